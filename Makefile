@@ -1,0 +1,37 @@
+# Every target sets up what it needs: Python 3.11 with pip and venv is enough to start.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test test-slow check format bench clean
+
+demo: $(READY)
+	$(BIN)/carving demo
+
+test: $(READY)
+	$(BIN)/pytest
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/osc_speed.py
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+
+# Made last, so that an interrupted installation starts again.
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -c constraints.txt -e .[dev]
+	touch $@

@@ -1,0 +1,136 @@
+"""Labels become bytes, bytes a key, the key bits, the bits numbers: all randomness that labels give.
+
+The same labels give the same bits on every machine, for ever, and the same real numbers to 1e-6. torch's
+own generators promise neither, so the bits come from NumPy's Philox (a stream that NumPy guarantees) and
+the transforms are written here. Golden values in the tests guard both.
+"""
+
+import hashlib
+import math
+import struct
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Label = str | int | float | bool | bytes | None
+Path = tuple[Label, ...]
+Bits = NDArray[np.uint64]
+
+STREAM = b"carving 1\n"  # names the way from labels to bits; to change it is to change every memory
+
+
+def canonical(label: Label) -> bytes:
+    """The label's bytes, unambiguous: `1`, `"1"`, `1.0` and `True` are four labels.
+
+    A tag, a length, a colon, the content. Text is taken as it is, without Unicode normalisation.
+    """
+    if isinstance(label, str):
+        return _tagged(b"s", label.encode("utf-8", "surrogatepass"))
+    if isinstance(label, bool):  # before int: True is an int too
+        return _tagged(b"t" if label else b"f", b"")
+    if isinstance(label, int):
+        return _tagged(b"i", b"%d" % label)
+    if isinstance(label, float):
+        # One zero and one not-a-number: labels that look alike must not differ in their bytes.
+        value = 0.0 if label == 0 else math.nan if math.isnan(label) else label
+        return _tagged(b"d", struct.pack(">d", value))
+    if isinstance(label, bytes):
+        return _tagged(b"b", label)
+    if label is None:
+        return _tagged(b"n", b"")
+    if isinstance(label, np.generic):
+        return canonical(label.item())
+    raise TypeError(
+        "a label must be a string, an integer, a float, a boolean, bytes or None, "
+        f"got {label!r} of type {type(label).__name__}; str(...) makes a label of it"
+    )
+
+
+def canonical_path(path: Path) -> bytes:
+    """The path's bytes: `("ab", "c")`, `("a", "bc")` and `("abc",)` differ, and the order counts."""
+    return b"p%d:" % len(path) + b"".join(map(canonical, path))
+
+
+def _tagged(tag: bytes, content: bytes) -> bytes:
+    return b"%s%d:%s" % (tag, len(content), content)
+
+
+def bits(names: Iterable[bytes], words: int, *, seed: int, purpose: str) -> Bits:
+    """For each name (canonical bytes), `words` random 64-bit words: by name, seed and purpose alone."""
+    prefix = hashlib.sha256(STREAM + canonical_path((purpose, seed)))
+    keys = []
+    for name in names:
+        digest = prefix.copy()
+        digest.update(name)
+        keys.append(digest.digest()[:16])
+    return _philox(keys, words)
+
+
+def _philox(keys: Sequence[bytes], words: int) -> Bits:
+    """The first `words` words of Philox4x64-10 under each 128-bit key, counting from zero."""
+    found = np.empty((len(keys), words), dtype=np.uint64)
+    # One generator whose state is set anew for each key: four times faster than a generator a key.
+    philox = np.random.Philox(key=0)
+    state = philox.state
+    all_keys = np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64).reshape(-1, 2)
+    for row, key in zip(found, all_keys, strict=True):
+        state["state"]["key"] = key
+        philox.state = state
+        row[:] = philox.random_raw(words)
+    return found
+
+
+def bits_from(generator: torch.Generator, count: int, words: int) -> Bits:
+    """Random words of a torch generator, for experiments: `count` rows that no label names."""
+    low, high = -(2**63), 2**63 - 1
+    drawn = torch.randint(low, high, (count, words), generator=generator, device=generator.device)
+    return drawn.cpu().numpy().view(np.uint64)
+
+
+# Numbers from bits: (n, words) -> (n, count). Real numbers are made in float64, so that the dtype that a
+# caller casts them to changes them by its own rounding only.
+
+
+def words_for_normals(count: int) -> int:
+    """How many words `count` normals take: two from each."""
+    return -(-count // 2)
+
+
+def normals(words: Bits) -> Tensor:
+    """Two standard normals from each word (Box-Muller on its two halves), in float64."""
+    halves = np.ascontiguousarray(words, dtype="<u8").view("<i4")
+    uniform = torch.from_numpy(halves).unflatten(-1, (-1, 2)).to(torch.float64)
+    uniform = uniform.mul_(2.0**-32).add_(0.5 + 2.0**-33)  # in (0, 1), exact
+    radius = uniform[..., 0].log().mul_(-2).sqrt_()
+    angle = uniform[..., 1] * (2 * math.pi)
+    return torch.stack((angle.cos().mul_(radius), angle.sin().mul_(radius)), dim=-1).flatten(-2)
+
+
+def uniforms(words: Bits) -> Tensor:
+    """One number of [0, 1) from each word, with 53 random bits, in float64."""
+    return torch.from_numpy((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def words_for_signs(count: int) -> int:
+    """How many words `count` signs take: 64 from each."""
+    return -(-count // 64)
+
+
+def signs(words: Bits, count: int) -> Tensor:
+    """The first `count` signs, -1 or 1, as int8: the words' bits from the lowest up."""
+    octets = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
+    flags = np.unpackbits(octets, axis=-1, count=count, bitorder="little")
+    return torch.from_numpy(1 - 2 * flags.astype(np.int8))
+
+
+def integers(words: Bits, below: int) -> Tensor:
+    """One integer of 0 .. below-1 from each word, uniform but for 2^-32, as int64."""
+    if not 1 <= below <= 2**32:
+        raise ValueError(f"below must lie between 1 and 2^32, got {below}; draw larger integers in two parts")
+    # floor(word * below / 2^64), from the word's halves so that nothing overflows
+    factor, half = np.uint64(below), np.uint64(32)
+    carry = ((words & np.uint64(0xFFFFFFFF)) * factor) >> half
+    return torch.from_numpy((((words >> half) * factor + carry) >> half).astype(np.int64))
