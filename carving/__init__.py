@@ -1,1 +1,11 @@
+"""Symbolic memories of fixed size: Orthogonal Subspace Carving and the architectures around it."""
+
+from carving.cache import ContextCache
+from carving.osc import OSC
+from carving.recall import Best, top
+from carving.scheme import Contexts, Scheme
+from carving.vocabulary import Vocabulary
+
 __version__ = "0.1.0"
+
+__all__ = ["OSC", "Best", "ContextCache", "Contexts", "Scheme", "Vocabulary", "top"]

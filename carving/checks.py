@@ -49,9 +49,15 @@ def check_shape(name: str, tensor: Tensor, wanted: tuple[int, ...]) -> None:
     """Refuse a tensor of another shape; -1 admits any length but zero."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name} must be a tensor of shape {_show(wanted)}, got {type(tensor).__name__}")
-    got = tuple(tensor.shape)
-    if len(got) != len(wanted) or any(w != g for w, g in zip(wanted, got, strict=True) if w != -1) or 0 in got:
-        raise ValueError(f"{name} must have shape {_show(wanted)}, got {_show(got)}")
+    got = tensor.shape
+    if got != wanted and not _fits(got, wanted):
+        raise ValueError(f"{name} must have shape {_show(wanted)}, got {_show(tuple(got))}")
+
+
+def _fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
+    return len(got) == len(wanted) and all(
+        g == w or (w == -1 and g > 0) for g, w in zip(got, wanted, strict=True)
+    )
 
 
 def _show(shape: tuple[int, ...]) -> str:
@@ -60,20 +66,25 @@ def _show(shape: tuple[int, ...]) -> str:
 
 def show_bytes(count: float) -> str:
     """Bytes in a unit that people read: 1.9 MiB."""
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
         if count < 1024:
             break
         count /= 1024
     return f"{count:.4g} {unit}"
 
 
-def machine_bytes(device: torch.device) -> int | None:
-    """The memory of the machine or the accelerator, if it can be told."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
+def _physical_memory() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system tells
         return None
 
 
+PHYSICAL_MEMORY = _physical_memory()  # asked once: torch.compile cannot look into system calls
+
+
+def machine_bytes(device: torch.device) -> int | None:
+    """The memory of the machine or the accelerator, if it can be told."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return PHYSICAL_MEMORY

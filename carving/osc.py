@@ -12,21 +12,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from carving import draws
 from carving.checks import check_dtype, check_integer
 from carving.draws import Bits, Path
 from carving.scheme import Contexts, Scheme
 
-BLOCK = 512  # candidates in one small product: BLAS packs blocks of this size in its cache
+BLOCK = 1000  # candidates in one small product: BLAS works on blocks of this size in its cache
 
 
 @dataclass(frozen=True, eq=False)
 class Subspaces(Contexts):
-    """The contexts of OSC: orthonormal columns that span the kept or the forbidden directions, and a sign."""
+    """The contexts of OSC: orthonormal rows that span the kept or the forbidden directions, and a sign."""
 
-    basis: Tensor  # (n, d, rank)
+    basis: Tensor  # (n, rank, d)
     signs: Tensor  # (n,)
 
 
@@ -130,7 +129,7 @@ class OSC(Scheme):
 
     def _contexts(self, paths: Sequence[Path]) -> Subspaces:
         count, words = len(paths), draws.words_for_normals(self.rank * self.d)
-        basis = torch.empty(count, self.d, self.rank, dtype=self.dtype)
+        basis = torch.empty(count, self.rank, self.d, dtype=self.dtype)
         signs = torch.ones(count, dtype=self.dtype)
         chunk = max(1, 2**20 // words)  # small enough for the cache
         for start in range(0, count, chunk):
@@ -138,88 +137,97 @@ class OSC(Scheme):
             names = map(draws.canonical_path, paths[rows])
             drawn = draws.bits(names, 1 + words, seed=self.seed, purpose="context")
             gaussian = draws.normals(drawn[:, 1:])[:, : self.rank * self.d].unflatten(-1, (self.rank, self.d))
-            basis[rows] = orthonormal(gaussian.mT)
+            basis[rows] = orthonormal(gaussian)
             if self.signed:
                 signs[rows] = draws.signs(drawn[:, :1], 1).squeeze(1).to(self.dtype)
         return Subspaces(basis.to(self.device), signs.to(self.device))
 
-    # Vectors of the space <-> coordinates of the subspace, as columns: (n, d, m) <-> (n, side, m)
+    # Rows of the space <-> rows of coordinates in the subspace: (n, m, d) <-> (n, m, side)
 
-    def _inside(self, basis: Tensor, columns: Tensor) -> Tensor:
-        inside = basis.mT @ columns
-        return inside if self.keeps else columns - basis @ inside
+    def _inside(self, rows: Tensor, basis: Tensor) -> Tensor:
+        inside = torch.bmm(rows, basis.mT)
+        return inside if self.keeps else rows - torch.bmm(inside, basis)
 
-    def _outside(self, basis: Tensor, columns: Tensor) -> Tensor:
-        return basis @ columns if self.keeps else columns - basis @ (basis.mT @ columns)
+    def _outside(self, rows: Tensor, basis: Tensor) -> Tensor:
+        return torch.bmm(rows, basis) if self.keeps else rows - torch.bmm(torch.bmm(rows, basis.mT), basis)
 
-    def _components(self, fillers: Tensor, contexts: Subspaces) -> Tensor:  # (n, side, p), unit columns
-        return normalize(self._inside(contexts.basis, fillers.mT), dim=1)
+    def _components(self, fillers: Tensor, contexts: Subspaces) -> Tensor:  # (n, p, side), unit rows
+        # Not fillers @ basis.mT, which is slower here: BLAS likes the larger matrix first.
+        inside = torch.bmm(contexts.basis, fillers.mT).mT
+        inside = inside if self.keeps else fillers - torch.bmm(inside, contexts.basis)
+        return inside * inverse_norm(inside, dim=2).unsqueeze(2)
 
     # The verbs
 
     def _encode(self, fillers: Tensor, contexts: Subspaces) -> Tensor:
-        return outer(self._components(fillers, contexts).unbind(-1)).unflatten(1, self.core_shape)
+        return outer(self._components(fillers, contexts).unbind(1)).unflatten(1, self.core_shape)
 
     def _add(self, memory: Tensor, contexts: Subspaces, fillers: Tensor, weights: Tensor | None) -> Tensor:
-        bound = self._outside(contexts.basis, self._components(fillers, contexts))  # (n, d, p)
+        components = self._components(fillers, contexts)
+        bound = self._outside(components, contexts.basis) if self.keeps else components  # (n, p, d)
         scale = contexts.signs if weights is None else contexts.signs * weights
-        first, *rest = bound.unbind(-1)
+        first, *rest = bound.unbind(1)
         vectors = [first * scale.unsqueeze(1), *rest]
         half = (self.p + 1) // 2
         left, right = outer(vectors[:half]), outer(vectors[half:] or [torch.ones_like(scale).unsqueeze(1)])
         return torch.addmm(memory.view(left.shape[1], -1), left.mT, right).view(self.memory_shape)
 
     def _write(self, cores: Tensor, contexts: Subspaces) -> Tensor:
-        signed = cores * contexts.signs.view(-1, *(1,) * self.p)
-        # Every mode but the first context by context, the last of them being the fastest to reach.
-        for mode in range(self.p, 1, -1):
-            signed = self._along(self._outside, contexts.basis, signed, mode)
-        flat = signed.flatten(2) if self.p > 1 else signed.unsqueeze(2)  # (n, side, d^(p-1))
-        if not self.keeps:
-            return self._outside(contexts.basis, flat).sum(0).view(self.memory_shape)
-        # The first mode and the sum over contexts are one product.
-        wide = contexts.basis.transpose(0, 1).flatten(1)  # (d, n k1)
-        return (wide @ flat.flatten(0, 1)).view(self.memory_shape)
+        # From the last mode to the first, each turned to the front when done.
+        turned = cores * contexts.signs.view(-1, *(1,) * self.p)
+        for _ in range(self.p - 1):
+            done = self._outside(turned.flatten(1, -2), contexts.basis)
+            turned = done.unflatten(1, turned.shape[1:-1]).movedim(-1, 1)
+        last = turned.reshape(len(contexts), -1, self.side)  # (n, d^(p-1), side)
+        if self.keeps:  # the last step and the sum over contexts in one product
+            rows = contexts.basis.flatten(0, 1).mT @ last.mT.flatten(0, 1)
+        else:
+            rows = self._outside(last, contexts.basis).sum(0).mT
+        return rows.reshape(self.memory_shape)
 
     def _read(self, memory: Tensor, contexts: Subspaces) -> Tensor:
-        count, flat = len(contexts), memory.view(self.d, -1)
-        if self.keeps:
-            wide = contexts.basis.transpose(0, 1).reshape(self.d, -1)  # (d, n k1)
-            cores = (wide.mT @ flat).view(count, self.k1, *self.memory_shape[1:])
+        count, basis = len(contexts), contexts.basis
+        rows = memory.view(self.d, -1)
+        if self.keeps:  # the first mode for all contexts in one product
+            cores = torch.mm(basis.view(-1, self.d), rows).view(count, self.side, -1)
         else:
-            cores = self._inside(contexts.basis, flat.expand(count, -1, -1)).view(count, *self.memory_shape)
-        for mode in range(2, self.p + 1):
-            cores = self._along(self._inside, contexts.basis, cores, mode)
-        return cores * contexts.signs.view(-1, *(1,) * self.p)
-
-    def _along(self, change: Any, basis: Tensor, cores: Tensor, mode: int) -> Tensor:
-        """One mode of each context's tensor taken in or out of its subspace."""
-        before, after = cores.shape[1:mode], cores.shape[mode + 1 :]
-        if not after:  # the last mode: rows are columns of the transpose
-            return change(basis, cores.flatten(1, mode - 1).mT).mT.unflatten(1, before)
-        matrices = cores.flatten(1, mode - 1).flatten(3)  # (n, before, this, after)
-        return change(basis.unsqueeze(1), matrices).unflatten(1, before).unflatten(-1, after)
+            cores = rows - basis.mT @ (basis @ rows)
+        for mode in range(1, self.p - 1):  # the middle modes: (n, side^mode, d, rest)
+            middle = cores.view(count, self.side**mode, self.d, -1)
+            inside = basis.unsqueeze(1) @ middle
+            cores = inside if self.keeps else middle - basis.mT.unsqueeze(1) @ inside
+        if self.p > 1:
+            cores = self._inside(cores.view(count, -1, self.d), basis)
+        return (cores.view(count, -1) * contexts.signs.unsqueeze(1)).view(count, *self.core_shape)
 
     def _match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+        basis, count, total = contexts.basis, len(cores), candidates.shape[-3]
         if candidates.dim() == 4:  # each context its own
-            components = [self._inside(contexts.basis, own.mT) for own in candidates.unbind(2)]
-            return contract(cores, components)
-        number, size = blocks(len(candidates))
-        scores = self._match_blocks(cores, contexts.basis, candidates[: number * size], number)
-        if number * size < len(candidates):
-            rest = self._match_blocks(cores, contexts.basis, candidates[number * size :], 1)
-            scores = torch.cat((scores, rest), dim=1)
-        return scores
-
-    def _match_blocks(self, cores: Tensor, basis: Tensor, candidates: Tensor, number: int) -> Tensor:
-        """Scores (n, L) of L candidates, in `number` blocks of equal size."""
-        wide = basis.transpose(0, 1).reshape(self.d, -1).mT.expand(number, -1, -1)  # (blocks, n rank, d)
-        components = []
-        for vectors in candidates.unbind(1):
-            columns = vectors.unflatten(0, (number, -1)).mT  # (blocks, d, size)
-            inside = torch.bmm(wide, columns).unflatten(1, (-1, self.rank))  # (blocks, n, rank, size)
-            components.append(inside if self.keeps else columns.unsqueeze(1) - basis @ inside)
-        return contract(cores, components).transpose(0, 1).flatten(1)
+            inside = self._inside(candidates.flatten(1, 2), basis).unflatten(1, candidates.shape[1:3])
+            return contract(cores, inside.permute(2, 0, 3, 1))
+        number, size = blocks(total)
+        if number == 1:
+            columns = candidates.permute(1, 2, 0)  # (p, d, L)
+            inside = torch.bmm(basis.view(-1, self.d).expand(self.p, -1, -1), columns)
+            inside = inside.view(self.p, count, self.rank, total)
+            inside = inside if self.keeps else columns.unsqueeze(1) - basis.mT @ inside
+            return contract(cores, inside)
+        if number * size < total:
+            first, rest = candidates[: number * size], candidates[number * size :]
+            return torch.cat([self._match(cores, contexts, part) for part in (first, rest)], dim=1)
+        # Small products keep BLAS in its cache; it is faster with the left factor held by columns.
+        wide = basis.view(-1, self.d).mT.contiguous().mT  # (n rank, d)
+        columns = candidates.transpose(0, 1).unflatten(1, (number, size)).mT  # (p, blocks, d, size)
+        if columns.stride(0) == number * columns.stride(1):
+            inside = torch.bmm(wide.expand(self.p * number, -1, -1), columns.flatten(0, 1))
+        else:  # here flattening would copy the candidates
+            inside = torch.stack([torch.bmm(wide.expand(number, -1, -1), part) for part in columns])
+        inside = inside.view(self.p, number * count, self.rank, size)
+        if not self.keeps:
+            lifted = basis.mT @ inside.unflatten(1, (number, count))  # (p, blocks, n, d, size)
+            inside = (columns.unsqueeze(2) - lifted).flatten(1, 2)
+        scores = contract(cores.expand(number, *cores.shape).flatten(0, 1), inside)
+        return scores.view(number, count, size).transpose(0, 1).reshape(count, total)
 
     # The numbers that stand beside each other, for the size of chunks
 
@@ -236,12 +244,12 @@ class OSC(Scheme):
         return self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4
 
 
-def orthonormal(columns: Tensor) -> Tensor:
-    """The columns, orthonormalised one after the other (Gram-Schmidt): one answer, whatever computes it."""
-    basis, upper = torch.linalg.qr(columns)
-    # A QR leaves the columns' signs open; the positive diagonal settles them.
+def orthonormal(rows: Tensor) -> Tensor:
+    """The rows, orthonormalised one after the other (Gram-Schmidt): one answer, whatever computes it."""
+    basis, upper = torch.linalg.qr(rows.mT)
+    # A QR leaves the signs open; the positive diagonal settles them.
     flipped = upper.diagonal(dim1=-2, dim2=-1).lt(0)
-    return torch.where(flipped.unsqueeze(-2), -basis, basis)
+    return torch.where(flipped.unsqueeze(-2), -basis, basis).mT
 
 
 def outer(vectors: Sequence[Tensor]) -> Tensor:
@@ -252,28 +260,36 @@ def outer(vectors: Sequence[Tensor]) -> Tensor:
     return product
 
 
-def contract(cores: Tensor, components: Sequence[Tensor]) -> Tensor:
+def inverse_norm(vectors: Tensor, dim: int) -> Tensor:
+    """One over the norms, or a large number for a vector of zeros, which then stays one."""
+    # Faster than torch.linalg.vector_norm along any dimension but the last.
+    return vectors.square().sum(dim).clamp_min(torch.finfo(vectors.dtype).tiny).rsqrt()
+
+
+def contract(cores: Tensor, components: Tensor) -> Tensor:
     """The cores' inner products with outer products of normalised components, not formed whole.
 
-    (n, s, ..., s) with p components (..., n, s, m), a candidate a column, gives (..., n, m).
+    (n, s, ..., s) with (p, n, s, m), a candidate a column, gives (n, m).
     """
-    half = len(components) // 2
-    right = _columns_outer(components[half:])  # (..., n, s^(p-half), m)
-    inner = cores.reshape(len(cores), -1, right.shape[-2]) @ right
+    order, count, side, _ = components.shape
+    parts = components.unbind(0)
+    half = order // 2
+    right = columns_outer(parts[half:])  # (n, s^(p-half), m)
+    inner = torch.bmm(cores.reshape(count, -1, side ** (order - half)), right)
     if half:
-        inner = inner * _columns_outer(components[:half])
-    scores = inner.sum(-2)
+        inner = inner * columns_outer(parts[:half])
+    scores = inner.sum(1)
     # Dividing m scores is cheaper than normalising s m components.
-    for component in components:
-        square = component.square().sum(-2)
-        scores = scores * square.clamp_min(torch.finfo(square.dtype).tiny).rsqrt()
+    for scale in inverse_norm(components, dim=2).unbind(0):
+        scores = scores * scale
     return scores
 
 
-def _columns_outer(components: Sequence[Tensor]) -> Tensor:
-    product = components[0]
-    for component in components[1:]:
-        product = (product.unsqueeze(-2) * component.unsqueeze(-3)).flatten(-3, -2)
+def columns_outer(parts: Sequence[Tensor]) -> Tensor:
+    """The outer products of columns: (n, s, m) each -> (n, s^parts, m)."""
+    product = parts[0]
+    for part in parts[1:]:
+        product = (product.unsqueeze(2) * part.unsqueeze(1)).flatten(1, 2)
     return product
 
 
