@@ -14,14 +14,15 @@ import torch
 def excess(d: int, p: int, k1: int) -> float:
     """By how much interference exceeds (N-1)/d^p, as a fraction.
 
-    The p components of a pair share their contexts, so their cosines are not independent. Exact for p = 2.
+    The p components of a pair share their contexts, so their cosines are not independent: exactly
+    2 (d-k1)^2 / (k1^2 (d-1) (d+2)) for p = 2, and about that for each pair of more components.
     """
-    return p * (p - 1) / 2 * 2 * (d - k1) ** 2 / (k1**2 * (d - 1) * (d + 2))
+    return p * (p - 1) * (d - k1) * (d - k1) / (k1 * k1 * (d - 1) * (d + 2))
 
 
 def interference(d: int, p: int, k1: int, pairs: int, shared: int = 1) -> float:
     """The variance of a stored filler's score, where `shared` of the pairs lie in its context."""
-    return (pairs - shared) / d**p * (1 + excess(d, p, k1)) + (shared - 1) / k1**p
+    return float((pairs - shared) / d**p) * (1 + excess(d, p, k1)) + float((shared - 1) / k1**p)
 
 
 def accuracy(noise: float, rival: float, vocabulary: int) -> float:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from carving.draws import Path
 
+
 def listed(given: Iterable[Any], what: str) -> list[Any]:
     """The things in a list; a lone string or an empty list is refused."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -55,9 +56,7 @@ def check_shape(name: str, tensor: Tensor, wanted: tuple[int, ...]) -> None:
 
 
 def _fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
-    return len(got) == len(wanted) and all(
-        g == w or (w == -1 and g > 0) for g, w in zip(got, wanted, strict=True)
-    )
+    return len(got) == len(wanted) and all(g == w or (w == -1 and g > 0) for g, w in zip(got, wanted, strict=True))
 
 
 def _show(shape: tuple[int, ...]) -> str:
@@ -65,12 +64,12 @@ def _show(shape: tuple[int, ...]) -> str:
 
 
 def show_bytes(count: float) -> str:
-    """Bytes in a unit that people read: 1.9 MiB."""
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
-        if count < 1024:
-            break
+    """Bytes in a unit that people read: 1.907 MiB."""
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+    while count >= 1024 and len(units) > 1:
         count /= 1024
-    return f"{count:.4g} {unit}"
+        del units[0]
+    return f"{count:.4g} {units[0]}"
 
 
 def _physical_memory() -> int | None:

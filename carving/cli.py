@@ -23,3 +23,7 @@ def demo(
 ) -> None:
     """Store facts under paths of three roles in one tensor and ask for all of them."""
     demonstration.run(Console(), pairs, d, p)
+
+
+if __name__ == "__main__":
+    app()

@@ -22,7 +22,10 @@ DOCUMENTS, SENTENCES, ROLES = 500, 4, ("subject", "verb", "object", "place", "ti
 
 def facts(count: int) -> Iterator[tuple[Path, str]]:
     """Paths of three roles (document, sentence, role), each with a word of its own."""
-    documents, sentences = (f"document {i}" for i in range(DOCUMENTS)), (f"sentence {i}" for i in range(SENTENCES))
+    documents, sentences = (
+        (f"document {i}" for i in range(DOCUMENTS)),
+        (f"sentence {i}" for i in range(SENTENCES)),
+    )
     places = product(documents, sentences, ROLES)
     return ((path, f"word {i}") for i, path in zip(range(count), places, strict=False))
 
@@ -40,14 +43,15 @@ def run(console: Console, pairs: int = 10_000, d: int = 80, p: int = 3, seed: in
         rows = slice(start, start + CHUNK)
         memory += scheme.trace(paths[rows], fillers[rows])
 
-    answers = []
-    for start in track(starts, f"asking {pairs:,} questions", console=console):
-        answers.append(top(scheme, memory, paths[start : start + CHUNK], fillers).indices[:, 0])
+    answers = [
+        top(scheme, memory, paths[start : start + CHUNK], fillers).indices[:, 0]
+        for start in track(starts, f"asking {pairs:,} questions", console=console)
+    ]
     found = torch.cat(answers)
     right = float(found.eq(torch.arange(pairs)).double().mean())
 
     for place in (0, pairs // 2, pairs - 1):
-        console.print(f"  {' / '.join(map(str, paths[place]))}  ->  {vocabulary[int(found[place])]}")
+        console.print(f"  {' / '.join(map(str, paths[place]))}  ->  {vocabulary[int(found[place])]!s}")
     predicted = capacity.osc_accuracy(d, p, scheme.k1, pairs, len(vocabulary))
     console.print(f"\nright answers: [bold]{right:.2%}[/bold]   predicted: {predicted:.2%}\n")
     console.print(budget(scheme, pairs, len(vocabulary), predicted))

@@ -123,7 +123,7 @@ class OSC(Scheme):
         return draws.words_for_normals(self.p * self.d)
 
     def _fillers(self, words: Bits) -> Tensor:
-        numbers = draws.normals(words)[:, : self.p * self.d].unflatten(-1, self.filler_shape)
+        numbers = draws.normals(words)[:, : self.p * self.d].reshape(-1, *self.filler_shape)
         # Held component by component, as `_match` reads them.
         return numbers.to(self.dtype).transpose(0, 1).contiguous().transpose(0, 1)
 
@@ -160,7 +160,7 @@ class OSC(Scheme):
     # The verbs
 
     def _encode(self, fillers: Tensor, contexts: Subspaces) -> Tensor:
-        return outer(self._components(fillers, contexts).unbind(1)).unflatten(1, self.core_shape)
+        return outer(self._components(fillers, contexts).unbind(1)).view(-1, *self.core_shape)
 
     def _add(self, memory: Tensor, contexts: Subspaces, fillers: Tensor, weights: Tensor | None) -> Tensor:
         components = self._components(fillers, contexts)
@@ -234,14 +234,14 @@ class OSC(Scheme):
     def _pair_numbers(self) -> int:
         half = (self.p + 1) // 2
         vectors = self.p * (self.side + 2 * self.d)
-        return self.d * self.rank + vectors + self.d**half + self.d ** (self.p - half)
+        return int(self.d * self.rank + vectors + self.d**half + self.d ** (self.p - half))
 
     def _core_numbers(self) -> int:
-        return self.d * self.rank + 2 * self.side * self.d ** (self.p - 1) + 2 * self.side**self.p
+        return int(self.d * self.rank + 2 * self.side * self.d ** (self.p - 1) + 2 * self.side**self.p)
 
     def _match_numbers(self) -> int:
         half = self.p // 2
-        return self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4
+        return int(self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4)
 
 
 def orthonormal(rows: Tensor) -> Tensor:

@@ -95,7 +95,8 @@ def _among_all(among: Tensor | None, count: int) -> Tensor:
         return torch.arange(count)
     check_shape("among", among, (-1,))
     _check_indices(among, 0, count)
-    return among.unique()
+    distinct: Tensor = among.unique()
+    return distinct
 
 
 def _among_own(among: Tensor, contexts: int, count: int) -> Tensor:

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from carving import draws
 
-labels = st.one_of(
-    st.text(st.characters()), st.integers(), st.floats(), st.booleans(), st.none(), st.binary()
-)
+labels = st.one_of(st.text(st.characters()), st.integers(), st.floats(), st.booleans(), st.none(), st.binary())
 
 
 def kind(label):
@@ -199,4 +197,3 @@ def test_a_generator_gives_bits_too(generator):
     again = draws.bits_from(torch.Generator().manual_seed(0), 3, 1_000)
     assert np.array_equal(first, again)
     assert abs(float(draws.signs(first, 64_000).double().mean())) < 5 / math.sqrt(192_000)
-

@@ -255,7 +255,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         (dict(d=True), TypeError, "d must be"),
         (dict(d=8, p=0), ValueError, "p must be an integer between 1 and 4, got 0"),
         (dict(d=8, p=5), ValueError, "p must be an integer between 1 and 4, got 5"),
-        (dict(d=8, k1=0), ValueError, r"k1 must be an integer between 1 and 7, got 0; round\(sqrt\(d\)\) = 3"),
+        (
+            dict(d=8, k1=0),
+            ValueError,
+            r"k1 must be an integer between 1 and 7, got 0; round\(sqrt\(d\)\) = 3",
+        ),
         (dict(d=8, k1=8), ValueError, "between 1 and 7, got 8"),
         (dict(d=8, k1="3"), TypeError, "k1 must be"),
         (dict(d=8, carved=8), ValueError, "carved must be"),

@@ -1,0 +1,67 @@
+"""What the world sees: the names, the README, the command line."""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import carving
+from carving.cli import app
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_all_is_true():
+    assert len(carving.__all__) <= 15
+    public = {name for name, value in vars(carving).items() if getattr(value, "__module__", "").startswith("carving.")}
+    assert public == set(carving.__all__)
+
+
+def test_the_readmes_example_prints_what_it_says():
+    code, printed = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL).groups()
+    assert len(code.strip().splitlines()) <= 12
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, {})
+    assert out.getvalue() == printed
+
+
+def test_the_readmes_tree_names_every_file():
+    tree = re.search(r"## What is where\n\n```text\n(.*?)```", README, re.DOTALL).group(1)
+    named = {line.split()[0] for line in tree.splitlines() if line.startswith("  ")}
+    real = {p.name for folder in ("carving", "benchmarks") for p in (ROOT / folder).glob("*.py")} - {"__init__.py"}
+    assert named - {"__init__.py"} == real
+
+
+def test_every_make_target_of_the_readme_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {one or other for one, other in re.findall(r"^make ([a-z-]+)|`make ([a-z-]+)`", README, re.MULTILINE)}
+    assert named
+    assert named <= targets
+
+
+def test_every_command_has_help():
+    for command in app.registered_commands:
+        result = CliRunner().invoke(app, [command.callback.__name__, "--help"])
+        assert result.exit_code == 0
+        assert command.callback.__doc__.split("\n")[0] in result.output
+
+
+def test_the_demonstration_runs_small():
+    result = CliRunner().invoke(app, ["demo", "--pairs", "300", "--d", "24"])
+    assert result.exit_code == 0, result.output
+    share = float(re.search(r"right answers: ([\d.]+)%", result.output).group(1))
+    assert share > 90
+
+
+@pytest.mark.parametrize("option", [["--pairs", "0"], ["--d", "x"], ["--p", "9"]])
+def test_a_bad_option_ends_with_status_two_and_no_traceback(option):
+    run = subprocess.run([sys.executable, "-m", "carving.cli", "demo", *option], capture_output=True, text=True)
+    assert run.returncode == 2
+    assert "Traceback" not in run.stderr

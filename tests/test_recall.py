@@ -1,0 +1,109 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from carving import OSC, top
+from carving.recall import best_of
+
+
+def sorted_by_hand(scores, k):
+    """The k largest of each row by plain Python: larger first, then earlier."""
+    return [sorted(range(len(row)), key=lambda i: (-row[i], i))[:k] for row in scores.tolist()]
+
+
+@given(
+    st.integers(1, 5).flatmap(lambda w: st.lists(st.lists(st.integers(0, 3), min_size=w, max_size=w), min_size=1)),
+    st.integers(1, 6),
+)
+def test_ties_stand_in_order(rows, k):
+    scores = torch.tensor(rows, dtype=torch.float32)
+    found = best_of(scores, k)
+    assert found.indices.tolist() == sorted_by_hand(scores, k)
+    assert_close(found.scores, scores.gather(1, found.indices))
+
+
+@pytest.fixture(params=[1_000, 2**25], ids=["small workspace", "large workspace"])
+def asked(request):
+    scheme = OSC(16, 2, workspace=request.param)
+    contexts = scheme.contexts([(i,) for i in range(9)])
+    candidates = scheme.fillers(range(50))
+    return scheme, scheme.trace(contexts, candidates[:9]), contexts, candidates
+
+
+@pytest.mark.parametrize("k", [1, 3, 50])
+def test_top_is_what_sorting_all_scores_gives(asked, k):
+    scheme, memory, contexts, candidates = asked
+    found = top(scheme, memory, contexts, candidates, k)
+    scores = scheme.score(memory, contexts, candidates)
+    assert found.indices.tolist() == sorted_by_hand(scores, k)
+    assert_close(found.scores, scores.gather(1, found.indices))
+
+
+def test_equal_scores_stand_in_the_vocabularys_order(asked):
+    scheme, memory, contexts, candidates = asked
+    found = top(scheme, torch.zeros_like(memory), contexts, candidates, 4)
+    assert found.indices.tolist() == [[0, 1, 2, 3]] * 9
+
+
+def test_among_restricts_all_contexts_alike(asked):
+    scheme, memory, contexts, candidates = asked
+    among = torch.tensor([40, 3, 17, 3])
+    found = top(scheme, memory, contexts, candidates, 3, among=among)
+    scores = scheme.score(memory, contexts, candidates)
+    masked = torch.full_like(scores, -torch.inf)
+    masked[:, among] = scores[:, among]
+    assert found.indices.tolist() == sorted_by_hand(masked, 3)
+
+
+def test_among_restricts_each_context_on_its_own(asked):
+    scheme, memory, contexts, candidates = asked
+    generator = torch.Generator().manual_seed(3)
+    among = torch.stack([torch.randperm(50, generator=generator)[:7] for _ in range(9)])
+    among[2, 3:] = -1
+    among[5, 1] = among[5, 0]
+    found = top(scheme, memory, contexts, candidates, 2, among=among)
+    scores = scheme.score(memory, contexts, candidates)
+    masked = torch.full_like(scores, -torch.inf)
+    for row, own in enumerate(among):
+        masked[row, own[own >= 0]] = scores[row, own[own >= 0]]
+    assert found.indices.tolist() == sorted_by_hand(masked, 2)
+    assert_close(found.scores, scores.gather(1, found.indices))
+
+
+def test_paths_will_do_for_contexts(asked):
+    scheme, memory, contexts, candidates = asked
+    paths = [(i,) for i in range(9)]
+    assert torch.equal(
+        top(scheme, memory, paths, candidates).indices, top(scheme, memory, contexts, candidates).indices
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            dict(k=51),
+            ValueError,
+            "k must be an integer between 1 and 50, got 51; there are no more candidates",
+        ),
+        (dict(k=0), ValueError, "k must be"),
+        (dict(k=1.0), TypeError, "k must be"),
+        (dict(k=3, among=torch.tensor([1, 2])), ValueError, "k must be an integer between 1 and 2, got 3"),
+        (
+            dict(k=2, among=torch.tensor([[1, -1]] * 9)),
+            ValueError,
+            "k must be an integer between 1 and 1, got 2",
+        ),
+        (dict(among=torch.tensor([[1, 2]])), ValueError, r"among must have shape \(9, any\), got \(1, 2\)"),
+        (dict(among=torch.tensor([50])), ValueError, r"indices of 0 \.\. 49, got 50 \.\. 50"),
+        (dict(among=torch.tensor([-1])), ValueError, r"indices of 0 \.\. 49, got -1"),
+        (dict(among=torch.tensor([[-2]] * 9)), ValueError, r"indices of -1 \.\. 49, got -2"),
+        (dict(among=torch.ones(50, dtype=torch.bool)), TypeError, "nonzero"),
+        (dict(among=torch.tensor([1.0])), TypeError, "among must hold integers"),
+    ],
+)
+def test_bad_questions_are_refused(asked, arguments, error, message):
+    with pytest.raises(error, match=message):
+        top(*asked, **arguments)
