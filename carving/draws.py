@@ -27,8 +27,9 @@ def canonical(label: Label) -> bytes:
 
     A tag, a length, a colon, the content. Text is taken as it is, without Unicode normalisation.
     """
-    if isinstance(label, str):
-        return _tagged(b"s", label.encode("utf-8", "surrogatepass"))
+    if isinstance(label, str):  # first and without a further call: most labels are strings
+        text = label.encode("utf-8", "surrogatepass")
+        return b"s%d:%s" % (len(text), text)
     if isinstance(label, bool):  # before int: True is an int too
         return _tagged(b"t" if label else b"f", b"")
     if isinstance(label, int):

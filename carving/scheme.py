@@ -193,17 +193,8 @@ class Scheme(ABC):
     def match(self, cores: Tensor, contexts: Contexts, candidates: Tensor) -> Tensor:
         """How well candidates fit the cores: (n, L) for L shared candidates, (n, m) for m of each context's own."""
         check_shape("cores", cores, (len(contexts), *self.core_shape))
-        shared = candidates.dim() == len(self.filler_shape) + 1
-        check_shape("candidates", candidates, (*((-1,) if shared else (len(contexts), -1)), *self.filler_shape))
-        rows, columns = self._tile(len(contexts), candidates.shape[0 if shared else 1])
-        if rows >= len(contexts) and columns >= candidates.shape[0 if shared else 1]:
-            return self._match(cores, contexts, candidates)
-        scores = cores.new_empty(len(contexts), candidates.shape[0 if shared else 1])
-        for of_rows in _slices(len(contexts), rows):
-            for of_columns in _slices(scores.shape[1], columns):
-                some = candidates[of_columns] if shared else candidates[of_rows, of_columns]
-                scores[of_rows, of_columns] = self._match(cores[of_rows], contexts[of_rows], some)
-        return scores
+        self._check_candidates(candidates, len(contexts))
+        return self._match_tiles(cores, contexts, candidates)
 
     @final
     def trace(self, contexts: Places, fillers: Symbols, weights: Tensor | None = None) -> Tensor:
@@ -225,13 +216,35 @@ class Scheme(ABC):
     def score(self, memory: Tensor, contexts: Places, candidates: Tensor) -> Tensor:
         """How strongly the memory holds the candidates: (n, L), or (n, m) where each context has its own."""
         check_shape("memory", memory, self.memory_shape)
+        self._check_candidates(candidates, len(contexts))
         shared = candidates.dim() == len(self.filler_shape) + 1
-        size = self._rows(self._core_numbers())
         scores = [
-            self.match(self._read(memory, part), part, candidates if shared else candidates[rows])
-            for rows, part in self.places(contexts, size)
+            self._match_tiles(self._read(memory, part), part, candidates if shared else candidates[rows])
+            for rows, part in self.places(contexts, self._rows(self._core_numbers()))
         ]
         return _joined(scores)
+
+    @final
+    def _check_candidates(self, candidates: Tensor, contexts: int) -> None:
+        own = isinstance(candidates, Tensor) and candidates.dim() == len(self.filler_shape) + 2
+        check_shape("candidates", candidates, (*((contexts, -1) if own else (-1,)), *self.filler_shape))
+
+    @final
+    def _match_tiles(self, cores: Tensor, contexts: Contexts, candidates: Tensor) -> Tensor:
+        shared = candidates.dim() == len(self.filler_shape) + 1
+        count, total = cores.shape[0], candidates.shape[0 if shared else 1]
+        # About 32 contexts at once make good products.
+        cells = self._rows(self._match_numbers())
+        rows = min(count, 32, cells)
+        columns = min(total, cells // rows)
+        if rows == count and columns == total:
+            return self._match(cores, contexts, candidates)
+        scores = cores.new_empty(count, total)
+        for of_rows in _slices(count, rows):
+            for of_columns in _slices(total, columns):
+                some = candidates[of_columns] if shared else candidates[of_rows, of_columns]
+                scores[of_rows, of_columns] = self._match(cores[of_rows], contexts[of_rows], some)
+        return scores
 
     # Chunks
 
@@ -239,13 +252,6 @@ class Scheme(ABC):
     def _rows(self, numbers: int) -> int:
         """How many rows fit into the workspace, `numbers` numbers each."""
         return max(1, self.workspace // (numbers * self.dtype.itemsize))
-
-    @final
-    def _tile(self, rows: int, columns: int) -> tuple[int, int]:
-        """How many contexts and candidates `_match` takes at once: about 32 contexts make good products."""
-        cells = self._rows(self._match_numbers())
-        rows = min(rows, 32, cells)
-        return rows, max(1, min(columns, cells // rows))
 
     @final
     def places(self, contexts: Places, size: int) -> Iterator[tuple[slice, Contexts]]:
