@@ -15,9 +15,8 @@ class ContextCache:
     """`cache.contexts(paths)` is `scheme.contexts(paths)`, made once; the longest unused make room for new ones."""
 
     def __init__(self, scheme: Scheme, limit: int = 256 * 2**20) -> None:
-        check_integer("limit", limit, 1, way_out="it is a number of bytes")
         self.scheme = scheme
-        self.limit = limit
+        self.limit = check_integer("limit", limit, 1, way_out="it is a number of bytes")
         self._slots: OrderedDict[bytes, int] = OrderedDict()  # the longest unused first
         self._table: Contexts | None = None  # a row a slot
 
@@ -31,11 +30,11 @@ class ContextCache:
         wanted = dict(zip(names, asked, strict=True))
         table = self._table_for(asked[0])
         rows = len(table)
-        if len(wanted) > rows:
-            return self.scheme.contexts(asked)
-
         missing = {name: path for name, path in wanted.items() if name not in self._slots}
         made = self.scheme.contexts(missing.values()) if missing else None
+        if len(wanted) > rows or (made is not None and not _alike(made, table)):
+            return self.scheme.contexts(asked)
+
         for name in wanted.keys() & self._slots.keys():
             self._slots.move_to_end(name)
         new_slots = []
@@ -52,5 +51,11 @@ class ContextCache:
         if self._table is None:
             one = self.scheme.contexts([path])
             rows = self.limit // one.nbytes
-            self._table = one._map(lambda tensor: tensor.new_empty(rows, *tensor.shape[1:]))
+            self._table = one.changed(lambda tensor: tensor.new_empty(rows, *tensor.shape[1:]))
         return self._table
+
+
+def _alike(one: Contexts, other: Contexts) -> bool:
+    """Whether rows of the one fit into the other: sequences of roles may differ in depth."""
+    shapes = [[getattr(contexts, field.name).shape[1:] for field in fields(contexts)] for contexts in (one, other)]
+    return shapes[0] == shapes[1]

@@ -22,7 +22,7 @@ def excess(d: int, p: int, k1: int) -> float:
 
 def interference(d: int, p: int, k1: int, pairs: int, shared: int = 1) -> float:
     """The variance of a stored filler's score, where `shared` of the pairs lie in its context."""
-    return float((pairs - shared) / d**p) * (1 + excess(d, p, k1)) + float((shared - 1) / k1**p)
+    return (pairs - shared) / d**p * (1 + excess(d, p, k1)) + (shared - 1) / k1**p
 
 
 def accuracy(noise: float, rival: float, vocabulary: int) -> float:

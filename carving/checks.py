@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -11,9 +12,11 @@ from carving.draws import Path
 
 
 def listed(given: Iterable[Any], what: str) -> list[Any]:
-    """The things in a list; a lone string or an empty list is refused."""
+    """The things in a list; a lone string, a set (it has no order) or nothing at all is refused."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise TypeError(f"{what} must be a list, got {given!r}; for a single one write [{given!r}]")
+    if isinstance(given, set | frozenset):
+        raise TypeError(f"{what} must have an order, got a set; sorted(...) gives it one")
     things = list(given)
     if not things:
         raise ValueError(f"{what} must not be empty: give at least one")
@@ -29,30 +32,55 @@ def as_path(path: Any) -> Path:
     return tuple(path)
 
 
-def check_integer(name: str, value: Any, low: int, high: int | None = None, way_out: str = "") -> None:
-    """Refuse what is not an integer of low..high."""
+def check_integer(name: str, value: Any, low: int, high: int | None = None, way_out: str = "") -> int:
+    """The integer; what is none, or lies outside low..high, is refused."""
     span = f"an integer of at least {low}" if high is None else f"an integer between {low} and {high}"
     hint = f"; {way_out}" if way_out else ""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be {span}, got {value!r} of type {type(value).__name__}{hint}")
-    if value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be {span}, got {value}{hint}")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        raise ValueError(f"{name} must be {span}, got {number}{hint}")
+    return number
 
 
-def check_dtype(dtype: Any, wanted: tuple[torch.dtype, ...]) -> None:
-    """Refuse a dtype that is not among the wanted ones."""
-    if dtype not in wanted:
-        names = " or ".join(str(one) for one in wanted)
-        raise TypeError(f"dtype must be {names}, got {dtype!r}; memories are kept in other dtypes in files only")
+def check_real_dtype(dtype: Any) -> torch.dtype:
+    """The dtype; schemes compute in single or double precision."""
+    if dtype not in (torch.float32, torch.float64):
+        raise TypeError(
+            f"dtype must be torch.float32 or torch.float64, got {dtype!r}; memories are kept in others in files only"
+        )
+    return dtype
 
 
-def check_shape(name: str, tensor: Tensor, wanted: tuple[int, ...]) -> None:
-    """Refuse a tensor of another shape; -1 admits any length but zero."""
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """The value; it must be one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
+def check_device(device: Any) -> torch.device:
+    """The device, which torch must know."""
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f'device must be one that torch knows, such as "cpu" or "cuda:0", got {device!r}') from error
+
+
+def check_tensor(
+    name: str, tensor: Any, shape: tuple[int, ...], way_out: str, dtype: torch.dtype | None = None
+) -> None:
+    """Refuse a tensor of another shape (-1 admits any length but zero) or dtype."""
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name} must be a tensor of shape {_show(wanted)}, got {type(tensor).__name__}")
+        raise TypeError(f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}; {way_out}")
     got = tensor.shape
-    if got != wanted and not _fits(got, wanted):
-        raise ValueError(f"{name} must have shape {_show(wanted)}, got {_show(tuple(got))}")
+    if got != shape and not _fits(got, shape):
+        raise ValueError(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}; {way_out}")
+    if dtype is not None and tensor.dtype != dtype:
+        raise TypeError(
+            f"{name} must be of {dtype}, got {tensor.dtype}; use .to({dtype}), or the scheme's like(dtype=...)"
+        )
 
 
 def _fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:

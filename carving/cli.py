@@ -22,7 +22,11 @@ def demo(
     p: Annotated[int, typer.Option(min=1, max=4, help="The order of the memory.")] = 3,
 ) -> None:
     """Store facts under paths of three roles in one tensor and ask for all of them."""
-    demonstration.run(Console(), pairs, d, p)
+    try:
+        demonstration.run(Console(), pairs, d, p)
+    except ValueError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 if __name__ == "__main__":

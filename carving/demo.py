@@ -35,10 +35,10 @@ def run(console: Console, pairs: int = 10_000, d: int = 80, p: int = 3, seed: in
     scheme = OSC(d, p, seed=seed)
     paths, words = zip(*facts(pairs), strict=True)
     vocabulary = Vocabulary(words)
+    memory = scheme.zeros()
     fillers = scheme.fillers(vocabulary)
     starts = range(0, pairs, CHUNK)
 
-    memory = scheme.zeros()
     for start in track(starts, f"storing {pairs:,} pairs", console=console):
         rows = slice(start, start + CHUNK)
         memory += scheme.trace(paths[rows], fillers[rows])
@@ -54,11 +54,12 @@ def run(console: Console, pairs: int = 10_000, d: int = 80, p: int = 3, seed: in
         console.print(f"  {' / '.join(map(str, paths[place]))}  ->  {vocabulary[int(found[place])]!s}")
     predicted = capacity.osc_accuracy(d, p, scheme.k1, pairs, len(vocabulary))
     console.print(f"\nright answers: [bold]{right:.2%}[/bold]   predicted: {predicted:.2%}\n")
-    console.print(budget(scheme, pairs, len(vocabulary), predicted))
+    documents = len({path[0] for path in paths})
+    console.print(budget(scheme, pairs, len(vocabulary), documents, predicted))
     return right
 
 
-def budget(scheme: OSC, pairs: int, words: int, accuracy: float) -> Table:
+def budget(scheme: OSC, pairs: int, words: int, documents: int, accuracy: float) -> Table:
     """The numbers held by this memory, and by others of the same predicted accuracy."""
     tpr = capacity.smallest(lambda d: capacity.tpr_accuracy(d, pairs, words), accuracy)
     vsa = capacity.smallest(lambda d: capacity.vsa_accuracy(d, pairs, words), accuracy)
@@ -69,7 +70,7 @@ def budget(scheme: OSC, pairs: int, words: int, accuracy: float) -> Table:
         (f"OSC, d={scheme.d}, p={scheme.p}", scheme.d**scheme.p, words * scheme.p * scheme.d),
         (f"TPR, a role a path, d={tpr}", tpr**2, words * tpr),
         # Exact only while the roles of a level are orthogonal: d cannot be smaller than its widest level.
-        (f"TPR, a role a level, d={DOCUMENTS}", DOCUMENTS**4, words * DOCUMENTS),
+        (f"TPR, a role a level, d={documents}", documents**4, words * documents),
         (f"the best VSA, d={vsa:,}", vsa, words * vsa),
     ):
         table.add_row(name, f"{cells:,}", f"{codebook:,}", f"{cells + codebook:,}")

@@ -33,6 +33,8 @@ def canonical(label: Label) -> bytes:
     if isinstance(label, bool):  # before int: True is an int too
         return _tagged(b"t" if label else b"f", b"")
     if isinstance(label, int):
+        if label.bit_length() > 10_000:
+            raise ValueError(f"an integer label may have 10,000 bits, got one of {label.bit_length()}; use bytes")
         return _tagged(b"i", b"%d" % label)
     if isinstance(label, float):
         # One zero and one not-a-number: labels that look alike must not differ in their bytes.
@@ -42,7 +44,7 @@ def canonical(label: Label) -> bytes:
         return _tagged(b"b", label)
     if label is None:
         return _tagged(b"n", b"")
-    if isinstance(label, np.generic):
+    if isinstance(label, np.bool_ | np.integer | np.floating) and isinstance(label.item(), int | float):
         return canonical(label.item())
     raise TypeError(
         "a label must be a string, an integer, a float, a boolean, bytes or None, "

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from carving import draws
-from carving.checks import check_dtype, check_integer
+from carving.checks import check_device, check_integer, check_real_dtype
 from carving.draws import Bits, Path
-from carving.scheme import Contexts, Scheme
+from carving.scheme import Contexts, Facts, Scheme
 
 BLOCK = 500  # candidates in one small product: BLAS works on blocks of this size in its cache
 
@@ -61,23 +61,26 @@ class OSC(Scheme):
         carved: int | None = None,
         workspace: int = 32 * 2**20,
     ) -> None:
-        check_integer("d", d, 2)
-        check_integer("p", p, 1, 4, "memories have d^p cells")
+        d = check_integer("d", d, 2, way_out="it is the side of the memory; 64 to 200 are usual")
+        p = check_integer("p", p, 1, 4, "memories have d^p cells")
         if carved is not None:
             if k1 is not None:
                 raise ValueError(f"give either k1 or carved = d - k1, got k1={k1} and carved={carved}")
-            check_integer("carved", carved, 1, d - 1)
-            k1 = d - carved
-        elif k1 is None:
-            k1 = round(math.sqrt(d))
-        check_integer("k1", k1, 1, d - 1, f"round(sqrt(d)) = {round(math.sqrt(d))} is a good start")
+            k1 = d - check_integer("carved", carved, 1, d - 1, "it is the number of forbidden dimensions")
+        usual = round(math.sqrt(d))
+        k1 = check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")
         if not isinstance(signed, bool):
-            raise TypeError(f"signed must be True or False, got {signed!r}")
-        check_integer("seed", seed, 0, 2**64 - 1)
-        check_dtype(dtype, (torch.float32, torch.float64))
-        check_integer("workspace", workspace, 1, way_out="it is a number of bytes")
-        values: dict[str, Any] = dict(d=d, p=p, k1=k1, signed=signed, seed=seed)
-        values |= dict(dtype=dtype, device=torch.device(device), workspace=workspace)
+            raise TypeError(f"signed must be True or False, got {signed!r}; False is the paper's form")
+        values: dict[str, Any] = dict(
+            d=d,
+            p=p,
+            k1=k1,
+            signed=signed,
+            seed=check_integer("seed", seed, 0, 2**64 - 1, "any integer from 0 on will do"),
+            dtype=check_real_dtype(dtype),
+            device=check_device(device),
+            workspace=check_integer("workspace", workspace, 1, way_out="it is a number of bytes"),
+        )
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -88,7 +91,7 @@ class OSC(Scheme):
 
     @property
     def rank(self) -> int:
-        """The columns of a basis."""
+        """The rows of a basis."""
         return self.k1 if self.keeps else self.d - self.k1
 
     @property
@@ -112,9 +115,19 @@ class OSC(Scheme):
         return (self.d,) * self.p
 
     @property
-    def adjoint(self) -> bool:
-        """`read` is the transpose of `write`."""
-        return True
+    def memory_dtype(self) -> torch.dtype:
+        """The scheme's own."""
+        return self.dtype
+
+    @property
+    def facts(self) -> Facts:
+        """A context undoes itself and no order of two roles is like another."""
+        return Facts(True, True, False, False, False, self.p * self.d, self.d**self.p)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments that make the scheme again."""
+        return dict(d=self.d, p=self.p, k1=self.k1, signed=self.signed, seed=self.seed)
 
     # Labels -> fillers and contexts
 
@@ -123,14 +136,19 @@ class OSC(Scheme):
         return draws.words_for_normals(self.p * self.d)
 
     def _fillers(self, words: Bits) -> Tensor:
-        numbers = draws.normals(words)[:, : self.p * self.d].reshape(-1, *self.filler_shape)
-        # Held component by component, as `_match` reads them.
-        return numbers.to(self.dtype).transpose(0, 1).contiguous().transpose(0, 1)
+        return draws.normals(words)[:, : self.p * self.d].reshape(-1, *self.filler_shape)
+
+    def _empty_fillers(self, count: int) -> Tensor:
+        # Component by component, as `_match` reads them.
+        return torch.empty(self.p, count, self.d, dtype=self.dtype, device="cpu").transpose(0, 1)
+
+    def _fit(self, contexts: Contexts) -> bool:
+        return isinstance(contexts, Subspaces) and contexts.basis.shape[1:] == (self.rank, self.d)
 
     def _contexts(self, paths: Sequence[Path]) -> Subspaces:
         count, words = len(paths), draws.words_for_normals(self.rank * self.d)
-        basis = torch.empty(count, self.rank, self.d, dtype=self.dtype)
-        signs = torch.ones(count, dtype=self.dtype)
+        basis = torch.empty(count, self.rank, self.d, dtype=self.dtype, device="cpu")
+        signs = torch.ones(count, dtype=self.dtype, device="cpu")
         chunk = max(1, 2**17 // words)  # a mebibyte of bits: small enough for the cache
         for start in range(0, count, chunk):
             rows = slice(start, start + chunk)
@@ -162,7 +180,7 @@ class OSC(Scheme):
     def _encode(self, fillers: Tensor, contexts: Subspaces) -> Tensor:
         return outer(self._components(fillers, contexts).unbind(1)).view(-1, *self.core_shape)
 
-    def _add(self, memory: Tensor, contexts: Subspaces, fillers: Tensor, weights: Tensor | None) -> Tensor:
+    def _add(self, memory: Tensor, contexts: Subspaces, fillers: Tensor, weights: Tensor | None) -> None:
         components = self._components(fillers, contexts)
         bound = self._outside(components, contexts.basis) if self.keeps else components  # (n, p, d)
         scale = contexts.signs if weights is None else contexts.signs * weights
@@ -170,7 +188,7 @@ class OSC(Scheme):
         vectors = [first * scale.unsqueeze(1), *rest]
         half = (self.p + 1) // 2
         left, right = outer(vectors[:half]), outer(vectors[half:] or [torch.ones_like(scale).unsqueeze(1)])
-        return torch.addmm(memory.view(left.shape[1], -1), left.mT, right).view(self.memory_shape)
+        memory.view(left.shape[1], -1).addmm_(left.mT, right)
 
     def _write(self, cores: Tensor, contexts: Subspaces) -> Tensor:
         # From the last mode to the first, each turned to the front when done.
@@ -186,10 +204,10 @@ class OSC(Scheme):
         return rows.reshape(self.memory_shape)
 
     def _read(self, memory: Tensor, contexts: Subspaces) -> Tensor:
-        basis, rows = contexts.basis, memory.view(self.d, -1)
+        basis, rows = contexts.basis, memory.reshape(self.d, -1)
         count = basis.shape[0]
         if self.keeps:  # the first mode for all contexts in one product
-            cores = thin_product(basis.view(-1, self.d), rows)
+            cores = thin_product(basis.reshape(-1, self.d), rows)
         else:
             cores = rows - basis.mT @ (basis @ rows)
         for mode in range(1, self.p - 1):  # the middle modes: (n, side^mode, d, rest)
@@ -208,14 +226,14 @@ class OSC(Scheme):
         number, size = blocks(total)
         if number == 1:
             columns = candidates.permute(1, 2, 0)  # (p, d, L)
-            inside = torch.bmm(basis.view(-1, self.d).expand(self.p, -1, -1), columns)
+            inside = torch.bmm(basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)
             inside = inside.view(self.p, count, self.rank, total)
             inside = inside if self.keeps else columns.unsqueeze(1) - basis.mT @ inside
             return contract(cores, inside)
         if number * size < total:
             first, rest = candidates[: number * size], candidates[number * size :]
             return torch.cat([self._match(cores, contexts, part) for part in (first, rest)], dim=1)
-        wide = basis.view(-1, self.d)
+        wide = basis.reshape(-1, self.d)
         columns = candidates.transpose(0, 1).unflatten(1, (number, size)).mT  # (p, blocks, d, size)
         if columns.stride(0) == number * columns.stride(1):
             inside = torch.bmm(wide.expand(self.p * number, -1, -1), columns.flatten(0, 1))
@@ -233,14 +251,16 @@ class OSC(Scheme):
     def _pair_numbers(self) -> int:
         half = (self.p + 1) // 2
         vectors = self.p * (self.side + 2 * self.d)
-        return int(self.d * self.rank + vectors + self.d**half + self.d ** (self.p - half))
+        return self.d * self.rank + vectors + self.d**half + self.d ** (self.p - half)
 
     def _core_numbers(self) -> int:
-        return int(self.d * self.rank + 2 * self.side * self.d ** (self.p - 1) + 2 * self.side**self.p)
+        return self.d * self.rank + 2 * self.side * self.d ** (self.p - 1) + 2 * self.side**self.p
 
-    def _match_numbers(self) -> int:
+    def _tile(self, rows: int, columns: int) -> tuple[int, int]:
         half = self.p // 2
-        return int(self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4)
+        cells = self._rows(self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4)
+        rows = min(rows, 32, cells)  # about 32 contexts at once make good products
+        return rows, min(columns, cells // rows)
 
 
 def orthonormal(rows: Tensor) -> Tensor:
@@ -271,6 +291,9 @@ def contract(cores: Tensor, components: Tensor) -> Tensor:
     (n, s, ..., s) with (p, n, s, m), a candidate a column, gives (n, m).
     """
     order, count, side, _ = components.shape
+    scales = inverse_norm(components, dim=2)
+    if order > 3:  # products of four unscaled numbers may overflow
+        components = components * scales.unsqueeze(2)
     parts = components.unbind(0)
     half = order // 2
     right = columns_outer(parts[half:])  # (n, s^(p-half), m)
@@ -278,9 +301,9 @@ def contract(cores: Tensor, components: Tensor) -> Tensor:
     if half:
         inner = inner * columns_outer(parts[:half])
     scores = inner.sum(1)
-    # Dividing m scores is cheaper than normalising s m components.
-    for scale in inverse_norm(components, dim=2).unbind(0):
-        scores = scores * scale
+    if order <= 3:  # dividing m scores is cheaper than normalising s m components
+        for scale in scales.unbind(0):
+            scores = scores * scale
     return scores
 
 
@@ -302,7 +325,6 @@ def thin_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def blocks(count: int) -> tuple[int, int]:
-    """Number and size of equal blocks of about BLOCK that leave few or none of `count` over."""
+    """Number and size of equal blocks of about BLOCK that leave fewer than `number` of `count` over."""
     number = max(1, count // BLOCK)
-    number = min(range(number, number + 8), key=lambda n: count % n) if number > 1 else 1
     return number, count // number

@@ -1,16 +1,20 @@
 """How answers are found: the best candidates of a vocabulary, exactly."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from carving.checks import check_integer, check_shape
-from carving.scheme import Places, Scheme
+from carving.checks import check_integer, check_tensor, listed
+from carving.scheme import FILLERS, Contexts, Places, Scheme, slices
 
 
 class Best(NamedTuple):
-    """The best candidates of each context, best first; equal scores stand in the vocabulary's order."""
+    """The best candidates of each context, best first; equal scores stand in the vocabulary's order.
+
+    Equal means to the last bit, as in architectures that count. Two copies of one filler may differ there, by where
+    they stand in a product.
+    """
 
     scores: Tensor  # (n, k)
     indices: Tensor  # (n, k), places in the vocabulary
@@ -30,38 +34,35 @@ def top(
     `among` restricts the candidates by their indices: (m,) for all contexts alike, (n, m) for each its own,
     where -1 stands for no candidate, so that some contexts may have fewer.
     """
-    check_shape("memory", memory, scheme.memory_shape)
-    check_shape("candidates", candidates, (-1, *scheme.filler_shape))
-    shared = _among_all(among, len(candidates)) if among is None or among.dim() == 1 else None
-    own = _among_own(among, len(contexts), len(candidates)) if shared is None and among is not None else None
+    contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+    check_tensor("candidates", candidates, (-1, *scheme.filler_shape), FILLERS)
+    absent = len(candidates)  # stands where there is no candidate
+    choices = None if among is None else _choices(among, len(contexts), absent)
+    width = absent if choices is None else choices.shape[-1]
+    fewest = width if choices is None else int(choices.lt(absent).sum(-1).min())
+    if not fewest:
+        raise ValueError("every context needs a candidate, but among leaves some with none; give them one or more")
+    k = check_integer("k", k, 1, fewest, "there are no more candidates to answer with")
 
-    if shared is not None and len(shared) < len(candidates):
-        found = top(scheme, memory, contexts, candidates[shared], k)
-        return Best(found.scores, shared[found.indices])
-    fewest = len(candidates) if own is None else int(own.lt(len(candidates)).sum(1).min())
-    check_integer("k", k, 1, fewest, "there are no more candidates to answer with")
-
-    # A block of scores takes a quarter of the workspace; gathered candidates are larger.
-    numbers = 4 * (1 if own is None else 1 + len(candidates[0].flatten()))
-    cells = max(1, scheme.workspace // (numbers * scheme.dtype.itemsize))
-    width = len(candidates) if own is None else own.shape[1]
+    # Scores take a quarter of the workspace; where candidates are gathered, these take it.
+    gathered = 1 if choices is None else candidates[0].numel()
+    cells = max(1, scheme.workspace // (4 * scheme.dtype.itemsize * gathered))
     columns = min(width, cells)
     answers = []
     for rows, part in scheme.places(contexts, max(1, cells // columns)):
         cores = scheme.read(memory, part)
         best: Best | None = None
-        for start in range(0, width, columns):
-            if own is None:
-                scores = scheme.match(cores, part, candidates[start : start + columns])
-                some = best_of(scores, k)
-                some = Best(some.scores, some.indices + start)
+        for some in slices(width, columns):
+            if choices is None:
+                found = best_of(scheme.match(cores, part, candidates[some]), k)
+                found = Best(found.scores, found.indices + some.start)
             else:
-                indices = own[rows, start : start + columns]
-                gone = indices == len(candidates)
-                scores = scheme.match(cores, part, candidates[indices.masked_fill(gone, 0)])
-                some = best_of(scores.masked_fill(gone, -torch.inf), k)
-                some = Best(some.scores, indices.gather(1, some.indices))
-            best = some if best is None else merged(best, some, k)
+                indices = (choices[some] if choices.dim() == 1 else choices[rows, some]).expand(len(cores), -1)
+                chosen = indices[0] if choices.dim() == 1 else indices.clamp_max(absent - 1)
+                scores = scheme.match(cores, part, candidates[chosen])
+                found = best_of(scores.masked_fill(indices == absent, -torch.inf), k)
+                found = Best(found.scores, indices.gather(1, found.indices))
+            best = found if best is None else merged(best, found, k)
         assert best is not None
         answers.append(best)
     return Best(torch.cat([a.scores for a in answers]), torch.cat([a.indices for a in answers]))
@@ -90,29 +91,25 @@ def merged(first: Best, second: Best, k: int) -> Best:
     return Best(best.scores, indices.gather(1, best.indices))
 
 
-def _among_all(among: Tensor | None, count: int) -> Tensor:
-    if among is None:
-        return torch.arange(count)
-    check_shape("among", among, (-1,))
-    _check_indices(among, 0, count)
-    distinct: Tensor = among.unique()
-    return distinct
-
-
-def _among_own(among: Tensor, contexts: int, count: int) -> Tensor:
-    """Each row's indices in order, with `count` where there is none."""
-    check_shape("among", among, (contexts, -1))
-    _check_indices(among, -1, count)
-    ordered = among.masked_fill(among < 0, count).sort(dim=1).values
+def _choices(among: Any, contexts: int, absent: int) -> Tensor:
+    """The indices in order, each once: (m,) or (n, m), with `absent` where there is none."""
+    if not isinstance(among, Tensor) or among.is_floating_point() or among.is_complex() or among.dtype == torch.bool:
+        kind = among.dtype if isinstance(among, Tensor) else type(among).__name__
+        raise TypeError(
+            f"among must be a tensor of integers, got {kind}; "
+            "torch.tensor(indices) makes one, mask.nonzero().squeeze(1) turns a mask into one"
+        )
+    own = among.dim() != 1
+    check_tensor("among", among, (contexts, -1) if own else (-1,), "give (m,) for all contexts or (n, m), a row each")
+    among, low = among.to(torch.int64), -1 if own else 0
+    if among.min() < low or among.max() >= absent:
+        raise ValueError(
+            f"among must hold indices of {low} .. {absent - 1}, got {int(among.min())} .. {int(among.max())}; "
+            "they are places in the vocabulary"
+        )
+    if not own:
+        return among.unique()
+    ordered = among.masked_fill(among < 0, absent).sort(dim=1).values
     again = torch.zeros_like(ordered, dtype=torch.bool)
     again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-    return ordered.masked_fill(again, count)
-
-
-def _check_indices(among: Tensor, low: int, count: int) -> None:
-    if among.is_floating_point() or among.is_complex() or among.dtype == torch.bool:
-        raise TypeError(f"among must hold integers, got {among.dtype}; mask.nonzero() turns a mask into indices")
-    if among.min() < low or among.max() >= count:
-        raise ValueError(
-            f"among must hold indices of {low} .. {count - 1}, got {int(among.min())} .. {int(among.max())}"
-        )
+    return ordered.masked_fill(again, absent)

@@ -15,7 +15,7 @@ Shapes and parameters are checked here, once for all schemes; values (NaN, infin
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, final
 
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from carving import draws
-from carving.checks import as_path, check_shape, listed, machine_bytes, show_bytes
+from carving.checks import as_path, check_tensor, listed, machine_bytes, show_bytes
 from carving.draws import Bits, Label, Path
 
 
@@ -31,7 +31,8 @@ from carving.draws import Bits, Label, Path
 class Contexts:
     """What a scheme makes of role paths: one row a context, every field a tensor with that many rows."""
 
-    def _map(self, change: Any) -> Self:
+    def changed(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The contexts with every tensor changed alike."""
         return replace(self, **{field.name: change(getattr(self, field.name)) for field in fields(self)})
 
     def __len__(self) -> int:
@@ -40,15 +41,16 @@ class Contexts:
 
     def __getitem__(self, rows: int | slice | Tensor | list[int]) -> Self:
         """The contexts of these rows; one integer gives one row."""
-        if isinstance(rows, int):
-            if not -len(self) <= rows < len(self):
-                raise IndexError(f"there are {len(self)} contexts, got row {rows}")
-            rows = slice(rows, rows + 1 or None)
-        return self._map(lambda tensor: tensor[rows])
+        if not isinstance(rows, slice | list) and (isinstance(rows, int) or getattr(rows, "ndim", 1) == 0):
+            row = int(rows)
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"there are {len(self)} contexts, got row {row}")
+            rows = slice(row, row + 1 or None)
+        return self.changed(lambda tensor: tensor[rows])
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """The same contexts on another device or in another dtype, as `Tensor.to`."""
-        return self._map(lambda tensor: tensor.to(*args, **kwargs))
+        return self.changed(lambda tensor: tensor.to(*args, **kwargs))
 
     @property
     def nbytes(self) -> int:
@@ -56,8 +58,24 @@ class Contexts:
         return sum(getattr(self, field.name).nbytes for field in fields(self))
 
 
-Places = Contexts | Sequence[Path]  # where functions make contexts chunk by chunk, paths will do
-Symbols = Tensor | Sequence[Label]  # likewise fillers and their labels
+Places = Contexts | Iterable[Path]  # paths will do for contexts; they are then made chunk by chunk
+Symbols = Tensor | Iterable[Label]  # likewise labels for fillers
+
+FILLERS = "fillers(labels) makes them"
+CORES = "read(memory, contexts) and encode(fillers, contexts) make them"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is true of a scheme; each is tested both ways."""
+
+    exact: bool  # reading the memory of a single pair gives the filler's core
+    adjoint: bool  # read is the transpose of write
+    self_inverse: bool  # binding twice with a role undoes it
+    commutative: bool  # bind(a, b) = bind(b, a)
+    associative: bool  # bind(bind(a, b), c) = bind(a, bind(b, c))
+    filler_scalars: int  # real numbers (or bits, or indices) that a filler is
+    memory_scalars: int  # real numbers that a memory holds
 
 
 @dataclass(frozen=True)
@@ -67,9 +85,8 @@ class Scheme(ABC):
     The verbs are final and check what comes in; a scheme supplies the underscored ones.
     """
 
-    # Facts, supplied by every scheme: shapes of one filler, one core and the memory; whether `read` is the
-    # transpose of `write`. Beside them the fields seed (part of the identity), dtype, device and
-    # workspace: the bytes that one call may use beyond its arguments and its result.
+    # workspace: the bytes that one call may use beyond its arguments and its result. Like dtype and device it is no
+    # part of the identity.
     seed: int
     dtype: torch.dtype
     device: torch.device
@@ -92,8 +109,24 @@ class Scheme(ABC):
 
     @property
     @abstractmethod
-    def adjoint(self) -> bool:
-        """Whether `read` is the transpose of `write`."""
+    def memory_dtype(self) -> torch.dtype:
+        """The dtype of the memory."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> Facts:
+        """What is true of the scheme."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What makes the scheme the one it is: the arguments that make it again, dtype, device and workspace aside."""
+
+    @final
+    def like(self, **changes: Any) -> Self:
+        """The same scheme with some arguments changed: `scheme.like(dtype=torch.float64)`."""
+        where = dict(dtype=self.dtype, device=self.device, workspace=self.workspace)
+        return type(self)(**(self.parameters | where | changes))
 
     @property
     @abstractmethod
@@ -104,7 +137,15 @@ class Scheme(ABC):
         """Fillers from their random bits, on the CPU, in the scheme's dtype."""
 
     @abstractmethod
+    def _empty_fillers(self, count: int) -> Tensor:
+        """Room for fillers, laid out as `_match` likes them."""
+
+    @abstractmethod
     def _contexts(self, paths: Sequence[Path]) -> Contexts: ...
+
+    @abstractmethod
+    def _fit(self, contexts: Contexts) -> bool:
+        """Whether the contexts are this scheme's, by their type and shape."""
 
     @abstractmethod
     def _encode(self, fillers: Tensor, contexts: Any) -> Tensor: ...
@@ -120,8 +161,8 @@ class Scheme(ABC):
         """Scores (n, L) of candidates for all contexts, or (n, m) of each context's own candidates."""
 
     @abstractmethod
-    def _add(self, memory: Tensor, contexts: Any, fillers: Tensor, weights: Tensor | None) -> Tensor:
-        """The memory with the pairs added, as a new tensor."""
+    def _add(self, memory: Tensor, contexts: Any, fillers: Tensor, weights: Tensor | None) -> None:
+        """Add the pairs to the memory, in place."""
 
     @abstractmethod
     def _pair_numbers(self) -> int:
@@ -132,8 +173,8 @@ class Scheme(ABC):
         """How many numbers `_read` and `_write` need beside each other for one context."""
 
     @abstractmethod
-    def _match_numbers(self) -> int:
-        """How many numbers `_match` needs beside each other for one candidate in one context."""
+    def _tile(self, rows: int, columns: int) -> tuple[int, int]:
+        """How many of these contexts and candidates `_match` takes at once within the workspace."""
 
     # Symbols -> tensors
 
@@ -141,12 +182,18 @@ class Scheme(ABC):
     def fillers(self, labels: Iterable[Label]) -> Tensor:
         """The labels' fillers, (n, *filler_shape): the same for the same label, seed and scheme, for ever."""
         names = [draws.canonical(label) for label in listed(labels, "labels")]
-        chunk = self._rows(2 * math.prod(self.filler_shape))
-        made = [
-            self._fillers(draws.bits(part, self._filler_words, seed=self.seed, purpose="filler"))
-            for part in _parts(names, chunk)
-        ]
-        return _joined(made).to(self.device)
+        made = self._empty_fillers(len(names))
+        for rows in slices(len(names), self._rows(8 * math.prod(self.filler_shape))):
+            made[rows] = self._fillers(draws.bits(names[rows], self._filler_words, seed=self.seed, purpose="filler"))
+        return made.to(self.device)
+
+    @final
+    def random(self, count: int, generator: torch.Generator) -> Tensor:
+        """As many fillers that no label names, (count, *filler_shape): for experiments."""
+        made = self._empty_fillers(count)
+        for rows in slices(count, self._rows(8 * math.prod(self.filler_shape))):
+            made[rows] = self._fillers(draws.bits_from(generator, rows.stop - rows.start, self._filler_words))
+        return made.to(self.device)
 
     @final
     def contexts(self, paths: Iterable[Path]) -> Contexts:
@@ -156,95 +203,127 @@ class Scheme(ABC):
     @final
     def zeros(self) -> Tensor:
         """An empty memory."""
-        size = math.prod(self.memory_shape) * self.dtype.itemsize
+        size = math.prod(self.memory_shape) * self.memory_dtype.itemsize
         limit = machine_bytes(self.device)
         if limit is not None and size > limit:
             raise ValueError(
                 f"a memory of shape {self.memory_shape} takes {show_bytes(size)}, but {self.device} has "
-                f"{show_bytes(limit)}; choose a smaller d or p (capacity.py predicts what they hold)"
+                f"{show_bytes(limit)}; choose a smaller dimension or order"
             )
-        return torch.zeros(self.memory_shape, dtype=self.dtype, device=self.device)
+        return torch.zeros(self.memory_shape, dtype=self.memory_dtype, device=self.device)
 
     # The verbs
 
     @final
-    def encode(self, fillers: Tensor, contexts: Contexts) -> Tensor:
+    def encode(self, fillers: Tensor, contexts: Places) -> Tensor:
         """The cores (n, *core_shape) of n fillers in their n contexts."""
-        check_shape("fillers", fillers, (len(contexts), *self.filler_shape))
+        contexts = self._made(contexts)
+        check_tensor("fillers", fillers, (len(contexts), *self.filler_shape), FILLERS)
         return self._encode(fillers, contexts)
 
     @final
-    def write(self, cores: Tensor, contexts: Contexts) -> Tensor:
+    def write(self, cores: Tensor, contexts: Places) -> Tensor:
         """The memory that n cores make in their n contexts, summed."""
-        check_shape("cores", cores, (len(contexts), *self.core_shape))
+        contexts = self._made(contexts)
+        check_tensor("cores", cores, (len(contexts), *self.core_shape), CORES, self.memory_dtype)
         memory = self.zeros()
-        for rows in _slices(len(contexts), self._rows(self._core_numbers())):
+        for rows in slices(len(contexts), self._rows(self._core_numbers())):
             memory = memory + self._write(cores[rows], contexts[rows])
         return memory
 
     @final
     def read(self, memory: Tensor, contexts: Places) -> Tensor:
         """The cores (n, *core_shape) that n contexts show of the memory."""
-        check_shape("memory", memory, self.memory_shape)
-        size = self._rows(self._core_numbers())
-        return _joined([self._read(memory, part) for _, part in self.places(contexts, size)])
+        self._check_memory(memory)
+        return _joined(
+            [self._read(memory, part) for _, part in self.places(contexts, self._rows(self._core_numbers()))]
+        )
 
     @final
-    def match(self, cores: Tensor, contexts: Contexts, candidates: Tensor) -> Tensor:
+    def match(self, cores: Tensor, contexts: Places, candidates: Tensor) -> Tensor:
         """How well candidates fit the cores: (n, L) for L shared candidates, (n, m) for m of each context's own."""
-        check_shape("cores", cores, (len(contexts), *self.core_shape))
-        self._check_candidates(candidates, len(contexts))
-        return self._match_tiles(cores, contexts, candidates)
+        contexts = self._made(contexts)
+        check_tensor("cores", cores, (len(contexts), *self.core_shape), CORES, self.memory_dtype)
+        shared = self._check_candidates(candidates, len(contexts))
+        return self._match_tiles(cores, contexts, candidates, shared)
 
     @final
     def trace(self, contexts: Places, fillers: Symbols, weights: Tensor | None = None) -> Tensor:
         """The memory of n pairs: their bound fillers, weighted and summed. Traces of two batches add."""
+        contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
         count = len(contexts)
         if isinstance(fillers, Tensor):
-            check_shape("fillers", fillers, (count, *self.filler_shape))
-        elif len(fillers) != count:
-            raise ValueError(f"every context needs one filler, got {count} contexts and {len(fillers)} labels")
+            check_tensor("fillers", fillers, (count, *self.filler_shape), FILLERS)
+        else:
+            fillers = listed(fillers, "labels")
+            if len(fillers) != count:
+                raise ValueError(
+                    f"every context needs one filler, got {count} contexts and {len(fillers)} labels; "
+                    "a context that holds several fillers is given once for each"
+                )
         if weights is not None:
-            check_shape("weights", weights, (count,))
+            check_tensor("weights", weights, (count,), "there is one weight a pair")
+            weights = weights.to(self.dtype)
         memory = self.zeros()
         for rows, part in self.places(contexts, self._rows(self._pair_numbers())):
             some = fillers[rows] if isinstance(fillers, Tensor) else self.fillers(fillers[rows])
-            memory = self._add(memory, part, some, None if weights is None else weights[rows])
+            self._add(memory, part, some, None if weights is None else weights[rows])
         return memory
 
     @final
     def score(self, memory: Tensor, contexts: Places, candidates: Tensor) -> Tensor:
         """How strongly the memory holds the candidates: (n, L), or (n, m) where each context has its own."""
-        check_shape("memory", memory, self.memory_shape)
-        self._check_candidates(candidates, len(contexts))
-        shared = candidates.dim() == len(self.filler_shape) + 1
-        scores = [
-            self._match_tiles(self._read(memory, part), part, candidates if shared else candidates[rows])
-            for rows, part in self.places(contexts, self._rows(self._core_numbers()))
-        ]
-        return _joined(scores)
+        self._check_memory(memory)
+        contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+        shared = self._check_candidates(candidates, len(contexts))
+        size = self._rows(self._core_numbers())
+        if len(contexts) <= size:
+            made = self._made(contexts)
+            return self._match_tiles(self._read(memory, made), made, candidates, shared)
+        total = candidates.shape[0 if shared else 1]
+        scores = torch.empty(len(contexts), total, dtype=self.dtype, device=memory.device)
+        for rows, part in self.places(contexts, size):
+            some = candidates if shared else candidates[rows]
+            scores[rows] = self._match_tiles(self._read(memory, part), part, some, shared)
+        return scores
 
     @final
-    def _check_candidates(self, candidates: Tensor, contexts: int) -> None:
-        own = isinstance(candidates, Tensor) and candidates.dim() == len(self.filler_shape) + 2
-        check_shape("candidates", candidates, (*((contexts, -1) if own else (-1,)), *self.filler_shape))
-
-    @final
-    def _match_tiles(self, cores: Tensor, contexts: Contexts, candidates: Tensor) -> Tensor:
-        shared = candidates.dim() == len(self.filler_shape) + 1
+    def _match_tiles(self, cores: Tensor, contexts: Contexts, candidates: Tensor, shared: bool) -> Tensor:
         count, total = cores.shape[0], candidates.shape[0 if shared else 1]
-        # About 32 contexts at once make good products.
-        cells = self._rows(self._match_numbers())
-        rows = min(count, 32, cells)
-        columns = min(total, cells // rows)
+        rows, columns = self._tile(count, total)
         if rows == count and columns == total:
             return self._match(cores, contexts, candidates)
-        scores = cores.new_empty(count, total)
-        for of_rows in _slices(count, rows):
-            for of_columns in _slices(total, columns):
+        scores = torch.empty(count, total, dtype=self.dtype, device=cores.device)
+        for of_rows in slices(count, rows):
+            for of_columns in slices(total, columns):
                 some = candidates[of_columns] if shared else candidates[of_rows, of_columns]
                 scores[of_rows, of_columns] = self._match(cores[of_rows], contexts[of_rows], some)
         return scores
+
+    # Checks
+
+    @final
+    def _check_memory(self, memory: Tensor) -> None:
+        way_out = "a memory of this scheme comes from its trace(...) or zeros()"
+        check_tensor("memory", memory, self.memory_shape, way_out, self.memory_dtype)
+
+    @final
+    def _check_candidates(self, candidates: Tensor, contexts: int) -> bool:
+        """Whether the candidates are shared by all contexts; if not, each has its own."""
+        own = isinstance(candidates, Tensor) and candidates.dim() == len(self.filler_shape) + 2
+        check_tensor("candidates", candidates, (*((contexts, -1) if own else (-1,)), *self.filler_shape), FILLERS)
+        return not own
+
+    @final
+    def _made(self, contexts: Places) -> Contexts:
+        """Contexts of this scheme, made from their paths where paths were given."""
+        if not isinstance(contexts, Contexts):
+            return self.contexts(contexts)
+        if not self._fit(contexts):
+            raise ValueError(f"the contexts are not of {self}; its own contexts(paths) makes the right ones")
+        if not len(contexts):
+            raise ValueError("contexts must not be empty: give at least one")
+        return contexts
 
     # Chunks
 
@@ -256,20 +335,22 @@ class Scheme(ABC):
     @final
     def places(self, contexts: Places, size: int) -> Iterator[tuple[slice, Contexts]]:
         """The contexts in chunks of `size` rows, made from their paths where paths were given."""
-        if isinstance(contexts, Contexts) and len(contexts) <= size:
-            yield slice(None), contexts
-            return
-        for rows in _slices(len(contexts), size):
-            part = contexts[rows]
-            yield rows, part if isinstance(part, Contexts) else self.contexts(part)
+        if isinstance(contexts, Contexts):
+            made = self._made(contexts)
+            if len(made) <= size:
+                yield slice(None), made
+                return
+            for rows in slices(len(made), size):
+                yield rows, made[rows]
+        else:
+            paths = listed(contexts, "paths")
+            for rows in slices(len(paths), size):
+                yield rows, self.contexts(paths[rows])
 
 
-def _slices(count: int, size: int) -> Iterator[slice]:
+def slices(count: int, size: int) -> Iterator[slice]:
+    """Chunks of `size` that cover `count` rows."""
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
-def _parts(things: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    return (things[rows] for rows in _slices(len(things), size))
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

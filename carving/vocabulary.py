@@ -17,7 +17,7 @@ class Vocabulary:
             if first != place:
                 raise ValueError(
                     f"the labels of a vocabulary must differ, got {label!r} at places {first} and {place}; "
-                    "dict.fromkeys(labels) keeps the first of each"
+                    "leave out the second"
                 )
 
     def __len__(self) -> int:

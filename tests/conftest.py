@@ -1,7 +1,43 @@
 import pytest
 import torch
+from hypothesis import settings
 
-from carving import OSC
+from carving import OSC, SCHEMES, TPR, VSA, make
+
+settings.register_profile("patient", deadline=None)  # the first call of a torch function takes long
+settings.load_profile("patient")
+
+# Every scheme as it comes, then OSC in its other forms, then the options of the others.
+EVERY = [
+    *(make(name, d=64) for name in SCHEMES),
+    OSC(12, 1),
+    OSC(12, 3),
+    OSC(7, 4),
+    OSC(20, 2, signed=False),
+    OSC(12, 3, k1=1),
+    OSC(12, 2, carved=3),
+    OSC(7, 3, carved=1, seed=5),
+    TPR(9, depth=2),
+    TPR(9, whole_path=True),
+    VSA("HRR", 63, unitary=True),
+    VSA("FHRR", 64, accounting="coordinates"),
+    *(VSA(name, 64, memory="raw") for name in ("MAP-B", "MAP-C", "BSC", "BSDC-S", "BSDC-CDT", "BSDC-SEG", "CGR")),
+    VSA("BSDC-SEG", 64, bundling="mode"),
+    VSA("MBAT", 63, form="rolled"),
+    VSA("MBAT", 64, form="dense"),
+    VSA("CGR", 64, r=5),
+    VSA("CGR", 64, bundling="mode"),
+    VSA("HLB", 64, sigma=0.0),
+    VSA("GHRR", 72, m=3),
+]
+
+
+def told(scheme):
+    """A short name for a test."""
+    known = {k: v for k, v in scheme.parameters.items() if k not in ("seed", "name")}
+    plain = {"accounting": "real", "memory": "native", "signed": True, "whole_path": False}
+    shown = [f"{k}={v}" for k, v in known.items() if plain.get(k) != v and v is not None]
+    return "-".join([getattr(scheme, "name", type(scheme).__name__), *shown])
 
 
 @pytest.fixture
@@ -9,19 +45,7 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-@pytest.fixture(
-    params=[
-        OSC(12, 1),
-        OSC(20, 2),
-        OSC(12, 3),
-        OSC(7, 4),
-        OSC(20, 2, signed=False),
-        OSC(12, 3, k1=1),
-        OSC(12, 2, carved=3),
-        OSC(7, 3, carved=1, seed=5),
-    ],
-    ids=lambda scheme: f"d{scheme.d}-p{scheme.p}-k{scheme.k1}{'' if scheme.signed else '-unsigned'}",
-)
+@pytest.fixture(params=EVERY, ids=told)
 def scheme(request):
     return request.param
 
@@ -29,15 +53,24 @@ def scheme(request):
 @pytest.fixture
 def double(scheme):
     """The same scheme in float64, for comparisons to the last digits."""
-    return OSC(scheme.d, scheme.p, scheme.k1, scheme.signed, scheme.seed, torch.float64)
+    return scheme.like(dtype=torch.float64)
 
 
 @pytest.fixture
-def pairs():
+def path():
+    """A path that a scheme takes, by its number: two roles, or as many as a TPR wants."""
+
+    def make_path(scheme, number):
+        return ("place", number)[-getattr(scheme, "depth", 2) :]
+
+    return make_path
+
+
+@pytest.fixture
+def pairs(path):
     """n contexts and n fillers of a scheme, told apart by their numbers."""
 
-    def make(scheme, count, start=0):
-        numbers = range(start, start + count)
-        return scheme.contexts([("place", i) for i in numbers]), scheme.fillers(numbers)
+    def make_pairs(scheme, count):
+        return scheme.contexts([path(scheme, i) for i in range(count)]), scheme.fillers(range(count))
 
-    return make
+    return make_pairs

@@ -83,7 +83,12 @@ def test_numbers_of_numpy_are_the_labels_that_they_equal():
     assert draws.canonical(-0.0) == draws.canonical(0.0)
 
 
-@pytest.mark.parametrize("label", [["a"], {"a": 1}, object(), ("a",), 1j])
+def test_a_huge_integer_is_refused():
+    with pytest.raises(ValueError, match="use bytes"):
+        draws.canonical(10**5_000)
+
+
+@pytest.mark.parametrize("label", [["a"], {"a": 1}, object(), ("a",), 1j, np.datetime64(1, "ns"), np.longdouble(1)])
 def test_what_is_no_label_is_refused_with_the_way_out(label):
     with pytest.raises(TypeError, match=r"a label must be a string.*of type.*str\(\.\.\.\)"):
         draws.canonical(label)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC
+from carving import OSC, draws
+from carving.capacity import interference
 
 LETTERS = "abcd"
 
@@ -47,12 +48,29 @@ def literal_scores(scheme, memory, contexts, candidates):
     )
 
 
+VARIANTS = [
+    OSC(12, 1),
+    OSC(20, 2),
+    OSC(12, 3),
+    OSC(7, 4),
+    OSC(20, 2, signed=False),
+    OSC(12, 3, k1=1),
+    OSC(12, 2, carved=3),
+    OSC(7, 3, carved=1, seed=5),
+]
+
+
+@pytest.fixture(params=VARIANTS, ids=str)
+def scheme(request):
+    return request.param
+
+
 TOLERANCE = {torch.float32: dict(rtol=1e-5, atol=1e-5), torch.float64: dict(rtol=1e-12, atol=1e-12)}
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
 def osc(request, scheme):
-    return OSC(scheme.d, scheme.p, scheme.k1, scheme.signed, scheme.seed, request.param)
+    return scheme.like(dtype=request.param)
 
 
 def test_a_trace_is_the_sum_of_the_papers_tensors(osc, pairs, generator):
@@ -104,6 +122,13 @@ def test_a_bound_filler_does_not_depend_on_its_scale(double, pairs):
     assert_close(double.trace(contexts, 1e3 * fillers), double.trace(contexts, fillers), rtol=0, atol=1e-12)
     memory = double.trace(contexts, fillers)
     assert_close(double.score(memory, contexts, 1e-3 * fillers), double.score(memory, contexts, fillers))
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_nor_does_a_score_in_single_precision(scheme, pairs, scale):
+    contexts, fillers = pairs(scheme, 3)
+    memory = scheme.trace(contexts, fillers)
+    assert_close(scheme.score(memory, contexts, scale * fillers), scheme.score(memory, contexts, fillers))
 
 
 def test_a_filler_of_zeros_scores_zero(scheme, pairs):
@@ -169,8 +194,6 @@ def test_dtype_batch_order_and_threads_change_nothing(scheme, double):
 
 def test_bases_are_orthonormal_with_a_canonical_orientation():
     """Gram-Schmidt of the Gaussian rows: each row has a positive product with the row that it came from."""
-    from carving import draws
-
     scheme = OSC(30, 2, k1=8, dtype=torch.float64)
     rows = scheme.contexts([("a",)]).basis[0]
     assert_close(rows @ rows.T, torch.eye(8, dtype=torch.float64))
@@ -220,7 +243,10 @@ def test_trace_and_score_compile_whole(p, k1):
     score = torch.compile(osc.score, fullgraph=True, backend="aot_eager")
     memory = trace(contexts, fillers)
     assert_close(memory, osc.trace(contexts, fillers))
-    assert_close(score(memory, contexts, candidates), osc.score(memory, contexts, candidates))
+    for count in (2_100, 1_000, 7):
+        some = candidates[:count]
+        assert_close(score(memory, contexts, some), osc.score(memory, contexts, some))
+    assert_close(score(memory, contexts[:2], candidates), osc.score(memory, contexts[:2], candidates))
 
 
 # Bounded memory
@@ -280,7 +306,7 @@ def test_parameters_out_of_range_are_refused(arguments, error, message):
 
 def test_a_memory_that_does_not_fit_is_refused_with_its_size():
     huge = OSC(10_000, 4)
-    with pytest.raises(ValueError, match=r"takes 35.53 PiB, but cpu has .*; choose a smaller d or p"):
+    with pytest.raises(ValueError, match=r"takes 35.53 PiB, but cpu has .*; choose a smaller dimension or order"):
         huge.zeros()
 
 
@@ -292,7 +318,7 @@ def simulated(d, p, k1, pairs, vocabulary=None, trials=1, depth=1, signed=True, 
     scores, right = [], []
     for seed in range(trials):
         osc = OSC(d, p, k1, signed, seed)
-        contexts = osc.contexts([tuple(f"role {level} of {i}" for level in range(depth)) for i in range(pairs)])
+        contexts = osc.contexts([(*(f"role {level}" for level in range(1, depth)), i) for i in range(pairs)])
         fillers = osc.fillers(range(vocabulary or pairs))
         held = torch.arange(pairs) if stored is None else stored
         found = osc.score(osc.trace(contexts, fillers[held]), contexts, fillers)
@@ -301,10 +327,10 @@ def simulated(d, p, k1, pairs, vocabulary=None, trials=1, depth=1, signed=True, 
     return torch.cat(scores).double(), sum(right) / trials
 
 
-@pytest.mark.parametrize(("d", "p", "k1", "pairs"), [(20, 2, 4, 200), (20, 2, 2, 200), (60, 2, 8, 300)])
+@pytest.mark.parametrize(
+    ("d", "p", "k1", "pairs"), [(20, 2, 4, 200), (20, 2, 2, 200), (60, 2, 8, 300), (20, 3, 4, 200), (20, 3, 3, 200)]
+)
 def test_the_score_has_mean_one_and_the_corrected_variance(d, p, k1, pairs):
-    from carving.capacity import interference
-
     scores, _ = simulated(d, p, k1, pairs, trials=40)
     n = len(scores)
     variance = interference(d, p, k1, pairs)
@@ -313,14 +339,12 @@ def test_the_score_has_mean_one_and_the_corrected_variance(d, p, k1, pairs):
     each = scores.view(40, -1).var(dim=1)
     assert each.mean().item() == pytest.approx(variance, abs=4 * each.std().item() / math.sqrt(40))
     plain = (pairs - 1) / d**p
-    if k1 == 2:  # here the paper's own formula is far off
+    if k1 < 4:  # here the paper's own formula is far off
         assert each.mean().item() - plain > 5 * each.std().item() / math.sqrt(40)
 
 
 @pytest.mark.parametrize("places", [2, 10, 100])
 def test_shared_contexts_add_their_share_of_the_variance(places):
-    from carving.capacity import interference
-
     d, k1, pairs, each = 100, 10, 500, []
     for seed in range(12):
         osc = OSC(d, 2, k1, seed=seed)
@@ -344,8 +368,7 @@ def test_recall_at_d80_p3_with_ten_thousand_pairs():
     memory = osc.trace([(i,) for i in range(count)], fillers)
     asked = range(0, count, 10)
     found = osc.score(memory, [(i,) for i in asked], fillers).argmax(1)
-    # 1,000 questions of a memory whose accuracy is 99.7 to 99.85 %: three standard errors are half a point.
-    assert found.eq(torch.tensor(asked)).double().mean().item() >= 0.995 - 0.005
+    assert found.eq(torch.tensor(asked)).double().mean().item() >= 0.995
 
 
 @pytest.mark.slow

@@ -72,6 +72,14 @@ def test_among_restricts_each_context_on_its_own(asked):
     assert_close(found.scores, scores.gather(1, found.indices))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
+def test_indices_of_any_integer_dtype_will_do(asked, dtype):
+    among = torch.tensor([[3, 7]] * 9)
+    expected = top(*asked, among=among).indices
+    assert torch.equal(top(*asked, among=among.to(dtype)).indices, expected)
+    assert torch.equal(top(*asked, among=among[0].to(dtype)).indices, expected)
+
+
 def test_paths_will_do_for_contexts(asked):
     scheme, memory, contexts, candidates = asked
     paths = [(i,) for i in range(9)]
@@ -100,8 +108,10 @@ def test_paths_will_do_for_contexts(asked):
         (dict(among=torch.tensor([50])), ValueError, r"indices of 0 \.\. 49, got 50 \.\. 50"),
         (dict(among=torch.tensor([-1])), ValueError, r"indices of 0 \.\. 49, got -1"),
         (dict(among=torch.tensor([[-2]] * 9)), ValueError, r"indices of -1 \.\. 49, got -2"),
-        (dict(among=torch.ones(50, dtype=torch.bool)), TypeError, "nonzero"),
-        (dict(among=torch.tensor([1.0])), TypeError, "among must hold integers"),
+        (dict(among=torch.tensor([[-1]] * 9)), ValueError, "among leaves some with none"),
+        (dict(among=torch.ones(50, dtype=torch.bool)), TypeError, r"nonzero\(\).squeeze\(1\)"),
+        (dict(among=torch.tensor([1.0])), TypeError, "among must be a tensor of integers, got torch.float32"),
+        (dict(among=[1, 2]), TypeError, r"got list; torch.tensor\(indices\) makes one"),
     ],
 )
 def test_bad_questions_are_refused(asked, arguments, error, message):

@@ -15,9 +15,10 @@ def test_a_vocabulary_keeps_order_and_tells_alike_labels_apart():
     ("labels", "error", "message"),
     [
         ([], ValueError, "a vocabulary must not be empty"),
-        (["a", "b", "a"], ValueError, "'a' at places 0 and 2; dict.fromkeys"),
+        (["a", "b", "a"], ValueError, "'a' at places 0 and 2; leave out"),
         ([0.0, -0.0], ValueError, "must differ"),
         ("dog", TypeError, "must be a list"),
+        ({"dog", "cat"}, TypeError, "must have an order, got a set"),
         ([["a"]], TypeError, "a label must be"),
     ],
 )

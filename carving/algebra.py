@@ -1,0 +1,386 @@
+"""The operations that vector symbolic architectures are made of, on plain tensors `(*, shape)`.
+
+Atoms from bits; pictures of discrete atoms that can be summed; roles acting on fillers and being undone; what a sum
+settles to. Every function takes the space first, which knows the shape of an atom. `vsa.py` puts them together.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carving import draws
+from carving.draws import Bits
+
+
+@dataclass(frozen=True)
+class Space:
+    """What the operations must know: coordinates, the shape of an atom, the real dtype, the seed, and one parameter."""
+
+    d: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    seed: int
+    option: Any = None  # CGR: the order r; SEG: a segment's length; BSDC: how many ones; HLB: (mu, sigma)
+
+    @property
+    def complex(self) -> torch.dtype:
+        """The complex dtype beside the real one."""
+        return torch.complex64 if self.dtype == torch.float32 else torch.complex128
+
+
+# Atoms from bits: (n, words) -> (n, *shape)
+
+
+def gaussian(space: Space, words: Bits) -> Tensor:
+    """Normals of variance 1/d."""
+    return (draws.normals(words)[:, : space.d] / math.sqrt(space.d)).to(space.dtype)
+
+
+def unitary(space: Space, words: Bits) -> Tensor:
+    """Normals whose Fourier coefficients are brought to modulus 1."""
+    spectrum = torch.fft.rfft(draws.normals(words)[:, : space.d])
+    return torch.fft.irfft(spectrum / spectrum.abs().clamp_min(1e-30), n=space.d).to(space.dtype)
+
+
+def phasors(space: Space, words: Bits) -> Tensor:
+    """Complex numbers of modulus 1."""
+    angle = draws.uniforms(words) * (2 * math.pi) - math.pi
+    return torch.polar(torch.ones_like(angle), angle).to(space.complex)
+
+
+def signs(space: Space, words: Bits) -> Tensor:
+    """-1 or 1."""
+    return draws.signs(words, space.d).to(space.dtype)
+
+
+def uniform(space: Space, words: Bits) -> Tensor:
+    """Uniform in [-1, 1)."""
+    return (2 * draws.uniforms(words) - 1).to(space.dtype)
+
+
+def coins(space: Space, words: Bits) -> Tensor:
+    """Fair bits."""
+    return draws.signs(words, space.d) < 0
+
+
+def sparse(space: Space, words: Bits) -> Tensor:
+    """Bits of which exactly `option` are set, at random places."""
+    places = draws.uniforms(words).topk(space.option, dim=-1).indices
+    return torch.zeros(len(words), space.d, dtype=torch.bool).scatter_(1, places, True)
+
+
+def indices(space: Space, words: Bits) -> Tensor:
+    """Integers of 0 .. option-1."""
+    return draws.integers(words, space.option)
+
+
+def mixture(space: Space, words: Bits) -> Tensor:
+    """+-mu with a little normal noise of deviation sigma; option = (mu, sigma)."""
+    mu, sigma = space.option
+    split = draws.words_for_signs(space.d)
+    sign, noise = draws.signs(words[:, :split], space.d), draws.normals(words[:, split:])[:, : space.d]
+    return (mu * sign + sigma * noise).to(space.dtype)
+
+
+def haar(space: Space, words: Bits) -> Tensor:
+    """Random unitary m x m matrices: complex normals, orthonormalised column by column."""
+    blocks, m, _ = space.shape
+    columns = torch.view_as_complex(draws.normals(words)[:, : 2 * blocks * m * m].reshape(-1, blocks, m, m, 2))
+    done: list[Tensor] = []
+    for column in columns.unbind(-1):
+        for earlier in done:
+            column = column - (earlier.conj() * column).sum(-1, keepdim=True) * earlier
+        done.append(column / torch.linalg.vector_norm(column, dim=-1, keepdim=True))
+    return torch.stack(done, dim=-1).to(space.complex)
+
+
+# Roles acting on fillers
+
+
+def multiply(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Element by element."""
+    return x * role
+
+
+def multiply_conjugate(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """By the conjugate, element by element."""
+    return x * role.conj()
+
+
+def divide(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Element by element, away from zero."""
+    return x / torch.where(role.abs() < 1e-3, torch.where(role < 0, -1e-3, 1e-3).to(role.dtype), role)
+
+
+def convolve(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Circular convolution."""
+    return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(role), n=space.d)
+
+
+def correlate(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Circular correlation: the adjoint of convolution, and an approximate inverse."""
+    return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(role).conj(), n=space.d)
+
+
+def exclusive_or(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Bits that differ."""
+    return x ^ role
+
+
+def add_modulo(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Indices added around the circle."""
+    return (x + role).remainder(space.option)
+
+
+def subtract_modulo(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Indices subtracted around the circle."""
+    return (x - role).remainder(space.option)
+
+
+def square(space: Space, x: Tensor) -> Tensor:
+    """The vector as a q x q matrix."""
+    side = math.isqrt(space.d)
+    return x.unflatten(-1, (side, side))
+
+
+def vtb(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Rows of the filler's matrix times the transposed role matrix: the block-diagonal product, blocks not built."""
+    return (square(space, x) @ square(space, role).mT * space.d**0.25).flatten(-2)
+
+
+def vtb_transposed(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """The adjoint of `vtb`."""
+    return (square(space, x) @ square(space, role) * space.d**0.25).flatten(-2)
+
+
+def vtb_composed(space: Space, first: Tensor, second: Tensor) -> Tensor:
+    """The role that acts like two, one after the other."""
+    return (square(space, second) @ square(space, first) * space.d**0.25).flatten(-2)
+
+
+def matrix_left(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Role block times filler block."""
+    return role @ x
+
+
+def matrix_left_adjoint(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """The role block's conjugate transpose times the block."""
+    return role.mH @ x
+
+
+def matrix_right(space: Space, first: Tensor, second: Tensor) -> Tensor:
+    """The role that acts like two, one after the other."""
+    return second @ first
+
+
+def shift_of(space: Space, role: Tensor) -> Tensor:
+    """By how much a role shifts: the sum of the places (from 1) of its ones, around the circle."""
+    places = torch.arange(1, space.d + 1, device=role.device)
+    return (role * places).sum(-1, keepdim=True).remainder(space.d)
+
+
+def add_shifts(space: Space, first: Tensor, second: Tensor) -> Tensor:
+    """Two shifts, one after the other."""
+    return (first + second).remainder(space.d)
+
+
+def shifted(space: Space, x: Tensor, shift: Tensor) -> Tensor:
+    """Each vector rolled by its own shift."""
+    places = (torch.arange(space.d, device=x.device) - shift).remainder(space.d)
+    shape = torch.broadcast_shapes(x.shape, places.shape)
+    return x.expand(shape).gather(-1, places.expand(shape))
+
+
+def shifted_back(space: Space, x: Tensor, shift: Tensor) -> Tensor:
+    """Each vector rolled back."""
+    return shifted(space, x, -shift)
+
+
+def segments_rolled(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """One-hot segments rolled by the role's indices."""
+    places = (torch.arange(space.option, device=x.device) - role.unsqueeze(-1)).remainder(space.option)
+    shape = torch.broadcast_shapes(x.shape, places.shape)
+    return x.expand(shape).gather(-1, places.expand(shape))
+
+
+def segments_rolled_back(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """One-hot segments rolled back."""
+    return segments_rolled(space, x, -role)
+
+
+def hartley(x: Tensor) -> Tensor:
+    """The orthonormal Hartley transform, symmetric and its own inverse: real minus imaginary part of the FFT."""
+    size = x.shape[-1]
+    half = torch.fft.rfft(x, norm="ortho")
+    back = (half.real + half.imag)[..., 1 : (size + 1) // 2].flip(-1)
+    return torch.cat((half.real - half.imag, back), dim=-1)
+
+
+@lru_cache(maxsize=4)
+def base(space: Space) -> Tensor:
+    """One random orthogonal matrix for the whole space (Haar: the QR of a Gaussian one)."""
+    words = draws.bits([b"base"], draws.words_for_normals(space.d**2), seed=space.seed, purpose="matrix")
+    matrix, upper = torch.linalg.qr(draws.normals(words)[0, : space.d**2].view(space.d, space.d))
+    return (matrix * upper.diagonal().sign()).to(space.dtype)
+
+
+def two_signs(space: Space, role: Tensor) -> Tensor:
+    """Two independent signs from each Gaussian coordinate: its sign, and whether it is larger than usual. (*, 2, d)"""
+    usual = 0.6744897501960817 / math.sqrt(space.d)  # half of the normals of variance 1/d are larger
+    larger = torch.where(role.abs() > usual, 1.0, -1.0)
+    return torch.stack((torch.where(role < 0, -1.0, 1.0), larger), dim=-2).to(role.dtype)
+
+
+def structured(space: Space, x: Tensor, signs: Tensor) -> Tensor:
+    """diag(s2) H diag(s1) x, with H the Hartley transform: O(d log d), and no matrix stored."""
+    return hartley(x * signs[..., 0, :]) * signs[..., 1, :]
+
+
+def structured_back(space: Space, x: Tensor, signs: Tensor) -> Tensor:
+    """The inverse of `structured`."""
+    return hartley(x * signs[..., 1, :]) * signs[..., 0, :]
+
+
+def dense(space: Space, x: Tensor, signs: Tensor) -> Tensor:
+    """diag(s2) B diag(s1) x, with the dense random matrix B."""
+    return (x * signs[..., 0, :]) @ base(space).mT.to(x.device) * signs[..., 1, :]
+
+
+def dense_back(space: Space, x: Tensor, signs: Tensor) -> Tensor:
+    """The inverse of `dense`."""
+    return (x * signs[..., 1, :]) @ base(space).to(x.device) * signs[..., 0, :]
+
+
+def roll_of(space: Space, role: Tensor) -> Tensor:
+    """By how much a role rolls the base matrix: the sum of the places (from 1) of its positive entries."""
+    return shift_of(space, role > 0)
+
+
+def rolled(space: Space, x: Tensor, roll: Tensor) -> Tensor:
+    """The base matrix with rows rolled by t and columns by t // 2, applied without being built."""
+    return shifted(space, shifted(space, x, -(roll // 2)) @ base(space).mT.to(x.device), roll)
+
+
+def rolled_back(space: Space, x: Tensor, roll: Tensor) -> Tensor:
+    """The inverse of `rolled`."""
+    return shifted(space, shifted(space, x, -roll) @ base(space).to(x.device), roll // 2)
+
+
+@lru_cache(maxsize=4)
+def permutations(space: Space) -> Tensor:
+    """Random permutations that the whole space shares, (T, d): enough that thinning ends."""
+    count = 4 * math.ceil(math.log(0.5) / math.log(1 - 2 * space.option / space.d)) if 2 * space.option < space.d else 8
+    names = [b"%d" % i for i in range(count)]
+    return draws.uniforms(draws.bits(names, space.d, seed=space.seed, purpose="permutation")).argsort(dim=-1)
+
+
+def thinned(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """Context-dependent thinning: of the union of both, the ones that meet a one under the fewest permutations.
+
+    The additive form: permutation after permutation, the ones that meet ones are kept, until as many as in an atom are.
+    """
+    union = (x > 0) | (role > 0)
+    most = min(space.d, int(union.sum(-1).max()))
+    ones, places = union.to(torch.uint8).topk(most, dim=-1)  # (*, most)
+    order = permutations(space).to(x.device)
+    steps = order.shape[0]
+    first = torch.full_like(places, steps + 1)  # the step at which a one is kept
+    for step in range(steps - 1, -1, -1):
+        first = torch.where(union.gather(-1, order[step][places]), step, first)
+    first = first.masked_fill(ones == 0, steps + 1)
+    last = first.sort(dim=-1).values[..., min(space.option, most) - 1 : min(space.option, most)]
+    kept = (first <= last) & (first < steps)
+    return torch.zeros_like(union).scatter_(-1, places, kept)
+
+
+# Pictures: discrete atoms in a linear space, where they are summed
+
+
+def as_bipolar(space: Space, x: Tensor) -> Tensor:
+    """Bits as +1 (clear) and -1 (set)."""
+    return 1 - 2 * x.to(space.dtype)
+
+
+def as_numbers(space: Space, x: Tensor) -> Tensor:
+    """Bits as 0 and 1."""
+    return x.to(space.dtype)
+
+
+def as_phasors(space: Space, x: Tensor) -> Tensor:
+    """Indices as points of the unit circle."""
+    angle = x.to(space.dtype) * (2 * math.pi / space.option)
+    return torch.polar(torch.ones_like(angle), angle)
+
+
+def as_segments(space: Space, x: Tensor) -> Tensor:
+    """Indices as one-hot segments."""
+    return torch.nn.functional.one_hot(x, space.option).to(space.dtype)
+
+
+def as_triangles(space: Space, x: Tensor) -> Tensor:
+    """Indices as what every index is worth to them: 1 - 4/r times the distance around the circle."""
+    distance = (torch.arange(space.option, device=x.device) - x.unsqueeze(-1)).remainder(space.option)
+    return 1 - torch.minimum(distance, space.option - distance).to(space.dtype) * (4 / space.option)
+
+
+def from_bipolar(space: Space, x: Tensor) -> Tensor:
+    """The bits of a bipolar picture."""
+    return x < 0
+
+
+def from_numbers(space: Space, x: Tensor) -> Tensor:
+    """The bits of a picture of numbers."""
+    return x > 0
+
+
+def from_phasors(space: Space, x: Tensor) -> Tensor:
+    """The indices of points of the circle."""
+    return (x.angle() * (space.option / (2 * math.pi))).round().to(torch.int64).remainder(space.option)
+
+
+def from_segments(space: Space, x: Tensor) -> Tensor:
+    """The indices of one-hot segments."""
+    return x.argmax(-1)
+
+
+# What a raw sum settles to. Ties are broken by a hash of seed and coordinate, so that two readings agree.
+
+
+@lru_cache(maxsize=8)
+def ties(seed: int, count: int) -> Tensor:
+    """A number of [0, 1) for each coordinate."""
+    return draws.uniforms(draws.bits([b"tie"], count, seed=seed, purpose="settle"))[0]
+
+
+def to_signs(space: Space, total: Tensor) -> Tensor:
+    """The sign of each coordinate."""
+    chance = torch.where(ties(space.seed, space.d).to(total.device) < 0.5, -1.0, 1.0).to(total.dtype)
+    return torch.where(total == 0, chance, total.sign())
+
+
+def to_unit_interval(space: Space, total: Tensor) -> Tensor:
+    """Each coordinate cut to [-1, 1]."""
+    return total.clamp(-1, 1)
+
+
+def to_bits(space: Space, total: Tensor) -> Tensor:
+    """Whether anything is there: the OR of what was summed."""
+    return (total > 0).to(total.dtype)
+
+
+def to_phases(space: Space, total: Tensor) -> Tensor:
+    """The nearest of r points of the unit circle."""
+    step = 2 * math.pi / space.option
+    chance = (ties(space.seed, space.d).to(total.device) * space.option).floor().to(space.dtype)
+    nearest = torch.where(total == 0, chance, (total.angle() / step).round()) * step
+    return torch.polar(torch.ones_like(nearest), nearest)
+
+
+def to_modes(space: Space, total: Tensor) -> Tensor:
+    """The most frequent index of each segment, one-hot."""
+    chance = ties(space.seed, math.prod(total.shape[-2:])).view(total.shape[-2:]).to(total.device, total.dtype)
+    return as_segments(space, (total + 1e-3 * chance).argmax(-1))  # counts are whole numbers

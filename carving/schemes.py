@@ -1,0 +1,32 @@
+"""Every scheme by its name."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from carving.osc import OSC
+from carving.scheme import Scheme
+from carving.tpr import TPR
+from carving.vsa import ARCHITECTURES, VSA
+
+_MAKERS: dict[str, Callable[..., Scheme]] = {
+    "OSC": OSC,
+    "TPR": TPR,
+    **{name: partial(VSA, name) for name in ARCHITECTURES},
+}
+
+SCHEMES: tuple[str, ...] = tuple(_MAKERS)
+
+
+def make(name: str, d: int, **options: Any) -> Scheme:
+    """The scheme of that name: `make("HLB", d=4096)`. `SCHEMES` lists the names."""
+    maker = _MAKERS.get(name)
+    if maker is None:
+        folded = {known.casefold(): known for known in SCHEMES}
+        near = get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.4)
+        hint = (
+            f"did you mean {' or '.join(folded[match] for match in near)}?" if near else f"known: {', '.join(SCHEMES)}"
+        )
+        raise ValueError(f"there is no scheme {name!r}; {hint}")
+    return maker(d=d, **options)

@@ -1,0 +1,183 @@
+"""The tensor product representation: a filler, and its role path as an outer product.
+
+Exact for orthonormal roles; d^(depth+1) numbers. A memory has one depth. `whole_path=True` draws one role for the whole
+path instead, so that paths of any depth go into a memory of order two.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carving import draws
+from carving.checks import check_device, check_integer, check_real_dtype
+from carving.draws import Bits, Path
+from carving.scheme import Contexts, Facts, Scheme
+
+
+@dataclass(frozen=True, eq=False)
+class RolePaths(Contexts):
+    """The contexts of TPR: a unit vector a role."""
+
+    roles: Tensor  # (n, depth, d)
+
+
+@dataclass(frozen=True, init=False)
+class TPR(Scheme):
+    """A tensor of order depth + 1 and side d, for paths of `depth` roles; roles and fillers are random unit vectors."""
+
+    d: int
+    depth: int
+    whole_path: bool
+    seed: int
+    dtype: torch.dtype = field(compare=False)
+    device: torch.device = field(compare=False)
+    workspace: int = field(compare=False)
+
+    def __init__(
+        self,
+        d: int,
+        depth: int = 1,
+        whole_path: bool = False,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        *,
+        workspace: int = 64 * 2**20,
+    ) -> None:
+        values: dict[str, Any] = dict(
+            d=check_integer("d", d, 2, way_out="it is the side of the memory"),
+            depth=check_integer("depth", depth, 1, way_out="it is the number of roles in a path"),
+            whole_path=bool(whole_path),
+            seed=check_integer("seed", seed, 0, 2**64 - 1, "any integer from 0 on will do"),
+            dtype=check_real_dtype(dtype),
+            device=check_device(device),
+            workspace=check_integer("workspace", workspace, 1, way_out="it is a number of bytes"),
+        )
+        if whole_path and depth != 1:
+            raise ValueError(f"with whole_path=True a path is one role, so depth must be 1, got {depth}")
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def filler_shape(self) -> tuple[int, ...]:
+        """A unit vector."""
+        return (self.d,)
+
+    @property
+    def core_shape(self) -> tuple[int, ...]:
+        """A filler, and noise."""
+        return (self.d,)
+
+    @property
+    def memory_shape(self) -> tuple[int, ...]:
+        """The filler's mode, then one for each role."""
+        return (self.d,) * (self.depth + 1)
+
+    @property
+    def memory_dtype(self) -> torch.dtype:
+        """The scheme's own."""
+        return self.dtype
+
+    @property
+    def facts(self) -> Facts:
+        """Unit roles undo themselves; modes are in order."""
+        return Facts(True, True, False, False, False, self.d, self.d ** (self.depth + 1))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments that make the scheme again."""
+        return dict(d=self.d, depth=self.depth, whole_path=self.whole_path, seed=self.seed)
+
+    @property
+    def _filler_words(self) -> int:
+        return draws.words_for_normals(self.d)
+
+    def _fillers(self, words: Bits) -> Tensor:
+        numbers = draws.normals(words)[:, : self.d]
+        return (numbers / torch.linalg.vector_norm(numbers, dim=-1, keepdim=True)).to(self.dtype)
+
+    def _empty_fillers(self, count: int) -> Tensor:
+        return torch.empty(count, self.d, dtype=self.dtype, device="cpu")
+
+    def _fit(self, contexts: Contexts) -> bool:
+        return isinstance(contexts, RolePaths) and contexts.roles.shape[1:] == (self.depth, self.d)
+
+    def _contexts(self, paths: Sequence[Path]) -> RolePaths:
+        if self.whole_path:
+            names = [draws.canonical_path(path) for path in paths]
+        else:
+            for path in paths:
+                if len(path) != self.depth:
+                    raise ValueError(
+                        f"this TPR holds paths of {self.depth} roles, got {path!r} with {len(path)}; "
+                        "TPR(d, whole_path=True) takes paths of any depth, one role vector for the whole path"
+                    )
+            # A role's vector depends on its place in the path.
+            names = [draws.canonical_path((level, label)) for path in paths for level, label in enumerate(path)]
+        distinct = list(dict.fromkeys(names))
+        place = {name: i for i, name in enumerate(distinct)}
+        vectors = self._fillers(draws.bits(distinct, self._filler_words, seed=self.seed, purpose="role"))
+        roles = vectors[torch.tensor([place[name] for name in names])]
+        return RolePaths(roles.view(len(paths), self.depth, self.d).to(self.device))
+
+    @staticmethod
+    def _outer(contexts: RolePaths) -> Tensor:  # (n, d^depth)
+        product, *rest = contexts.roles.unbind(1)
+        for role in rest:
+            product = (product.unsqueeze(2) * role.unsqueeze(1)).flatten(1)
+        return product
+
+    def _encode(self, fillers: Tensor, contexts: RolePaths) -> Tensor:
+        return fillers
+
+    def _write(self, cores: Tensor, contexts: RolePaths) -> Tensor:
+        return (cores.mT @ self._outer(contexts)).view(self.memory_shape)
+
+    def _add(self, memory: Tensor, contexts: RolePaths, fillers: Tensor, weights: Tensor | None) -> None:
+        weighted = fillers if weights is None else fillers * weights.unsqueeze(1)
+        memory.view(self.d, -1).addmm_(weighted.mT, self._outer(contexts))
+
+    def _read(self, memory: Tensor, contexts: RolePaths) -> Tensor:
+        return self._outer(contexts) @ memory.reshape(self.d, -1).mT
+
+    def _match(self, cores: Tensor, contexts: RolePaths, candidates: Tensor) -> Tensor:
+        if candidates.dim() == 2:
+            return cores @ candidates.mT
+        return torch.bmm(candidates, cores.unsqueeze(2)).squeeze(2)
+
+    def _pair_numbers(self) -> int:
+        return self._core_numbers()
+
+    def _core_numbers(self) -> int:
+        return 2 * self.d**self.depth + 4 * self.d
+
+    def _tile(self, rows: int, columns: int) -> tuple[int, int]:
+        return rows, columns  # one product, nothing beside its result
+
+    # The plain algebra: bound objects grow by one mode with every role
+
+    def bind(self, x: Tensor, role: Tensor) -> Tensor:
+        """The outer product of a filler or a bound object (*, d, ..., d) with a role (*, d): one mode more."""
+        modes = x.dim() - role.dim() + 1
+        return x.unsqueeze(-1) * role.view(*role.shape[:-1], *(1,) * modes, self.d)
+
+    def unbind(self, x: Tensor, role: Tensor) -> Tensor:
+        """The last mode contracted with the role."""
+        batch = role.dim() - 1
+        rows = x.flatten(batch, -2) @ role.unsqueeze(-1)
+        return rows.squeeze(-1).unflatten(-1, x.shape[batch:-1])
+
+    def bind_path(self, x: Tensor, roles: Tensor) -> Tensor:
+        """Bound with roles (*, k, d), one after the other."""
+        for role in roles.unbind(-2):
+            x = self.bind(x, role)
+        return x
+
+    def unbind_path(self, x: Tensor, roles: Tensor) -> Tensor:
+        """The inverse of `bind_path` for orthonormal roles: the last one is undone first."""
+        for role in reversed(roles.unbind(-2)):
+            x = self.unbind(x, role)
+        return x
