@@ -214,7 +214,7 @@ class Largest(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def test_nothing_larger_than_the_workspace_is_made_beside_the_result(scheme, pairs, path):
-    size, few, many = 2**16, 40, 3_000
+    size, few, many = 2**14, 5, 100
     small = scheme.like(workspace=size)
     contexts, fillers = pairs(small, few)
     memory = small.trace(contexts, fillers)
