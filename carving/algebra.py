@@ -375,8 +375,10 @@ def to_bits(space: Space, total: Tensor) -> Tensor:
 def to_phases(space: Space, total: Tensor) -> Tensor:
     """The nearest of r points of the unit circle."""
     step = 2 * math.pi / space.option
-    chance = (ties(space.seed, space.d).to(total.device) * space.option).floor().to(space.dtype)
-    nearest = torch.where(total == 0, chance, (total.angle() / step).round()) * step
+    chance = ties(space.seed, space.d).to(total.device, space.dtype) * (2 * math.pi)
+    # A little push decides where the sum vanishes or lies half way, up to rounding.
+    pushed = total + torch.polar(torch.full_like(chance, 1e-3), chance)
+    nearest = (pushed.angle() / step).round() * step
     return torch.polar(torch.ones_like(nearest), nearest)
 
 

@@ -1,0 +1,488 @@
+"""The laws of the fourteen architectures, over all of them, and the facts of their table both ways."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from carving import TPR, VSA, make
+from carving.vsa import ARCHITECTURES
+
+D = 1_024
+NAMES = list(ARCHITECTURES)
+UNBINDING = [name for name in NAMES if ARCHITECTURES[name].unbind is not None]
+VARIANTS = [
+    ("HRR", dict(unitary=True)),
+    ("MBAT", dict(form="rolled")),
+    ("MBAT", dict(form="dense")),
+    ("BSDC-SEG", dict(bundling="mode")),
+    ("CGR", dict(bundling="mode")),
+    ("CGR", dict(r=3)),
+    ("HLB", dict(sigma=0.0)),
+    ("GHRR", dict(m=4)),
+]
+
+
+@pytest.fixture(
+    params=[(name, {}) for name in NAMES] + VARIANTS, ids=lambda p: "-".join([p[0], *map(str, p[1].values())])
+)
+def vsa(request):
+    name, options = request.param
+    return VSA(name, D, **options)
+
+
+@pytest.fixture
+def unbinding(vsa):
+    if vsa.row.unbind is None:
+        pytest.skip("it has no unbinding, which is tested for itself")
+    return vsa
+
+
+def likeness(vsa, x, y):
+    """The similarity of two vectors."""
+    return vsa.similarity(x, y.unsqueeze(0)).item()
+
+
+def same(vsa, x, y):
+    """Whether two vectors are the same: discrete ones exactly, real ones to rounding."""
+    if not (x.is_floating_point() or x.is_complex()):
+        return torch.equal(x, y)
+    return torch.allclose(x, y, rtol=1e-4, atol=1e-5 * y.abs().max().item())
+
+
+# Atoms
+
+
+def test_atoms_have_their_shape_and_come_from_the_generator_alone(vsa):
+    state = torch.random.get_rng_state()
+    first = vsa.random(7, torch.Generator().manual_seed(3))
+    assert torch.equal(first, vsa.random(7, torch.Generator().manual_seed(3)))
+    assert not torch.equal(first, vsa.random(7, torch.Generator().manual_seed(4)))
+    assert first.shape == (7, *vsa.filler_shape)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+MOMENTS = {  # mean and variance of a coordinate, and the fourth central moment, times d^2 where the variance is 1/d
+    "HRR": (0, 1 / D, 3 / D**2),
+    "MBAT": (0, 1 / D, 3 / D**2),
+    "VTB": (0, 1 / D, 3 / D**2),
+    "MAP-I": (0, 1, 1),
+    "MAP-B": (0, 1, 1),
+    "MAP-C": (0, 1 / 3, 1 / 5),
+    "HLB": (0, 1 + 1 / D, 1 + 6 / D),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_real_atoms_have_their_moments(name, generator):
+    """Within four standard errors."""
+    mean, variance, fourth = MOMENTS[name]
+    x = VSA(name, D).random(200, generator).double().flatten()
+    n = len(x)
+    assert abs(x.mean().item() - mean) < 4 * math.sqrt(variance / n)
+    assert abs(x.square().mean().item() - variance) < 4 * math.sqrt(max(fourth - variance**2, 1e-4) / n) + 1e-12
+
+
+def test_discrete_and_complex_atoms_obey_their_laws(generator):
+    for name in ("BSDC-S", "BSDC-CDT"):
+        assert VSA(name, D).random(50, generator).sum(-1).eq(32).all()
+    segments = VSA("BSDC-SEG", 1_000).random(50, generator)
+    assert segments.shape == (50, 31) and segments.min() >= 0 and segments.max() < 32
+    assert VSA("CGR", D).random(50, generator).unique().tolist() == list(range(8))
+    bits = VSA("BSC", D).random(200, generator)
+    assert abs(bits.double().mean().item() - 0.5) < 4 * 0.5 / math.sqrt(bits.numel())
+    assert_close(VSA("FHRR", D).random(5, generator).abs(), torch.ones(5, D // 2))
+    blocks = VSA("GHRR", D, m=4).random(5, generator)
+    assert_close(blocks @ blocks.mH, torch.eye(4, dtype=blocks.dtype).expand_as(blocks), rtol=0, atol=1e-5)
+    spectrum = torch.fft.rfft(VSA("HRR", 63, unitary=True).random(5, generator))
+    assert_close(spectrum.abs(), torch.ones(5, 32), rtol=0, atol=1e-5)
+
+
+def test_haar_blocks_are_uniform(generator):
+    """The squared modulus of an entry of a Haar unitary 2 x 2 matrix is uniform: mean 1/2, variance 1/12."""
+    entries = VSA("GHRR", 8 * 5_000).random(1, generator)[0, :, 0, 0].abs().square().double()
+    n = len(entries)
+    assert abs(entries.mean().item() - 1 / 2) < 4 * math.sqrt(1 / 12 / n)
+    assert abs(entries.var().item() - 1 / 12) < 4 * math.sqrt((1 / 80 - 1 / 144) / n)
+    phases = VSA("GHRR", 8 * 5_000).random(1, generator)[0, :, 0, 0]
+    assert abs((phases / phases.abs()).mean().abs().item()) < 4 / math.sqrt(n)
+
+
+def test_strangers_are_dissimilar(vsa, generator):
+    """Cosines have mean 0 and variance 1 over the real numbers of a vector; overlaps the density as their mean."""
+    x = vsa.random(60, generator)
+    likenesses = vsa.similarity(x, x)[~torch.eye(60, dtype=torch.bool)].double()
+    n = len(likenesses) / 2  # each pair counts twice
+    if vsa.row.overlap:
+        expected = vsa.facts.filler_scalars / math.prod(vsa.memory_shape)
+        assert abs(likenesses.mean().item() - expected) < 5 * likenesses.std().item() / math.sqrt(n)
+    elif vsa.row.aim is None:
+        numbers = vsa.facts.memory_scalars
+        assert abs(likenesses.mean().item()) < 4 / math.sqrt(n * numbers)
+        assert likenesses.var().item() * numbers == pytest.approx(1, abs=5 * math.sqrt(2 / n))
+
+
+# Binding
+
+
+def test_a_bound_vector_is_unlike_both_operands(vsa, generator):
+    filler, role, stranger = vsa.random(3, generator)
+    bound = vsa.bind(filler, role)
+    if vsa.row.unbind is None:  # thinning keeps part of each
+        assert likeness(vsa, bound, filler) > 0.3 and likeness(vsa, bound, role) > 0.3
+    else:
+        usual = likeness(vsa, stranger, filler)
+        assert abs(likeness(vsa, bound, filler) - usual) < 0.25
+        assert abs(likeness(vsa, bound, role) - usual) < 0.25
+
+
+COSINES = {"HRR": (0.65, 0.80), "VTB": (0.62, 0.78), "MAP-C": (0.68, 0.80)}
+
+
+def test_unbinding_gives_the_filler_back(unbinding, generator):
+    fillers, roles = unbinding.random(20, generator), unbinding.random(20, generator)
+    back = unbinding.unbind(unbinding.bind(fillers, roles), roles)
+    if unbinding.facts.exact:
+        assert same(unbinding, back, fillers)
+    else:
+        low, high = COSINES[unbinding.name]
+        found = unbinding.similarity(back, fillers).diagonal().mean().item()
+        assert low < found < high
+
+
+def test_a_wrong_role_gives_a_stranger(unbinding, generator):
+    filler, role, wrong = unbinding.random(3, generator)
+    back = unbinding.unbind(unbinding.bind(filler, role), wrong)
+    assert likeness(unbinding, back, filler) < 0.3
+
+
+def test_depth_is_no_matter_for_exact_unbinding(unbinding, generator):
+    if not unbinding.facts.exact:
+        pytest.skip("unbinding is approximate")
+    unbinding = unbinding.like(dtype=torch.float64)
+    filler, roles = unbinding.random(1, generator)[0], unbinding.random(48, generator)
+    bound = unbinding.bind_path(filler, roles)
+    assert same(unbinding, unbinding.unbind_path(bound, roles), filler)
+
+
+def test_the_order_of_roles_counts_exactly_for_matrices(unbinding, generator):
+    filler, *roles = unbinding.random(3, generator)
+    one = unbinding.bind_path(filler, torch.stack(roles))
+    other = unbinding.bind_path(filler, torch.stack(roles[::-1]))
+    counts = unbinding.name in ("VTB", "GHRR", "MBAT")
+    assert (likeness(unbinding, one, other) < 0.5) == counts
+
+
+def test_the_facts_of_the_algebra_hold_both_ways(vsa, generator):
+    vsa = vsa.like(dtype=torch.float64)
+    a, b, c = vsa.random(3, generator)
+    assert same(vsa, vsa.bind(a, b), vsa.bind(b, a)) == vsa.facts.commutative
+    try:
+        associative = same(vsa, vsa.bind(vsa.bind(a, b), c), vsa.bind(a, vsa.bind(b, c)))
+    except RuntimeError:
+        associative = False  # a bound vector is no role
+    assert associative == vsa.facts.associative
+    assert same(vsa, vsa.bind(vsa.bind(a, b), b), a) == vsa.facts.self_inverse
+
+
+def test_unbinding_is_the_transpose_of_binding_where_the_row_says_so(unbinding, generator):
+    vsa = unbinding.like(dtype=torch.float64, memory="raw")
+    filler, role = vsa.random(2, generator)
+    memory = torch.randn(vsa.memory_shape, generator=generator, dtype=vsa.memory_dtype)
+    picture = vsa._picture(filler)
+    one = (vsa.unbind(memory, role) * picture.conj()).sum().real
+    other = (memory * vsa.bind(picture, role).conj()).sum().real
+    assert bool(torch.isclose(one, other, rtol=1e-9)) == vsa.facts.adjoint
+
+
+def test_hlb_comes_nearer_to_adjoint_as_its_noise_falls(generator):
+    gaps = []
+    for sigma in (0.1, 0.01, 0.001):
+        vsa = VSA("HLB", D, sigma=sigma, dtype=torch.float64)
+        filler, role = vsa.random(2, torch.Generator().manual_seed(0))
+        memory = torch.randn(D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        gaps.append(abs(((vsa.unbind(memory, role) - memory * role) * filler).sum().item()))
+    assert gaps[0] > gaps[1] > gaps[2] > 0
+
+
+def test_recognition_ranks_like_unbinding_for_adjoint_architectures(unbinding, generator):
+    vsa = unbinding.like(dtype=torch.float64, memory="raw")
+    if not vsa.facts.adjoint or vsa.row.aim:
+        pytest.skip("only adjoint ones promise it")
+    fillers, roles = vsa.random(40, generator), vsa.random(40, generator)
+    pictures = vsa._picture(fillers)
+    memory = vsa.bind(pictures, roles).sum(0)
+    for role in roles[:10]:
+        by_unbinding = (vsa.unbind(memory, role) * pictures.conj()).flatten(1).sum(1).real
+        by_recognition = (memory * vsa.bind(pictures, role).conj()).flatten(1).sum(1).real
+        assert by_unbinding.argmax() == by_recognition.argmax()
+        assert_close(by_unbinding, by_recognition)
+
+
+def test_an_identity_changes_nothing(vsa, generator):
+    filler = vsa.random(1, generator)[0]
+    if vsa.row.identity is None:
+        with pytest.raises(NotImplementedError, match="has no identity"):
+            vsa.identity()
+    else:
+        assert same(vsa, vsa.bind(filler, vsa.identity()), filler)
+
+
+def test_binding_distributes_over_raw_sums(vsa, generator):
+    raw = vsa.like(memory="raw", dtype=torch.float64)
+    fillers, role = raw.random(5, generator), raw.random(1, generator)[0]
+    one = raw.bind(raw.bundle(fillers), role).to(raw.memory_dtype)
+    other = raw.bundle(raw.bind(fillers, role))
+    assert torch.allclose(one, other, atol=1e-9) == (raw.row.unbind is not None)
+
+
+def test_permuting_back_gives_the_vector_back(vsa, generator):
+    x = vsa.random(3, generator)
+    assert torch.equal(vsa.permute(vsa.permute(x, 5), -5), x)
+    assert likeness(vsa, vsa.permute(x[0]), x[0]) < 0.3
+
+
+# Bundling
+
+
+def test_a_bundle_does_not_depend_on_the_order(vsa, generator):
+    x = vsa.random(6, generator)
+    assert same(vsa, vsa.bundle(x), vsa.bundle(x.flip(0)))
+    one, other = (vsa.bundle(y, generator=torch.Generator().manual_seed(1)) for y in (x, x.flip(0)))
+    assert same(vsa, one, other)
+
+
+def test_a_bundle_is_like_its_members_and_unlike_strangers(vsa, generator):
+    x = vsa.random(45, generator)
+    members, strangers = vsa.similarity(vsa.bundle(x[:5]), x).split((5, 40))
+    assert members.mean() > strangers.mean() + 4 * strangers.std()
+    assert members.min() > strangers.mean() + 2 * strangers.std()
+
+
+def test_batches_bundle_along_the_set_dimension(vsa, generator):
+    x = vsa.random(12, generator).unflatten(0, (3, 4))
+    whole = vsa.bundle(x)
+    for row in range(3):
+        assert same(vsa, whole[row], vsa.bundle(x[row]))
+
+
+# Equivalences
+
+
+def test_bsc_is_map_b(generator):
+    bsc, map_b = VSA("BSC", D), VSA("MAP-B", D)
+    x, role = bsc.random(7, generator), bsc.random(1, generator)[0]
+    signs = 1 - 2 * x.float()
+    assert torch.equal(1 - 2 * bsc.bind(x, role).float(), map_b.bind(signs, 1 - 2 * role.float()))
+    assert torch.equal(1 - 2 * bsc.bundle(x).float(), map_b.bundle(signs))
+    assert_close(bsc.similarity(x, x), map_b.similarity(signs, signs))
+
+
+def test_cgr_of_two_phases_is_bsc(generator):
+    cgr, bsc = VSA("CGR", D, r=2, accounting="coordinates"), VSA("BSC", D)
+    x, role = cgr.random(7, generator), cgr.random(1, generator)[0]
+    assert torch.equal(cgr.bind(x, role).bool(), bsc.bind(x.bool(), role.bool()))
+    assert torch.equal(cgr.unbind(x, role), cgr.bind(x, role))
+    assert torch.equal(cgr.bundle(x).bool(), bsc.bundle(x.bool()))
+    assert_close(cgr.similarity(x, x), bsc.similarity(x.bool(), x.bool()), rtol=0, atol=1e-5)
+
+
+def test_ghrr_of_one_by_one_blocks_is_fhrr(generator):
+    ghrr, fhrr = VSA("GHRR", D, m=1), VSA("FHRR", D)
+    x, role = ghrr.random(5, generator), ghrr.random(1, generator)[0]
+    flat = x.flatten(1)
+    assert_close(ghrr.bind(x, role).flatten(1), fhrr.bind(flat, role.flatten()))
+    assert_close(ghrr.unbind(x, role).flatten(1), fhrr.unbind(flat, role.flatten()))
+    assert_close(ghrr.similarity(x, x), fhrr.similarity(flat, flat))
+
+
+def test_fhrr_of_signs_is_map_i(generator):
+    fhrr, map_i = VSA("FHRR", D, accounting="coordinates"), VSA("MAP-I", D)
+    x, role = map_i.random(5, generator), map_i.random(1, generator)[0]
+    for act in ("bind", "unbind"):
+        assert_close(getattr(fhrr, act)(x.cfloat(), role.cfloat()).real, getattr(map_i, act)(x, role))
+    assert_close(fhrr.similarity(x.cfloat(), x.cfloat()), map_i.similarity(x, x))
+
+
+def test_hlb_without_noise_is_map_i(generator):
+    hlb, map_i = VSA("HLB", D, sigma=0.0), VSA("MAP-I", D)
+    x, role = hlb.random(5, generator), hlb.random(1, generator)[0]
+    assert x.abs().eq(1).all()
+    assert torch.equal(hlb.bind(x, role), map_i.bind(x, role))
+    assert torch.equal(hlb.unbind(x, role), map_i.unbind(x, role))
+
+
+def test_segments_of_two_places_are_bsc(generator):
+    seg, bsc = VSA("BSDC-SEG", 4, bundling="mode"), VSA("BSC", 2)
+    assert seg.space.option == 2
+    x, role = seg.random(7, generator), seg.random(1, generator)[0]
+    assert torch.equal(seg.bind(x, role).bool(), bsc.bind(x.bool(), role.bool()))
+    assert torch.equal(seg.bundle(x).bool(), bsc.bundle(x.bool()))  # seven votes: no ties
+
+
+def test_unitary_hrr_is_fhrr_in_the_fourier_domain(generator):
+    hrr = VSA("HRR", 65, unitary=True, dtype=torch.float64)
+    fhrr = VSA("FHRR", 33, accounting="coordinates", dtype=torch.float64)
+    x, role = hrr.random(5, generator), hrr.random(1, generator)[0]
+    spectrum = torch.fft.rfft
+    assert_close(spectrum(hrr.bind(x, role)), fhrr.bind(spectrum(x), spectrum(role)))
+    assert_close(spectrum(hrr.unbind(x, role)), fhrr.unbind(spectrum(x), spectrum(role)))
+
+
+# By hand
+
+
+def test_small_vectors_by_hand():
+    hrr = VSA("HRR", 3)
+    a, b = torch.tensor([1.0, 2, 3]), torch.tensor([0.0, 1, 0])
+    assert_close(hrr.bind(a, b), torch.tensor([3.0, 1, 2]))
+    assert_close(hrr.unbind(torch.tensor([3.0, 1, 2]), b), a)
+    assert_close(
+        VSA("VTB", 4).bind(torch.tensor([1.0, 2, 3, 4]), torch.tensor([0.0, 1, 1, 0])),
+        2**0.5 * torch.tensor([2.0, 1, 4, 3]),
+    )
+    shift = VSA("BSDC-S", 5)
+    role = torch.tensor([True, False, True, False, False])  # places 1 and 3: a shift by 4
+    assert shift.bind(torch.tensor([True, False, False, False, True]), role).tolist() == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+    cgr = VSA("CGR", 3, r=4, accounting="coordinates")
+    assert cgr.bind(torch.tensor([3, 0, 2]), torch.tensor([2, 1, 2])).tolist() == [1, 1, 0]
+    ghrr = VSA("GHRR", 4, accounting="coordinates")
+    turn, flip = torch.tensor([[[0, -1], [1, 0]]]).cfloat(), torch.tensor([[[1, 0], [0, -1]]]).cfloat()
+    assert_close(ghrr.bind(flip, turn), turn @ flip)
+    map_c = VSA("MAP-C", 2)
+    assert map_c.bundle(torch.tensor([[0.9, -0.2], [0.5, 0.1]])).tolist() == [1, pytest.approx(-0.1)]
+
+
+def test_hartley_is_symmetric_and_its_own_inverse():
+    from carving.algebra import hartley
+
+    for size in (1, 2, 7, 8):
+        matrix = hartley(torch.eye(size, dtype=torch.float64))
+        angles = 2 * math.pi * torch.outer(torch.arange(size), torch.arange(size)).double() / size
+        assert_close(matrix, (angles.cos() + angles.sin()) / math.sqrt(size))
+        assert_close(matrix @ matrix, torch.eye(size, dtype=torch.float64))
+
+
+def test_thinning_keeps_the_shares_that_are_known():
+    """Overlaps of an additive thinning: .51 with an operand, .36 with a bond that shares one, the density otherwise."""
+    vsa = VSA("BSDC-CDT", 4_096)
+    a, b, c, d = vsa.random(400, torch.Generator().manual_seed(0)).unflatten(0, (4, 100))
+    bond = vsa.bind(a, b)
+    assert bond.sum(-1).double().mean().item() == pytest.approx(64, abs=4)
+    share = lambda x, y: ((x & y).sum(-1) / 64).mean().item()  # noqa: E731
+    assert share(bond, a) == pytest.approx(0.51, abs=0.04)
+    assert share(bond, vsa.bind(a, c)) == pytest.approx(0.36, abs=0.05)
+    assert share(bond, vsa.bind(c, d)) == pytest.approx(0.016, abs=0.01)
+    with pytest.raises(NotImplementedError, match="has no unbinding"):
+        vsa.unbind(bond, b)
+
+
+# Capacity: the closed form of a raw sum of real numbers
+
+
+def recalled(scheme, pairs, seeds, asked=None):
+    """The share of pairs recalled, over several seeds."""
+    right = []
+    for seed in range(seeds):
+        own = scheme.like(seed=seed)
+        fillers = own.fillers(range(pairs))
+        paths = [(i,) for i in range(pairs)]
+        memory = own.trace(paths, fillers)
+        found = own.score(memory, paths[:asked], fillers).argmax(1)
+        right.append(found.eq(torch.arange(len(found))).double().mean().item())
+    return sum(right) / seeds, seeds * len(found)
+
+
+@pytest.mark.parametrize(("pairs", "seeds"), [(50, 10), (100, 5), (200, 3)])
+def test_map_i_recalls_what_the_closed_form_says(pairs, seeds):
+    from carving.capacity import vsa_accuracy
+
+    found, questions = recalled(VSA("MAP-I", D), pairs, seeds)
+    expected = vsa_accuracy(D, pairs, pairs)
+    assert found == pytest.approx(expected, abs=3 * math.sqrt(expected * (1 - expected) / questions) + 1e-3)
+
+
+@pytest.mark.parametrize("name", ["MAP-I", "HRR", "VTB", "MBAT", "HLB", "FHRR", "GHRR"])
+def test_real_accounting_makes_the_linear_architectures_tie(name):
+    """12.51 % at d=4096 with 1,000 pairs, within three binomial standard errors of 4,000 questions."""
+    from carving.capacity import vsa_accuracy
+
+    found, questions = recalled(VSA(name, 4_096), 1_000, 4)
+    expected = vsa_accuracy(4_096, 1_000, 1_000)
+    assert found == pytest.approx(expected, abs=3 * math.sqrt(expected * (1 - expected) / questions))
+
+
+def test_sparse_codes_saturate():
+    assert recalled(VSA("BSDC-S", 4_096), 1_000, 1)[0] < 0.02
+    assert recalled(VSA("BSDC-S", 4_096, memory="raw"), 1_000, 1)[0] > 0.09
+
+
+# TPR
+
+
+def test_a_tpr_of_orthonormal_roles_is_exact(generator):
+    tpr = TPR(12, depth=2)
+    basis = torch.linalg.qr(torch.randn(12, 12, generator=generator)).Q
+    roles = torch.stack([torch.stack((basis[i], basis[j])) for i in range(12) for j in (0, 5, 11)])
+    fillers = tpr.random(36, generator)
+    memory = tpr.bind_path(fillers, roles).sum(0)
+    assert_close(tpr.unbind_path(memory.expand(36, -1, -1, -1), roles), fillers, rtol=0, atol=1e-6)
+
+
+def test_a_tpr_is_the_outer_product():
+    tpr = TPR(5, depth=2, dtype=torch.float64)
+    contexts, fillers = tpr.contexts([("a", "b"), ("a", "c")]), tpr.fillers(["x", "y"])
+    expected = torch.einsum("na,nb,nc->abc", fillers, *contexts.roles.unbind(1))
+    assert_close(tpr.trace(contexts, fillers), expected)
+
+
+@pytest.mark.parametrize(("pairs", "least"), [(50, 44), (100, 61), (500, 137), (1_000, 197)])
+def test_a_tpr_needs_the_papers_dimensions(pairs, least):
+    """99 % from the paper's dimension on, give or take 3, with ten seeds."""
+    assert recalled(TPR(least + 3), pairs, 10)[0] >= 0.99
+    assert recalled(TPR(least - 4), pairs, 10)[0] < 0.99
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("make_it", "error", "message"),
+    [
+        (lambda: VSA("VTB", 1_000), ValueError, "a square, got d=1000; the nearest is 1024"),
+        (lambda: VSA("GHRR", 1_001), ValueError, "a multiple of 8, got d=1001; the nearest is 1000"),
+        (
+            lambda: VSA("GHRR", 10, accounting="coordinates", m=3),
+            ValueError,
+            "a multiple of 9, got d=10; the nearest is 9",
+        ),
+        (lambda: VSA("FHRR", 7), ValueError, "a multiple of 2"),
+        (lambda: VSA("CGR", 64, r=1), ValueError, "r must be"),
+        (lambda: VSA("BSDC-SEG", 3), ValueError, "d must be an integer of at least 4"),
+        (lambda: VSA("BSDC-S", 64, ones=65), ValueError, "ones must be"),
+        (lambda: VSA("HLB", 64, r=3), TypeError, "HLB has no option 'r'; its options: mu, sigma"),
+        (lambda: VSA("MBAT", 64, form="odd"), ValueError, "form must be one of 'structured', 'rolled', 'dense'"),
+        (lambda: VSA("MAP-I", 64, memory="tidy"), ValueError, "memory must be one of 'native', 'raw'"),
+        (lambda: VSA("MAP-I", 64, accounting="bits"), ValueError, "accounting must be one of"),
+        (lambda: VSA("MAP", 64), ValueError, "an architecture must be one of"),
+        (lambda: make("hlb", 64), ValueError, "there is no scheme 'hlb'; did you mean HLB"),
+        (lambda: make("quux", 64), ValueError, "there is no scheme 'quux'"),
+        (
+            lambda: TPR(10).contexts([("a", "b")]),
+            ValueError,
+            r"paths of 1 roles, got \('a', 'b'\) with 2; TPR\(d, whole_path",
+        ),
+        (lambda: TPR(10, depth=2, whole_path=True), ValueError, "depth must be 1, got 2"),
+        (lambda: TPR(1_000, depth=5).zeros(), ValueError, "takes 3.469 EiB"),
+    ],
+)
+def test_bad_parameters_are_refused_with_the_way_out(make_it, error, message):
+    with pytest.raises(error, match=message):
+        make_it()
