@@ -121,8 +121,17 @@ class OSC(Scheme):
 
     @property
     def facts(self) -> Facts:
-        """A context undoes itself and no order of two roles is like another."""
-        return Facts(True, True, False, False, False, self.p * self.d, self.d**self.p)
+        """What is true of OSC."""
+        return Facts(
+            exact=True,
+            adjoint=True,
+            self_inverse=False,
+            commutative=False,
+            associative=False,
+            contextual=True,
+            filler_scalars=self.p * self.d,
+            memory_scalars=self.d**self.p,
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:

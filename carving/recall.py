@@ -1,12 +1,14 @@
 """How answers are found: the best candidates of a vocabulary, exactly."""
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from carving.checks import check_integer, check_tensor, listed
-from carving.scheme import FILLERS, Contexts, Places, Scheme, slices
+from carving.draws import Label
+from carving.scheme import FILLERS, Contexts, Places, Scheme, Symbols, slices
 
 
 class Best(NamedTuple):
@@ -24,17 +26,20 @@ def top(
     scheme: Scheme,
     memory: Tensor,
     contexts: Places,
-    candidates: Tensor,
+    candidates: Symbols,
     k: int = 1,
     *,
     among: Tensor | None = None,
 ) -> Best:
     """The k best candidates of each context: every one is scored, in chunks.
 
-    `among` restricts the candidates by their indices: (m,) for all contexts alike, (n, m) for each its own,
-    where -1 stands for no candidate, so that some contexts may have fewer.
+    Candidates may be labels: their fillers are then made chunk by chunk and never held together; what the contexts show
+    of the memory is. `among` restricts the candidates by their indices: (m,) for all contexts alike, (n, m) for each its
+    own, where -1 stands for no candidate, so that some contexts may have fewer.
     """
     contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+    if not isinstance(candidates, Tensor):
+        return _top_of_labels(scheme, memory, contexts, listed(candidates, "candidates"), k, among)
     check_tensor("candidates", candidates, (-1, *scheme.filler_shape), FILLERS)
     absent = len(candidates)  # stands where there is no candidate
     choices = None if among is None else _choices(among, len(contexts), absent)
@@ -66,6 +71,25 @@ def top(
         assert best is not None
         answers.append(best)
     return Best(torch.cat([a.scores for a in answers]), torch.cat([a.indices for a in answers]))
+
+
+def _top_of_labels(
+    scheme: Scheme, memory: Tensor, contexts: Places, labels: list[Label], k: int, among: Tensor | None
+) -> Best:
+    if among is not None:
+        raise ValueError("among needs the candidates themselves; give scheme.fillers(labels) instead of labels")
+    k = check_integer("k", k, 1, len(labels), "there are no more candidates to answer with")
+    made = scheme.contexts(contexts) if scheme.facts.contextual and not isinstance(contexts, Contexts) else contexts
+    cores = scheme.read(memory, made)
+    places = made if isinstance(made, Contexts) else None
+    best: Best | None = None
+    filler = math.prod(scheme.filler_shape) * scheme.dtype.itemsize
+    for some in slices(len(labels), max(1, scheme.workspace // filler)):
+        found = best_of(scheme.match(cores, places, scheme.fillers(labels[some])), k)
+        found = Best(found.scores, found.indices + some.start)
+        best = found if best is None else merged(best, found, k)
+    assert best is not None
+    return best
 
 
 def best_of(scores: Tensor, k: int) -> Best:

@@ -74,6 +74,7 @@ class Facts:
     self_inverse: bool  # binding twice with a role undoes it
     commutative: bool  # bind(a, b) = bind(b, a)
     associative: bool  # bind(bind(a, b), c) = bind(a, bind(b, c))
+    contextual: bool  # encode depends on the context, not on the filler alone
     filler_scalars: int  # real numbers (or bits, or indices) that a filler is
     memory_scalars: int  # real numbers that a memory holds
 
@@ -235,17 +236,28 @@ class Scheme(ABC):
     def read(self, memory: Tensor, contexts: Places) -> Tensor:
         """The cores (n, *core_shape) that n contexts show of the memory."""
         self._check_memory(memory)
-        return _joined(
-            [self._read(memory, part) for _, part in self.places(contexts, self._rows(self._core_numbers()))]
-        )
+        contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+        size = self._rows(self._core_numbers())
+        if len(contexts) <= size:
+            return self._read(memory, self._made(contexts))
+        cores = torch.empty(len(contexts), *self.core_shape, dtype=self.memory_dtype, device=memory.device)
+        for rows, part in self.places(contexts, size):
+            cores[rows] = self._read(memory, part)
+        return cores
 
     @final
-    def match(self, cores: Tensor, contexts: Places, candidates: Tensor) -> Tensor:
-        """How well candidates fit the cores: (n, L) for L shared candidates, (n, m) for m of each context's own."""
-        contexts = self._made(contexts)
-        check_tensor("cores", cores, (len(contexts), *self.core_shape), CORES, self.memory_dtype)
-        shared = self._check_candidates(candidates, len(contexts))
-        return self._match_tiles(cores, contexts, candidates, shared)
+    def match(self, cores: Tensor, contexts: Places | None, candidates: Tensor) -> Tensor:
+        """How well candidates fit the cores: (n, L) for L shared candidates, (n, m) for m of each context's own.
+
+        Where fillers look the same in every context (`facts.contextual` is False), contexts may be None.
+        """
+        if contexts is None and self.facts.contextual:
+            raise ValueError("fillers look different in every context of this scheme; give the cores' contexts")
+        made = None if contexts is None else self._made(contexts)
+        count = cores.shape[0] if made is None else len(made)
+        check_tensor("cores", cores, (count, *self.core_shape), CORES, self.memory_dtype)
+        shared = self._check_candidates(candidates, count)
+        return self._match_tiles(cores, made, candidates, shared)
 
     @final
     def trace(self, contexts: Places, fillers: Symbols, weights: Tensor | None = None) -> Tensor:
@@ -288,7 +300,7 @@ class Scheme(ABC):
         return scores
 
     @final
-    def _match_tiles(self, cores: Tensor, contexts: Contexts, candidates: Tensor, shared: bool) -> Tensor:
+    def _match_tiles(self, cores: Tensor, contexts: Contexts | None, candidates: Tensor, shared: bool) -> Tensor:
         count, total = cores.shape[0], candidates.shape[0 if shared else 1]
         rows, columns = self._tile(count, total)
         if rows == count and columns == total:
@@ -297,7 +309,8 @@ class Scheme(ABC):
         for of_rows in slices(count, rows):
             for of_columns in slices(total, columns):
                 some = candidates[of_columns] if shared else candidates[of_rows, of_columns]
-                scores[of_rows, of_columns] = self._match(cores[of_rows], contexts[of_rows], some)
+                places = None if contexts is None else contexts[of_rows]
+                scores[of_rows, of_columns] = self._match(cores[of_rows], places, some)
         return scores
 
     # Checks
@@ -351,7 +364,3 @@ class Scheme(ABC):
 def slices(count: int, size: int) -> Iterator[slice]:
     """Chunks of `size` that cover `count` rows."""
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)

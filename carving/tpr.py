@@ -83,8 +83,17 @@ class TPR(Scheme):
 
     @property
     def facts(self) -> Facts:
-        """Unit roles undo themselves; modes are in order."""
-        return Facts(True, True, False, False, False, self.d, self.d ** (self.depth + 1))
+        """What is true of TPR; exact because roles are unit vectors."""
+        return Facts(
+            exact=True,
+            adjoint=True,
+            self_inverse=False,
+            commutative=False,
+            associative=False,
+            contextual=False,
+            filler_scalars=self.d,
+            memory_scalars=self.d ** (self.depth + 1),
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from carving import algebra, draws
 from carving.algebra import Space
 from carving.checks import check_choice, check_device, check_integer, check_real_dtype
 from carving.draws import Bits, Path
-from carving.scheme import Contexts, Facts, Scheme
+from carving.scheme import Contexts, Facts, Scheme, slices
 
 Map = Callable[..., Any]
 
@@ -259,10 +259,16 @@ class VSA(Scheme):
     def facts(self) -> Facts:
         """The row's; a memory that settles is not linear, so that nothing is its transpose."""
         row = self.row
-        linear = row.settle is None or self.memory == "raw"
-        ones = self.space.option if row.atoms is A.sparse else math.prod(self.space.shape)
-        algebra = (row.exact, row.adjoint and linear, row.self_inverse, row.commutative, row.associative)
-        return Facts(*algebra, filler_scalars=ones, memory_scalars=self._scalars)
+        return Facts(
+            exact=row.exact,
+            adjoint=row.adjoint and (row.settle is None or self.memory == "raw"),
+            self_inverse=row.self_inverse,
+            commutative=row.commutative,
+            associative=row.associative,
+            contextual=row.unbind is None,
+            filler_scalars=self.space.option if row.atoms is A.sparse else math.prod(self.space.shape),
+            memory_scalars=self._scalars,
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -297,8 +303,11 @@ class VSA(Scheme):
             for level, label in enumerate(path):
                 name = draws.canonical_path((level, label))
                 which[row, level] = names.setdefault(name, len(names))
-        words = draws.bits(names, self._filler_words, seed=self.seed, purpose="role")
-        roles = self._operator(self._fillers(words))
+        every, parts = list(names), []
+        for rows in slices(len(every), self._rows(8 * self._scalars)):
+            words = draws.bits(every[rows], self._filler_words, seed=self.seed, purpose="role")
+            parts.append(self._operator(self._fillers(words)))
+        roles = torch.cat(parts)
         if self.row.compose is None:
             return Roles(roles[which].to(self.device), depths.to(self.device))
         composed = roles[which[:, 0]]
@@ -372,10 +381,10 @@ class VSA(Scheme):
         if self.row.overlap:
             return products / other.sum(-1).clamp_min(1).unsqueeze(-2)
         tiny = torch.finfo(products.dtype).tiny
-        products = products * one.square().sum(-1, keepdim=True).clamp_min(tiny).rsqrt()
+        products = products / torch.linalg.vector_norm(one, dim=-1, keepdim=True).clamp_min(tiny)
         if self.row.aim:  # what indices are worth to a candidate, averaged over its coordinates
             return products / math.sqrt(self.space.d)
-        return products * other.square().sum(-1).clamp_min(tiny).rsqrt().unsqueeze(-2)
+        return products / torch.linalg.vector_norm(other, dim=-1).clamp_min(tiny).unsqueeze(-2)
 
     # Chunks
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from carving import OSC, top
+from carving import OSC, SCHEMES, make, top
 from carving.recall import best_of
 
 
@@ -70,6 +70,19 @@ def test_among_restricts_each_context_on_its_own(asked):
         masked[row, own[own >= 0]] = scores[row, own[own >= 0]]
     assert found.indices.tolist() == sorted_by_hand(masked, 2)
     assert_close(found.scores, scores.gather(1, found.indices))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("workspace", [3_000, 2**25])
+def test_labels_will_do_for_candidates(name, workspace):
+    scheme = make(name, d=64, workspace=workspace, dtype=torch.float64)
+    paths, labels = [(i,) for i in range(6)], list(range(40))
+    memory = scheme.trace(paths, labels[:6])
+    expected = top(scheme, memory, paths, scheme.fillers(labels), 3)
+    for places in (paths, scheme.contexts(paths)):
+        found = top(scheme, memory, places, labels, 3)
+        assert_close(found.scores, expected.scores)
+        assert torch.equal(found.indices, expected.indices) or scheme.facts.filler_scalars < 20  # ties
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])

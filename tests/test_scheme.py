@@ -83,6 +83,18 @@ def test_a_single_pair_is_read_exactly_where_the_scheme_says_so(double, pairs):
         assert cosine.item() < 0.99 or double.row.unbind is None
 
 
+def test_fillers_look_the_same_in_every_context_where_the_scheme_says_so(double, pairs):
+    contexts, fillers = pairs(double, 2)
+    same = torch.equal(*double.encode(fillers[[0, 0]], contexts))
+    assert same != double.facts.contextual
+    cores = double.read(double.trace(contexts, fillers), contexts)
+    if double.facts.contextual:
+        with pytest.raises(ValueError, match="give the cores' contexts"):
+            double.match(cores, None, fillers)
+    else:
+        assert_close(double.match(cores, None, fillers), double.match(cores, contexts, fillers), **NEAR)
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_few_pairs_are_recalled(name, pairs):
     scheme = make(name, d=1_024 if name not in ("OSC", "TPR") else 32)
