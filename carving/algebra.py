@@ -5,6 +5,7 @@ settles to. Every function takes the space first, which knows the shape of an at
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -118,12 +119,22 @@ def divide(space: Space, x: Tensor, role: Tensor) -> Tensor:
 
 def convolve(space: Space, x: Tensor, role: Tensor) -> Tensor:
     """Circular convolution."""
-    return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(role), n=space.d)
+    return _in_cache(lambda x, role: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(role), n=space.d), x, role)
 
 
 def correlate(space: Space, x: Tensor, role: Tensor) -> Tensor:
     """Circular correlation: the adjoint of convolution, and an approximate inverse."""
-    return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(role).conj(), n=space.d)
+    return _in_cache(
+        lambda x, role: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(role).conj(), n=space.d), x, role
+    )
+
+
+def _in_cache(operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, role: Tensor, numbers: int = 2**17) -> Tensor:
+    """The operation, rows of a large batch taken few at a time: spectra that stay in the cache are twice as fast."""
+    if x.dim() != 2 or x.shape != role.shape or x.numel() <= numbers:
+        return operation(x, role)
+    rows = max(1, numbers // x.shape[1])
+    return torch.cat([operation(*pair) for pair in zip(x.split(rows), role.split(rows), strict=True)])
 
 
 def exclusive_or(space: Space, x: Tensor, role: Tensor) -> Tensor:
@@ -295,6 +306,36 @@ def thinned(space: Space, x: Tensor, role: Tensor) -> Tensor:
     last = first.sort(dim=-1).values[..., min(space.option, most) - 1 : min(space.option, most)]
     kept = (first <= last) & (first < steps)
     return torch.zeros_like(union).scatter_(-1, places, kept)
+
+
+# Sums of sets of atoms (*, n, shape), without their pictures being made
+
+
+def total_of_bits(space: Space, x: Tensor) -> Tensor:
+    """The sum of bipolar pictures: the clear bits less the set ones."""
+    # Bytes that cannot overflow are summed ten times faster than anything wider.
+    counts = [part.view(torch.uint8).sum(-2, dtype=torch.uint8).to(space.dtype) for part in x.split(255, dim=-2)]
+    return x.shape[-2] - 2 * torch.stack(counts).sum(0)
+
+
+def total_of_segments(space: Space, x: Tensor) -> Tensor:
+    """The sum of one-hot segments: how often each index stands in each."""
+    sets = x.reshape(-1, *x.shape[-2:])
+    each = x.shape[-1] * space.option
+    places = torch.arange(0, each, space.option, device=x.device) + each * torch.arange(
+        len(sets), device=x.device
+    ).view(-1, 1, 1)
+    counts = torch.bincount((sets + places).flatten(), minlength=each * len(sets))
+    return counts.to(space.dtype).view(*x.shape[:-2], x.shape[-1], space.option)
+
+
+def equal_indices(space: Space, x: Tensor, others: Tensor) -> Tensor:
+    """The share of equal indices of x (n, shape) and others (m, shape): (n, m)."""
+    if space.option <= 256:  # bytes compare eight times as fast
+        x, others = x.to(torch.uint8), others.to(torch.uint8)
+    rows = max(1, 2**24 // others.numel())
+    parts = [(part.unsqueeze(1) == others).sum(-1, dtype=space.dtype) for part in x.split(rows)]
+    return torch.cat(parts) / space.d
 
 
 # Pictures: discrete atoms in a linear space, where they are summed

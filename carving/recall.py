@@ -34,8 +34,8 @@ def top(
     """The k best candidates of each context: every one is scored, in chunks.
 
     Candidates may be labels: their fillers are then made chunk by chunk and never held together; what the contexts show
-    of the memory is. `among` restricts the candidates by their indices: (m,) for all contexts alike, (n, m) for each its
-    own, where -1 stands for no candidate, so that some contexts may have fewer.
+    of the memory is. `among` restricts the candidates by their indices: (m,) for all contexts alike, (n, m) for each
+    its own, where -1 stands for no candidate, so that some contexts may have fewer.
     """
     contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
     if not isinstance(candidates, Tensor):

@@ -36,6 +36,8 @@ class Architecture:
     picture: Map | None = None
     bind_atoms: Map | None = None
     unbind_atoms: Map | None = None
+    total: Map | None = None  # atoms -> the sum of their pictures
+    likeness: Map | None = None  # atoms, atoms -> similarities, where that is faster than with pictures
     aim: Map | None = None  # what a candidate's picture is compared as, where that is not the picture
     operator: Map | None = None  # role atoms -> what acts
     compose: Map | None = None  # operator, operator -> operator; None: they are kept as a sequence
@@ -99,11 +101,12 @@ def _unit_blocks(space: Space) -> Tensor:
 # fmt: off
 _BSC: dict[str, Any] = dict(
     picture=A.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=A.as_bipolar,
-    compose=A.multiply, settle=A.to_signs, back=A.from_bipolar, identity=_no_bits, self_inverse=True)
+    compose=A.multiply, settle=A.to_signs, back=A.from_bipolar, total=A.total_of_bits,
+    identity=_no_bits, self_inverse=True)
 _SPARSE: dict[str, Any] = dict(
     picture=A.as_numbers, settle=A.to_bits, back=A.from_numbers, overlap=True, commutative=False)
 _GROUP: dict[str, Any] = dict(bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, identity=_no_indices)
-_SEGMENTS: dict[str, Any] = dict(**_GROUP, picture=A.as_segments, compose=A.add_modulo)
+_SEGMENTS: dict[str, Any] = dict(**_GROUP, picture=A.as_segments, total=A.total_of_segments, compose=A.add_modulo)
 _MATRIX: dict[str, Any] = dict(commutative=False, associative=False)
 
 #               name        words       atoms        bind                 unbind
@@ -124,7 +127,7 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("BSDC-CDT", EACH,       A.sparse,    A.thinned,           None,
                  **_SPARSE | dict(commutative=True), associative=False, exact=False),
     Architecture("BSDC-SEG", EACH,       A.indices,   A.segments_rolled,   A.segments_rolled_back,
-                 **_SEGMENTS, settle=A.to_bits, overlap=True),
+                 **_SEGMENTS, settle=A.to_bits, overlap=True, likeness=A.equal_indices),
     Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,
                  **_MATRIX, operator=A.two_signs),
     Architecture("VTB",      NORMALS,    A.gaussian,  A.vtb,               A.vtb_transposed,
@@ -150,7 +153,8 @@ def varied(row: Architecture, options: dict[str, Any]) -> Architecture:
         ("BSDC-SEG", "bundling", "mode"): dict(settle=A.to_modes, back=A.from_segments),
         ("CGR", "bundling", "mode"): dict(
             bind=A.segments_rolled, unbind=A.segments_rolled_back, operator=None, compose=A.add_modulo,
-            picture=A.as_segments, aim=A.as_triangles, settle=A.to_modes, back=A.from_segments,
+            picture=A.as_segments, total=A.total_of_segments, aim=A.as_triangles, settle=A.to_modes,
+            back=A.from_segments,
             complex=False,
         ),
     }  # fmt: skip
@@ -422,8 +426,7 @@ class VSA(Scheme):
         return self._act(x, role, self.row.unbind_atoms, self.row.unbind)
 
     def _act(self, x: Tensor, role: Tensor, on_atoms: Map | None, on_pictures: Map) -> Tensor:
-        discrete = not (x.is_floating_point() or x.is_complex())
-        if discrete and on_atoms is not None:
+        if on_atoms is not None and _is_discrete(x):
             return on_atoms(self.space, x, role)
         return on_pictures(self.space, x, self._operator(role))
 
@@ -444,7 +447,10 @@ class VSA(Scheme):
 
         Ties fall by a hash of seed and coordinate, or by the generator. With `memory="raw"` the sum itself.
         """
-        total = self._picture(vectors).sum(-1 - len(self.memory_shape))
+        if self.row.total and _is_discrete(vectors):
+            total = self.row.total(self.space, vectors)
+        else:
+            total = self._as_picture(vectors).sum(-1 - len(self.memory_shape))
         if self.memory == "raw" or self.row.settle is None:
             return total
         space = self.space
@@ -466,14 +472,21 @@ class VSA(Scheme):
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The architecture's own likeness of x (*, shape) to others (n, shape): (*, n)."""
+        if self.row.likeness and _is_discrete(x) and _is_discrete(others):
+            alike = self.row.likeness(self.space, x.reshape(-1, *self.filler_shape), others)
+            return alike.view(*x.shape[: x.dim() - len(self.filler_shape)], -1)
         one, other = self._as_picture(x), self._as_picture(others, self.row.aim)
         flat = one.reshape(-1, *self.memory_shape)
         return self._compared(flat, other).view(*one.shape[: one.dim() - len(self.memory_shape)], -1)
 
     def _as_picture(self, x: Tensor, how: Map | None = None) -> Tensor:
-        if x.is_floating_point() or x.is_complex():
+        if not _is_discrete(x):
             return x
         return (how or self.row.picture or _as_is)(self.space, x)
+
+
+def _is_discrete(x: Tensor) -> bool:
+    return not (x.is_floating_point() or x.is_complex())
 
 
 def _as_is(space: Space, x: Tensor) -> Tensor:

@@ -1,12 +1,15 @@
 """The laws of the fourteen architectures, over all of them, and the facts of their table both ways."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from carving import TPR, VSA, make
+from carving.algebra import hartley
+from carving.capacity import vsa_accuracy
 from carving.vsa import ARCHITECTURES
 
 D = 1_024
@@ -361,8 +364,6 @@ def test_small_vectors_by_hand():
 
 
 def test_hartley_is_symmetric_and_its_own_inverse():
-    from carving.algebra import hartley
-
     for size in (1, 2, 7, 8):
         matrix = hartley(torch.eye(size, dtype=torch.float64))
         angles = 2 * math.pi * torch.outer(torch.arange(size), torch.arange(size)).double() / size
@@ -402,8 +403,6 @@ def recalled(scheme, pairs, seeds, asked=None):
 
 @pytest.mark.parametrize(("pairs", "seeds"), [(50, 10), (100, 5), (200, 3)])
 def test_map_i_recalls_what_the_closed_form_says(pairs, seeds):
-    from carving.capacity import vsa_accuracy
-
     found, questions = recalled(VSA("MAP-I", D), pairs, seeds)
     expected = vsa_accuracy(D, pairs, pairs)
     assert found == pytest.approx(expected, abs=3 * math.sqrt(expected * (1 - expected) / questions) + 1e-3)
@@ -412,8 +411,6 @@ def test_map_i_recalls_what_the_closed_form_says(pairs, seeds):
 @pytest.mark.parametrize("name", ["MAP-I", "HRR", "VTB", "MBAT", "HLB", "FHRR", "GHRR"])
 def test_real_accounting_makes_the_linear_architectures_tie(name):
     """12.51 % at d=4096 with 1,000 pairs, within three binomial standard errors of 4,000 questions."""
-    from carving.capacity import vsa_accuracy
-
     found, questions = recalled(VSA(name, 4_096), 1_000, 4)
     expected = vsa_accuracy(4_096, 1_000, 1_000)
     assert found == pytest.approx(expected, abs=3 * math.sqrt(expected * (1 - expected) / questions))
@@ -422,6 +419,118 @@ def test_real_accounting_makes_the_linear_architectures_tie(name):
 def test_sparse_codes_saturate():
     assert recalled(VSA("BSDC-S", 4_096), 1_000, 1)[0] < 0.02
     assert recalled(VSA("BSDC-S", 4_096, memory="raw"), 1_000, 1)[0] > 0.09
+
+
+@pytest.mark.slow
+def test_bundles_need_dimensions_in_the_known_order():
+    """The smallest dimension at which 15 of 1,000 vectors are told from their bundle, as Schlegel et al. found."""
+
+    def told_apart(name, d):
+        vsa = VSA(name, d, accounting="coordinates")
+        hits = 0
+        for seed in range(12):
+            items = vsa.random(1_000, torch.Generator().manual_seed(seed))
+            hits += vsa.similarity(vsa.bundle(items[:15]), items).topk(15).indices.lt(15).sum().item()
+        return hits / (12 * 15)
+
+    def needs(name):
+        return next(q * q for q in range(12, 40) if told_apart(name, q * q) >= 0.99)
+
+    groups = [("BSDC-S", "FHRR", "BSDC-SEG"), ("MAP-I", "MBAT", "VTB", "HRR"), ("MAP-C",), ("BSC", "MAP-B")]
+    found = [[needs(name) for name in group] for group in groups]
+    for lower, higher in pairwise(found):
+        assert max(lower) < min(higher), found
+
+
+# Stability, gradients, compilation
+
+GOLDEN = {  # the first three numbers of the filler "dog" at d=64 (real parts; indices; places of ones)
+    "HRR": [0.1389611, -0.0480823, 0.106343],
+    "FHRR": [0.9450273, 0.7092767, -0.9948022],
+    "MAP-I": [-1.0, -1.0, 1.0],
+    "MAP-C": [-0.1060348, 0.2490217, 0.9675313],
+    "MAP-B": [-1.0, -1.0, 1.0],
+    "BSC": [0, 1, 3],
+    "BSDC-S": [2, 3, 16],
+    "BSDC-CDT": [2, 3, 16],
+    "BSDC-SEG": [3, 4, 7],
+    "MBAT": [0.1389611, -0.0480823, 0.106343],
+    "VTB": [0.1389611, -0.0480823, 0.106343],
+    "CGR": [3, 4, 7],
+    "HLB": [-0.893657, -0.8943086, 0.8126355],
+    "GHRR": [0.5815578, 0.1021606, -0.7841278],
+}
+GOLDEN_ROLES = {  # the sum of what acts for the path ("sentence 5", "subject")
+    "HRR": 0.00999,
+    "FHRR": 3.2469,
+    "MAP-I": -2.0,
+    "MAP-C": -1.46869,
+    "MAP-B": -2.0,
+    "BSC": -2.0,
+    "BSDC-S": 8.0,
+    "BSDC-CDT": 16.0,
+    "BSDC-SEG": 23.0,
+    "MBAT": -20.0,
+    "VTB": 0.06385,
+    "CGR": 5.0,
+    "HLB": -3.0594,
+    "GHRR": 2.26073,
+}
+
+
+def told(vsa):
+    """Three numbers of the filler of "dog"."""
+    atom = vsa.fillers(["dog"])[0]
+    if atom.dtype == torch.bool:
+        return atom.nonzero().flatten()[:3].tolist()
+    return (atom.real if atom.is_complex() else atom).flatten()[:3].tolist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_atoms_stay_as_they_are(name):
+    assert told(VSA(name, 64)) == pytest.approx(GOLDEN[name], abs=1e-6)
+    role = VSA(name, 64).contexts([("sentence 5", "subject")]).operators
+    assert float((role.real if role.is_complex() else role).double().sum()) == pytest.approx(
+        GOLDEN_ROLES[name], abs=1e-4
+    )
+
+
+def test_single_and_double_precision_agree(vsa, generator):
+    double = vsa.like(dtype=torch.float64)
+    x, y = (v.random(4, torch.Generator().manual_seed(0)) for v in (vsa, double))
+    one, other = vsa.bind(x[:2], x[2:]), double.bind(y[:2], y[2:])
+    assert_close(one, other.to(one.dtype), rtol=1e-4, atol=1e-5)
+
+
+CONTINUOUS = ["HRR", "FHRR", "MAP-I", "MAP-C", "MBAT", "VTB", "HLB", "GHRR"]
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_gradients_reach_vectors_roles_and_memories(name, generator):
+    vsa = VSA(name, 16, dtype=torch.float64, memory="raw")
+    x, role, other = (v.clone().requires_grad_() for v in vsa.random(3, generator))
+    roles = role if vsa.row.operator is None else role.detach()  # MBAT's roles act by their signs
+    assert torch.autograd.gradcheck(lambda x: vsa.bind(x, roles.detach()), (x,))
+    if vsa.row.operator is None:
+        assert torch.autograd.gradcheck(lambda x, r: vsa.unbind(vsa.bind(x, r), r), (x, role))
+    assert torch.autograd.gradcheck(lambda x, y: vsa.similarity(x, y.unsqueeze(0)), (x, other))
+    contexts = vsa.contexts([("a",), ("b", "c")])
+    fillers = vsa.random(2, generator).requires_grad_()
+    assert torch.autograd.gradcheck(lambda f: vsa.score(vsa.trace(contexts, f), contexts, f), (fillers,))
+
+
+# torch 2.13 compiles all of them whole; only thinning looks at its values.
+@pytest.mark.parametrize("name", UNBINDING)
+def test_verbs_compile_whole(name, generator):
+    torch._dynamo.reset()
+    vsa = VSA(name, 64)
+    x, roles = vsa.random(4, generator), vsa.random(4, generator)
+    for verb in (vsa.bind, vsa.unbind, vsa.similarity):
+        compiled = torch.compile(verb, fullgraph=True, backend="aot_eager")
+        assert_close(compiled(x, roles), verb(x, roles))
+    contexts, fillers = vsa.contexts([(i,) for i in range(4)]), vsa.fillers(range(4))
+    memory = torch.compile(vsa.trace, fullgraph=True, backend="aot_eager")(contexts, fillers)
+    assert_close(memory, vsa.trace(contexts, fillers))
 
 
 # TPR
