@@ -93,6 +93,11 @@ def bits_from(generator: torch.Generator, count: int, words: int) -> Bits:
     return drawn.cpu().numpy().view(np.uint64)
 
 
+def rows_in_cache(words: int) -> int:
+    """How many rows of so many words to draw at a time: a mebibyte of bits, which the cache holds while it is used."""
+    return max(1, 2**17 // words)
+
+
 # Numbers from bits: (n, words) -> (n, count). Real numbers are made in float64, so that the dtype that a
 # caller casts them to changes them by its own rounding only.
 

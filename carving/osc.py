@@ -16,7 +16,7 @@ from torch import Tensor
 from carving import draws
 from carving.checks import check_device, check_integer, check_real_dtype
 from carving.draws import Bits, Path
-from carving.scheme import Contexts, Facts, Scheme
+from carving.scheme import Contexts, Facts, Scheme, slices
 
 BLOCK = 500  # candidates in one small product: BLAS works on blocks of this size in its cache
 
@@ -158,9 +158,7 @@ class OSC(Scheme):
         count, words = len(paths), draws.words_for_normals(self.rank * self.d)
         basis = torch.empty(count, self.rank, self.d, dtype=self.dtype, device="cpu")
         signs = torch.ones(count, dtype=self.dtype, device="cpu")
-        chunk = max(1, 2**17 // words)  # a mebibyte of bits: small enough for the cache
-        for start in range(0, count, chunk):
-            rows = slice(start, start + chunk)
+        for rows in slices(count, draws.rows_in_cache(words)):
             names = map(draws.canonical_path, paths[rows])
             drawn = draws.bits(names, 1 + words, seed=self.seed, purpose="context")
             gaussian = draws.normals(drawn[:, 1:])[:, : self.rank * self.d].unflatten(-1, (self.rank, self.d))

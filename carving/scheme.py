@@ -184,7 +184,7 @@ class Scheme(ABC):
         """The labels' fillers, (n, *filler_shape): the same for the same label, seed and scheme, for ever."""
         names = [draws.canonical(label) for label in listed(labels, "labels")]
         made = self._empty_fillers(len(names))
-        for rows in slices(len(names), self._rows(8 * math.prod(self.filler_shape))):
+        for rows in slices(len(names), draws.rows_in_cache(self._filler_words)):
             made[rows] = self._fillers(draws.bits(names[rows], self._filler_words, seed=self.seed, purpose="filler"))
         return made.to(self.device)
 
@@ -192,7 +192,7 @@ class Scheme(ABC):
     def random(self, count: int, generator: torch.Generator) -> Tensor:
         """As many fillers that no label names, (count, *filler_shape): for experiments."""
         made = self._empty_fillers(count)
-        for rows in slices(count, self._rows(8 * math.prod(self.filler_shape))):
+        for rows in slices(count, draws.rows_in_cache(self._filler_words)):
             made[rows] = self._fillers(draws.bits_from(generator, rows.stop - rows.start, self._filler_words))
         return made.to(self.device)
 

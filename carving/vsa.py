@@ -308,7 +308,7 @@ class VSA(Scheme):
                 name = draws.canonical_path((level, label))
                 which[row, level] = names.setdefault(name, len(names))
         every, parts = list(names), []
-        for rows in slices(len(every), self._rows(8 * self._scalars)):
+        for rows in slices(len(every), draws.rows_in_cache(self._filler_words)):
             words = draws.bits(every[rows], self._filler_words, seed=self.seed, purpose="role")
             parts.append(self._operator(self._fillers(words)))
         roles = torch.cat(parts)
