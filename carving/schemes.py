@@ -5,10 +5,11 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+from carving.architectures import ARCHITECTURES
 from carving.osc import OSC
 from carving.scheme import Scheme
 from carving.tpr import TPR
-from carving.vsa import ARCHITECTURES, VSA
+from carving.vsa import VSA
 
 _MAKERS: dict[str, Callable[..., Scheme]] = {
     "OSC": OSC,

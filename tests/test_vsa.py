@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 from carving import TPR, VSA, make
 from carving.algebra import hartley
+from carving.architectures import ARCHITECTURES
 from carving.capacity import vsa_accuracy
-from carving.vsa import ARCHITECTURES
 
 D = 1_024
 NAMES = list(ARCHITECTURES)
