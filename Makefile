@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test test-slow check format bench clean
+.PHONY: demo test test-slow check format bench bench-large clean
 
 demo: $(READY)
 	$(BIN)/carving demo
@@ -26,6 +26,10 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/osc_speed.py
+	$(BIN)/python benchmarks/vsa_speed.py
+
+bench-large: $(READY)
+	$(BIN)/python benchmarks/large_vsa.py
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
@@ -33,5 +37,5 @@ clean:
 # Made last, so that an interrupted installation starts again.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q -c constraints.txt -e .[dev]
+	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m pip install -q -c constraints.txt -e .[dev]
 	touch $@

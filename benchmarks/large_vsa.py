@@ -1,6 +1,6 @@
 """HLB at the sizes where the paper's codebook filled or burst a GPU: fillers are made in chunks and never held.
 
-`.venv/bin/python benchmarks/large_vsa.py [d ...]` - about five minutes a size on two cores. Prints the accuracy beside
+`make bench-large` - about five minutes a size on two cores. Prints the accuracy beside
 the closed form, the time, and the largest resident memory; writes results/large-vsa.json.
 """
 

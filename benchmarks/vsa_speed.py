@@ -1,6 +1,6 @@
 """The architectures beside torch-hd's, operation by operation.
 
-`.venv/bin/python benchmarks/vsa_speed.py` - two minutes on two cores. The rivals take turns in one run. Prints a table
+`make bench` - two minutes on two cores. The rivals take turns in one run. Prints a table
 (above 1: ours is faster) and writes results/vsa-speed.json.
 """
 
