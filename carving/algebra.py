@@ -6,7 +6,7 @@ settles to. Every function takes the space first, which knows the shape of an at
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +26,7 @@ class Space:
     dtype: torch.dtype
     seed: int
     option: Any = None  # CGR: the order r; SEG: a segment's length; BSDC: how many ones; HLB: (mu, sigma)
+    ties: Tensor | None = field(default=None, compare=False, repr=False)  # a chance of [0, 1) for each number of a sum
 
     @property
     def complex(self) -> torch.dtype:
@@ -112,9 +113,21 @@ def multiply_conjugate(space: Space, x: Tensor, role: Tensor) -> Tensor:
     return x * role.conj()
 
 
+def multiply_rescaled(space: Space, first: Tensor, second: Tensor) -> Tensor:
+    """Element by element, brought back to the size of the second: long products of fractions would vanish."""
+    product = first * second
+    size, wanted = (x.square().mean(-1, keepdim=True).sqrt() for x in (product, second))
+    return product * (wanted / size.clamp_min(torch.finfo(size.dtype).tiny))
+
+
 def divide(space: Space, x: Tensor, role: Tensor) -> Tensor:
-    """Element by element, away from zero."""
-    return x / torch.where(role.abs() < 1e-3, torch.where(role < 0, -1e-3, 1e-3).to(role.dtype), role)
+    """Element by element."""
+    return x / role
+
+
+def away_from_zero(space: Space, role: Tensor) -> Tensor:
+    """Entries of at least 1e-3, so that they can be divided by."""
+    return torch.where(role.abs() < 1e-3, torch.where(role < 0, -1e-3, 1e-3).to(role.dtype), role)
 
 
 def convolve(space: Space, x: Tensor, role: Tensor) -> Tensor:
@@ -235,8 +248,9 @@ def hartley(x: Tensor) -> Tensor:
 def base(space: Space) -> Tensor:
     """One random orthogonal matrix for the whole space (Haar: the QR of a Gaussian one)."""
     words = draws.bits([b"base"], draws.words_for_normals(space.d**2), seed=space.seed, purpose="matrix")
-    matrix, upper = torch.linalg.qr(draws.normals(words)[0, : space.d**2].view(space.d, space.d))
-    return (matrix * upper.diagonal().sign()).to(space.dtype)
+    with torch.inference_mode(False):  # it is kept, and may be used in training later
+        matrix, upper = torch.linalg.qr(draws.normals(words)[0, : space.d**2].view(space.d, space.d))
+        return (matrix * upper.diagonal().sign()).to(space.dtype)
 
 
 def two_signs(space: Space, role: Tensor) -> Tensor:
@@ -314,7 +328,10 @@ def thinned(space: Space, x: Tensor, role: Tensor) -> Tensor:
 def total_of_bits(space: Space, x: Tensor) -> Tensor:
     """The sum of bipolar pictures: the clear bits less the set ones."""
     # Bytes that cannot overflow are summed ten times faster than anything wider.
-    counts = [part.view(torch.uint8).sum(-2, dtype=torch.uint8).to(space.dtype) for part in x.split(255, dim=-2)]
+    counts = [
+        part.to(torch.bool).view(torch.uint8).sum(-2, dtype=torch.uint8).to(space.dtype)
+        for part in x.split(255, dim=-2)
+    ]
     return x.shape[-2] - 2 * torch.stack(counts).sum(0)
 
 
@@ -388,42 +405,55 @@ def from_segments(space: Space, x: Tensor) -> Tensor:
     return x.argmax(-1)
 
 
-# What a raw sum settles to. Ties are broken by a hash of seed and coordinate, so that two readings agree.
+# What a raw sum settles to. Where there is a tie, chance decides: numbers of [0, 1), one for each number of the sum.
 
 
-@lru_cache(maxsize=8)
-def ties(seed: int, count: int) -> Tensor:
-    """A number of [0, 1) for each coordinate."""
-    return draws.uniforms(draws.bits([b"tie"], count, seed=seed, purpose="settle"))[0]
+def chances(seed: int, count: int) -> Tensor:
+    """As many numbers of [0, 1), by a hash of the seed and the coordinate."""
+    with torch.inference_mode(False):
+        return draws.uniforms(draws.bits([b"tie"], count, seed=seed, purpose="settle"))[0]
 
 
-def to_signs(space: Space, total: Tensor) -> Tensor:
+def chance(space: Space, total: Tensor, dimensions: int) -> Tensor:
+    """The chances of a sum: the space's own, turned by what the sum holds.
+
+    Two readings of one sum agree, and yet the ties of two sums have nothing in common.
+    """
+    assert space.ties is not None
+    flat = (total.real if total.is_complex() else total).flatten(-dimensions)
+    places = torch.arange(flat.shape[-1], device=total.device)
+    # Compared with a share that no sum of atoms comes near, so that rounding does not matter.
+    turn = ((flat > 0.1234567 * flat.amax(-1, keepdim=True)) * places).sum(-1, keepdim=True)
+    turned: Tensor = space.ties.to(total.device)[(places + turn).remainder(flat.shape[-1])]
+    return turned.view(total.shape).to(space.dtype)
+
+
+def to_signs(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     """The sign of each coordinate."""
-    chance = torch.where(ties(space.seed, space.d).to(total.device) < 0.5, -1.0, 1.0).to(total.dtype)
-    return torch.where(total == 0, chance, total.sign())
+    return torch.where(total == 0, torch.where(lot < 0.5, -1.0, 1.0).to(total.dtype), total.sign())
 
 
-def to_unit_interval(space: Space, total: Tensor) -> Tensor:
+def to_unit_interval(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     """Each coordinate cut to [-1, 1]."""
     return total.clamp(-1, 1)
 
 
-def to_bits(space: Space, total: Tensor) -> Tensor:
+def to_bits(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     """Whether anything is there: the OR of what was summed."""
     return (total > 0).to(total.dtype)
 
 
-def to_phases(space: Space, total: Tensor) -> Tensor:
+def to_phases(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     """The nearest of r points of the unit circle."""
     step = 2 * math.pi / space.option
-    chance = ties(space.seed, space.d).to(total.device, space.dtype) * (2 * math.pi)
     # A little push decides where the sum vanishes or lies half way, up to rounding.
-    pushed = total + torch.polar(torch.full_like(chance, 1e-3), chance)
+    push = 1e-4 * total.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(lot.dtype).tiny * 1e8)
+    pushed = total + torch.polar(push.expand_as(lot), lot * (2 * math.pi))
     nearest = (pushed.angle() / step).round() * step
     return torch.polar(torch.ones_like(nearest), nearest)
 
 
-def to_modes(space: Space, total: Tensor) -> Tensor:
+def to_modes(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     """The most frequent index of each segment, one-hot."""
-    chance = ties(space.seed, math.prod(total.shape[-2:])).view(total.shape[-2:]).to(total.device, total.dtype)
-    return as_segments(space, (total + 1e-3 * chance).argmax(-1))  # counts are whole numbers
+    most = total.amax(-1, keepdim=True)
+    return as_segments(space, torch.where(total >= most - 1e-6 * most.abs(), lot, -1.0).argmax(-1))

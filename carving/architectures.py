@@ -15,7 +15,7 @@ from torch import Tensor
 
 from carving import algebra, draws
 from carving.algebra import Space
-from carving.checks import check_choice, check_integer
+from carving.checks import check_choice, check_integer, nearest
 
 Map = Callable[..., Any]
 
@@ -111,14 +111,14 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("MAP-I",    SIGNS,      A.signs,     A.multiply,          A.multiply,
                  compose=A.multiply, identity=_ones, self_inverse=True),
     Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, settle=A.to_unit_interval, exact=False),
+                 compose=A.multiply_rescaled, identity=_ones, settle=A.to_unit_interval, exact=False),
     Architecture("MAP-B",    SIGNS,      A.signs,     A.multiply,          A.multiply,
                  compose=A.multiply, identity=_ones, settle=A.to_signs, self_inverse=True),
     Architecture("BSC",      SIGNS,      A.coins,     A.multiply,          A.multiply,             **_BSC),
     Architecture("BSDC-S",   EACH,       A.sparse,    A.shifted,           A.shifted_back,
                  **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False),
     Architecture("BSDC-CDT", EACH,       A.sparse,    A.thinned,           None,
-                 **_SPARSE | dict(commutative=True), associative=False, exact=False),
+                 **_SPARSE | dict(commutative=True), associative=False),
     Architecture("BSDC-SEG", EACH,       A.indices,   A.segments_rolled,   A.segments_rolled_back,
                  **_SEGMENTS, settle=A.to_bits, overlap=True, likeness=A.equal_indices),
     Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,
@@ -129,7 +129,7 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
                  **_GROUP, picture=A.as_phasors, operator=A.as_phasors, compose=A.multiply, settle=A.to_phases,
                  back=A.from_phasors, complex=True),
     Architecture("HLB",      BOTH,       A.mixture,   A.multiply,          A.divide,
-                 compose=A.multiply, identity=_ones, adjoint=False),
+                 operator=A.away_from_zero, compose=A.multiply, identity=_ones, adjoint=False),
     Architecture("GHRR",     EACH,       A.haar,      A.matrix_left,       A.matrix_left_adjoint,
                  compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False),
 )}
@@ -140,7 +140,11 @@ def varied(row: Architecture, options: dict[str, Any]) -> Architecture:
     """The row with what an option changes of it: unitary HRR, MBAT's form, the mode of CGR and BSDC-SEG."""
     variants: dict[tuple[str, str, Any], dict[str, Any]] = {
         ("HRR", "unitary", True): dict(atoms=A.unitary, exact=True),
-        ("HLB", "sigma", 0.0): dict(adjoint=True, self_inverse=True) if options.get("mu") == 1 else {},
+        ("HLB", "sigma", 0.0): (
+            dict(adjoint=True, self_inverse=True) if abs(options.get("mu", 0)) == 1 else {}
+        ),
+        ("CGR", "r", 2): dict(self_inverse=True),
+        ("GHRR", "m", 1): dict(commutative=True),
         ("MBAT", "form", "dense"): dict(bind=A.dense, unbind=A.dense_back),
         ("MBAT", "form", "rolled"): dict(bind=A.rolled, unbind=A.rolled_back, operator=A.roll_of),
         ("BSDC-SEG", "bundling", "mode"): dict(settle=A.to_modes, back=A.from_segments),
@@ -176,7 +180,7 @@ NUMBERS: dict[str, dict[str, float | None]] = {
 def chosen_options(name: str, given: dict[str, Any]) -> dict[str, Any]:
     """The architecture's options, with defaults where none was given."""
     if name not in ARCHITECTURES:
-        raise ValueError(f"an architecture must be one of {', '.join(ARCHITECTURES)}, got {name!r}")
+        raise ValueError(f"there is no architecture {name!r}; {nearest(name, ARCHITECTURES)}")
     choices, numbers = OPTIONS.get(name, {}), NUMBERS.get(name, {})
     for option, value in given.items():
         if option in choices:
@@ -189,6 +193,14 @@ def chosen_options(name: str, given: dict[str, Any]) -> dict[str, Any]:
 
 def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: int, options: dict[str, Any]) -> Space:
     """The space of d numbers; a d that does not fit is refused with the nearest that does."""
+    space = _shaped(row, d, real, dtype, seed, options)
+    if row.settle not in (A.to_signs, A.to_phases, A.to_modes):
+        return space
+    numbers = math.prod(space.shape) * (space.option if row.picture is A.as_segments else 1)
+    return replace(space, ties=A.chances(seed, numbers))
+
+
+def _shaped(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: int, options: dict[str, Any]) -> Space:
     each = 2 if real and row.complex else 1  # real numbers of a coordinate
     if row.name == "VTB":
         side = math.isqrt(d)
@@ -211,14 +223,18 @@ def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: in
         option = options["r"]
         check_integer("r", option, 2, 2**32)
     if row.name == "HLB":
-        sigma = options["sigma"]
-        option = (float(options["mu"]), 1 / math.sqrt(d) if sigma is None else float(sigma))
+        mu, sigma = options["mu"], 1 / math.sqrt(d) if options["sigma"] is None else options["sigma"]
+        if not (isinstance(mu, int | float) and math.isfinite(mu) and mu != 0):
+            raise ValueError(f"mu must be a number other than 0, got {mu!r}; 1.0 is usual")
+        if not (isinstance(sigma, int | float) and math.isfinite(sigma) and sigma >= 0):
+            raise ValueError(f"sigma must be a number of at least 0, got {sigma!r}; 1/sqrt(d) is usual")
+        option = (float(mu), float(sigma))
     if row.atoms is A.sparse:
         option = math.ceil(math.sqrt(d)) if options["ones"] is None else options["ones"]
         check_integer("ones", option, 1, d)
     return Space(d // each, (d // each,), dtype, seed, option)
 
 
-def _check_fit(name: str, d: int, nearest: int, wanted: str) -> None:
-    if d != nearest:
-        raise ValueError(f"{name} needs a dimension that is {wanted}, got d={d}; the nearest is {nearest}")
+def _check_fit(name: str, d: int, near: int, wanted: str) -> None:
+    if d != near:
+        raise ValueError(f"{name} needs a dimension that is {wanted}, got d={d}; the nearest is {near}")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -58,6 +59,15 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
+
+
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """A hint at the known names that are like this one, or at all of them."""
+    folded = {one.casefold(): one for one in known}
+    near = get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.4)
+    return (
+        f"did you mean {' or '.join(folded[one] for one in near)}?" if near else f"known: {', '.join(folded.values())}"
+    )
 
 
 def check_device(device: Any) -> torch.device:

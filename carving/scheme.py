@@ -49,8 +49,13 @@ class Contexts:
         return self.changed(lambda tensor: tensor[rows])
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """The same contexts on another device or in another dtype, as `Tensor.to`."""
-        return self.changed(lambda tensor: tensor.to(*args, **kwargs))
+        """The same contexts on another device or in another dtype, as `Tensor.to`; integers stay integers."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            made = tensor.to(*args, **kwargs)
+            return made if tensor.is_floating_point() else made.to(tensor.dtype)
+
+        return self.changed(moved)
 
     @property
     def nbytes(self) -> int:

@@ -1,11 +1,11 @@
 """Every scheme by its name."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 from carving.architectures import ARCHITECTURES
+from carving.checks import nearest
 from carving.osc import OSC
 from carving.scheme import Scheme
 from carving.tpr import TPR
@@ -24,10 +24,5 @@ def make(name: str, d: int, **options: Any) -> Scheme:
     """The scheme of that name: `make("HLB", d=4096)`. `SCHEMES` lists the names."""
     maker = _MAKERS.get(name)
     if maker is None:
-        folded = {known.casefold(): known for known in SCHEMES}
-        near = get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.4)
-        hint = (
-            f"did you mean {' or '.join(folded[match] for match in near)}?" if near else f"known: {', '.join(SCHEMES)}"
-        )
-        raise ValueError(f"there is no scheme {name!r}; {hint}")
+        raise ValueError(f"there is no scheme {name!r}; {nearest(name, SCHEMES)}")
     return maker(d=d, **options)

@@ -8,11 +8,13 @@ atom's coordinates, which makes a difference for the complex ones (FHRR, GHRR, C
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from carving import algebra, draws
 from carving.algebra import Space
@@ -45,6 +47,7 @@ class VSA(Scheme):
     workspace: int = field(compare=False)
     row: Architecture = field(compare=False, repr=False)
     space: Space = field(compare=False, repr=False)
+    operator_shape: tuple[int, ...] = field(compare=False, repr=False)
 
     def __init__(
         self,
@@ -77,6 +80,8 @@ class VSA(Scheme):
         )
         for key, value in values.items():
             object.__setattr__(self, key, value)
+        atom = row.atoms(self.space, np.zeros((1, self._filler_words), dtype=np.uint64))
+        object.__setattr__(self, "operator_shape", tuple(self._operator(atom).shape[1:]))
 
     # Shapes and facts
 
@@ -108,7 +113,7 @@ class VSA(Scheme):
         return Facts(
             exact=row.exact,
             adjoint=row.adjoint and (row.settle is None or self.memory == "raw"),
-            self_inverse=row.self_inverse,
+            self_inverse=row.self_inverse or (row.picture is algebra.as_segments and self.space.option == 2),
             commutative=row.commutative,
             associative=row.associative,
             contextual=row.unbind is None,
@@ -138,7 +143,8 @@ class VSA(Scheme):
         return torch.empty(count, *self.filler_shape, dtype=dtype, device="cpu")
 
     def _fit(self, contexts: Contexts) -> bool:
-        return isinstance(contexts, Roles)
+        rows = 1 if self.row.compose else 2  # a sequence has a dimension of its own
+        return isinstance(contexts, Roles) and contexts.operators.shape[rows:] == self.operator_shape
 
     def _contexts(self, paths: Sequence[Path]) -> Roles:
         # A role's vector depends on its place in the path, so that the order of roles counts for every architecture.
@@ -201,7 +207,8 @@ class VSA(Scheme):
     def _settled(self, memory: Tensor) -> Tensor:
         if self.memory == "raw" or self.row.settle is None:
             return memory
-        return self.row.settle(self.space, memory)
+        lot = algebra.chance(self.space, memory, len(self.memory_shape)) if self.space.ties is not None else None
+        return self.row.settle(self.space, memory, lot)
 
     def _read(self, memory: Tensor, contexts: Roles) -> Tensor:
         settled = self._settled(memory).expand(len(contexts), *self.memory_shape)
@@ -287,7 +294,7 @@ class VSA(Scheme):
     def bundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The set of vectors (*, n, shape) as one: their sum, settled where the architecture settles.
 
-        Ties fall by a hash of seed and coordinate, or by the generator. With `memory="raw"` the sum itself.
+        Ties fall by a hash of seed, coordinate and sum, or by the generator. With `memory="raw"` the sum itself.
         """
         if self.row.total and _is_discrete(vectors):
             total = self.row.total(self.space, vectors)
@@ -295,16 +302,18 @@ class VSA(Scheme):
             total = self._as_picture(vectors).sum(-1 - len(self.memory_shape))
         if self.memory == "raw" or self.row.settle is None:
             return total
-        space = self.space
+        lot: Tensor | None = None
         if generator is not None:
-            seed = torch.randint(2**62, (1,), generator=generator, device=generator.device).item()
-            space = replace(space, seed=int(seed))
-        settled = self.row.settle(space, total)
-        return self.row.back(space, settled) if self.row.back else settled
+            lot = torch.rand(total.shape, generator=generator, device=generator.device, dtype=self.dtype)
+        elif self.space.ties is not None:
+            lot = algebra.chance(self.space, total, len(self.memory_shape))
+        settled = self.row.settle(self.space, total, None if lot is None else lot.to(total.device))
+        return self.row.back(self.space, settled) if self.row.back else settled
 
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """Coordinates rolled around; the inverse rolls by -shifts."""
-        return x.roll(shifts, dims=-len(self.filler_shape))
+        picture = self.row.picture is algebra.as_segments and not _is_discrete(x)
+        return x.roll(shifts, dims=-len(self.memory_shape if picture else self.filler_shape))
 
     def identity(self) -> Tensor:
         """The role that changes nothing."""
@@ -314,12 +323,27 @@ class VSA(Scheme):
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The architecture's own likeness of x (*, shape) to others (n, shape): (*, n)."""
+        self._check_others(others)
         if self.row.likeness and _is_discrete(x) and _is_discrete(others):
             alike = self.row.likeness(self.space, x.reshape(-1, *self.filler_shape), others)
             return alike.view(*x.shape[: x.dim() - len(self.filler_shape)], -1)
         one, other = self._as_picture(x), self._as_picture(others, self.row.aim)
         flat = one.reshape(-1, *self.memory_shape)
         return self._compared(flat, other).view(*one.shape[: one.dim() - len(self.memory_shape)], -1)
+
+    def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
+        """The cosine of the pictures of x (*, shape) and others (n, shape): (*, n)."""
+        self._check_others(others)
+        one, other = (_numbers(self._as_picture(v), len(self.memory_shape)) for v in (x, others))
+        return normalize(one, dim=-1) @ normalize(other, dim=-1).mT
+
+    def _check_others(self, others: Tensor) -> None:
+        if others.dim() - len(self.filler_shape if _is_discrete(others) else self.memory_shape) != 1:
+            wanted = ", ".join(map(str, self.filler_shape))
+            raise ValueError(
+                f"others must have shape (n, {wanted}), got {tuple(others.shape)}; "
+                "unsqueeze(0) makes a set of a single one, flatten makes one set of several"
+            )
 
     def _as_picture(self, x: Tensor, how: Map | None = None) -> Tensor:
         if not _is_discrete(x):

@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from carving import TPR, VSA, make
-from carving.algebra import hartley
+from carving.algebra import hartley, two_signs
 from carving.architectures import ARCHITECTURES
 from carving.capacity import vsa_accuracy
 
@@ -22,6 +22,8 @@ VARIANTS = [
     ("BSDC-SEG", dict(bundling="mode")),
     ("CGR", dict(bundling="mode")),
     ("CGR", dict(r=3)),
+    ("CGR", dict(r=2)),
+    ("GHRR", dict(m=1)),
     ("HLB", dict(sigma=0.0)),
     ("GHRR", dict(m=4)),
 ]
@@ -121,7 +123,7 @@ def test_strangers_are_dissimilar(vsa, generator):
         expected = vsa.facts.filler_scalars / math.prod(vsa.memory_shape)
         assert abs(likenesses.mean().item() - expected) < 5 * likenesses.std().item() / math.sqrt(n)
     elif vsa.row.aim is None:
-        numbers = vsa.facts.memory_scalars
+        numbers = vsa.facts.memory_scalars / (2 if vsa.parameters.get("r") == 2 else 1)  # two phases are real
         assert abs(likenesses.mean().item()) < 4 / math.sqrt(n * numbers)
         assert likenesses.var().item() * numbers == pytest.approx(1, abs=5 * math.sqrt(2 / n))
 
@@ -173,7 +175,7 @@ def test_the_order_of_roles_counts_exactly_for_matrices(unbinding, generator):
     filler, *roles = unbinding.random(3, generator)
     one = unbinding.bind_path(filler, torch.stack(roles))
     other = unbinding.bind_path(filler, torch.stack(roles[::-1]))
-    counts = unbinding.name in ("VTB", "GHRR", "MBAT")
+    counts = unbinding.name in ("VTB", "GHRR", "MBAT") and unbinding.parameters.get("m") != 1
     assert (likeness(unbinding, one, other) < 0.5) == counts
 
 
@@ -260,7 +262,60 @@ def test_a_bundle_is_like_its_members_and_unlike_strangers(vsa, generator):
     x = vsa.random(45, generator)
     members, strangers = vsa.similarity(vsa.bundle(x[:5]), x).split((5, 40))
     assert members.mean() > strangers.mean() + 4 * strangers.std()
-    assert members.min() > strangers.mean() + 2 * strangers.std()
+    assert members.min() > strangers.mean()
+
+
+def test_bundles_of_strangers_stay_strangers(vsa, generator):
+    """Two of two each: every second coordinate of a quantised bundle is a tie, and ties must not make bundles alike."""
+    vsa = vsa.like(d=4_096)
+    x = vsa.random(80, generator).unflatten(0, (20, 2, 2))
+    for bundles in (vsa.bundle(x), vsa.bundle(x, generator=generator)):
+        one, other = bundles.unbind(1)
+        alike = torch.stack([vsa.similarity(*pair) for pair in zip(one, other.unsqueeze(1), strict=True)])
+        atoms = vsa.similarity(x[:, 0, 0], x[:, 1, 1])
+        assert abs(alike.mean() - atoms.mean()) < 0.05 or vsa.row.overlap
+
+
+def test_ties_fall_evenly_and_again_alike(generator):
+    for name, options in (("BSC", {}), ("MAP-B", {}), ("CGR", dict(r=2)), ("CGR", dict(r=2, bundling="mode"))):
+        vsa = VSA(name, 4_096, accounting="coordinates", **options)
+        x, _ = vsa.random(2, generator)
+        opposite = ~x if x.dtype == torch.bool else -x if x.is_floating_point() else 1 - x
+        tied = torch.stack((x, opposite))
+        share = vsa.bundle(tied).float().gt(0).double().mean().item()
+        assert abs(share - 0.5) < 4 * 0.5 / 64
+        assert torch.equal(vsa.bundle(tied), vsa.bundle(tied))
+        assert not torch.equal(vsa.bundle(tied), vsa.like(seed=1).bundle(tied))
+
+
+def test_permuting_distributes_over_bundling(vsa, generator):
+    vsa = vsa.like(memory="raw")  # settled ties fall by coordinate
+    x = vsa.random(5, generator)
+    assert same(vsa, vsa.permute(vsa.bundle(x), 3), vsa.bundle(vsa.permute(x, 3)))
+
+
+def test_settling_does_not_depend_on_the_scale(vsa, pairs):
+    if vsa.name == "MAP-C":
+        pytest.skip("it cuts at 1")
+    contexts, fillers = pairs(vsa, 8)
+    memory = vsa.trace(contexts, fillers)
+    scores = vsa.score(memory, contexts, fillers)
+    assert_close(vsa.score(1e-4 * memory, contexts, fillers).argmax(1), scores.argmax(1))
+
+
+@pytest.mark.parametrize("name", UNBINDING)
+def test_deep_paths_keep_scores_in_bounds(name):
+    vsa = VSA(name, 4_096)
+    deep = [tuple(range(48))]
+    score = vsa.score(vsa.trace(deep, ["dog"]), deep, vsa.fillers(["dog"])).item()
+    assert 0 < score < 1.001
+    assert not vsa.facts.exact or score > 0.999
+
+
+def test_hlb_divides_by_nothing_smaller_than_a_thousandth():
+    vsa = VSA("HLB", 4, dtype=torch.float64)
+    role = torch.tensor([0.0, 1e-5, -1e-5, -2.0], dtype=torch.float64)
+    assert vsa.unbind(torch.ones(4, dtype=torch.float64), role).tolist() == pytest.approx([1e3, 1e3, -1e3, -0.5])
 
 
 def test_batches_bundle_along_the_set_dimension(vsa, generator):
@@ -464,7 +519,7 @@ GOLDEN_ROLES = {  # the sum of what acts for the path ("sentence 5", "subject")
     "HRR": 0.00999,
     "FHRR": 3.2469,
     "MAP-I": -2.0,
-    "MAP-C": -1.46869,
+    "MAP-C": -2.31867,
     "MAP-B": -2.0,
     "BSC": -2.0,
     "BSDC-S": 8.0,
@@ -509,9 +564,8 @@ CONTINUOUS = ["HRR", "FHRR", "MAP-I", "MAP-C", "MBAT", "VTB", "HLB", "GHRR"]
 def test_gradients_reach_vectors_roles_and_memories(name, generator):
     vsa = VSA(name, 16, dtype=torch.float64, memory="raw")
     x, role, other = (v.clone().requires_grad_() for v in vsa.random(3, generator))
-    roles = role if vsa.row.operator is None else role.detach()  # MBAT's roles act by their signs
-    assert torch.autograd.gradcheck(lambda x: vsa.bind(x, roles.detach()), (x,))
-    if vsa.row.operator is None:
+    assert torch.autograd.gradcheck(lambda x: vsa.bind(x, role.detach()), (x,))
+    if vsa.row.operator is not two_signs:  # MBAT's roles act by their signs
         assert torch.autograd.gradcheck(lambda x, r: vsa.unbind(vsa.bind(x, r), r), (x, role))
     assert torch.autograd.gradcheck(lambda x, y: vsa.similarity(x, y.unsqueeze(0)), (x, other))
     contexts = vsa.contexts([("a",), ("b", "c")])
@@ -519,7 +573,7 @@ def test_gradients_reach_vectors_roles_and_memories(name, generator):
     assert torch.autograd.gradcheck(lambda f: vsa.score(vsa.trace(contexts, f), contexts, f), (fillers,))
 
 
-# torch 2.13 compiles all of them whole; only thinning looks at its values.
+# Thinning looks at its values, so BSDC-CDT is not among them.
 @pytest.mark.parametrize("name", UNBINDING)
 def test_verbs_compile_whole(name, generator):
     torch._dynamo.reset()
@@ -531,6 +585,10 @@ def test_verbs_compile_whole(name, generator):
     contexts, fillers = vsa.contexts([(i,) for i in range(4)]), vsa.fillers(range(4))
     memory = torch.compile(vsa.trace, fullgraph=True, backend="aot_eager")(contexts, fillers)
     assert_close(memory, vsa.trace(contexts, fillers))
+    score = torch.compile(vsa.score, fullgraph=True, backend="aot_eager")
+    assert_close(score(memory, contexts, fillers), vsa.score(memory, contexts, fillers))
+    bundle = torch.compile(vsa.bundle, fullgraph=True, backend="aot_eager")
+    assert_close(bundle(x), vsa.bundle(x))
 
 
 # TPR
@@ -580,7 +638,11 @@ def test_a_tpr_needs_the_papers_dimensions(pairs, least):
         (lambda: VSA("MBAT", 64, form="odd"), ValueError, "form must be one of 'structured', 'rolled', 'dense'"),
         (lambda: VSA("MAP-I", 64, memory="tidy"), ValueError, "memory must be one of 'native', 'raw'"),
         (lambda: VSA("MAP-I", 64, accounting="bits"), ValueError, "accounting must be one of"),
-        (lambda: VSA("MAP", 64), ValueError, "an architecture must be one of"),
+        (lambda: VSA("MAP", 64), ValueError, "there is no architecture 'MAP'; did you mean MAP-"),
+        (lambda: VSA("HLB", 64, sigma=-1), ValueError, "sigma must be a number of at least 0"),
+        (lambda: VSA("HLB", 64, mu=0), ValueError, "mu must be a number other than 0"),
+        (lambda: VSA("HRR", 64).similarity(torch.ones(64), torch.ones(64)), ValueError, "others must have shape"),
+        (lambda: VSA("HRR", 64).read(torch.ones(64), VSA("HRR", 32).contexts([("a",)])), ValueError, "are not of VSA"),
         (lambda: make("hlb", 64), ValueError, "there is no scheme 'hlb'; did you mean HLB"),
         (lambda: make("quux", 64), ValueError, "there is no scheme 'quux'"),
         (
