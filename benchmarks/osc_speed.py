@@ -25,19 +25,22 @@ OUTPUT = Path(__file__).parent.parent / "results" / "osc-speed.json"
 
 
 def medians(rivals: dict[str, Callable[[], object]], seconds: float = 2.0) -> dict[str, float]:
-    """Median seconds of each rival; they take turns until the time is used up, seven turns at least."""
-    for run in rivals.values():
-        run()
+    """Median seconds of each rival; they take turns until the time is used up, three turns at least."""
     taken: dict[str, list[float]] = {name: [] for name in rivals}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(taken[next(iter(taken))]) < 7:
+    end, turns = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end or turns < 3:
         for name, run in rivals.items():
-            run()  # so that the caches hold what this rival, not the one before it, left there
-            for _ in range(3):
-                start = time.perf_counter()
-                run()
-                taken[name].append(time.perf_counter() - start)
+            first = timed(run)
+            # Runs that follow find in the caches what this rival, not the one before it, left there.
+            taken[name] += [first] if first > 0.2 else [timed(run) for _ in range(3)]
+        turns += 1
     return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def literal(memory: Tensor, basis: Tensor, candidates: Tensor, chunk: int = 1_000) -> Tensor:

@@ -5,7 +5,6 @@ settles to. Every function takes the space first, which knows the shape of an at
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -132,22 +131,19 @@ def away_from_zero(space: Space, role: Tensor) -> Tensor:
 
 def convolve(space: Space, x: Tensor, role: Tensor) -> Tensor:
     """Circular convolution."""
-    return _in_cache(lambda x, role: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(role), n=space.d), x, role)
+    return torch.fft.irfft(_product(torch.fft.rfft(x), torch.fft.rfft(role)), n=space.d)
 
 
 def correlate(space: Space, x: Tensor, role: Tensor) -> Tensor:
     """Circular correlation: the adjoint of convolution, and an approximate inverse."""
-    return _in_cache(
-        lambda x, role: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(role).conj(), n=space.d), x, role
-    )
+    return torch.fft.irfft(_product(torch.fft.rfft(x), torch.fft.rfft(role).conj()), n=space.d)
 
 
-def _in_cache(operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, role: Tensor, numbers: int = 2**17) -> Tensor:
-    """The operation, rows of a large batch taken few at a time: spectra that stay in the cache are twice as fast."""
-    if x.dim() != 2 or x.shape != role.shape or x.numel() <= numbers:
-        return operation(x, role)
-    rows = max(1, numbers // x.shape[1])
-    return torch.cat([operation(*pair) for pair in zip(x.split(rows), role.split(rows), strict=True)])
+def _product(fresh: Tensor, other: Tensor) -> Tensor:
+    """The product, in the place of the first where no gradient wants it: a spectrum less to write."""
+    if fresh.requires_grad or other.requires_grad or fresh.shape != torch.broadcast_shapes(fresh.shape, other.shape):
+        return fresh * other
+    return fresh.mul_(other)
 
 
 def exclusive_or(space: Space, x: Tensor, role: Tensor) -> Tensor:
