@@ -78,11 +78,12 @@ def test_labels_will_do_for_candidates(name, workspace):
     scheme = make(name, d=64, workspace=workspace, dtype=torch.float64)
     paths, labels = [(i,) for i in range(6)], list(range(40))
     memory = scheme.trace(paths, labels[:6])
-    expected = top(scheme, memory, paths, scheme.fillers(labels), 3)
+    scores = scheme.score(memory, paths, scheme.fillers(labels))
+    best = scores.sort(dim=1, descending=True).values[:, :3]
     for places in (paths, scheme.contexts(paths)):
         found = top(scheme, memory, places, labels, 3)
-        assert_close(found.scores, expected.scores)
-        assert torch.equal(found.indices, expected.indices) or scheme.facts.filler_scalars < 20  # ties
+        assert_close(found.scores, best)
+        assert_close(scores.gather(1, found.indices), best)  # the indices, up to ties that rounding decides
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
