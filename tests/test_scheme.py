@@ -110,7 +110,7 @@ def test_the_order_of_roles_counts_and_a_repeated_role_does_not_cancel():
         fillers = scheme.fillers(["a"])
         memory = scheme.trace(paths[:1], fillers)
         scores = scheme.score(memory, paths, fillers).flatten()
-        assert scores[0] > 1.5 * scores[1:].abs().max(), name
+        assert scores[0] > 1.3 * scores[1:].abs().max(), name  # thinning keeps part of a path that begins alike
 
 
 def test_a_small_workspace_changes_nothing(double, pairs):
