@@ -263,6 +263,9 @@ class OSC(Scheme):
     def _core_numbers(self) -> int:
         return self.d * self.rank + 2 * self.side * self.d ** (self.p - 1) + 2 * self.side**self.p
 
+    def _context_numbers(self, depth: int) -> int:
+        return 2 * self.d * self.rank  # a path is hashed, however deep it is
+
     def _tile(self, rows: int, columns: int) -> tuple[int, int]:
         half = self.p // 2
         cells = self._rows(self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4)

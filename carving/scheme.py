@@ -179,6 +179,10 @@ class Scheme(ABC):
         """How many numbers `_read` and `_write` need beside each other for one context."""
 
     @abstractmethod
+    def _context_numbers(self, depth: int) -> int:
+        """How many numbers making one context from a path of so many roles takes."""
+
+    @abstractmethod
     def _tile(self, rows: int, columns: int) -> tuple[int, int]:
         """How many of these contexts and candidates `_match` takes at once within the workspace."""
 
@@ -243,7 +247,7 @@ class Scheme(ABC):
         self._check_memory(memory)
         contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
         size = self._rows(self._core_numbers())
-        if len(contexts) <= size:
+        if isinstance(contexts, Contexts) and len(contexts) <= size:
             return self._read(memory, self._made(contexts))
         cores = torch.empty(len(contexts), *self.core_shape, dtype=self.memory_dtype, device=memory.device)
         for rows, part in self.places(contexts, size):
@@ -294,7 +298,7 @@ class Scheme(ABC):
         contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
         shared = self._check_candidates(candidates, len(contexts))
         size = self._rows(self._core_numbers())
-        if len(contexts) <= size:
+        if isinstance(contexts, Contexts) and len(contexts) <= size:
             made = self._made(contexts)
             return self._match_tiles(self._read(memory, made), made, candidates, shared)
         total = candidates.shape[0 if shared else 1]
@@ -361,8 +365,9 @@ class Scheme(ABC):
             for rows in slices(len(made), size):
                 yield rows, made[rows]
         else:
-            paths = listed(contexts, "paths")
-            for rows in slices(len(paths), size):
+            paths = [as_path(path) for path in listed(contexts, "paths")]
+            deepest = max(map(len, paths))
+            for rows in slices(len(paths), min(size, self._rows(self._context_numbers(deepest)))):
                 yield rows, self.contexts(paths[rows])
 
 

@@ -163,6 +163,9 @@ class TPR(Scheme):
     def _core_numbers(self) -> int:
         return 2 * self.d**self.depth + 4 * self.d
 
+    def _context_numbers(self, depth: int) -> int:
+        return 3 * depth * self.d
+
     def _tile(self, rows: int, columns: int) -> tuple[int, int]:
         return rows, columns  # one product, nothing beside its result
 

@@ -247,6 +247,9 @@ class VSA(Scheme):
     def _core_numbers(self) -> int:
         return 6 * self._scalars
 
+    def _context_numbers(self, depth: int) -> int:
+        return 2 * (depth + 1) * self._scalars  # every role of the path, in the worst case all distinct
+
     def _tile(self, rows: int, columns: int) -> tuple[int, int]:
         numbers = self._rows(1)
         if self.row.unbind is None:  # every candidate is bound again in every context
