@@ -43,14 +43,33 @@ def timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def literal(memory: Tensor, basis: Tensor, candidates: Tensor, chunk: int = 1_000) -> Tensor:
-    """The paper's formulas as they stand: project every candidate in R^d, contract it with the whole tensor."""
-    projector = basis.T @ basis
-    carved = candidates @ projector
-    carved = carved / carved.norm(dim=-1, keepdim=True)
+def carved(basis: Tensor, candidates: Tensor) -> Tensor:
+    """Every candidate projected in R^d and normalised, as the paper writes it."""
+    projected = candidates @ (basis.T @ basis)
+    return projected / projected.norm(dim=-1, keepdim=True)
+
+
+# The paper's score in two forms, of which now the one, now the other is faster: the rival is the faster.
+
+
+def by_einsum(memory: Tensor, basis: Tensor, candidates: Tensor, chunk: int = 1_000) -> Tensor:
+    """Every carved candidate contracted with the whole memory in one expression."""
     letters = "abcd"[: memory.dim()]
     formula = f"{letters},{','.join('l' + letter for letter in letters)}->l"
-    return torch.cat([torch.einsum(formula, memory, *part.unbind(1)) for part in carved.split(chunk)])
+    parts = carved(basis, candidates).split(chunk)
+    return torch.cat([torch.einsum(formula, memory, *part.unbind(1)) for part in parts])
+
+
+def by_modes(memory: Tensor, basis: Tensor, candidates: Tensor, chunk: int = 500) -> Tensor:
+    """The same, mode after mode."""
+    scores = []
+    for part in carved(basis, candidates).split(chunk):
+        first, *rest = part.unbind(1)
+        left = first @ memory.view(memory.shape[0], -1)
+        for component in rest:
+            left = torch.bmm(component.unsqueeze(1), left.view(*component.shape, -1)).squeeze(1)
+        scores.append(left.squeeze(1))
+    return torch.cat(scores)
 
 
 def hlb(memory: Tensor, role: Tensor, codebook: Tensor) -> Tensor:
@@ -75,16 +94,20 @@ def single_queries() -> list[dict[str, object]]:
             memory = scheme.trace(contexts[: min(size, 1_000)], fillers[: min(size, 1_000)])
             plain = fillers.contiguous()
             basis = context.basis[0].contiguous()
-            assert_same(scheme.score(memory, context, fillers)[0] * context.signs, literal(memory, basis, plain))
+            ours = scheme.score(memory, context, fillers)[0] * context.signs
+            for literal in (by_einsum, by_modes):
+                assert_same(ours, literal(memory, basis, plain))
             rivals: dict[str, Callable[[], object]] = {
                 "ours": lambda: scheme.score(memory, context, fillers).argmax(),
-                "literal": lambda: literal(memory, basis, plain).argmax(),
+                "einsum": lambda: by_einsum(memory, basis, plain).argmax(),
+                "modes": lambda: by_modes(memory, basis, plain).argmax(),
                 "read": long.sum,
             }
             if size * d**p * 4 <= LARGEST:
                 codebook, role, flat = torch.randn(size, d**p), torch.randn(d**p).sign(), memory.flatten()
                 rivals["hlb"] = lambda: hlb(flat, role, codebook).argmax()
             taken = medians(rivals)
+            taken["literal"] = min(taken["einsum"], taken["modes"])
             codebook = None
             bandwidth = long.nbytes / taken["read"]
             bound = (fillers.nbytes + memory.nbytes) / bandwidth

@@ -86,7 +86,7 @@ def test_real_atoms_have_their_moments(name, generator):
     x = VSA(name, D).random(200, generator).double().flatten()
     n = len(x)
     assert abs(x.mean().item() - mean) < 4 * math.sqrt(variance / n)
-    assert abs(x.square().mean().item() - variance) < 4 * math.sqrt(max(fourth - variance**2, 1e-4) / n) + 1e-12
+    assert abs(x.square().mean().item() - variance) < 4 * math.sqrt(max(fourth - variance**2, 1e-6 * variance**2) / n)
 
 
 def test_discrete_and_complex_atoms_obey_their_laws(generator):
@@ -267,13 +267,15 @@ def test_a_bundle_is_like_its_members_and_unlike_strangers(vsa, generator):
 
 def test_bundles_of_strangers_stay_strangers(vsa, generator):
     """Two of two each: every second coordinate of a quantised bundle is a tie, and ties must not make bundles alike."""
+    if vsa.space.ties is None:
+        pytest.skip("nothing ties in its sums")
     vsa = vsa.like(d=4_096)
     x = vsa.random(80, generator).unflatten(0, (20, 2, 2))
     for bundles in (vsa.bundle(x), vsa.bundle(x, generator=generator)):
         one, other = bundles.unbind(1)
         alike = torch.stack([vsa.similarity(*pair) for pair in zip(one, other.unsqueeze(1), strict=True)])
         atoms = vsa.similarity(x[:, 0, 0], x[:, 1, 1])
-        assert abs(alike.mean() - atoms.mean()) < 0.05 or vsa.row.overlap
+        assert abs(alike.mean() - atoms.mean()) < 0.05
 
 
 def test_ties_fall_evenly_and_again_alike(generator):
