@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carving import draws
+from carving import capacity, draws
 from carving.checks import check_device, check_integer, check_real_dtype
 from carving.draws import Bits, Path
 from carving.scheme import Contexts, Facts, Scheme, slices
@@ -129,8 +129,11 @@ class OSC(Scheme):
             commutative=False,
             associative=False,
             contextual=True,
+            linear=True,
             filler_scalars=self.p * self.d,
             memory_scalars=self.d**self.p,
+            interference=1 + capacity.excess(self.d, self.p, self.k1),
+            echo=capacity.echo(self.d, self.p, self.k1),
         )
 
     @property

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from carving import draws
 from carving.checks import as_path, check_tensor, listed, machine_bytes, show_bytes
-from carving.draws import Bits, Label, Path
+from carving.draws import Bits, Leaf, Path
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Contexts:
 
 
 Places = Contexts | Iterable[Path]  # paths will do for contexts; they are then made chunk by chunk
-Symbols = Tensor | Iterable[Label]  # likewise labels for fillers
+Symbols = Tensor | Iterable[Leaf]  # likewise labels for fillers
 
 FILLERS = "fillers(labels) makes them"
 CORES = "read(memory, contexts) and encode(fillers, contexts) make them"
@@ -80,8 +80,13 @@ class Facts:
     commutative: bool  # bind(a, b) = bind(b, a)
     associative: bool  # bind(bind(a, b), c) = bind(a, bind(b, c))
     contextual: bool  # encode depends on the context, not on the filler alone
+    linear: bool  # the memory is read as the sum that it is, of traces with mean zero: likelihoods hold
     filler_scalars: int  # real numbers (or bits, or indices) that a filler is
     memory_scalars: int  # real numbers that a memory holds
+    # The variance that one stored pair gives the scores of other contexts, in units of 1 / memory_scalars: a pair with
+    # another filler than the candidate, and one with the same.
+    interference: float = 1.0
+    echo: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,22 @@ class Scheme(ABC):
     def _match(self, cores: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
         """Scores (n, L) of candidates for all contexts, or (n, m) of each context's own candidates."""
 
+    def _adjoint(self, memory: Tensor, contexts: Any) -> Tensor:
+        """The transpose of `_write`; `_read`, for most schemes."""
+        return self._read(memory, contexts)
+
+    def _inner(self, cores: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
+        """Inner products with the candidates' cores, shaped as `_match`, which is the same for most schemes."""
+        return self._match(cores, contexts, candidates)
+
+    def _energy(self, contexts: Any, candidates: Tensor) -> Tensor:
+        """The squared norms of bound candidates, to be broadcast to (n, L) or (n, m); 1, for most schemes."""
+        return torch.ones(1, 1, dtype=self.dtype, device=candidates.device)
+
+    def _returned(self, cores: Tensor, contexts: Any) -> Tensor:
+        """What comes back of cores that are written and taken by the transpose; themselves, for most schemes."""
+        return cores
+
     @abstractmethod
     def _add(self, memory: Tensor, contexts: Any, fillers: Tensor, weights: Tensor | None) -> None:
         """Add the pairs to the memory, in place."""
@@ -189,13 +210,23 @@ class Scheme(ABC):
     # Symbols -> tensors
 
     @final
-    def fillers(self, labels: Iterable[Label]) -> Tensor:
+    def fillers(self, labels: Iterable[Leaf]) -> Tensor:
         """The labels' fillers, (n, *filler_shape): the same for the same label, seed and scheme, for ever."""
         names = [draws.canonical(label) for label in listed(labels, "labels")]
         made = self._empty_fillers(len(names))
         for rows in slices(len(names), draws.rows_in_cache(self._filler_words)):
             made[rows] = self._fillers(draws.bits(names[rows], self._filler_words, seed=self.seed, purpose="filler"))
         return made.to(self.device)
+
+    @final
+    def joined(self, *parts: Tensor) -> Tensor:
+        """Fillers after fillers, laid out as `fillers` lays them out."""
+        made = self._empty_fillers(sum(map(len, parts))).to(self.device)
+        start = 0
+        for part in parts:
+            made[start : start + len(part)] = part
+            start += len(part)
+        return made
 
     @final
     def random(self, count: int, generator: torch.Generator) -> Tensor:
@@ -245,13 +276,17 @@ class Scheme(ABC):
     def read(self, memory: Tensor, contexts: Places) -> Tensor:
         """The cores (n, *core_shape) that n contexts show of the memory."""
         self._check_memory(memory)
+        return self._cores(memory, contexts, self._read)
+
+    @final
+    def _cores(self, memory: Tensor, contexts: Places, how: Callable[[Tensor, Contexts], Tensor]) -> Tensor:
         contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
         size = self._rows(self._core_numbers())
         if isinstance(contexts, Contexts) and len(contexts) <= size:
-            return self._read(memory, self._made(contexts))
+            return how(memory, self._made(contexts))
         cores = torch.empty(len(contexts), *self.core_shape, dtype=self.memory_dtype, device=memory.device)
         for rows, part in self.places(contexts, size):
-            cores[rows] = self._read(memory, part)
+            cores[rows] = how(memory, part)
         return cores
 
     @final
@@ -267,6 +302,33 @@ class Scheme(ABC):
         check_tensor("cores", cores, (count, *self.core_shape), CORES, self.memory_dtype)
         shared = self._check_candidates(candidates, count)
         return self._match_tiles(cores, made, candidates, shared)
+
+    # What likelihoods are made of: <memory, bound candidate> and |bound candidate|^2
+
+    @final
+    def adjoint(self, memory: Tensor, contexts: Places) -> Tensor:
+        """The cores (n, *core_shape) that the transpose of `write` gives; where `facts.adjoint` holds, `read`."""
+        self._check_memory(memory)
+        return self._cores(memory, contexts, self._adjoint)
+
+    @final
+    def inner(self, cores: Tensor, contexts: Contexts, candidates: Tensor) -> Tensor:
+        """Inner products (n, L) or (n, m) of the cores with the candidates': `match` without any normalisation."""
+        check_tensor("cores", cores, (len(contexts), *self.core_shape), CORES, self.memory_dtype)
+        shared = self._check_candidates(candidates, len(contexts))
+        return self._match_tiles(cores, contexts, candidates, shared, self._inner)
+
+    @final
+    def energy(self, contexts: Contexts, candidates: Tensor) -> Tensor:
+        """The squared norms of the candidates bound in the contexts, to be broadcast to (n, L) or (n, m)."""
+        self._check_candidates(candidates, len(contexts))
+        return self._energy(self._made(contexts), candidates)
+
+    @final
+    def returned(self, cores: Tensor, contexts: Contexts) -> Tensor:
+        """What `adjoint` gives back of each core, written alone: by as much `adjoint` falls when it is taken out."""
+        check_tensor("cores", cores, (len(contexts), *self.core_shape), CORES, self.memory_dtype)
+        return self._returned(cores, contexts)
 
     @final
     def trace(self, contexts: Places, fillers: Symbols, weights: Tensor | None = None) -> Tensor:
@@ -309,17 +371,25 @@ class Scheme(ABC):
         return scores
 
     @final
-    def _match_tiles(self, cores: Tensor, contexts: Contexts | None, candidates: Tensor, shared: bool) -> Tensor:
+    def _match_tiles(
+        self,
+        cores: Tensor,
+        contexts: Contexts | None,
+        candidates: Tensor,
+        shared: bool,
+        how: Callable[[Tensor, Any, Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        how = how or self._match
         count, total = cores.shape[0], candidates.shape[0 if shared else 1]
         rows, columns = self._tile(count, total)
         if rows == count and columns == total:
-            return self._match(cores, contexts, candidates)
+            return how(cores, contexts, candidates)
         scores = torch.empty(count, total, dtype=self.dtype, device=cores.device)
         for of_rows in slices(count, rows):
             for of_columns in slices(total, columns):
                 some = candidates[of_columns] if shared else candidates[of_rows, of_columns]
                 places = None if contexts is None else contexts[of_rows]
-                scores[of_rows, of_columns] = self._match(cores[of_rows], places, some)
+                scores[of_rows, of_columns] = how(cores[of_rows], places, some)
         return scores
 
     # Checks

@@ -2,39 +2,52 @@
 
 from collections.abc import Iterable, Iterator
 
-from carving.checks import listed
-from carving.draws import Label, canonical
+from carving.draws import Leaf, canonical
 
 
 class Vocabulary:
     """Distinct labels in order. `1`, `1.0` and `True` are three of them, though Python calls them equal."""
 
-    def __init__(self, labels: Iterable[Label]) -> None:
-        self.labels: tuple[Label, ...] = tuple(listed(labels, "a vocabulary"))
+    def __init__(self, labels: Iterable[Leaf] = ()) -> None:
+        self.labels: list[Leaf] = []
         self._places: dict[bytes, int] = {}
-        for place, label in enumerate(self.labels):
-            first = self._places.setdefault(canonical(label), place)
-            if first != place:
+        if isinstance(labels, str | bytes):
+            raise TypeError(f"a vocabulary must be a list, got {labels!r}; for a single label write [{labels!r}]")
+        if isinstance(labels, set | frozenset):
+            raise TypeError("a vocabulary must have an order, got a set; sorted(...) gives it one")
+        for place, label in enumerate(labels):
+            if self.add(label) != place:
                 raise ValueError(
-                    f"the labels of a vocabulary must differ, got {label!r} at places {first} and {place}; "
+                    f"the labels of a vocabulary must differ, got {label!r} at places {self.index(label)} and {place}; "
                     "leave out the second"
                 )
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __iter__(self) -> Iterator[Label]:
+    def __iter__(self) -> Iterator[Leaf]:
         return iter(self.labels)
 
-    def __getitem__(self, place: int) -> Label:
+    def __getitem__(self, place: int) -> Leaf:
         return self.labels[place]
 
     def __contains__(self, label: object) -> bool:
         return canonical(label) in self._places  # type: ignore[arg-type]  # canonical refuses what is no label
 
-    def index(self, label: Label) -> int:
-        """The label's place."""
-        place = self._places.get(canonical(label))
+    def add(self, label: Leaf) -> int:
+        """The label's place; a new label gets the next one."""
+        place = self._places.setdefault(canonical(label), len(self.labels))
+        if place == len(self.labels):
+            self.labels.append(label)
+        return place
+
+    def find(self, label: Leaf) -> int | None:
+        """The label's place, if it has one."""
+        return self._places.get(canonical(label))
+
+    def index(self, label: Leaf) -> int:
+        """The label's place; one that has none is refused."""
+        place = self.find(label)
         if place is None:
             raise KeyError(f"{label!r} is not among the {len(self)} labels of this vocabulary")
         return place

@@ -14,7 +14,6 @@ def test_a_vocabulary_keeps_order_and_tells_alike_labels_apart():
 @pytest.mark.parametrize(
     ("labels", "error", "message"),
     [
-        ([], ValueError, "a vocabulary must not be empty"),
         (["a", "b", "a"], ValueError, "'a' at places 0 and 2; leave out"),
         ([0.0, -0.0], ValueError, "must differ"),
         ("dog", TypeError, "must be a list"),
@@ -30,3 +29,10 @@ def test_bad_vocabularies_are_refused(labels, error, message):
 def test_an_unknown_label_is_told():
     with pytest.raises(KeyError, match="'cat' is not among the 1 labels"):
         Vocabulary(["dog"]).index("cat")
+
+
+def test_a_vocabulary_grows_at_its_end():
+    words = Vocabulary()
+    assert len(words) == 0 and words.find("dog") is None
+    assert [words.add(label) for label in ("dog", "cat", "dog", 1, True)] == [0, 1, 0, 2, 3]
+    assert list(words) == ["dog", "cat", 1, True] and words.find("cat") == 1

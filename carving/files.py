@@ -1,0 +1,211 @@
+"""Memories in files: one safetensors file each, written whole or not at all.
+
+A file holds the tensor `memory` (complex numbers as pairs of reals), `vocabulary` (the leaves' canonical bytes, one
+after the other), `counts` (how often each was stored), `fillers` where they were trained, and in its metadata the
+scheme with its parameters and a checksum over all of it.
+"""
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+from uuid import uuid4
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from carving.draws import STREAM, Leaf, canonical
+from carving.scheme import Scheme
+from carving.schemes import make
+
+VERSION = 1  # of the file; what labels give has a version of its own
+DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
+
+
+class BadFile(ValueError):
+    """A file that is no memory, is damaged, or of a later version."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds."""
+
+    scheme: Scheme
+    tensor: Tensor
+    vocabulary: list[Leaf]
+    counts: Tensor
+    fillers: Tensor | None
+    metadata: dict[str, str]
+
+
+def write(
+    path: str | os.PathLike[str],
+    scheme: Scheme,
+    tensor: Tensor,
+    vocabulary: list[Leaf],
+    counts: Tensor,
+    fillers: Tensor | None,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Write a file: killed at any moment, the old one or the new one is there whole."""
+    if dtype is not None and dtype not in DTYPES.values():
+        raise TypeError(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
+    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    kept = real.detach().to("cpu", dtype or scheme.dtype)
+    if not bool(torch.isfinite(kept).all()):
+        raise ValueError(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
+    names = b"".join(map(canonical, vocabulary))
+    tensors = {
+        "memory": kept.contiguous(),
+        "vocabulary": torch.frombuffer(bytearray(names), dtype=torch.uint8)
+        if names
+        else torch.zeros(0, dtype=torch.uint8),
+        "counts": counts.detach().to("cpu", torch.float64).contiguous(),
+    }
+    if fillers is not None:
+        plain = torch.view_as_real(fillers) if fillers.is_complex() else fillers
+        tensors["fillers"] = plain.detach().cpu().contiguous()
+    metadata = {
+        "format": "carving memory",
+        "version": str(VERSION),
+        "stream": STREAM.decode().strip(),
+        "scheme": json.dumps(identity(scheme), sort_keys=True),
+        "dtype": str(scheme.dtype)[6:],
+        "pairs": str(round(float(counts.clamp_min(0).sum()))),
+        "energy": repr(float(kept.double().square().sum())),
+    }
+    metadata["checksum"] = checksum(tensors, metadata)
+    replace_whole(FilePath(path), lambda temporary: save_file(tensors, temporary, metadata))
+
+
+def read(path: str | os.PathLike[str]) -> Contents:
+    """What a file holds; nothing is allocated that its size does not warrant."""
+    path = FilePath(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}" if not path.exists() else f"{path} is not a file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            check_kind(path, metadata)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
+    except SafetensorError as error:
+        raise BadFile(
+            f"{path} is no whole memory file ({error}); it was cut off or damaged, or is of another kind: take a copy"
+        ) from None
+    try:
+        return _contents(metadata, tensors)
+    except (KeyError, TypeError, ValueError, RuntimeError, OverflowError, struct.error) as error:
+        raise BadFile(f"{path} is damaged: {error}; take a copy of it") from None
+
+
+def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
+    if metadata.get("checksum") != checksum(tensors, metadata):
+        raise ValueError("its checksum does not match what it holds")
+    parameters = json.loads(metadata["scheme"])
+    memory = tensors["memory"]
+    # Before a scheme is made: some hold tables as large as d.
+    if not isinstance(parameters["d"], int) or parameters["d"] > 2 * memory.numel() + 64:
+        raise ValueError(f"it speaks of d={parameters['d']}, but its tensor has {memory.numel()} numbers")
+    scheme = make(**parameters, dtype=DTYPES[metadata["dtype"]])
+    wanted = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    if tuple(memory.shape) != wanted:
+        raise ValueError(f"its scheme {scheme} wants a tensor of shape {wanted}, it holds {tuple(memory.shape)}")
+    tensor = memory.to(scheme.dtype)
+    tensor = torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
+    vocabulary, counts = labels(tensors["vocabulary"].numpy().tobytes()), tensors["counts"].double()
+    if counts.shape != (len(vocabulary),):
+        raise ValueError(f"it holds {len(vocabulary)} leaves, but counts of shape {tuple(counts.shape)}")
+    fillers = tensors.get("fillers")
+    if fillers is not None and scheme.memory_dtype.is_complex and fillers.is_floating_point():
+        fillers = torch.view_as_complex(fillers)
+    for name, numbers in (("memory", tensor), ("counts", counts), ("fillers", fillers)):
+        if numbers is not None and numbers.is_floating_point() and not bool(torch.isfinite(numbers).all()):
+            raise ValueError(f"its {name} hold not-a-number or infinity")
+    return Contents(scheme, tensor, vocabulary, counts, fillers, metadata)
+
+
+def identity(scheme: Scheme) -> dict[str, Any]:
+    """The scheme's name and parameters: what `make` makes it from again."""
+    return {"name": type(scheme).__name__} | scheme.parameters
+
+
+def check_kind(path: FilePath, metadata: dict[str, str]) -> None:
+    """Refuse a file of another kind or of a later version."""
+    if metadata.get("format") != "carving memory":
+        raise BadFile(f"{path} is a safetensors file, but no memory of Carving; `carving store` makes one")
+    version, stream = metadata.get("version", ""), metadata.get("stream")
+    if not version.isdecimal() or int(version) > VERSION or stream != STREAM.decode().strip():
+        raise BadFile(
+            f"{path} is of version {version} ({stream}), this is Carving for version {VERSION} "
+            f"({STREAM.decode().strip()}); a later Carving reads it"
+        )
+
+
+def checksum(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
+    """SHA-256 over the tensors and what the metadata says about them."""
+    digest = hashlib.sha256()
+    said = {key: value for key, value in metadata.items() if key != "checksum"}
+    digest.update(json.dumps(said, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def labels(data: bytes) -> list[Leaf]:
+    """The labels of canonical bytes, one after the other."""
+    found: list[Leaf] = []
+    place = 0
+    while place < len(data):
+        colon = data.index(b":", place, place + 24)
+        start = colon + 1
+        size = int(data[place + 1 : colon])
+        end = start + size
+        if end > len(data) or size < 0:
+            raise ValueError("its vocabulary ends in the middle of a label")
+        found.append(PARSERS[data[place : place + 1]](data[start:end]))
+        place = end
+    return found
+
+
+PARSERS: dict[bytes, Callable[[bytes], Leaf]] = {
+    b"s": lambda content: content.decode("utf-8", "surrogatepass"),
+    b"t": lambda _: True,
+    b"f": lambda _: False,
+    b"i": lambda content: int(content),
+    b"d": lambda content: struct.unpack(">d", content)[0],
+    b"b": bytes,
+    b"n": lambda _: None,
+    b"{": lambda _: {},
+    b"[": lambda _: [],
+}
+
+
+def replace_whole(path: FilePath, write_to: Callable[[FilePath], None]) -> None:
+    """Have a file written beside the path, flushed to disk, and then put in its place."""
+    if path.is_dir() or not path.parent.is_dir():
+        missing = "is a folder" if path.is_dir() else f"lies in a folder that does not exist: {path.parent}"
+        raise FileNotFoundError(f"{path} {missing}; name a file in a folder that exists")
+    target = path.resolve()  # a link stays one
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        write_to(temporary)
+        if target.exists():
+            os.chmod(temporary, target.stat().st_mode & 0o7777)
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if hasattr(os, "O_DIRECTORY"):  # the name, too, is on disk only when the folder is
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
