@@ -9,6 +9,8 @@ import hashlib
 import math
 import struct
 from collections.abc import Iterable, Sequence
+from reprlib import repr as shortened
+from typing import Never
 
 import numpy as np
 import torch
@@ -16,14 +18,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Label = str | int | float | bool | bytes | None
-Path = tuple[Label, ...]
+Role = Label | tuple[()]  # `()` is a role that no key of a document can be
+Leaf = Label | dict[Never, Never] | list[Never]  # an empty dict or list is a leaf: it has nothing below it
+Path = tuple[Role, ...]
 Bits = NDArray[np.uint64]
 
 STREAM = b"carving 1\n"  # names the way from labels to bits; to change it is to change every memory
 
 
-def canonical(label: Label) -> bytes:
-    """The label's bytes, unambiguous: `1`, `"1"`, `1.0` and `True` are four labels.
+def canonical(label: Role | Leaf) -> bytes:
+    """The label's bytes, unambiguous: `1`, `"1"`, `1.0` and `True` are four labels; so are `{}`, `[]` and `()` three.
 
     A tag, a length, a colon, the content. Text is taken as it is, without Unicode normalisation.
     """
@@ -46,9 +50,13 @@ def canonical(label: Label) -> bytes:
         return _tagged(b"n", b"")
     if isinstance(label, np.bool_ | np.integer | np.floating) and isinstance(label.item(), int | float):
         return canonical(label.item())
+    for kind, tag in ((dict, b"{"), (list, b"["), (tuple, b"(")):
+        if isinstance(label, kind) and not label:
+            return _tagged(tag, b"")
+    # shortened: a label's whole repr may be endless, or nested deeper than Python can show
     raise TypeError(
-        "a label must be a string, an integer, a float, a boolean, bytes or None, "
-        f"got {label!r} of type {type(label).__name__}; str(...) makes a label of it"
+        "a label must be a string, an integer, a float, a boolean, bytes, None or an empty dict, list or tuple, "
+        f"got {shortened(label)} of type {type(label).__name__}; str(...) makes a label of it"
     )
 
 

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from carving import draws
 
-labels = st.one_of(st.text(st.characters()), st.integers(), st.floats(), st.booleans(), st.none(), st.binary())
+labels = st.one_of(
+    st.text(st.characters()),
+    st.integers(),
+    st.floats(),
+    st.booleans(),
+    st.none(),
+    st.binary(),
+    st.sampled_from([(), [], {}]),
+)
 
 
 def kind(label):
@@ -59,10 +67,14 @@ def test_canonical_bytes_stay_as_they_are():
         (False, b"f0:"),
         (None, b"n0:"),
         (b"dog", b"b3:dog"),
+        ({}, b"{0:"),
+        ([], b"[0:"),
+        ((), b"(0:"),
     ]
     for label, expected in golden:
         assert draws.canonical(label) == expected
     assert draws.canonical_path(("sentence 5", 1)) == b"p2:s10:sentence 5i1:1"
+    assert draws.canonical_path(("sentence 5", ())) == b"p2:s10:sentence 5(0:"
 
 
 @given(st.lists(labels), st.lists(labels))
@@ -92,6 +104,16 @@ def test_a_huge_integer_is_refused():
 def test_what_is_no_label_is_refused_with_the_way_out(label):
     with pytest.raises(TypeError, match=r"a label must be a string.*of type.*str\(\.\.\.\)"):
         draws.canonical(label)
+
+
+def test_the_refusal_of_a_deep_or_long_thing_stays_short():
+    deep = []
+    for _ in range(10_000):
+        deep = [deep]
+    for thing in (deep, ["a"] * 10_000):
+        with pytest.raises(TypeError, match="empty dict, list or tuple") as told:
+            draws.canonical(thing)
+        assert len(str(told.value)) < 400
 
 
 # Bytes -> bits
