@@ -49,6 +49,7 @@ class Architecture:
     self_inverse: bool = False
     commutative: bool = True
     associative: bool = True
+    ordered: bool = False  # of two roles, one after the other, the order counts
 
 
 def _one_word_each(d: int) -> int:
@@ -100,7 +101,7 @@ _SPARSE: dict[str, Any] = dict(
     picture=A.as_numbers, settle=A.to_bits, back=A.from_numbers, overlap=True, commutative=False)
 _GROUP: dict[str, Any] = dict(bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, identity=_no_indices)
 _SEGMENTS: dict[str, Any] = dict(**_GROUP, picture=A.as_segments, total=A.total_of_segments, compose=A.add_modulo)
-_MATRIX: dict[str, Any] = dict(commutative=False, associative=False)
+_MATRIX: dict[str, Any] = dict(commutative=False, associative=False, ordered=True)
 
 #               name        words       atoms        bind                 unbind
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
@@ -131,7 +132,7 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("HLB",      BOTH,       A.mixture,   A.multiply,          A.divide,
                  operator=A.away_from_zero, compose=A.multiply, identity=_ones, adjoint=False),
     Architecture("GHRR",     EACH,       A.haar,      A.matrix_left,       A.matrix_left_adjoint,
-                 compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False),
+                 compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False, ordered=True),
 )}
 # fmt: on
 
@@ -144,7 +145,7 @@ def varied(row: Architecture, options: dict[str, Any]) -> Architecture:
             dict(adjoint=True, self_inverse=True) if abs(options.get("mu", 0)) == 1 else {}
         ),
         ("CGR", "r", 2): dict(self_inverse=True),
-        ("GHRR", "m", 1): dict(commutative=True),
+        ("GHRR", "m", 1): dict(commutative=True, ordered=False),
         ("MBAT", "form", "dense"): dict(bind=A.dense, unbind=A.dense_back),
         ("MBAT", "form", "rolled"): dict(bind=A.rolled, unbind=A.rolled_back, operator=A.roll_of),
         ("BSDC-SEG", "bundling", "mode"): dict(settle=A.to_modes, back=A.from_segments),
@@ -191,6 +192,9 @@ def chosen_options(name: str, given: dict[str, Any]) -> dict[str, Any]:
     return {option: values[0] for option, values in choices.items()} | numbers | given
 
 
+LARGEST_MATRIX = 8_192  # a side: drawing and orthonormalising one takes minutes and two GiB
+
+
 def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: int, options: dict[str, Any]) -> Space:
     """The space of d numbers; a d that does not fit is refused with the nearest that does."""
     space = _shaped(row, d, real, dtype, seed, options)
@@ -218,6 +222,11 @@ def _shaped(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: int
         segments = math.isqrt(d)
         return Space(segments, (segments,), dtype, seed, d // segments)
     _check_fit(row.name, d, max(1, round(d / each)) * each, f"a multiple of {each}")
+    if row.bind in (A.dense, A.rolled) and d > LARGEST_MATRIX:
+        raise ValueError(
+            f"MBAT's {options['form']} form holds a matrix of d x d numbers, so that d must be at most "
+            f"{LARGEST_MATRIX}, got d={d}; form='structured' does without one"
+        )
     option: Any = None
     if row.name == "CGR":
         option = options["r"]

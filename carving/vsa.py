@@ -9,6 +9,7 @@ atom's coordinates, which makes a difference for the complex ones (FHRR, GHRR, C
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,22 @@ from carving.scheme import Contexts, Facts, Scheme, slices
 class Roles(Contexts):
     """The contexts of an architecture: what acts, composed along the path or kept as a sequence, and the depth."""
 
+    architecture = ""  # no field: the types below have one each
     operators: Tensor  # (n, ...) or (n, depth, ...)
     depths: Tensor  # (n,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _roles, (self.architecture, self.operators, self.depths)
+
+
+@cache
+def _roles_of(architecture: str) -> type[Roles]:
+    """A type for each architecture: types survive slicing, so that no architecture takes the roles of another."""
+    return dataclass(frozen=True, eq=False)(type(f"RolesOf{architecture}", (Roles,), {"architecture": architecture}))
+
+
+def _roles(architecture: str, operators: Tensor, depths: Tensor) -> Roles:
+    return _roles_of(architecture)(operators, depths)
 
 
 @dataclass(frozen=True, init=False)
@@ -144,7 +159,9 @@ class VSA(Scheme):
 
     def _fit(self, contexts: Contexts) -> bool:
         rows = 1 if self.row.compose else 2  # a sequence has a dimension of its own
-        return isinstance(contexts, Roles) and contexts.operators.shape[rows:] == self.operator_shape
+        if not isinstance(contexts, Roles) or contexts.architecture != self.name:
+            return False
+        return contexts.operators.shape[rows:] == self.operator_shape
 
     def _contexts(self, paths: Sequence[Path]) -> Roles:
         # A role's vector depends on its place in the path, so that the order of roles counts for every architecture.
@@ -161,12 +178,12 @@ class VSA(Scheme):
             parts.append(self._operator(self._fillers(words)))
         roles = torch.cat(parts)
         if self.row.compose is None:
-            return Roles(roles[which].to(self.device), depths.to(self.device))
+            return _roles(self.name, roles[which].to(self.device), depths.to(self.device))
         composed = roles[which[:, 0]]
         for level in range(1, which.shape[1]):
             deeper = depths > level
             composed[deeper] = self.row.compose(self.space, composed[deeper], roles[which[deeper, level]])
-        return Roles(composed.to(self.device), depths.to(self.device))
+        return _roles(self.name, composed.to(self.device), depths.to(self.device))
 
     def _operator(self, roles: Tensor) -> Tensor:
         return self.row.operator(self.space, roles) if self.row.operator else roles

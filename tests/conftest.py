@@ -69,6 +69,25 @@ def path():
 
 
 @pytest.fixture
+def recalled():
+    """The share of pairs whose filler a scheme finds among all of them, and of those it prefers to a wrong one."""
+
+    def ask(scheme, pairs, seeds):
+        found = preferred = 0.0
+        numbers = torch.arange(pairs)
+        for seed in range(seeds):
+            own = scheme.like(seed=seed)
+            fillers, paths = own.fillers(range(pairs)), [(i,) for i in range(pairs)]
+            scores = own.score(own.trace(paths, fillers), paths, fillers)
+            ahead = scores[numbers, numbers] - scores[numbers, numbers.roll(1)]
+            found += scores.argmax(1).eq(numbers).sum().item()
+            preferred += ahead.gt(0).sum().item() + ahead.eq(0).sum().item() / 2
+        return found / (seeds * pairs), preferred / (seeds * pairs), seeds * pairs
+
+    return ask
+
+
+@pytest.fixture
 def pairs(path):
     """n contexts and n fillers of a scheme, told apart by their numbers."""
 
