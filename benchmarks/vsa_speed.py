@@ -4,7 +4,7 @@
 (above 1: ours is faster) and writes results/vsa-speed.json.
 
 The ratio of HRR's bind has two values, because torch-hd's arrays of 32 MiB are of a size that the C library may keep or
-give back when they are freed: where it keeps them 1.75 to 2.1, where every call must ask for its pages again 3.7.
+give back when they are freed: where it keeps them 1.7 to 2.2, where every call must ask for its pages again 3.7.
 """
 
 import json
