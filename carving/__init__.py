@@ -1,7 +1,9 @@
 """Symbolic memories of fixed size: Orthogonal Subspace Carving and the architectures around it."""
 
 from carving.cache import ContextCache
+from carving.memory import Answer, Memory
 from carving.osc import OSC
+from carving.planner import plan
 from carving.recall import Best, top
 from carving.scheme import Contexts, Scheme
 from carving.schemes import SCHEMES, make
@@ -11,4 +13,19 @@ from carving.vsa import VSA
 
 __version__ = "0.1.0"
 
-__all__ = ["OSC", "SCHEMES", "TPR", "VSA", "Best", "ContextCache", "Contexts", "Scheme", "Vocabulary", "make", "top"]
+__all__ = [
+    "OSC",
+    "SCHEMES",
+    "TPR",
+    "VSA",
+    "Answer",
+    "Best",
+    "ContextCache",
+    "Contexts",
+    "Memory",
+    "Scheme",
+    "Vocabulary",
+    "make",
+    "plan",
+    "top",
+]

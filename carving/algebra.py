@@ -320,6 +320,30 @@ def thinned(space: Space, x: Tensor, role: Tensor) -> Tensor:
     return torch.zeros_like(union).scatter_(-1, places, kept)
 
 
+# Energies: vectors whose inner product is the squared norm of what binding gives
+
+
+def squares(space: Space, x: Tensor) -> Tensor:
+    """For products of coordinates."""
+    return x.square()
+
+
+def power(space: Space, x: Tensor) -> Tensor:
+    """For circular convolution: the power spectrum; frequencies that stand for two count twice."""
+    twice = torch.full((space.d // 2 + 1,), 2.0, dtype=space.dtype, device=x.device)
+    twice[0] = 1
+    if space.d % 2 == 0:
+        twice[-1] = 1
+    spectrum = torch.fft.rfft(x)
+    return (spectrum.real.square() + spectrum.imag.square()) * (twice / space.d).sqrt()
+
+
+def gram(space: Space, x: Tensor) -> Tensor:
+    """For the block-diagonal product: the inner products of the matrix's columns."""
+    matrix = square(space, x)
+    return (matrix.mT @ matrix).flatten(-2) * space.d**0.25
+
+
 # Sums of sets of atoms (*, n, shape), without their pictures being made
 
 

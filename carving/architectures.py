@@ -38,6 +38,8 @@ class Architecture:
     aim: Map | None = None  # what a candidate's picture is compared as, where that is not the picture
     operator: Map | None = None  # role atoms -> what acts
     compose: Map | None = None  # operator, operator -> operator; None: they are kept as a sequence
+    transposed: Map | None = None  # the transpose of bind, where unbind is another map
+    energy: Map | None = None  # picture or operator -> a vector; the norm of a filler stays where there is none
     settle: Map | None = None
     back: Map | None = None  # settled picture -> atom, where the two differ
     overlap: bool = False  # similarity: common ones, as a share of the candidate's; else the cosine
@@ -106,13 +108,13 @@ _MATRIX: dict[str, Any] = dict(commutative=False, associative=False, ordered=Tru
 #               name        words       atoms        bind                 unbind
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,
-                 compose=A.convolve, identity=_impulse, exact=False),
+                 compose=A.convolve, energy=A.power, identity=_impulse, exact=False),
     Architecture("FHRR",     EACH,       A.phasors,   A.multiply,          A.multiply_conjugate,
                  compose=A.multiply, identity=_complex_ones, complex=True),
     Architecture("MAP-I",    SIGNS,      A.signs,     A.multiply,          A.multiply,
                  compose=A.multiply, identity=_ones, self_inverse=True),
     Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,
-                 compose=A.multiply_rescaled, identity=_ones, settle=A.to_unit_interval, exact=False),
+                 compose=A.multiply_rescaled, energy=A.squares, identity=_ones, settle=A.to_unit_interval, exact=False),
     Architecture("MAP-B",    SIGNS,      A.signs,     A.multiply,          A.multiply,
                  compose=A.multiply, identity=_ones, settle=A.to_signs, self_inverse=True),
     Architecture("BSC",      SIGNS,      A.coins,     A.multiply,          A.multiply,             **_BSC),
@@ -125,12 +127,13 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,
                  **_MATRIX, operator=A.two_signs),
     Architecture("VTB",      NORMALS,    A.gaussian,  A.vtb,               A.vtb_transposed,
-                 **_MATRIX, compose=A.vtb_composed, identity=_square_identity, exact=False),
+                 **_MATRIX, compose=A.vtb_composed, energy=A.gram, identity=_square_identity, exact=False),
     Architecture("CGR",      EACH,       A.indices,   A.multiply,          A.multiply_conjugate,
                  **_GROUP, picture=A.as_phasors, operator=A.as_phasors, compose=A.multiply, settle=A.to_phases,
                  back=A.from_phasors, complex=True),
     Architecture("HLB",      BOTH,       A.mixture,   A.multiply,          A.divide,
-                 operator=A.away_from_zero, compose=A.multiply, identity=_ones, adjoint=False),
+                 operator=A.away_from_zero, compose=A.multiply, transposed=A.multiply, energy=A.squares, identity=_ones,
+                 adjoint=False),
     Architecture("GHRR",     EACH,       A.haar,      A.matrix_left,       A.matrix_left_adjoint,
                  compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False, ordered=True),
 )}

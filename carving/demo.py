@@ -1,77 +1,146 @@
-"""The demonstration: ten thousand facts under paths of three roles, in one tensor, all asked for again."""
+"""The demonstration: a thousand parse trees in one tensor, every leaf asked for again."""
 
-from collections.abc import Iterator
-from itertools import product
+import random
+from itertools import islice
+from pathlib import Path as FilePath
+from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from rich.console import Console
-from rich.progress import track
+from rich.markup import escape
 from rich.table import Table
 
-from carving import capacity
-from carving.draws import Path
-from carving.osc import OSC
-from carving.recall import top
-from carving.vocabulary import Vocabulary
+from carving import capacity, formats, planner
+from carving.draws import canonical
+from carving.memory import Answer, Memory
+from carving.planner import Plan
+from carving.progress import bar
+from carving.schemes import make
+from carving.structure import Document, Pair, flatten
 
-CHUNK = 250  # pairs between two steps of the progress bar
+# A small grammar of English: a symbol becomes one of its expansions, each a dict of roles and what stands there.
+GRAMMAR: dict[str, list[dict[str, str]]] = {
+    "sentence": [{"subject": "noun phrase", "predicate": "verb phrase"}],
+    "verb phrase": [
+        {"verb": "transitive", "object": "noun phrase"},
+        {"verb": "transitive", "object": "noun phrase", "place": "place phrase"},
+        {"verb": "intransitive", "place": "place phrase"},
+    ],
+    "noun phrase": [{"determiner": "determiner", "nominal": "nominal"}],
+    "place phrase": [{"preposition": "preposition", "object": "short phrase"}],
+    "short phrase": [{"determiner": "determiner", "noun": "noun"}],
+    "nominal": [{"noun": "noun"}, {"modifier": "adjective", "noun": "noun"}],
+}
+WORDS = {
+    "determiner": "the a every some no this that another",
+    "noun": "dog cat child teacher river stone apple horse garden letter mountain song window boat farmer king bird "
+    "tree house ball book lamp road cloud doctor baker wolf star ship field",
+    "adjective": "old young green quiet happy small bright heavy strange brave tired golden early wooden silent tall",
+    "transitive": "chased saw carried found painted followed heard built sold opened lost loved wrote watched kept",
+    "intransitive": "slept waited sang fell stood laughed arrived swam danced rested",
+    "preposition": "near behind under above beside before across inside",
+}
+LEXICON = {symbol: words.split() for symbol, words in WORDS.items()}
+DEPTH = 5  # roles in the longest path, the tree itself being the first
 
 
-DOCUMENTS, SENTENCES, ROLES = 500, 4, ("subject", "verb", "object", "place", "time")
+def tree(symbol: str, chance: random.Random) -> Document:
+    """A random tree of the grammar, as nested dicts."""
+    if symbol in LEXICON:
+        return chance.choice(LEXICON[symbol])
+    return {role: tree(below, chance) for role, below in chance.choice(GRAMMAR[symbol]).items()}
 
 
-def facts(count: int) -> Iterator[tuple[Path, str]]:
-    """Paths of three roles (document, sentence, role), each with a word of its own."""
-    documents, sentences = (
-        (f"document {i}" for i in range(DOCUMENTS)),
-        (f"sentence {i}" for i in range(SENTENCES)),
+def treebank(count: int, seed: int = 0) -> dict[str, Document]:
+    """As many parse trees, by their names."""
+    chance = random.Random(seed)
+    return {f"tree {i}": tree("sentence", chance) for i in range(1, count + 1)}
+
+
+def run(
+    console: Console,
+    trees: int = 1000,
+    conllu: FilePath | None = None,
+    accuracy: float = 0.99,
+    picture: FilePath | None = None,
+) -> dict[str, Any]:
+    """Store the trees in a memory that the planner chose, ask for every leaf, and show what came back."""
+    pairs: list[Pair] = list(flatten(treebank(trees)) if conllu is None else formats.pairs(conllu, "conllu"))
+    paths, leaves = [path for path, _ in pairs], [leaf for _, leaf in pairs]
+    words = len(set(map(canonical, leaves)))
+    plan = planner.plan(len(pairs), words, accuracy)
+    memory = Memory(make(plan.scheme, **plan.parameters))
+    console.print(
+        f"{len(pairs):,} leaves of {words:,} different words; the planner chose {plan.scheme} "
+        f"({', '.join(f'{key}={value}' for key, value in plan.parameters.items())}): {plan.cells:,} numbers\n"
     )
-    places = product(documents, sentences, ROLES)
-    return ((path, f"word {i}") for i, path in zip(range(count), places, strict=False))
+    with bar(console, "storing", len(pairs)) as advance:
+        memory.store(pairs, progress=advance)
+    with bar(console, "asking for every leaf", len(pairs)) as advance:
+        answers: list[Answer] = memory.recall_many(paths, absence=0.0, progress=advance)
+    right = sum(answer.leaf == leaf for answer, leaf in zip(answers, leaves, strict=True)) / len(pairs)
+
+    for place in (0, len(pairs) // 2, len(pairs) - 1):
+        answer = answers[place]
+        console.print(
+            f"  {escape(' / '.join(map(str, paths[place])))}  ->  {answer.leaf!s}  ({answer.probability:.2%})"
+        )
+    nowhere = ("tree 0", *paths[0][1:])
+    nothing = memory.recall(*nowhere)
+    what = "nothing" if not nothing else nothing.leaf
+    console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {what}  ({nothing.probability:.2%})")
+    console.print(f"\nright answers: [bold]{right:.2%}[/bold]   predicted: {plan.accuracy:.2%}\n")
+    console.print(budget(plan, len(pairs), words, paths))
+    if picture is not None:
+        draw(memory, list(islice(pairs, 0, None, max(1, len(pairs) // 2000))), picture)
+        console.print(f"\nthe scores of true and of false candidates: {escape(str(picture))}")
+    return dict(
+        pairs=len(pairs),
+        words=words,
+        scheme=plan.scheme,
+        parameters=plan.parameters,
+        right=right,
+        predicted=plan.accuracy,
+    )
 
 
-def run(console: Console, pairs: int = 10_000, d: int = 80, p: int = 3, seed: int = 0) -> float:
-    """Store the facts, ask for each of them, and print what came back and what it cost."""
-    scheme = OSC(d, p, seed=seed)
-    paths, words = zip(*facts(pairs), strict=True)
-    vocabulary = Vocabulary(words)
-    memory = scheme.zeros()
-    fillers = scheme.fillers(vocabulary)
-    starts = range(0, pairs, CHUNK)
-
-    for start in track(starts, f"storing {pairs:,} pairs", console=console):
-        rows = slice(start, start + CHUNK)
-        memory += scheme.trace(paths[rows], fillers[rows])
-
-    answers = [
-        top(scheme, memory, paths[start : start + CHUNK], fillers).indices[:, 0]
-        for start in track(starts, f"asking {pairs:,} questions", console=console)
-    ]
-    found = torch.cat(answers)
-    right = float(found.eq(torch.arange(pairs)).double().mean())
-
-    for place in (0, pairs // 2, pairs - 1):
-        console.print(f"  {' / '.join(map(str, paths[place]))}  ->  {vocabulary[int(found[place])]!s}")
-    predicted = capacity.osc_accuracy(d, p, scheme.k1, pairs, len(vocabulary))
-    console.print(f"\nright answers: [bold]{right:.2%}[/bold]   predicted: {predicted:.2%}\n")
-    documents = len({path[0] for path in paths})
-    console.print(budget(scheme, pairs, len(vocabulary), documents, predicted))
-    return right
-
-
-def budget(scheme: OSC, pairs: int, words: int, documents: int, accuracy: float) -> Table:
+def budget(plan: Plan, pairs: int, words: int, paths: list[Any]) -> Table:
     """The numbers held by this memory, and by others of the same predicted accuracy."""
-    tpr = capacity.smallest(lambda d: capacity.tpr_accuracy(d, pairs, words), accuracy)
-    vsa = capacity.smallest(lambda d: capacity.vsa_accuracy(d, pairs, words), accuracy)
-    table = Table(title=f"Numbers to hold for {accuracy:.2%}", title_justify="left")
+    depth = max(map(len, paths))
+    # Exact only while the roles of a level are orthogonal: d cannot be smaller than the widest level.
+    widest = max(len({path[level] for path in paths if len(path) > level}) for level in range(depth))
+    vsa = capacity.smallest(lambda d: capacity.vsa_accuracy(d, pairs, words), plan.accuracy)
+    tpr = capacity.smallest(lambda d: capacity.tpr_accuracy(d, pairs, words), plan.accuracy)
+    table = Table(title=f"Numbers to hold for {plan.accuracy:.2%}", title_justify="left")
     for column in ("", "memory", "codebook", "together"):
         table.add_column(column, justify="right" if column else "left", no_wrap=True)
+    chosen = ", ".join(f"{key}={value}" for key, value in plan.parameters.items())
     for name, cells, codebook in (
-        (f"OSC, d={scheme.d}, p={scheme.p}", scheme.d**scheme.p, words * scheme.p * scheme.d),
-        (f"TPR, a role a path, d={tpr}", tpr**2, words * tpr),
-        # Exact only while the roles of a level are orthogonal: d cannot be smaller than its widest level.
-        (f"TPR, a role a level, d={documents}", documents**4, words * documents),
+        (f"{plan.scheme}, {chosen}", plan.cells, plan.codebook),
         (f"the best VSA, d={vsa:,}", vsa, words * vsa),
+        (f"TPR, a role a path, d={tpr}", tpr**2, words * tpr),
+        (f"TPR, a role a level: order {depth + 1}, d={widest:,}", widest ** (depth + 1), words * widest),
     ):
-        table.add_row(name, f"{cells:,}", f"{codebook:,}", f"{cells + codebook:,}")
+        table.add_row(name, *(f"{n:,}" if n < 10**12 else f"{n:.1e}" for n in (cells, codebook, cells + codebook)))
     return table
+
+
+def draw(memory: Memory, pairs: list[Pair], file: FilePath) -> None:
+    """A picture of the scores of what is stored and of what is not."""
+    chance = random.Random(0)
+    others: list[Pair] = [
+        (path, chance.choice([w for w in memory.vocabulary.labels if w != leaf])) for path, leaf in pairs
+    ]
+    true, false = ([answer.score for answer in memory.recognise_many(some)] for some in (pairs, others))
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    bins = torch.linspace(min(false + true), max(false + true), 60).tolist()
+    axes.hist(false, bins=bins, color="0.75", edgecolor="0.35", hatch="///", linewidth=0.4, label="not stored there")
+    axes.hist(true, bins=bins, color="#1f5fa8", alpha=0.8, label="stored there")
+    axes.set_xlabel("score of a leaf in its context")
+    axes.set_ylabel("how many")
+    axes.set_title(f"{memory.pairs:,} pairs in {memory.scheme.facts.memory_scalars:,} numbers", loc="left", fontsize=11)
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, dpi=150)

@@ -14,7 +14,7 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from reprlib import repr as shortened
 from typing import IO, Any, NamedTuple
@@ -48,13 +48,22 @@ class Pairs:
         self.bad = 0  # the bad lines that were skipped
         self.first_bad: BadLineError | None = None
         self._raw: IO[Any] | None = None
+        self._reading: Generator[tuple[int, str], None, None] | None = None
 
     def __iter__(self) -> Iterator[Pair]:
         self.bad, self.first_bad = 0, None
-        yield from self.format.read(self, **self.options)
+        try:
+            yield from self.format.read(self, **self.options)
+        finally:
+            if self._reading is not None:
+                self._reading.close()  # closes the file, also when a reader stopped in the middle
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """The file's lines with their numbers from 1 and with their ends."""
+        self._reading = self._lines()
+        return self._reading
+
+    def _lines(self) -> Generator[tuple[int, str], None, None]:
         number = 0
         with self._open() as opened:
             lines = iter(opened)
@@ -81,6 +90,8 @@ class Pairs:
     @contextmanager
     def _open(self) -> Iterator[Iterable[Any]]:
         if not isinstance(self.source, str | os.PathLike):
+            if self.source.seekable():
+                self.source.seek(0)
             yield self.source
         elif self.source == "-":
             yield sys.stdin.buffer

@@ -133,7 +133,7 @@ class OSC(Scheme):
             filler_scalars=self.p * self.d,
             memory_scalars=self.d**self.p,
             interference=1 + capacity.excess(self.d, self.p, self.k1),
-            echo=capacity.echo(self.d, self.p, self.k1),
+            echo=capacity.likeness(self.d, self.p, self.k1),
         )
 
     @property

@@ -93,7 +93,7 @@ def _scan(
         if among is not None:
             raise ValueError("among needs the candidates themselves; give scheme.fillers(labels) instead of labels")
     absent = len(candidates)  # stands where there is no candidate
-    choices = None if among is None else _choices(among, len(contexts), absent)
+    choices = None if among is None else checked_choices(among, len(contexts), absent)
     width = absent if choices is None else choices.shape[-1]
     fewest = width if choices is None else int(choices.lt(absent).sum(-1).min())
     if not fewest:
@@ -110,12 +110,12 @@ def _scan(
     answers = []
     for rows, part, cores in parts:
         some = None if choices is None else choices[rows] if choices.dim() == 2 else choices
-        answers.append(_best_of_all(scheme, cores, part, candidates, some, k, odds, columns))
+        answers.append(best_of_all(scheme, cores, part, candidates, some, k, odds, columns))
     best = Best(torch.cat([a.best.scores for a in answers]), torch.cat([a.best.indices for a in answers]))
     return Weighed(best, torch.cat([a.total for a in answers]))
 
 
-def _best_of_all(
+def best_of_all(
     scheme: Scheme,
     cores: Tensor,
     part: Contexts | None,
@@ -196,7 +196,7 @@ def merged(first: Best, second: Best, k: int) -> Best:
     return Best(best.scores, indices.gather(1, best.indices))
 
 
-def _choices(among: Any, contexts: int, absent: int) -> Tensor:
+def checked_choices(among: Any, contexts: int, absent: int) -> Tensor:
     """The indices in order, each once: (m,) or (n, m), with `absent` where there is none."""
     if not isinstance(among, Tensor) or among.is_floating_point() or among.is_complex() or among.dtype == torch.bool:
         kind = among.dtype if isinstance(among, Tensor) else type(among).__name__
@@ -218,112 +218,3 @@ def _choices(among: Any, contexts: int, absent: int) -> Tensor:
     again = torch.zeros_like(ordered, dtype=torch.bool)
     again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
     return ordered.masked_fill(again, absent)
-
-
-# Several fillers in one context
-
-SHORTLIST, LONGEST = 32, 4096  # candidates of a context that are looked at more closely, at first and at most
-
-
-class Held(NamedTuple):
-    """The candidates that contexts hold, in the order in which they were found: one row each."""
-
-    rows: Tensor  # which context
-    indices: Tensor  # which candidate
-    scores: Tensor  # how strongly: 1 for one that was stored once
-    odds: Tensor  # the logarithm of its odds when it was found
-
-
-def peel(
-    scheme: Scheme,
-    memory: Tensor,
-    contexts: Contexts,
-    candidates: Tensor,
-    odds: Odds,
-    least: float,
-    *,
-    among: Tensor | None = None,
-) -> Held:
-    """Every candidate whose log odds are at least `least`, found ones being taken out of the core one after the other.
-
-    A scan of all candidates gives each context a short list; the best of it is taken out and the list weighed again
-    until none is left. Taking candidates out changes the scores of those outside the list: where that could lift one
-    over the bar, the context is scanned again, with a longer list.
-    """
-    choices = None if among is None else _choices(among, len(contexts), len(candidates))
-    width = len(candidates) if choices is None else choices.shape[-1]
-    cores = scheme.adjoint(memory, contexts)
-    columns = max(
-        1, scheme.workspace // (4 * scheme.dtype.itemsize * (1 if choices is None else candidates[0].numel()))
-    )
-    active, size, found = torch.arange(len(contexts), device=cores.device), SHORTLIST, []
-    while len(active):
-        again = []
-        for some in slices(len(active), max(1, min(columns // min(columns, width), LONGEST * 8 // size))):
-            rows = active[some]
-            part, own = contexts[rows], None if choices is None else choices[rows] if choices.dim() == 2 else choices
-            best = _best_of_all(scheme, cores[rows], part, candidates, own, min(size, width), odds, columns).best
-            rest, taken, held = _peel_short(scheme, cores[rows], part, candidates, best, odds, least)
-            cores[rows] = rest
-            found.append(Held(rows[held.rows], *held[1:]))
-            if best.scores.shape[1] < width:
-                # By how much the rest's scores may have moved, five standard deviations, and how far they are away.
-                moved = 5 * (taken / _core_scalars(scheme)).sqrt()
-                away = (least - best.scores[:, -1]) * odds.variance.min()
-                again.append(rows[(taken > 0) & (moved > away)])
-        active, size = torch.cat(again) if again else active[:0], min(8 * size, LONGEST)
-    joined = Held(*(torch.cat(parts) for parts in zip(*found, strict=True)))
-    order = joined.rows.argsort(stable=True)
-    return Held(*(part[order] for part in joined))
-
-
-def _peel_short(
-    scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor, best: Best, odds: Odds, least: float
-) -> tuple[Tensor, Tensor, Held]:
-    """What is left of the cores, how many candidates were taken out of each, and which."""
-    cores, taken = cores.clone(), torch.zeros(len(cores), device=cores.device)
-    rows = torch.nonzero(best.scores[:, 0] > -torch.inf).squeeze(1)
-    steps: list[Held] = []
-    open_ = torch.isfinite(best.scores)
-    while len(rows):
-        part, places = contexts[rows], best.indices[rows].clamp_max(len(candidates) - 1)
-        fillers = candidates[places]
-        inner, energy = scheme.inner(cores[rows], part, fillers), scheme.energy(part, fillers)
-        own = crowding(scheme, cores[rows], inner, energy, odds)
-        weighed = (inner - energy / 2) / (odds.variance[places] + own.unsqueeze(1)) + odds.prior[places]
-        weighed = weighed.masked_fill(~open_[rows], -torch.inf)
-        value, which = weighed.max(dim=1)
-        kept = value >= least
-        rows, value, which = rows[kept], value[kept], which[kept]
-        if not len(rows):
-            break
-        chosen = places[kept].gather(1, which.unsqueeze(1)).squeeze(1)
-        strength = (inner / energy)[kept].gather(1, which.unsqueeze(1)).squeeze(1)
-        part = contexts[rows]
-        cores[rows] -= scheme.returned(scheme.encode(candidates[chosen], part), part)
-        taken[rows] += 1
-        open_[rows, which] = False
-        steps.append(Held(rows, chosen, strength, value))
-    if not steps:
-        nothing = rows[:0]
-        steps = [Held(nothing, nothing, cores.new_zeros(0).real, cores.new_zeros(0).real)]
-    return cores, taken, Held(*(torch.cat(parts) for parts in zip(*steps, strict=True)))
-
-
-def crowding(scheme: Scheme, cores: Tensor, inner: Tensor, energy: Tensor, odds: Odds) -> Tensor:
-    """The variance (n,) that other fillers of the same context give a score.
-
-    A crowded context shows by the energy of its core, less that of its best candidate. What three standard deviations
-    of interference explain does not count. Where cores are as large as the memory, its own norm says it all.
-    """
-    size = _core_scalars(scheme)
-    if size >= scheme.facts.memory_scalars:
-        return cores.new_zeros(len(cores)).real
-    flat = (torch.view_as_real(cores) if cores.is_complex() else cores).flatten(1)
-    rest = flat.square().sum(1) - (inner.square() / energy).amax(1)
-    usual = odds.variance.min() * (1 + 3 * math.sqrt(2 / size))
-    return (rest / size - usual).clamp_min(0)
-
-
-def _core_scalars(scheme: Scheme) -> int:
-    return math.prod(scheme.core_shape) * (2 if scheme.memory_dtype.is_complex else 1)

@@ -92,6 +92,7 @@ class TPR(Scheme):
             commutative=False,
             associative=False,
             contextual=False,
+            linear=True,
             filler_scalars=self.d,
             memory_scalars=self.d ** (self.depth + 1),
         )
@@ -157,6 +158,10 @@ class TPR(Scheme):
         if candidates.dim() == 2:
             return cores @ candidates.mT
         return torch.bmm(candidates, cores.unsqueeze(2)).squeeze(2)
+
+    def _energy(self, contexts: RolePaths, candidates: Tensor) -> Tensor:
+        norms = candidates.square().sum(-1)
+        return norms.unsqueeze(0) if candidates.dim() == 2 else norms
 
     def _pair_numbers(self) -> int:
         return self._core_numbers()

@@ -132,9 +132,16 @@ class VSA(Scheme):
             commutative=row.commutative,
             associative=row.associative,
             contextual=row.unbind is None,
+            linear=self._linear,
             filler_scalars=self.space.option if row.atoms is algebra.sparse else math.prod(self.space.shape),
             memory_scalars=self._scalars,
         )
+
+    @property
+    def _linear(self) -> bool:
+        """Whether sums stay sums, of vectors that are as often negative as positive."""
+        one_sided = self.row.overlap or self.row.picture is algebra.as_segments
+        return (self.row.settle is None or self.memory == "raw") and not one_sided
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -232,6 +239,31 @@ class VSA(Scheme):
         if self.row.unbind is None:
             return settled
         return self._applied(self.row.unbind, settled, contexts, backwards=True)
+
+    def _adjoint(self, memory: Tensor, contexts: Roles) -> Tensor:
+        return self._transposed(memory.expand(len(contexts), *self.memory_shape), contexts)
+
+    def _transposed(self, pictures: Tensor, contexts: Roles) -> Tensor:
+        change = self.row.transposed or self.row.unbind
+        return pictures if change is None else self._applied(change, pictures, contexts, backwards=True)
+
+    def _returned(self, cores: Tensor, contexts: Roles) -> Tensor:
+        return cores if self.row.energy is None else self._transposed(self._bound(cores, contexts), contexts)
+
+    def _inner(self, cores: Tensor, contexts: Roles, candidates: Tensor) -> Tensor:
+        one, other = (_numbers(x, len(self.memory_shape)) for x in (cores, self._picture(candidates)))
+        if candidates.dim() == len(self.filler_shape) + 1:
+            return one @ other.mT
+        return torch.bmm(other, one.unsqueeze(2)).squeeze(2)
+
+    def _energy(self, contexts: Roles, candidates: Tensor) -> Tensor:
+        pictures = self._picture(candidates)
+        shared = candidates.dim() == len(self.filler_shape) + 1
+        if self.row.energy is None:
+            norms = _numbers(pictures, len(self.memory_shape)).square().sum(-1)
+            return norms.unsqueeze(0) if shared else norms
+        ours, theirs = (self.row.energy(self.space, x) for x in (contexts.operators, pictures))
+        return ours @ theirs.mT if shared else torch.bmm(theirs, ours.unsqueeze(2)).squeeze(2)
 
     def _match(self, cores: Tensor, contexts: Roles, candidates: Tensor) -> Tensor:
         if self.row.unbind is None:

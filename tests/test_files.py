@@ -1,0 +1,217 @@
+"""Files: what is saved comes back, damage is told, and a file is never half written."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch.testing import assert_close
+
+from carving import OSC, SCHEMES, TPR, Memory, files, make
+
+LEAVES = ["dog", 1, "1", 1.5, True, None, b"dog", {}, [], "ü\U0001f600\ud800", -(2**70), float("nan"), ""]
+
+
+def filled(scheme):
+    memory = Memory(scheme)
+    memory.store([(("place", i), leaf) for i, leaf in enumerate(LEAVES)])
+    return memory
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "memory.safetensors"
+    filled(OSC(24, 3)).save(path)
+    return path
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_memory_of_every_scheme_comes_back(name, tmp_path):
+    memory = filled(TPR(16, whole_path=True, seed=3) if name == "TPR" else make(name, d=64, seed=3))
+    memory.save(tmp_path / "file")
+    again = Memory.load(tmp_path / "file")
+    assert again.scheme == memory.scheme and torch.equal(again.tensor, memory.tensor)
+    assert repr(list(again.vocabulary)) == repr(LEAVES) and torch.equal(again.counts, memory.counts)
+    for one, other in zip(*(m.recall_many([("place", i) for i in range(9)]) for m in (memory, again)), strict=True):
+        assert repr(one) == repr(other)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "close"), [(torch.float16, 1e-3), (torch.bfloat16, 1e-2), (torch.float32, 0), (torch.float64, 0)]
+)
+def test_a_file_may_have_another_dtype(dtype, close, tmp_path):
+    memory = filled(OSC(24, 3))
+    memory.save(tmp_path / "file", dtype)
+    with safe_open(tmp_path / "file", "pt") as opened:
+        assert opened.get_tensor("memory").dtype == dtype
+    again = Memory.load(tmp_path / "file")
+    assert again.tensor.dtype == torch.float32
+    assert_close(again.tensor, memory.tensor, rtol=close, atol=1e-6)
+    assert again.recall("place", 0).leaf == "dog"
+    with pytest.raises(TypeError, match="dtype must be one of"):
+        memory.save(tmp_path / "file", torch.int8)
+
+
+def test_a_memory_in_double_precision_stays_one(tmp_path):
+    memory = filled(OSC(24, 3, dtype=torch.float64))
+    memory.save(tmp_path / "file")
+    again = Memory.load(tmp_path / "file")
+    assert again.scheme.dtype == torch.float64 and torch.equal(again.tensor, memory.tensor)
+
+
+def test_trained_fillers_travel_with_the_memory(generator, tmp_path):
+    scheme = OSC(24, 3)
+    memory = Memory(scheme, ["a", "b"], torch.randn(2, 3, 24, generator=generator))
+    memory.store({"x": "a", "y": "b", "z": "c"})
+    memory.save(tmp_path / "file")
+    again = Memory.load(tmp_path / "file")
+    assert torch.equal(again.trained, memory.trained)
+    assert [again.recall(key).leaf for key in "xyz"] == ["a", "b", "c"]
+    assert (again + memory).recall("x").leaf == "a"
+
+
+def test_what_labels_give_is_the_same_elsewhere(file):
+    """A file that another process reads answers the same."""
+    asked = "recall_many([('place', 0), ('place', 2)])"
+    code = f"from carving import Memory; print([a.leaf for a in Memory.load({str(file)!r}).{asked}])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "['dog', '1']"
+
+
+# Golden: the file of a small memory, by what it holds. A change here means that old files are not read any more.
+def test_the_format_of_files_stays(tmp_path):
+    memory = Memory(OSC(4, 2, k1=2))
+    memory.store({"a": "x", "b": 1})
+    memory.save(tmp_path / "file")
+    with safe_open(tmp_path / "file", "pt") as opened:
+        metadata = opened.metadata()
+        assert sorted(opened.keys()) == ["counts", "memory", "vocabulary"]
+        assert bytes(opened.get_tensor("vocabulary").tolist()) == b"s1:xi1:1"
+        assert opened.get_tensor("counts").tolist() == [1, 1]
+    assert {name: metadata[name] for name in ("format", "version", "stream", "dtype", "pairs")} == {
+        "format": "carving memory",
+        "version": "1",
+        "stream": "carving 1",
+        "dtype": "float32",
+        "pairs": "2",
+    }
+    assert json.loads(metadata["scheme"]) == {"name": "OSC", "d": 4, "p": 2, "k1": 2, "signed": True, "seed": 0}
+    assert sorted(metadata) == ["checksum", "dtype", "energy", "format", "pairs", "scheme", "stream", "version"]
+
+
+def test_a_file_that_is_cut_off_is_told(file):
+    whole = file.read_bytes()
+    for size in (0, 4, 8, 100, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        with pytest.raises(files.BadFile, match="no whole memory file"):
+            Memory.load(file)
+
+
+def test_any_changed_byte_is_told(file):
+    whole = file.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 97)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x41
+        file.write_bytes(damaged)
+        with pytest.raises(files.BadFile):
+            Memory.load(file)
+
+
+def rewritten(file, **changes):
+    """The file with other metadata or tensors, and a checksum that is right."""
+    with safe_open(file, "pt") as opened:
+        metadata = dict(opened.metadata())
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    for name, value in changes.items():
+        (metadata if isinstance(value, str) else tensors)[name] = value
+    metadata["checksum"] = files.checksum(tensors, metadata)
+    save_file(tensors, file, metadata)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(version="2"), "a later Carving reads it"),
+        (dict(version="x"), "a later Carving reads it"),
+        (dict(stream="carving 2"), "a later Carving reads it"),
+        (dict(format="something"), "no memory of Carving"),
+        (dict(scheme='{"name": "OSC", "d": 1000000000000, "p": 2}'), "it speaks of d=1000000000000"),
+        (dict(scheme='{"name": "MAP-B", "d": 1000000000000}'), "it speaks of d=1000000000000"),
+        (dict(scheme='{"name": "OSC", "d": 25, "p": 3}'), "wants a tensor of shape"),
+        (dict(scheme='{"name": "none", "d": 25}'), "there is no scheme 'none'"),
+        (dict(scheme="{"), "damaged"),
+        (dict(dtype="int7"), "damaged"),
+        (dict(memory=torch.full((24, 24, 24), torch.nan)), "not-a-number"),
+        (dict(counts=torch.zeros(2)), "counts of shape"),
+        (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "middle of a label"),
+        (dict(vocabulary=torch.tensor([1, 2, 3], dtype=torch.uint8)), "damaged"),
+    ],
+)
+def test_files_that_lie_are_refused(file, changes, message):
+    rewritten(file, **changes)
+    with pytest.raises(files.BadFile, match=message):
+        Memory.load(file)
+
+
+def test_nothing_is_allocated_that_only_a_header_claims(tmp_path):
+    header = json.dumps({"memory": {"dtype": "F32", "shape": [10**6, 10**7], "data_offsets": [0, 4 * 10**13]}}).encode()
+    (tmp_path / "file").write_bytes(struct.pack("<Q", len(header)) + header + bytes(100))
+    with pytest.raises(files.BadFile, match="no whole memory file"):
+        Memory.load(tmp_path / "file")
+    (tmp_path / "file").write_bytes(struct.pack("<Q", 2**60) + bytes(100))
+    with pytest.raises(files.BadFile, match="no whole memory file"):
+        Memory.load(tmp_path / "file")
+
+
+def test_files_of_another_kind_are_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        Memory.load(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="is not a file"):
+        Memory.load(tmp_path)
+    (tmp_path / "text").write_text("hello, this is no memory\n" * 9)
+    with pytest.raises(files.BadFile, match="no whole memory file"):
+        Memory.load(tmp_path / "text")
+    save_file({"x": torch.ones(2)}, tmp_path / "other")
+    with pytest.raises(files.BadFile, match="no memory of Carving"):
+        Memory.load(tmp_path / "other")
+    with pytest.raises(FileNotFoundError, match="a folder that exists"):
+        filled(OSC(8)).save(tmp_path / "none" / "file")
+
+
+def test_a_failed_save_leaves_the_old_file(file, monkeypatch):
+    before = file.read_bytes()
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    with pytest.raises(OSError, match="no room"):
+        filled(OSC(25, 3)).save(file)
+    assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
+    memory = filled(OSC(24, 3))
+    memory.tensor[0, 0, 0] = 1e30
+    with pytest.raises(ValueError, match="float16 cannot"):
+        memory.save(file, torch.float16)
+    assert file.read_bytes() == before
+
+
+def test_killed_at_any_moment_the_file_is_whole(tmp_path):
+    """A process that saves over and over is killed ten times; whatever it was doing, the file can be loaded."""
+    code = (
+        "import sys; from carving import OSC, Memory\n"
+        "m = Memory(OSC(100, 3)); m.store({'a': 'x'}); print(1, flush=True)\n"
+        "while True: m.save(sys.argv[1]); m.store({'b': 'y'})"
+    )
+    file = tmp_path / "file"
+    for round_ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        while not file.exists():
+            time.sleep(0.01)
+        time.sleep(0.05 + 0.037 * round_)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert Memory.load(file).recall("a").leaf == "x"

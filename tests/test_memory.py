@@ -1,0 +1,299 @@
+"""Memory: what goes in comes out, for every scheme that can answer; probabilities; what is refused changes nothing."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from carving import OSC, SCHEMES, TPR, Memory, make
+
+DOCUMENT = {"sentence 5": {"subject": "dog", "verb": "chased", "objects": ["cat", "ball"]}}
+
+
+@pytest.fixture
+def memory():
+    memory = Memory(OSC(d=40, p=3))
+    memory.store(DOCUMENT)
+    return memory
+
+
+def roomy(name):
+    """A scheme with room for twenty pairs."""
+    if name == "TPR":
+        return TPR(64, whole_path=True)
+    return make(name, d=100 if name == "OSC" else 1024)
+
+
+@pytest.fixture(params=SCHEMES)
+def scheme(request):
+    return roomy(request.param)
+
+
+def test_a_document_is_stored_and_asked(memory):
+    assert memory.recall("sentence 5", "subject").leaf == "dog"
+    assert memory.recall("sentence 5", "objects", 0).leaf == "cat"
+    assert memory.recall("sentence 5", "objects", 1).leaf == "ball"
+    assert memory.pairs == 4 and len(memory.vocabulary) == 4
+    sure = memory.recall("sentence 5", "verb")
+    assert sure.found and sure.probability > 0.999 and abs(sure.score - 1) < 0.1
+    assert memory.recognise("sentence 5", "verb", leaf="slept").probability < 0.001
+    assert memory.recognise("sentence 5", "verb", leaf="chased").probability > 0.999
+
+
+def test_where_nothing_is_stored_nothing_is_found(memory):
+    answer = memory.recall("sentence 9", "subject")
+    assert not answer and answer.leaf is None and not answer.found and answer.probability > 0.999
+    assert memory.recall("sentence 9", "subject", absence=0).found  # forced to name a leaf
+    assert memory.recall_set("sentence 9", "subject") == []
+
+
+def test_a_stored_none_is_not_nothing():
+    memory = Memory(OSC(40, 3))
+    memory.store({"a": None, "b": [], "c": {}})
+    for key, leaf in (("a", None), ("b", []), ("c", {})):
+        answer = memory.recall(key)
+        assert answer.found and answer.leaf == leaf and type(answer.leaf) is type(leaf)
+
+
+def test_every_scheme_gives_back_what_was_stored(scheme):
+    memory = Memory(scheme)
+    pairs = [(("place", i), f"word {i % 15}") for i in range(20)]
+    assert memory.store(pairs) == 20
+    answers = memory.recall_many([path for path, _ in pairs])
+    right = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))
+    assert right >= (20 if scheme.facts.linear else 15)
+    if scheme.facts.linear:  # the others have no probabilities, and so do not know what they do not hold
+        absent = memory.recall_many([("nowhere", i) for i in range(20)])
+        assert sum(not answer for answer in absent) >= 19
+        truly = memory.recognise_many(pairs + [(path, "word 14") for path, _ in pairs[:10]])
+        assert sum(answer.probability > 0.5 for answer in truly[:20]) >= 19
+        assert sum(answer.probability < 0.5 for answer in truly[20:]) >= 9
+        memory.store([(("set",), f"word {i}") for i in range(3)])
+        assert {answer.leaf for answer in memory.recall_set("set")} == {"word 0", "word 1", "word 2"}
+    else:
+        assert all(math.isnan(answer.probability) for answer in answers)
+        assert all(math.isnan(answer.probability) for answer in memory.recognise_many(pairs))
+        with pytest.raises(ValueError, match="sets need probabilities"):
+            memory.recall_set("set")
+
+
+def test_one_question_is_answered_as_one_of_many(scheme):
+    memory = Memory(scheme)
+    memory.store([(("place", i), i) for i in range(9)])
+    paths = [("place", i) for i in range(12)]
+    for one, many in zip([memory.recall(*path) for path in paths], memory.recall_many(paths), strict=True):
+        assert (one.leaf, one.found) == (many.leaf, many.found)
+        assert one.score == pytest.approx(many.score, abs=1e-4)
+
+
+def test_top_answers_are_leaves_in_order(memory):
+    answers = memory.recall("sentence 5", "subject", top=3)
+    assert len(answers) == 3 and answers[0].leaf == "dog" and len({answer.leaf for answer in answers}) == 3
+    assert answers[0].probability >= answers[1].probability >= answers[2].probability
+
+
+def test_answers_can_be_restricted(memory):
+    assert memory.recall("sentence 5", "subject", among=["cat", "ball"], absence=0).leaf in ("cat", "ball")
+    assert memory.recall("sentence 5", "subject", among=["ball", "dog", "dog"]).leaf == "dog"
+    assert not memory.recall("sentence 5", "subject", among=["cat", "ball"])
+    with pytest.raises(ValueError, match="among must hold leaves that this memory knows, got 'bird'"):
+        memory.recall("sentence 5", "subject", among=["bird"])
+
+
+@pytest.mark.parametrize("size", [1, 7, 40, 120])
+def test_a_context_may_hold_a_set(size):
+    memory = Memory(OSC(d=40, p=3, k1=12))
+    memory.store([(("others", i), f"word {i}") for i in range(300)])
+    memory.store([(("set",), f"word {i}") for i in range(size)])
+    found = memory.recall_sets([("set",), ("others", 7), ("nowhere",)])
+    assert {answer.leaf for answer in found[0]} == {f"word {i}" for i in range(size)}
+    assert [answer.leaf for answer in found[1]] == ["word 7"] and found[2] == []
+    assert all(answer.probability >= 0.5 for answer in found[0])
+    assert {a.leaf for a in memory.recall_set("set", among=["word 0", "word 299"])} == {"word 0"}
+
+
+def test_forgetting_undoes_storing():
+    memory = Memory(OSC(40, 3))
+    memory.store(DOCUMENT)
+    before = memory.tensor.clone()
+    memory.store([(("more", i), i) for i in range(50)])
+    assert memory.forget([(("more", i), i) for i in range(50)]) == []
+    assert_close(memory.tensor, before, rtol=0, atol=1e-6)
+    assert memory.pairs == 4
+
+
+def test_what_was_never_stored_is_reported_when_it_is_forgotten(memory):
+    strangers = memory.forget({"sentence 5": {"verb": "chased", "place": "zoo"}, "sentence 6": {"verb": "slept"}})
+    assert strangers == [(("sentence 5", "place"), "zoo"), (("sentence 6", "verb"), "slept")]
+    assert not memory.recall("sentence 5", "verb")
+
+
+def test_ten_thousand_rounds_of_storing_and_forgetting_do_not_drift():
+    memory = Memory(OSC(24, 3))
+    memory.store([(("kept", i), i) for i in range(100)])
+    before = memory.tensor.double()
+    pairs = [(("passing", i), i) for i in range(5)]
+    stored = memory.scheme.trace([path for path, _ in pairs], [leaf for _, leaf in pairs])
+    for _ in range(9_990):  # what `store` and `forget` do to the tensor
+        memory.tensor = memory.tensor + stored
+        memory.tensor = memory.tensor + -stored
+    for _ in range(10):
+        memory.store(pairs)
+        memory.forget(pairs)
+    assert (memory.tensor.double() - before).square().sum() < 1e-3  # of the energy of one pair, which is 1
+
+
+def test_memories_add():
+    one, other, both = (Memory(OSC(40, 3)) for _ in range(3))
+    one.store({"a": "x", "b": "y"})
+    other.store({"c": "y", "d": "z"})
+    both.store({"a": "x", "b": "y", "c": "y", "d": "z"})
+    merged = one + other
+    assert_close(merged.tensor, both.tensor)
+    assert list(merged.vocabulary) == list(both.vocabulary) and torch.equal(merged.counts, both.counts)
+    assert [merged.recall(key).leaf for key in "abcd"] == ["x", "y", "y", "z"]
+    assert one.pairs == 2 and len(one.vocabulary) == 2  # as it was
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (OSC(41, 3), "differ in d \\(40 and 41\\)"),
+        (OSC(40, 3, seed=1), "differ in seed \\(0 and 1\\)"),
+        (OSC(40, 3, k1=9, signed=False), "k1 .6 and 9., signed .True and False"),
+        (make("HLB", 64), "differ in scheme"),
+    ],
+)
+def test_memories_that_differ_do_not_add(other, message):
+    with pytest.raises(ValueError, match=message):
+        Memory(OSC(40, 3)) + Memory(other)
+
+
+def test_a_structure_is_read_back():
+    memory = Memory(OSC(40, 3))
+    document = {"a": [1, 2.5, {"b": None}], "c": {0: "x", 1: []}, "d": {}}
+    from carving.structure import flatten
+
+    memory.store(document)
+    assert memory.rebuild([path for path, _ in flatten(document)]) == document
+
+
+labels = st.text(max_size=5) | st.integers(-9, 9) | st.booleans() | st.none()
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(st.lists(labels, min_size=1, max_size=3).map(tuple), labels, min_size=1, max_size=12))
+def test_any_pairs_come_back(pairs):
+    from carving.draws import canonical, canonical_path
+
+    distinct = {canonical_path(path): (path, leaf) for path, leaf in pairs.items()}.values()
+    memory = Memory(OSC(32, 3))
+    memory.store(list(distinct))
+    answers = memory.recall_many([path for path, _ in distinct])
+    assert [canonical(a.leaf) for a in answers] == [canonical(leaf) for _, leaf in distinct]
+
+
+def test_leaves_may_have_trained_fillers(generator):
+    scheme = OSC(32, 3)
+    trained = torch.randn(3, *scheme.filler_shape, generator=generator)
+    memory = Memory(scheme, ["a", "b", "c"], trained)
+    memory.store([(("x", leaf), leaf) for leaf in "abcd"])
+    expected = scheme.trace([("x", leaf) for leaf in "abcd"], torch.cat([trained, scheme.fillers(["d"])]))
+    assert_close(memory.tensor, expected)
+    assert [memory.recall("x", leaf).leaf for leaf in "abcd"] == list("abcd")
+    with pytest.raises(ValueError, match="different trained fillers"):
+        memory + Memory(scheme)
+
+
+def test_a_large_vocabulary_is_never_held(monkeypatch):
+    memory = Memory(OSC(32, 3))
+    memory.store([(("x", i), i) for i in range(300)])
+    held = memory.recall_many([("x", i) for i in range(40)], top=3)
+    monkeypatch.setattr("carving.memory.CODEBOOK", 1000)
+    fresh = Memory(OSC(32, 3, workspace=100_000))
+    fresh.store([(("x", i), i) for i in range(300)])
+    for one, other in zip(held, fresh.recall_many([("x", i) for i in range(40)], top=3), strict=True):
+        assert [a.leaf for a in one] == [a.leaf for a in other]
+        assert [a.probability for a in one] == pytest.approx([a.probability for a in other], abs=1e-4)
+    assert len(fresh._codebook) == 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        ({"a": object()}, TypeError, r"\('a',\).*must be a string|at .*'a'"),
+        ([(("a",), "x"), (("b", object()), "y")], TypeError, "in the path"),
+        ([(("a",), "x"), ("b", "y")], TypeError, "a path must be a tuple of labels, got 'b'"),
+        ([(("a",), "x"), ((), "y")], ValueError, "at least one role, got an empty one"),
+        ([(("a",), "x"), (("b",),)], TypeError, "a pair must be a tuple of a path and a leaf"),
+        ([(("a",), "x"), (("b",), {"c": 1})], TypeError, "the leaf at .*'b'"),
+        ({}, ValueError, "at least one leaf with a path, got an empty one"),
+        ([], ValueError, "at least one leaf with a path, got an empty one"),
+        (iter(()), ValueError, "something to store, got no pairs"),
+        ("dog", TypeError, "a document .* or pairs .* were wanted, got 'dog'"),
+    ],
+)
+def test_bad_input_changes_nothing(memory, bad, error, message):
+    before, leaves, counts = memory.tensor.clone(), list(memory.vocabulary), memory.counts.clone()
+    for verb in (memory.store, memory.forget):
+        with pytest.raises(error, match=message):
+            verb(bad)
+    assert torch.equal(memory.tensor, before) and list(memory.vocabulary) == leaves
+    assert torch.equal(memory.counts, counts)
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf, True, "1"])
+def test_weights_are_finite_numbers(memory, weight):
+    before = memory.tensor.clone()
+    with pytest.raises(ValueError, match="weight must be a finite number"):
+        memory.store({"a": "b"}, weight=weight)
+    assert torch.equal(memory.tensor, before) and "b" not in memory.vocabulary
+
+
+def test_bad_questions_are_refused(memory):
+    with pytest.raises(ValueError, match="knows no leaf to answer with"):
+        Memory(OSC(20)).recall("a")
+    with pytest.raises(ValueError, match="at least one role"):
+        memory.recall()
+    with pytest.raises(TypeError, match="in the path"):
+        memory.recall("a", object())
+    with pytest.raises(ValueError, match="absence must be a probability"):
+        memory.recall("a", absence=1)
+    with pytest.raises(ValueError, match="threshold must lie"):
+        memory.recall_set("a", threshold=1)
+    with pytest.raises(ValueError, match="top must be an integer between 1 and 4"):
+        memory.recall("a", top=5)
+    with pytest.raises(ValueError, match="finite"):
+        Memory(OSC(20), ["a"], torch.full((1, 2, 20), math.nan))
+
+
+def test_a_planned_memory_answers_as_well_as_it_was_planned():
+    memory = Memory.planned(pairs=600, vocabulary=200, accuracy=0.99)
+    pairs = [(("place", i), i * 7 % 200) for i in range(600)]
+    memory.store(pairs)
+    answers = memory.recall_many([path for path, _ in pairs], absence=0)
+    right = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))
+    assert right / 600 > 0.99 - 3 * math.sqrt(0.99 * 0.01 / 600) - 0.005
+
+
+@pytest.mark.parametrize(("d", "p"), [(60, 2), (22, 3)])
+def test_probabilities_mean_what_they_say(d, p):
+    """Of answers with a probability of x, a share of x is right: over half of the questions nothing is stored."""
+    chances, right = [], []
+    for seed in range(4):
+        memory, leaves = Memory(OSC(d, p, seed=seed)), [(i * i * 31) % 97 for i in range(400)]
+        memory.store([(("there", i), leaf) for i, leaf in enumerate(leaves)])
+        answers = memory.recall_many([("there", i) for i in range(400)] + [("nowhere", i) for i in range(400)])
+        chances += [answer.probability for answer in answers]
+        right += [answer.found and answer.leaf == leaf for answer, leaf in zip(answers, leaves, strict=False)]
+        right += [not answer for answer in answers[400:]]
+    chance, truth = torch.tensor(chances, dtype=torch.float64), torch.tensor(right, dtype=torch.float64)
+    assert 0.6 < truth.mean() < 0.97  # the memory is too full for certainty
+    for low, high in ((0, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.01)):
+        inside = (chance >= low) & (chance < high)
+        error = (truth[inside].mean() - chance[inside].mean()).abs()
+        # Three standard errors of a well calibrated model, and the two points that the model may be off.
+        assert error < 3 * math.sqrt((chance[inside] * (1 - chance[inside])).mean() / inside.sum()) + 0.02
