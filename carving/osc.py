@@ -272,8 +272,8 @@ class OSC(Scheme):
     def _tile(self, rows: int, columns: int) -> tuple[int, int]:
         half = self.p // 2
         cells = self._rows(self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4)
-        rows = min(rows, 32, cells)  # about 32 contexts at once make good products
-        return rows, min(columns, cells // rows)
+        rows = min(rows, 16, cells)  # about 16 contexts at once make good products, of tensors that stay in the caches
+        return rows, min(columns, cells // rows, BLOCK if rows >= 8 else columns)
 
 
 def orthonormal(rows: Tensor) -> Tensor:

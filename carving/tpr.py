@@ -95,6 +95,7 @@ class TPR(Scheme):
             linear=True,
             filler_scalars=self.d,
             memory_scalars=self.d ** (self.depth + 1),
+            echo=self.d,  # of two traces of one filler only the roles differ
         )
 
     @property

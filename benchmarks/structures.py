@@ -1,0 +1,148 @@
+"""Real structures in one memory each.  `python benchmarks/structures.py FOLDER` - WordNet and a treebank, half an hour.
+
+FOLDER holds wn18rr_train.tsv.xz (WordNet as triples: a head and a relation ask for the set of tails) and
+en_ewt-ud-dev.conllu.xz (2,001 parsed sentences: every token's form, tag and head label). The planner chooses the
+memories. Both are asked with signed contexts and, to compare, as the paper has them, without.
+"""
+
+import argparse
+import json
+import resource
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from carving import Memory, formats, plan
+from carving.draws import Leaf
+from carving.draws import Path as RolePath
+from carving.osc import OSC
+from carving.progress import bar
+
+RESULTS = Path(__file__).parent.parent / "results" / "structures.json"
+SAMPLE = 4000  # questions to the memory without signs
+
+
+def gemm_rate() -> float:
+    """FLOP/s of a square product, the best of some."""
+    x = torch.randn(1500, 1500)
+    best = 0.0
+    for _ in range(12):
+        start = time.perf_counter()
+        x @ x
+        best = max(best, 2 * 1500**3 / (time.perf_counter() - start))
+    return best
+
+
+def question_flops(scheme: OSC, vocabulary: int) -> float:
+    """What a question takes: the read, every candidate's projection, and its contraction with the core."""
+    d, p, k = scheme.d, scheme.p, scheme.k1
+    read = 2 * sum(k ** (mode + 1) * d ** (p - mode) for mode in range(p))
+    half = p // 2
+    contraction = 2 * k**p + k ** (p - half) + 2 * k**half
+    return read + vocabulary * (2 * p * k * d + contraction)
+
+
+def micro_f1(held: dict[RolePath, set[Leaf]], answers: dict[RolePath, set[Leaf]]) -> float:
+    both = sum(len(answers[path] & held[path]) for path in answers)
+    return 2 * both / sum(len(answers[path]) + len(held[path]) for path in answers)
+
+
+def wordnet(console: Console, file: Path) -> dict[str, Any]:
+    pairs = list(formats.pairs(file))
+    held: dict[RolePath, set[Leaf]] = defaultdict(set)
+    for path, leaf in pairs:
+        held[path].add(leaf)
+    leaves = len({leaf for _, leaf in pairs})
+    start = time.perf_counter()
+    chosen = plan(len(pairs), leaves, 0.99, shared=dict(Counter(len(tails) for tails in held.values())), scheme="OSC")
+    planning = time.perf_counter() - start
+    console.print(f"WordNet: {len(pairs):,} triples, {len(held):,} questions; planned in {planning:.0f} s: {chosen}")
+    scheme = OSC(**chosen.parameters)
+    memory = Memory(scheme)
+    start = time.perf_counter()
+    with bar(console, "storing", len(pairs)) as advance:
+        memory.store(pairs, progress=advance)
+    storing = time.perf_counter() - start
+    before, start = gemm_rate(), time.perf_counter()
+    with bar(console, "asking", len(held)) as advance:
+        answers = memory.recall_sets(list(held), progress=advance)
+    asking = time.perf_counter() - start
+    rate = (before + gemm_rate()) / 2
+    found = {path: {answer.leaf for answer in answer} for path, answer in zip(held, answers, strict=True)}
+    reached = len(held) * question_flops(scheme, leaves) / asking
+    unsigned = Memory(OSC(**chosen.parameters, signed=False))
+    unsigned.store(pairs)
+    some = list(held)[:: max(1, len(held) // SAMPLE)]
+    plain = unsigned.recall_sets(some)
+    return dict(
+        parameters=chosen.parameters,
+        numbers=chosen.cells,
+        predicted=chosen.accuracy,
+        planning_seconds=planning,
+        storing_seconds=storing,
+        asking_seconds=asking,
+        micro_f1=micro_f1(held, found),
+        whole_sets=sum(found[path] == held[path] for path in held) / len(held),
+        share_of_gemm=reached / rate,
+        gemm_gflops=rate / 1e9,
+        unsigned_micro_f1=micro_f1(
+            held, {path: {answer.leaf for answer in answer} for path, answer in zip(some, plain, strict=True)}
+        ),
+        unsigned_questions=len(some),
+    )
+
+
+def treebank(console: Console, file: Path) -> dict[str, Any]:
+    pairs = list(formats.pairs(file, fields=["form", "upos", "deprel"]))
+    chosen = plan(len(pairs), len({leaf for _, leaf in pairs}), 0.99, scheme="OSC")
+    console.print(f"treebank: {len(pairs):,} pairs; planned: {chosen}")
+    rates, seconds = {}, {}
+    for signed in (True, False):
+        memory = Memory(OSC(**chosen.parameters, signed=signed))
+        start = time.perf_counter()
+        with bar(console, "storing", len(pairs)) as advance:
+            memory.store(pairs, progress=advance)
+        asked = pairs if signed else pairs[:: max(1, len(pairs) // SAMPLE)]
+        with bar(console, "asking", len(asked)) as advance:
+            answers = memory.recall_many([path for path, _ in asked], absence=0.0, progress=advance)
+        seconds[signed] = time.perf_counter() - start
+        right = [(path[-1], answer.leaf == leaf) for (path, leaf), answer in zip(asked, answers, strict=True)]
+        rates[signed] = {
+            field: sum(true for name, true in right if name == field) / sum(name == field for name, _ in right)
+            for field in ("form", "upos", "deprel")
+        } | {"all": sum(true for _, true in right) / len(right)}
+    return dict(
+        parameters=chosen.parameters,
+        pairs=len(pairs),
+        numbers=chosen.cells,
+        predicted=chosen.accuracy,
+        right=rates[True],
+        seconds=seconds[True],
+        unsigned=rates[False]["all"],
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", choices=["wordnet", "treebank"])
+    chosen = parser.parse_args()
+    console = Console()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name, run, file in (
+        ("treebank", treebank, "en_ewt-ud-dev.conllu.xz"),
+        ("wordnet", wordnet, "wn18rr_train.tsv.xz"),
+    ):
+        if chosen.only in (None, name):
+            results[name] = run(console, chosen.folder / file)
+            results[name]["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+            console.print(results[name])
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
