@@ -58,7 +58,10 @@ def wordnet(console: Console, file: Path) -> dict[str, Any]:
         held[path].add(leaf)
     leaves = len({leaf for _, leaf in pairs})
     start = time.perf_counter()
-    chosen = plan(len(pairs), leaves, 0.99, shared=dict(Counter(len(tails) for tails in held.values())), scheme="OSC")
+    # More than 0.99, because a set must not only come first but be told from the rest; and k1 at most 1.5 sqrt(d),
+    # because the time of a question grows with k1^p.
+    sizes = dict(Counter(len(tails) for tails in held.values()))
+    chosen = plan(len(pairs), leaves, 0.999, shared=sizes, scheme="OSC", widest=1.5)
     planning = time.perf_counter() - start
     console.print(f"WordNet: {len(pairs):,} triples, {len(held):,} questions; planned in {planning:.0f} s: {chosen}")
     scheme = OSC(**chosen.parameters)

@@ -40,11 +40,11 @@ Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Roles = Annotated[
     list[str],
     typer.Argument(
-        metavar="ROLE...", help="The path: numbers, true, false and null are taken as such, everything else as text."
+        metavar="ROLE", help="The path: numbers, true, false and null are taken as such, everything else as text."
     ),
 ]
 Text = Annotated[bool, typer.Option("--text", help="Take every role and leaf as text, numbers too.")]
-Sources = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of pairs; - is the standard input.")]
+Sources = Annotated[list[str], typer.Argument(metavar="FILE", help="Files of pairs; - is the standard input.")]
 Format = Annotated[
     str | None, typer.Option("--format", help=f"{', '.join(formats.FORMATS)}; by default told from the name.")
 ]
@@ -109,12 +109,12 @@ def plan(
 def planner_table(best: planner.Plan) -> Table:
     """The plan and the alternatives."""
     table = Table(title="The smallest memories, best first", title_justify="left")
-    for name in ("scheme", "parameters", "accuracy", "memory", "codebook", "together", "bytes"):
-        table.add_column(name, justify="left" if name in ("scheme", "parameters") else "right", no_wrap=True)
+    for name in ("scheme", "accuracy", "memory", "codebook", "bytes"):
+        table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=True)
     for one in (best, *best.others):
-        parameters = ", ".join(f"{key}={value}" for key, value in one.parameters.items())
-        numbers = (f"{one.cells:,}", f"{one.codebook:,}", f"{one.numbers:,}", show_bytes(one.bytes))
-        table.add_row(one.scheme, parameters, f"{one.accuracy:.2%}", *numbers)
+        parameters = ", ".join(f"{key}={value}" for key, value in one.parameters.items() if not isinstance(value, bool))
+        numbers = (f"{one.cells:,}", f"{one.codebook:,}", show_bytes(one.bytes))
+        table.add_row(f"{one.scheme} {parameters}", f"{one.accuracy:.2%}", *numbers)
     return table
 
 
@@ -320,7 +320,7 @@ def shown_path(path: Path) -> str:
 @app.command()
 def merge(
     target: Annotated[FilePath, typer.Argument(metavar="RESULT", help="The file to write.")],
-    memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY...", help="Two memories or more.")],
+    memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY", help="Two memories or more.")],
     as_json: Json = False,
 ) -> None:
     """Add memories of one scheme: the result holds the pairs of all."""

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 import carving
@@ -59,18 +58,16 @@ def test_every_command_has_help():
     for command in app.registered_commands:
         result = CliRunner().invoke(app, [command.callback.__name__, "--help"])
         assert result.exit_code == 0
-        assert command.callback.__doc__.split("\n")[0] in result.output
+        assert command.callback.__doc__.split("\n")[0] in " ".join(result.output.split())
 
 
-def test_the_demonstration_runs_small():
-    result = CliRunner().invoke(app, ["demo", "--pairs", "300", "--d", "24"])
-    assert result.exit_code == 0, result.output
-    share = float(re.search(r"right answers: ([\d.]+)%", result.output).group(1))
-    assert share > 90
+def test_every_command_stands_in_the_readme():
+    for command in app.registered_commands:
+        assert f"`carving {command.callback.__name__}" in README
 
 
-@pytest.mark.parametrize("option", [["--pairs", "0"], ["--d", "x"], ["--p", "9"]])
-def test_a_bad_option_ends_with_status_two_and_no_traceback(option):
-    run = subprocess.run([sys.executable, "-m", "carving.cli", "demo", *option], capture_output=True, text=True)
+def test_a_bad_option_ends_with_status_two_and_no_traceback():
+    command = [sys.executable, "-m", "carving.cli", "demo", "--trees", "0"]
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 2
     assert "Traceback" not in run.stderr
