@@ -19,7 +19,7 @@ from carving import files, peeling, planner, recall
 from carving.checks import as_path, check_integer, check_tensor, listed
 from carving.draws import Leaf, Path, canonical, canonical_path
 from carving.recall import Odds
-from carving.scheme import Scheme, slices
+from carving.scheme import Contexts, Scheme, slices
 from carving.schemes import make
 from carving.structure import Document, Pair, flatten, rebuild
 from carving.vocabulary import Vocabulary
@@ -61,7 +61,7 @@ class Memory:
             check_tensor("fillers", fillers, (len(self.vocabulary), *scheme.filler_shape), "give one for each leaf")
             check_finite("fillers", fillers)
         self.counts = torch.zeros(len(self.vocabulary), dtype=torch.float64)  # how often each leaf was stored
-        self._codebook = scheme.fillers([None])[:0] if fillers is None else scheme.joined(fillers)
+        self._codebook = scheme.joined(*([] if fillers is None else [fillers]))
 
     @classmethod
     def planned(cls, pairs: int, vocabulary: int, accuracy: float = 0.99, *, seed: int = 0, **wishes: Any) -> Self:
@@ -114,8 +114,7 @@ class Memory:
             counts.update(names)
             leaves.update(distinct)
             total += len(batch)
-            if progress:
-                progress(len(batch))
+            _tell(progress, len(batch))
         if not total:
             raise ValueError("there must be something to store, got no pairs; give a document with at least one leaf")
         if weight != 1:
@@ -168,23 +167,22 @@ class Memory:
         k = 1 if top is None else check_integer("top", top, 1, len(choices), "there are no more leaves to answer with")
         odds = self._odds(absence, choices)
         answers: list[Any] = []
-        for some in slices(len(asked), BATCH):
-            if odds is None:
+        if odds is None:
+            for some in slices(len(asked), BATCH):
                 best = recall.top(self.scheme, self.tensor, asked[some], candidates, k)
-                found = [
-                    [Answer(self.vocabulary[choices[i]], score, math.nan) for i, score in zip(*row, strict=True)]
-                    for row in zip(best.indices.tolist(), best.scores.tolist(), strict=True)
-                ]
-                answers += found if top is not None else (row[0] for row in found)
-            else:
-                answers += self._weighed(asked[some], candidates, choices, odds, k, top is None, absence)
-            if progress:
-                progress(len(asked[some]))
+                for row in zip(best.indices.tolist(), best.scores.tolist(), strict=True):
+                    made = [Answer(self.vocabulary[choices[i]], score, math.nan) for i, score in zip(*row, strict=True)]
+                    answers.append(made[0] if top is None else made)
+                _tell(progress, len(best.indices))
+            return answers
+        for _, contexts in self.scheme.places(asked, self._batch):
+            answers += self._weighed(contexts, candidates, choices, odds, k, top is None, absence)
+            _tell(progress, len(contexts))
         return answers
 
     def _weighed(
         self,
-        paths: list[Path],
+        contexts: Contexts,
         candidates: Any,
         choices: Sequence[int],
         odds: Odds,
@@ -192,19 +190,17 @@ class Memory:
         single: bool,
         absence: float,
     ) -> Iterator[Any]:
-        contexts = self.scheme.contexts(paths)
         best, total = recall.weigh(self.scheme, self.tensor, contexts, candidates, odds, k)
         nothing = math.log(absence) if absence else -math.inf
-        whole = torch.logaddexp(total.double(), torch.tensor(nothing, dtype=torch.float64))
+        whole = torch.logaddexp(total.double(), torch.tensor(nothing, dtype=torch.float64, device=total.device))
         found = self._fillers_of([self.vocabulary[choices[i]] for i in best.indices.flatten().tolist()])
         energy = self.scheme.energy(contexts, found.unflatten(0, best.indices.shape))
         inner = (best.scores - odds.prior[best.indices]) * odds.variance[best.indices] + energy / 2
         scores, chances = (inner / energy).tolist(), (best.scores.double() - whole.unsqueeze(1)).exp().tolist()
-        for row, chance, score, absent in zip(
-            best.indices.tolist(), chances, scores, (nothing - whole).exp().tolist(), strict=True
-        ):
-            if single and absent >= chance[0]:
-                yield Answer(None, score[0], absent, found=False)
+        absent = (nothing - whole).exp().tolist()
+        for row, chance, score, none in zip(best.indices.tolist(), chances, scores, absent, strict=True):
+            if single and none >= chance[0]:
+                yield Answer(None, score[0], none, found=False)
                 continue
             made = [
                 Answer(self.vocabulary[choices[i]], s, min(c, 1.0)) for i, s, c in zip(row, score, chance, strict=True)
@@ -222,18 +218,19 @@ class Memory:
         absence = check_absence(absence)
         asked = [as_pair(pair) for pair in listed(pairs, "pairs")]
         prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
+        places = [self.vocabulary.find(leaf) for _, leaf in asked]
+        counts = torch.cat([self.counts, self.counts.new_zeros(1)])[
+            [-1 if place is None else place for place in places]
+        ]
+        variance = self._variance(counts).to(self.scheme.device, self.scheme.dtype)
         answers = []
-        for some in slices(len(asked), BATCH):
-            batch = asked[some]
+        for rows, contexts in self.scheme.places([path for path, _ in asked], self._batch):
+            batch = asked[rows]
             fillers = self._fillers_of([leaf for _, leaf in batch]).unsqueeze(1)
-            contexts = self.scheme.contexts([path for path, _ in batch])
             if self.scheme.facts.linear:
                 energy = self.scheme.energy(contexts, fillers)
                 inner = self.scheme.inner(self.scheme.adjoint(self.tensor, contexts), contexts, fillers)
-                places = [self.vocabulary.find(leaf) for _, leaf in batch]
-                counts = torch.tensor([0.0 if i is None else float(self.counts[i]) for i in places])
-                noise = self._variance(counts).to(inner).unsqueeze(1)
-                chances = ((inner - energy / 2) / noise + prior).double().sigmoid()
+                chances = ((inner - energy / 2) / variance[rows].unsqueeze(1) + prior).double().sigmoid()
                 scores = inner / energy
             else:
                 scores = self.scheme.score(self.tensor, contexts, fillers)
@@ -242,8 +239,7 @@ class Memory:
                 Answer(leaf, score, chance)
                 for (_, leaf), score, chance in zip(batch, scores[:, 0].tolist(), chances[:, 0].tolist(), strict=True)
             ]
-            if progress:
-                progress(len(batch))
+            _tell(progress, len(batch))
         return answers
 
     def recall_set(self, *path: Any, threshold: float = 0.5, **how: Any) -> list[Answer]:
@@ -272,24 +268,15 @@ class Memory:
             )
         least = math.log(threshold / (1 - threshold))
         answers: list[list[Answer]] = []
-        for some in slices(len(asked), BATCH):
-            contexts = self.scheme.contexts(asked[some])
+        for _, contexts in self.scheme.places(asked, self._batch):
             held = peeling.peel(self.scheme, self.tensor, contexts, candidates, odds, least)
-            found: list[dict[int, Answer]] = [{} for _ in asked[some]]
-            for row, i, score, chance in zip(
-                *(
-                    held.rows.tolist(),
-                    held.indices.tolist(),
-                    held.scores.tolist(),
-                    held.odds.double().sigmoid().tolist(),
-                ),
-                strict=True,
-            ):
-                answer = Answer(self.vocabulary[choices[i]], score, chance)
-                found[row][i] = found[row].get(i, answer)  # one that was stored twice is found twice
+            found: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
+            columns = (held.rows, held.indices, held.scores, held.odds.double().sigmoid())
+            for row, i, score, chance in zip(*(column.tolist() for column in columns), strict=True):
+                # One that was stored twice is found twice.
+                found[row].setdefault(i, Answer(self.vocabulary[choices[i]], score, chance))
             answers += (sorted(each.values(), key=lambda answer: -answer.probability) for each in found)
-            if progress:
-                progress(len(asked[some]))
+            _tell(progress, len(contexts))
         return answers
 
     def rebuild(self, paths: Iterable[Path], **how: Any) -> Document:
@@ -299,6 +286,12 @@ class Memory:
         return rebuild((path, answer.leaf) for path, answer in zip(asked, answers, strict=True) if answer)
 
     # What is between
+
+    @property
+    def _batch(self) -> int:
+        """How many questions are asked at once: what they show of the memory takes a few workspaces at most."""
+        core = math.prod(self.scheme.core_shape) * self.scheme.memory_dtype.itemsize
+        return max(1, min(BATCH, 4 * self.scheme.workspace // core))
 
     def _asked(self, paths: Iterable[Path]) -> list[Path]:
         asked = [as_path(path) for path in listed(paths, "paths")]
@@ -387,6 +380,11 @@ class Memory:
             memory.vocabulary.add(leaf)
         memory.tensor, memory.counts = found.tensor.to(scheme.device), found.counts
         return memory
+
+
+def _tell(progress: Progress | None, more: int) -> None:
+    if progress:
+        progress(more)
 
 
 # What comes in
