@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import torch
 from torch import Tensor
@@ -143,14 +143,25 @@ class Memory:
 
     # Out
 
+    @overload
+    def recall(
+        self, *path: Any, top: None = None, among: Iterable[Leaf] | None = None, absence: float = 0.5
+    ) -> Answer: ...
+
+    @overload
+    def recall(
+        self, *path: Any, top: int, among: Iterable[Leaf] | None = None, absence: float = 0.5
+    ) -> list[Answer]: ...
+
     def recall(
         self, *path: Any, top: int | None = None, among: Iterable[Leaf] | None = None, absence: float = 0.5
-    ) -> Any:
+    ) -> Answer | list[Answer]:
         """What is stored under the path, as an `Answer`; with `top`, the so many most probable leaves in a list.
 
         `among` restricts the candidates; `absence` is how probable it is, before asking, that nothing is stored there.
         """
-        return self.recall_many([path], top=top, among=among, absence=absence)[0]
+        answer: Answer | list[Answer] = self.recall_many([path], top=top, among=among, absence=absence)[0]
+        return answer
 
     def recall_many(
         self,
