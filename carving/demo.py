@@ -89,7 +89,7 @@ def run(
     nowhere = ("tree 0", *paths[0][1:])
     nothing = memory.recall(*nowhere)
     what = "nothing" if not nothing else nothing.leaf
-    console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {what}  ({nothing.probability:.2%})")
+    console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {what!s}  ({nothing.probability:.2%})")
     console.print(f"\nright answers: [bold]{right:.2%}[/bold]   predicted: {plan.accuracy:.2%}\n")
     console.print(budget(plan, len(pairs), words, paths))
     if picture is not None:
