@@ -1,0 +1,138 @@
+"""What an experiment is: settings for each scale, what is measured in them, and what the paper says."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+Setting = dict[str, Any]  # plain values of JSON
+Measured = dict[str, float]
+Measure = Callable[[Setting, int], Measured]  # a setting and a seed, nothing else, make the numbers
+
+SCALES = ("smoke", "small", "paper")
+
+
+def grid(**axes: Any) -> list[Setting]:
+    """All combinations of the axes: a list is an axis of its values, anything else a value for all."""
+    lists = [values if isinstance(values, list | tuple) else [values] for values in axes.values()]
+    return [dict(zip(axes, values, strict=True)) for values in product(*lists)]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """So many trials of each of these settings."""
+
+    count: int
+    settings: tuple[Setting, ...]
+
+
+def trials(count: int, *settings: Iterable[Setting]) -> Trials:
+    """So many trials of each setting of these lists."""
+    return Trials(count, tuple(setting for some in settings for setting in some))
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number of the paper, or one that theory gives: never measured by us, never shown as ours."""
+
+    where: Setting  # the settings that it speaks of: those that agree in these keys
+    quantity: str
+    value: float
+    unit: float = 0.0  # what its last printed digit is worth
+    spread: float = 0.0  # the "±" printed with it, taken for a standard deviation over 10 trials
+    source: str = ""  # where it stands
+    why: str = ""  # why ours differs, if it does and it is known
+    best: bool = False  # ours is the largest mean of the settings that it speaks of
+    comparable: bool = True  # False: measured under other conditions, as times on another machine
+
+    def speaks_of(self, setting: Setting) -> bool:
+        """Whether the number is about this setting."""
+        return all(key in setting and setting[key] == value for key, value in self.where.items())
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A panel with a line for each series."""
+
+    x: str
+    y: str
+    series: tuple[str, ...]
+    title: str = ""
+    label: str = ""  # of the y axis
+    log_x: bool = False
+    log_y: bool = False
+    percent: bool = True
+    fit: bool = False  # the best a + b ln(x), solid, with the points dotted
+    only: Setting | None = None  # leaves out the settings that differ from it
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A panel of colours, each row scaled to its largest value."""
+
+    x: str
+    y: str
+    value: str
+    title: str = ""
+    only: Setting | None = None
+    guides: Mapping[str, float] | None = None  # names of curves x = y^exponent to draw
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A table alone."""
+
+    rows: tuple[str, ...]
+    column: str
+    value: str
+    title: str = ""
+    only: Setting | None = None
+
+
+Panel = Lines | Heat | Cells
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure: data, and the function that measures one trial."""
+
+    name: str
+    title: str
+    source: str  # what it is in the paper
+    measure: Measure
+    scales: Mapping[str, tuple[Trials, ...]]
+    panels: tuple[Panel, ...]
+    published: tuple[Published, ...] = ()
+    unpublished: str = ""  # why there is no number to compare with
+    notes: str = ""
+    timed: bool = False  # measures time, so that nothing may run beside it
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of one setting."""
+
+    setting: Setting
+    number: int
+
+    @property
+    def key(self) -> str:
+        """What tells trials apart; the order of a setting's keys does not count."""
+        return json.dumps([self.setting, self.number], sort_keys=True)
+
+    def seed(self, experiment: str) -> int:
+        """By experiment, setting and number alone, never by the order of trials."""
+        return int.from_bytes(hashlib.sha256(f"{experiment} {self.key}".encode()).digest()[:7], "big")
+
+
+def planned(experiment: Experiment, scale: str) -> list[Trial]:
+    """All trials of a scale, each once; of a setting that stands in several lists the larger count holds."""
+    found: dict[str, Trial] = {}
+    for part in experiment.scales[scale]:
+        for setting in part.settings:
+            for number in range(part.count):
+                trial = Trial(setting, number)
+                found.setdefault(trial.key, trial)
+    return list(found.values())

@@ -1,0 +1,127 @@
+"""Figures in the style of the paper: shaded deviations, and markers and dashes that can be told apart in grey."""
+
+from collections.abc import Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import NDArray
+
+from carving.experiments.experiment import Cells, Experiment, Heat, Lines, Published
+from carving.experiments.runner import Row
+from carving.experiments.tables import chosen, curve, log_fit, names_of, summary
+
+MARKERS = "os^vD<>Ph*Xpd"
+DASHES = ("-", "--", "-.", ":")
+# Okabe and Ito's colours, which differ in brightness too and for the colour-blind.
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "svg.hashsalt": "carving",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None:
+    """Write base.png and base.svg, a panel beside the other; None where the experiment is a table alone."""
+    panels = [panel for panel in experiment.panels if not isinstance(panel, Cells) and chosen(rows, panel)]
+    if not panels:
+        return None
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(1.4 + 4.6 * len(panels), 4.4), layout="constrained")
+        legends: list[dict[str, Artist]] = []
+        for place, panel in enumerate(panels):
+            axes = figure.add_subplot(1, len(panels), place + 1)
+            if isinstance(panel, Heat):
+                _heat(figure, axes, panel, rows)
+            else:
+                _lines(axes, panel, rows, experiment.published)
+                lines, names = axes.get_legend_handles_labels()
+                legends.append(dict(zip(names, lines, strict=True)))
+        if all(legend.keys() == legends[0].keys() for legend in legends[1:]):
+            for legend in legends[:1]:
+                figure.legend(legend.values(), legend.keys(), loc="outside right upper", fontsize=7)
+        else:  # the panels speak of different things
+            for axes in figure.axes:
+                axes.legend(fontsize=7)
+        png, svg = (base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg"))
+        figure.savefig(png, dpi=150, metadata={"Software": None})
+        figure.savefig(svg, metadata={"Date": None})
+    return png
+
+
+def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Published]) -> None:
+    names = list(dict.fromkeys(names_of(setting, panel.series) for setting in chosen(rows, panel)))
+    # OSC is solid and bold, everything else broken and thin, so that the eye finds it among twenty lines.
+    dashes, looks = cycle(DASHES[1:]), zip(cycle(MARKERS), cycle(COLOURS), names, strict=False)
+    for marker, colour, name in looks:
+        ours = name.startswith("OSC") or len(names) <= len(DASHES)
+        points = np.array(curve(rows, panel, name))
+        x, mean, deviation = points.T
+        dash = ":" if panel.fit else "-" if ours else next(dashes)
+        width = 1.6 if ours else 0.9
+        axes.plot(x, mean, dash, marker=marker, color=colour, label=name, markersize=4, linewidth=width)
+        low, high = (mean - deviation, mean + deviation) if not panel.percent else _shares(mean, deviation)
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+        fit = log_fit(list(map(tuple, points))) if panel.fit else None
+        if fit is not None:
+            axes.plot(x, fit[0] + fit[1] * np.log(x), "-", color=colour, linewidth=0.8)
+    _stars(axes, panel, rows, published)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.label or panel.y)
+    axes.set_title(panel.title)
+    axes.grid(alpha=0.25)
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.log_y:
+        axes.set_yscale("log")
+    if panel.percent:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def _shares(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """A deviation to both sides that stays between nothing and everything."""
+    return (mean - deviation).clip(0, 1), (mean + deviation).clip(0, 1)
+
+
+def _stars(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Published]) -> None:
+    """The paper's own numbers, where they belong to a setting of this panel."""
+    settings = chosen(rows, panel)
+    places = [
+        (one.where[panel.x], one.value)
+        for one in published
+        if one.quantity == panel.y and one.comparable and panel.x in one.where and any(map(one.speaks_of, settings))
+    ]
+    if places:
+        x, y = zip(*places, strict=True)
+        axes.plot(x, y, "*", color="none", markeredgecolor="black", markersize=11, label="the paper's numbers")
+
+
+def _heat(figure: Figure, axes: Axes, panel: Heat, rows: Sequence[Row]) -> None:
+    settings = chosen(rows, panel)
+    xs, ys = (sorted({setting[key] for setting in settings}) for key in (panel.x, panel.y))
+    values = np.full((len(ys), len(xs)), np.nan)
+    for setting in settings:
+        made = summary(rows, setting, panel.value)
+        assert made is not None
+        values[ys.index(setting[panel.y]), xs.index(setting[panel.x])] = made.mean
+    values /= np.maximum(np.nanmax(values, axis=1, keepdims=True), 1e-12)
+    image = axes.imshow(values, origin="lower", aspect="auto", cmap="gray", vmin=0, vmax=1)
+    for number, exponent in enumerate((panel.guides or {}).items()):
+        name, power = exponent
+        places = np.interp([y**power for y in ys], xs, np.arange(len(xs)))
+        axes.plot(places, range(len(ys)), DASHES[number], marker=MARKERS[number], color=COLOURS[1 + number], label=name)
+    axes.set_xticks(range(len(xs)), list(map(str, xs)))
+    axes.set_yticks(range(len(ys)), list(map(str, ys)))
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+    axes.set_title(panel.title)
+    axes.legend(fontsize=7, loc="lower right")
+    figure.colorbar(image, ax=axes, label=f"{panel.value}, each {panel.y} scaled to its best")

@@ -1,0 +1,292 @@
+"""The reproduction lab: rows survive kills, depend on nothing but the setting, and tables do their sums right."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from carving import experiments
+from carving.experiments import NAMES, load, reproduce
+from carving.experiments.experiment import SCALES, Experiment, Lines, Published, Trial, grid, planned, trials
+from carving.experiments.measures import minimum_dimension, scheme_of, share_recognised, share_right
+from carving.experiments.runner import pool, read_rows, run
+from carving.experiments.tables import compare, comparison_table, log_fit, summary
+
+QUIET = Console(quiet=True)
+
+
+def noise(setting: dict[str, int], seed: int) -> dict[str, float]:
+    """A trial that depends on its setting and seed, and takes a little while."""
+    time.sleep(setting.get("wait", 0))
+    return {"value": setting["a"] + torch.rand(1, generator=torch.Generator().manual_seed(seed)).item()}
+
+
+TOY = Experiment(
+    name="toy",
+    title="a toy",
+    source="nowhere",
+    measure=noise,
+    scales={"smoke": (trials(3, grid(a=[1, 2], b="x")),)},
+    panels=(Lines("a", "value", ("b",)),),
+)
+
+
+def rows_without_times(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+def run_toy(file: Path, toy: Experiment = TOY, workers: int = 1) -> list[dict[str, object]]:
+    with pool(workers) as where:
+        return rows_without_times(run(toy, "smoke", file, where, QUIET))
+
+
+# Rows
+
+
+def test_a_row_says_what_made_it(tmp_path):
+    run_toy(tmp_path / "toy.jsonl")
+    for row in read_rows(tmp_path / "toy.jsonl"):
+        assert row.keys() >= {"setting", "trial", "seed", "measured", "seconds", "versions"}
+        assert row["versions"].keys() == {"carving", "torch", "numpy", "python"}
+
+
+def test_a_run_that_was_cut_off_goes_on_and_gives_the_same_rows(tmp_path):
+    whole = run_toy(tmp_path / "whole.jsonl")
+    text = (tmp_path / "whole.jsonl").read_bytes()
+    for end in (1, len(text) // 3, len(text) // 2, len(text) - 1):  # torn anywhere, within a line as between two
+        file = tmp_path / f"cut{end}.jsonl"
+        file.write_bytes(text[:end])
+        assert run_toy(file) == whole
+        assert rows_without_times(read_rows(file)) == whole
+
+
+def test_finished_rows_are_not_run_again(tmp_path):
+    def refuse(setting: object, seed: int) -> dict[str, float]:
+        raise AssertionError("ran again")
+
+    first = run_toy(tmp_path / "toy.jsonl")
+    assert run_toy(tmp_path / "toy.jsonl", replace(TOY, measure=refuse)) == first
+
+
+def test_a_process_that_is_killed_leaves_rows_that_another_completes(tmp_path):
+    file, code = (
+        tmp_path / "toy.jsonl",
+        "from tests.test_experiments import slow_toy; slow_toy(__import__('sys').argv[1])",
+    )
+    root = Path(__file__).parent.parent
+    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", code, str(file)], cwd=root, env=environment)
+    try:
+        deadline = time.monotonic() + 60
+        while not (file.exists() and file.read_bytes().count(b"\n") >= 2):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    done = len(read_rows(file))
+    assert 2 <= done < 20
+    assert run_toy(file, SLOW) == run_toy(tmp_path / "other.jsonl", replace(SLOW, measure=hurried))
+
+
+SLOW = replace(TOY, scales={"smoke": (trials(20, grid(a=[1], wait=0.05)),)})
+
+
+def hurried(setting: dict[str, int], seed: int) -> dict[str, float]:
+    return noise({**setting, "wait": 0}, seed)
+
+
+def slow_toy(file: str) -> None:
+    run_toy(Path(file), SLOW)
+
+
+def test_rows_do_not_depend_on_the_number_of_workers(tmp_path):
+    # `interference` rather than the toy: a real measure, in fresh interpreters
+    experiment = replace(
+        load("interference"), scales={"smoke": (trials(2, grid(scheme="OSC", d=12, p=2, k1=3, N=20, repeats=2)),)}
+    )
+    found = [run_toy(tmp_path / f"{workers}.jsonl", experiment, workers) for workers in (1, 2)]
+    assert found[0] == found[1]
+    assert (tmp_path / "1.jsonl").read_text().count("\n") == 2
+
+
+def test_rows_do_not_depend_on_the_order_of_the_grid(tmp_path):
+    turned = replace(TOY, scales={"smoke": (trials(3, [{"b": "x", "a": a} for a in (2, 1)]),)})
+    first, second = run_toy(tmp_path / "1.jsonl"), run_toy(tmp_path / "2.jsonl", turned)
+    by_seed = [sorted(rows, key=lambda row: row["seed"]) for rows in (first, second)]
+    assert by_seed[0] == by_seed[1]
+
+
+def test_every_trial_has_a_seed_of_its_own():
+    seeds = [trial.seed(name) for name in NAMES for trial in planned(load(name), "paper")]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_a_line_that_is_no_row_is_refused_with_its_number(tmp_path):
+    (tmp_path / "toy.jsonl").write_text('{"setting": {}, "trial": 0}\nnonsense\n')
+    with pytest.raises(ValueError, match="line 2"):
+        read_rows(tmp_path / "toy.jsonl")
+
+
+# The tables' arithmetic, against numbers worked out by hand
+
+
+def made(values: list[float], questions: int | None = None) -> list[dict[str, object]]:
+    more = {} if questions is None else {"questions": questions}
+    return [{"setting": {"a": 1}, "trial": i, "measured": {"value": v, **more}} for i, v in enumerate(values)]
+
+
+def test_a_difference_is_told_in_standard_errors_of_both():
+    rows = made([9.0, 10.0, 11.0])  # mean 10, deviation 1, standard error 1/sqrt(3)
+    published = Published({"a": 1}, "value", 12.0, spread=2.0)  # standard error 2/sqrt(10)
+    found = compare("toy", published, rows)
+    assert found.difference == pytest.approx(-2 / math.sqrt(1 / 3 + 0.4))
+    assert found.verdict == "agrees"
+    far = compare("toy", replace(published, value=20.0, why="of the moon"), rows)
+    assert far.verdict == "differs: of the moon"
+
+
+def test_few_questions_are_not_taken_for_certainty():
+    found = summary(made([1.0, 1.0], questions=48), {"a": 1}, "value")
+    assert found.deviation == 0
+    chance = 97 / 98  # 96 hits of 96, one head and one tail added
+    assert found.error == pytest.approx(math.sqrt(chance * (1 - chance) / 96))
+
+
+def test_counts_agree_when_they_are_equal_as_printed():
+    for value, verdict in ((2_523_136, "agrees"), (2_526_000, "differs: why is not known")):
+        assert compare("toy", Published({"a": 1}, "value", 2.52e6, 0.01e6), made([value])).verdict == verdict
+
+
+def test_a_single_trial_of_a_random_number_has_no_verdict():
+    assert "no standard error" in compare("toy", Published({"a": 1}, "value", 1.0), made([1.5])).verdict
+
+
+def test_what_was_not_run_has_nothing_in_our_column():
+    found = compare("toy", Published({"a": 2}, "value", 1.0), made([1.5, 1.6]))
+    assert found.ours is None and found.verdict == "not run at this scale"
+    assert comparison_table([found])[1][0][3] == ""
+
+
+def test_the_best_of_several_settings_is_ours():
+    rows = made([1.0, 1.1]) + [
+        {"setting": {"a": 1, "b": 2}, "trial": i, "measured": {"value": 5.0 + i}} for i in (0, 1)
+    ]
+    assert compare("toy", Published({"a": 1}, "value", 5.4, best=True), rows).ours.mean == 5.5
+    with pytest.raises(ValueError, match="name more keys"):
+        compare("toy", Published({"a": 1}, "value", 5.4), rows)
+
+
+def test_a_logarithm_is_fitted_by_a_logarithm():
+    assert log_fit([(x, 3 + 2 * math.log(x), 0.0) for x in (1.0, 5.0, 20.0, 70.0)]) == pytest.approx((3, 2, 1))
+
+
+# Measures
+
+
+def test_equal_scores_share_the_prize():
+    scores = torch.tensor([[1.0, 1.0, 0.0], [0.0, 2.0, 1.0]])
+    assert share_right(scores, torch.tensor([0, 2])) == 0.25
+    assert share_right(scores, torch.tensor([1, 1])) == 0.75
+
+
+def test_recognition_compares_with_one_wrong_candidate():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.tensor([[3.0, 1.0, 2.0]]).expand(4000, 3)
+    for right, expected in ((0, 1.0), (1, 0.0), (2, 0.5)):
+        found = share_recognised(scores, torch.full((4000,), right), generator)
+        assert found == pytest.approx(expected, abs=5 * 0.5 / math.sqrt(4000))
+    assert share_recognised(torch.zeros(10, 2), torch.zeros(10, dtype=torch.int64), generator) == 0.5
+
+
+def test_the_published_osc_has_no_signs():
+    assert not scheme_of({"scheme": "OSC", "d": 9}, 0).signed
+    assert scheme_of({"scheme": "OSC", "d": 9, "signed": True}, 0).signed
+
+
+def test_the_minimum_dimension_grows_with_the_number_of_pairs():
+    found = [minimum_dimension({"scheme": "TPR", "N": n, "repeats": 10}, 1)["d"] for n in (10, 40)]
+    assert 8 <= found[0] < found[1] <= 60
+
+
+# Every experiment
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smoke")
+    return folder, reproduce(NAMES, "smoke", out=folder, workers=1, console=QUIET)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_names_a_published_number_or_says_why_there_is_none(name):
+    experiment = load(name)
+    assert experiment.name == name
+    assert bool(experiment.published) != bool(experiment.unpublished)
+    assert experiment.scales.keys() == set(SCALES)
+    for published in experiment.published:
+        at_paper = [trial.setting for trial in planned(experiment, "paper")]
+        # every number that the paper prints is reached by the paper's own scale
+        assert any(published.speaks_of(setting) for setting in at_paper), published
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_are_plain_values(name):
+    for scale in SCALES:
+        for trial in planned(load(name), scale):
+            assert json.loads(json.dumps(trial.setting)) == trial.setting
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_published_number_speaks_of_one_setting_at_every_scale(name):
+    experiment = load(name)
+    for scale in SCALES:
+        settings = [json.loads(key)[0] for key in {Trial(t.setting, 0).key for t in planned(experiment, scale)}]
+        for published in experiment.published:
+            assert published.best or sum(map(published.speaks_of, settings)) <= 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_is_one_file_of_at_most_60_lines(name):
+    file = Path(experiments.__file__).parent / f"{name.replace('-', '_')}.py"
+    assert len(file.read_text().splitlines()) <= 60
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_report_holds_every_experiment_that_ran(smoke, name):
+    folder, _ = smoke
+    rows = read_rows(folder / f"{name}.jsonl")
+    assert len(rows) == len(planned(load(name), "smoke"))
+    for report in ("report.md", "report.html"):
+        assert load(name).title in (folder / report).read_text().replace("&#x27;", "'")
+    if any(isinstance(panel, Lines) for panel in load(name).panels):
+        assert f"({name}.png)" in (folder / "report.md").read_text()
+        assert (folder / f"{name}.png").stat().st_size > 5_000
+        assert (folder / f"{name}.svg").read_text().rstrip().endswith("</svg>")
+
+
+def test_the_answer_holds_every_published_number(smoke):
+    _, found = smoke
+    assert len(found) == sum(len(load(name).published) for name in NAMES)
+    assert json.loads(json.dumps(experiments.as_json(found), allow_nan=False))["comparisons"]
+
+
+def test_a_report_is_over_what_ran_and_nothing_else(tmp_path):
+    reproduce(["flops"], "smoke", out=tmp_path, workers=1, console=QUIET)
+    text = (tmp_path / "report.md").read_text()
+    assert "## flops" in text and "## speed" not in text
+
+
+def test_an_unknown_experiment_is_refused_with_a_hint(tmp_path):
+    with pytest.raises(ValueError, match="did you mean flops"):
+        reproduce(["flop"], "smoke", out=tmp_path)
+    with pytest.raises(ValueError, match="scale must be one of"):
+        reproduce(["flops"], "tiny", out=tmp_path)
