@@ -53,6 +53,7 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
                 axes.legend(fontsize=7)
         png, svg = (base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg"))
         figure.savefig(png, dpi=150, metadata={"Software": None})
+        figure.set_layout_engine("none")  # what was laid out stays: to do it again takes as long as to draw
         figure.savefig(svg, metadata={"Date": None})
     return png
 

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -109,11 +110,23 @@ def pool(workers: int | None = None) -> Iterator[Pool]:
         yield Pool(1, None)
         return
     # A fresh interpreter each: torch's threads do not survive a fork.
-    processes = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    spawn = get_context("spawn")
+    processes = ProcessPoolExecutor(workers, spawn, initializer=_follow, initargs=(os.getpid(),))
     try:
         yield Pool(workers, processes)
     finally:
         processes.shutdown(wait=True, cancel_futures=True)
+
+
+def _follow(parent: int) -> None:
+    """End this process when the one that started it is gone: a killed run must not leave its workers behind."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def run(experiment: Experiment, scale: str, file: Path, where: Pool, console: Console) -> list[Row]:
