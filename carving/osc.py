@@ -214,19 +214,25 @@ class OSC(Scheme):
         return rows.reshape(self.memory_shape)
 
     def _read(self, memory: Tensor, contexts: Subspaces) -> Tensor:
-        basis, rows = contexts.basis, memory.reshape(self.d, -1)
+        cores = self._inside_all(memory.reshape(self.d, -1), contexts.basis, self.p)
+        return cores.view(-1, *self.core_shape) * contexts.signs.view(-1, *(1,) * self.p)
+
+    def _inside_all(self, memory: Tensor, basis: Tensor, order: int) -> Tensor:
+        """All modes of a tensor of that order, (d, d^(order-1)), taken into the subspaces."""
         count = basis.shape[0]
+        if order > 3:  # slab by slab: what one product gives for all of them does not fit into any cache
+            slabs = [self._inside_all(slab.view(self.d, -1), basis, order - 1).flatten(1) for slab in memory]
+            stacked = torch.stack(slabs, dim=1)  # (n, d, side^(order-1))
+            return torch.bmm(basis, stacked) if self.keeps else stacked - basis.mT @ torch.bmm(basis, stacked)
         if self.keeps:  # the first mode for all contexts in one product
-            cores = thin_product(basis.reshape(-1, self.d), rows)
+            cores = thin_product(basis.reshape(-1, self.d), memory)
         else:
-            cores = rows - basis.mT @ (basis @ rows)
-        for mode in range(1, self.p - 1):  # the middle modes: (n, side^mode, d, rest)
+            cores = memory - basis.mT @ (basis @ memory)
+        for mode in range(1, order - 1):  # the middle modes: (n, side^mode, d, rest)
             middle = cores.view(count, self.side**mode, self.d, -1)
             inside = basis.unsqueeze(1) @ middle
             cores = inside if self.keeps else middle - basis.mT.unsqueeze(1) @ inside
-        if self.p > 1:
-            cores = self._inside(cores.view(count, -1, self.d), basis)
-        return cores.view(count, *self.core_shape) * contexts.signs.view(count, *(1,) * self.p)
+        return self._inside(cores.view(count, -1, self.d), basis) if order > 1 else cores
 
     def _match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
         basis, count, total = contexts.basis, len(cores), candidates.shape[-3]
@@ -264,7 +270,8 @@ class OSC(Scheme):
         return self.d * self.rank + vectors + self.d**half + self.d ** (self.p - half)
 
     def _core_numbers(self) -> int:
-        return self.d * self.rank + 2 * self.side * self.d ** (self.p - 1) + 2 * self.side**self.p
+        slabs = self.d * self.side ** (self.p - 1) if self.p > 3 else 0
+        return self.d * self.rank + slabs + 2 * self.side * self.d ** (min(self.p, 3) - 1) + 2 * self.side**self.p
 
     def _context_numbers(self, depth: int) -> int:
         return 2 * self.d * self.rank  # a path is hashed, however deep it is
