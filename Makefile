@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test test-slow check format bench bench-large clean
+.PHONY: demo reproduce test test-slow check format bench bench-large clean
 
 demo: $(READY)
 	$(BIN)/carving demo
+
+reproduce: $(READY)
+	$(BIN)/carving reproduce --all --scale small
 
 test: $(READY)
 	$(BIN)/pytest

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from carving import demo as demonstration
-from carving import formats, planner
+from carving import experiments, formats, planner
 from carving.checks import show_bytes
 from carving.draws import Path, canonical
 from carving.files import identity
@@ -360,6 +360,35 @@ def verify(memory: MemoryFile, as_json: Json = False) -> None:
             typer.echo(json.dumps(dict(file=str(memory), whole=True, pairs=held.pairs)))
         else:
             screen.print(f"{escape(str(memory))} is whole: {held.pairs:,} pairs, {len(held.vocabulary):,} leaves")
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]", help="Experiments; --list shows them.")] = None,
+    scale: Annotated[str, typer.Option(help=f"{', '.join(experiments.SCALES)}: how much is run.")] = "small",
+    every: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Show the experiments and do nothing.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Trials that run at a time; by default one a core.")] = None,
+    out: Annotated[FilePath | None, typer.Option(help="Where rows, figures and the report go.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away rows of earlier runs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's tables and figures again, and put the published numbers beside ours."""
+    with told():
+        if listing:
+            for name in experiments.NAMES:
+                screen.print(f"{name:26}{experiments.load(name).title}", markup=False)
+            return
+        chosen = list(experiments.NAMES) if every else names
+        if not chosen:
+            raise ValueError(f"name an experiment, or take --all; there are {', '.join(experiments.NAMES)}")
+        found = experiments.reproduce(chosen, scale, out=out, workers=workers, console=errors, fresh=fresh)
+        if as_json:
+            typer.echo(json.dumps(experiments.as_json(found)))
+        else:
+            folder = out or FilePath("results") / scale
+            agree = sum(one.verdict.startswith("agrees") for one in found)
+            screen.print(f"{agree} of {len(found)} published numbers agree; see {escape(str(folder / 'report.md'))}")
 
 
 def description(memory: Memory) -> str:
