@@ -1,5 +1,6 @@
 """The reproduction lab: rows survive kills, depend on nothing but the setting, and tables do their sums right."""
 
+import gzip
 import json
 import math
 import os
@@ -66,6 +67,13 @@ def test_a_run_that_was_cut_off_goes_on_and_gives_the_same_rows(tmp_path):
         file.write_bytes(text[:end])
         assert run_toy(file) == whole
         assert rows_without_times(read_rows(file)) == whole
+
+
+def test_compressed_rows_are_read(tmp_path):
+    whole, file = run_toy(tmp_path / "toy.jsonl"), tmp_path / "toy.jsonl"
+    (tmp_path / "toy.jsonl.gz").write_bytes(gzip.compress(file.read_bytes()))
+    file.unlink()
+    assert rows_without_times(read_rows(file)) == whole
 
 
 def test_finished_rows_are_not_run_again(tmp_path):

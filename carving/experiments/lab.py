@@ -69,7 +69,8 @@ def reproduce(
             for experiment in experiments:
                 file = folder / f"{experiment.name}.jsonl"
                 if fresh:
-                    file.unlink(missing_ok=True)
+                    for old in (file, file.with_name(f"{file.name}.gz")):
+                        old.unlink(missing_ok=True)
                 found += comparisons(experiment, run(experiment, scale, file, where, console))
             write_report(scale, folder)
     except Timeout:

@@ -1,5 +1,6 @@
 """Trials become rows: one line of JSON each, appended when it is done, so that a killed run goes on where it was."""
 
+import gzip
 import json
 import os
 import platform
@@ -63,7 +64,10 @@ def key_of(row: Row) -> str:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of a file; a last line that a killed run left unfinished is cut off."""
+    """The rows of a file, which may lie there compressed; a last line that a killed run left unfinished is cut off."""
+    packed = file.with_name(f"{file.name}.gz")
+    if not file.exists() and packed.exists():
+        file.write_bytes(gzip.decompress(packed.read_bytes()))
     if not file.exists():
         return []
     whole, _, torn = file.read_bytes().rpartition(b"\n")
