@@ -60,13 +60,14 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
 
 def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Published]) -> None:
     names = list(dict.fromkeys(names_of(setting, panel.series) for setting in chosen(rows, panel)))
-    # OSC is solid and bold, everything else broken and thin, so that the eye finds it among twenty lines.
-    dashes, looks = cycle(DASHES[1:]), zip(cycle(MARKERS), cycle(COLOURS), names, strict=False)
+    # Among many lines OSC is solid and bold, everything else broken and thin, so that the eye finds it.
+    few = len(names) <= len(DASHES)
+    dashes, looks = cycle(DASHES if few else DASHES[1:]), zip(cycle(MARKERS), cycle(COLOURS), names, strict=False)
     for marker, colour, name in looks:
-        ours = name.startswith("OSC") or len(names) <= len(DASHES)
+        ours = name.startswith("OSC")
         points = np.array(curve(rows, panel, name))
         x, mean, deviation = points.T
-        dash = ":" if panel.fit else "-" if ours else next(dashes)
+        dash = ":" if panel.fit else "-" if ours and not few else next(dashes)
         width = 1.6 if ours else 0.9
         axes.plot(x, mean, dash, marker=marker, color=colour, label=name, markersize=4, linewidth=width)
         low, high = (mean - deviation, mean + deviation) if not panel.percent else _shares(mean, deviation)
@@ -81,6 +82,9 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
     axes.grid(alpha=0.25)
     if panel.log_x:
         axes.set_xscale("log")
+        places = sorted({setting[panel.x] for setting in chosen(rows, panel)})
+        axes.set_xticks(places, [f"{place:,}" for place in places])
+        axes.minorticks_off()
     if panel.log_y:
         axes.set_yscale("log")
     if panel.percent:

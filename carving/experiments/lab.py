@@ -10,7 +10,6 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from carving.checks import check_choice, check_integer, nearest
-from carving.experiments import report
 from carving.experiments.experiment import SCALES, Experiment, planned
 from carving.experiments.runner import key_of, pool, read_rows, run, versions
 from carving.experiments.tables import Comparison, comparisons
@@ -80,6 +79,8 @@ def reproduce(
 
 def write_report(scale: str, folder: Path) -> Path:
     """report.md and report.html over every experiment that has rows of this scale in the folder."""
+    from carving.experiments import report  # here, since no other command should wait for matplotlib
+
     sections = []
     for name in NAMES:
         experiment, wanted = load(name), [trial.key for trial in planned(load(name), scale)]
