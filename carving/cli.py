@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +12,11 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 import typer
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from carving import demo as demonstration
-from carving import experiments, formats, planner
+from carving import formats, planner
 from carving.checks import show_bytes
 from carving.draws import Path, canonical
 from carving.files import identity
@@ -67,10 +66,26 @@ def told() -> Iterator[None]:
 @contextmanager
 def locked(file: FilePath) -> Iterator[None]:
     """Only one command at a time changes a file: the next one waits, so that no one's pairs are lost."""
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"{file} lies in a folder that does not exist: {file.parent}")
-    with FileLock(file.with_name(f".{file.name}.lock")):
+    if file.is_dir() or not file.parent.is_dir():
+        wrong = "is a folder" if file.is_dir() else f"lies in a folder that does not exist: {file.parent}"
+        raise FileNotFoundError(f"{file} {wrong}; name a file in a folder that exists")
+    lock = FileLock(file.with_name(f".{file.name}.lock"))
+    try:
+        lock.acquire(timeout=1)
+    except Timeout:
+        errors.print(f"waiting for another command that writes {file}", markup=False)
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
+
+
+def say(text: str) -> None:
+    """Print a text as it is; what the terminal cannot show or must not get is escaped."""
+    plain = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    typer.echo(plain.encode(encoding, "backslashreplace").decode(encoding))
 
 
 @app.command()
@@ -83,6 +98,8 @@ def demo(
 ) -> None:
     """Store a thousand parse trees in one tensor and ask for every leaf."""
     with told():
+        from carving import demo as demonstration  # draws pictures: half a second that others need not wait
+
         shown = Console(quiet=True) if as_json else screen
         outcome = demonstration.run(shown, trees=trees, conllu=conllu, accuracy=accuracy, picture=picture)
         if as_json:
@@ -91,30 +108,40 @@ def demo(
 
 @app.command()
 def plan(
-    pairs: Annotated[int, typer.Option(min=1, help="How many pairs will be stored.")],
     vocabulary: Annotated[int, typer.Option(min=2, help="How many different leaves there are.")],
+    pairs: Annotated[int | None, typer.Option(min=1, help="How many pairs will be stored.")] = None,
+    numbers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Instead of pairs: how many numbers the memory may take with its codebook."),
+    ] = None,
     accuracy: Accuracy = 0.99,
     shared: Annotated[int, typer.Option(min=1, help="How many leaves one path holds.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """The smallest memory that answers so many pairs so accurately."""
+    """The smallest memory for so many pairs, or the most pairs for so many numbers."""
     with told():
-        best = planner.plan(pairs, vocabulary, accuracy, shared=shared)
+        if (pairs is None) == (numbers is None):
+            raise ValueError("give either --pairs or --numbers")
+        if pairs is not None:
+            best = planner.plan(pairs, vocabulary, accuracy, shared=shared)
+        else:
+            assert numbers is not None
+            best = planner.plan_within(numbers, vocabulary, accuracy, shared=shared)
         if as_json:
             typer.echo(json.dumps(asdict(best)))
-            return
-        screen.print(planner_table(best))
+        else:
+            screen.print(planner_table(best, "The smallest memories" if numbers is None else "The fullest memories"))
 
 
-def planner_table(best: planner.Plan) -> Table:
+def planner_table(best: planner.Plan, title: str) -> Table:
     """The plan and the alternatives."""
-    table = Table(title="The smallest memories, best first", title_justify="left")
-    for name in ("scheme", "accuracy", "memory", "codebook", "bytes"):
+    table = Table(title=f"{title}, best first", title_justify="left")
+    for name in ("scheme", "pairs", "accuracy", "memory", "codebook", "bytes"):
         table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=True)
     for one in (best, *best.others):
         parameters = ", ".join(f"{key}={value}" for key, value in one.parameters.items() if not isinstance(value, bool))
         numbers = (f"{one.cells:,}", f"{one.codebook:,}", show_bytes(one.bytes))
-        table.add_row(f"{one.scheme} {parameters}", f"{one.accuracy:.2%}", *numbers)
+        table.add_row(f"{one.scheme} {parameters}", f"{one.pairs:,}", f"{one.accuracy:.2%}", *numbers)
     return table
 
 
@@ -130,28 +157,23 @@ def store(
     d: Annotated[int | None, typer.Option(help="A new memory's dimension.")] = None,
     p: Annotated[int | None, typer.Option(help="A new memory's order, for OSC.")] = None,
     k1: Annotated[int | None, typer.Option(help="A new memory's kept dimensions, for OSC.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="A new memory's seed.")] = 0,
-    accuracy: Accuracy = 0.99,
-    room: Annotated[
-        float, typer.Option(min=1, help="A new memory is planned for so many times its first pairs.")
-    ] = 1.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="A new memory's seed.")] = None,
+    accuracy: Annotated[
+        float | None, typer.Option(help="A new memory's share of right answers, nothing being one; 0.99 if not given.")
+    ] = None,
+    room: Annotated[float | None, typer.Option(min=1, max=1000, help="Plan for so many times these pairs.")] = None,
     as_json: Json = False,
 ) -> None:
     """Store files of pairs in a memory; a new memory gets the size that its pairs need."""
     with told(), locked(memory):
         sources = [opened(file, format, key, fields, skip_bad) for file in files]
-        size = surveyed(sources)  # every line is looked at before anything is changed
+        wanted = {k: v for k, v in dict(scheme=scheme, d=d, p=p, k1=k1, seed=seed).items() if v is not None}
         if memory.exists():
             held = Memory.load(memory)
-            for name, given in dict(scheme=scheme, d=d, p=p, k1=k1).items():
-                has = identity(held.scheme).get("name" if name == "scheme" else name)
-                if given is not None and given != has:
-                    raise ValueError(
-                        f"{memory} has {name}={has}, not {given}; leave the option out, or name a new file"
-                    )
+            check_existing(memory, held, wanted | dict(accuracy=accuracy, room=room))
         else:
-            held = new_memory(size, scheme, d, dict(p=p, k1=k1), seed, accuracy, room)
-        with bar(errors, "storing", size.pairs) as advance:
+            held = new_memory(surveyed(sources), wanted, accuracy, room)
+        with bar(errors, "storing", None) as advance:  # nothing is written before all of it is read
             stored = held.store((pair for source in sources for pair in source), progress=advance)
         held.save(memory)
         bad = sum(source.bad for source in sources)
@@ -159,10 +181,18 @@ def store(
             facts = dict(stored=stored, skipped=bad, pairs=held.pairs, leaves=len(held.vocabulary))
             typer.echo(json.dumps(facts | dict(scheme=identity(held.scheme), file=str(memory))))
         else:
-            screen.print(
-                f"stored {stored:,} pairs in {escape(str(memory))}{f', skipped {bad:,} bad lines' if bad else ''}"
-            )
-            screen.print(description(held), markup=False)
+            say(f"stored {stored:,} pairs in {memory}{f', skipped {bad:,} bad lines' if bad else ''}")
+            say(description(held))
+
+
+def check_existing(file: FilePath, held: Memory, given: dict[str, Any]) -> None:
+    """Options that make a new memory must not speak of another one than there is."""
+    known = identity(held.scheme)
+    for name, value in given.items():
+        has = known.get("name" if name == "scheme" else name)
+        if value is not None and value != has:
+            has_it = f"has {name}={has}, not {value}" if has is not None else f"exists, so that --{name} says nothing"
+            raise ValueError(f"{file} {has_it}; leave the option out, or name a new file")
 
 
 class Survey:
@@ -198,23 +228,35 @@ def surveyed(sources: list[formats.Pairs]) -> Survey:
     return found
 
 
-def new_memory(
-    size: Survey, scheme: str | None, d: int | None, options: dict[str, Any], seed: int, accuracy: float, room: float
-) -> Memory:
+def new_memory(size: Survey, wanted: dict[str, Any], accuracy: float | None, room: float | None) -> Memory:
     """A memory as it was wanted, or as the planner wants it."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if d is not None:
-        return Memory(make(scheme or "OSC", d=d, seed=seed, **given))
-    shared = {many: math.ceil(count * room) for many, count in size.shared.items()}
+    name, seed = wanted.pop("scheme", None), wanted.pop("seed", 0)
+    if "d" in wanted:
+        if accuracy is not None or room is not None:
+            raise ValueError("--accuracy and --room are for the planner, which --d leaves nothing to choose")
+        paths_of_any_depth = dict(whole_path=True) if name == "TPR" else {}
+        return Memory(make(name or "OSC", seed=seed, **wanted, **paths_of_any_depth))
+    if "k1" in wanted:
+        raise ValueError(f"--k1 {wanted['k1']} needs --d too; without both the planner chooses them")
+    growth = room or 1.0
+    shared = {many: math.ceil(count * growth) for many, count in size.shared.items()}
     pairs = sum(many * count for many, count in shared.items())
-    wishes = dict(shared=shared) | ({} if scheme is None else dict(scheme=scheme))
-    return Memory.planned(pairs, max(2, math.ceil(size.leaves * room)), accuracy, seed=seed, **wishes)
+    # The planner's accuracy is that of naming a leaf. To tell as well where nothing is takes a tenth of the errors.
+    sure = 1 - (1 - (0.99 if accuracy is None else accuracy)) / 10
+    if name is not None:
+        wanted["scheme"] = name
+    errors.print("planning", markup=False) if errors.is_terminal else None
+    leaves = max(2, max(shared), math.ceil(size.leaves * growth))
+    return Memory.planned(pairs, leaves, sure, seed=seed, shared=shared, **wanted)
 
 
 def opened(file: str, format: str | None, key: str | None, fields: str | None, skip_bad: bool) -> formats.Pairs:
     """A file of pairs; the standard input is kept, because it can be read but once."""
     options: dict[str, Any] = dict(key=key, fields=fields.split(",") if fields else None)
-    source = io.BytesIO(typer.get_binary_stream("stdin").read()) if file == "-" else file
+    if file == "-":
+        return formats.pairs(io.BytesIO(typer.get_binary_stream("stdin").read()), format, skip_bad=skip_bad, **options)
+    special = FilePath(file).exists() and not FilePath(file).is_file() and not FilePath(file).is_dir()
+    source = io.BytesIO(FilePath(file).read_bytes()) if special else file  # a pipe can be read but once, too
     return formats.pairs(source, format, skip_bad=skip_bad, **options)
 
 
@@ -224,6 +266,7 @@ def ask(
     roles: Roles,
     top: Annotated[int | None, typer.Option(min=1, help="So many answers instead of one.")] = None,
     whole: Annotated[bool, typer.Option("--set", help="Every leaf that the path holds.")] = False,
+    threshold: Annotated[float, typer.Option(help="With --set: the least probability of a leaf.")] = 0.5,
     leaf: Annotated[str | None, typer.Option(help="Ask whether this leaf is stored there.")] = None,
     among: Annotated[
         list[str] | None, typer.Option(help="Answer with one of these leaves only; may be repeated.")
@@ -234,51 +277,68 @@ def ask(
 ) -> None:
     """What a memory holds under a path; exit status 1 if nothing."""
     with told():
-        held, path = Memory.load(memory), tuple(label(role, text) for role in roles)
-        chosen = None if not among else [label(one, text) for one in among]
-        if leaf is not None:
-            answers = [held.recognise(*path, leaf=label(leaf, text), absence=absence)]
-            found = answers[0].probability >= 0.5
-        elif whole:
-            answers = held.recall_set(*path, among=chosen, absence=absence)
-            found = bool(answers)
+        if (whole and top) or (leaf is not None and (whole or top or among)):
+            raise ValueError(
+                "--set, --top and --leaf are three questions, and --among is for the first two; choose one"
+            )
+        held = Memory.load(memory)
+        if leaf is not None and not held.scheme.facts.linear:
+            raise ValueError(f"{identity(held.scheme)['name']} has no probabilities; ask without --leaf, or with --top")
+        # Numbers may be text in the file that they came from: both are tried.
+        for plain in [True] if text else [False, True]:
+            path = tuple(label(role, plain) for role in roles)
+            how: dict[str, Any] = dict(absence=absence)
+            if among:
+                how["among"] = [one if held.vocabulary.find(one) is not None else label(one, False) for one in among]
+            if leaf is not None:
+                answers = [held.recognise(*path, leaf=label(leaf, plain), absence=absence)]
+                found = bool(answers[0])
+            elif whole:
+                answers = held.recall_set(*path, threshold=threshold, **how)
+                found = bool(answers)
+            else:
+                best = held.recall(*path, **how)
+                answers, found = [best] if top is None else held.recall(*path, top=top, **how), bool(best)
+            if found or path == tuple(roles):
+                break
+        if as_json:
+            typer.echo(json.dumps([shown(answer) for answer in answers] if whole or top else shown(answers[0])))
         else:
-            given = held.recall(*path, top=top, among=chosen, absence=absence)
-            answers = given if isinstance(given, list) else [given]
-            found = bool(answers[0])
-    if as_json:
-        typer.echo(json.dumps([shown(answer) for answer in answers] if whole or top else shown(answers[0])))
-    else:
-        for answer in answers:
-            screen.print(sentence(answer), markup=False)
-        if not answers:
-            screen.print("nothing is stored there")
+            for answer in answers:
+                say(sentence(answer))
+            if not answers:
+                say("nothing is stored there")
     raise typer.Exit(0 if found else 1)
 
 
 def label(text: str, plain: bool) -> Any:
-    """A role or leaf of the command line: a JSON scalar as such, anything else as text."""
+    """A role or leaf of the command line: numbers, true, false, null and quoted text as in JSON, the rest as text."""
     if plain:
         return text
     try:
         value = json.loads(text)
     except ValueError:
         return text
-    return text if isinstance(value, dict | list) and value else value
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return value if finite and not isinstance(value, dict | list) else text
 
 
 def shown(answer: Answer) -> dict[str, Any]:
-    """An answer for JSON; bytes as text, no probability as null."""
-    leaf: Any = answer.leaf.decode(errors="replace") if isinstance(answer.leaf, bytes) else answer.leaf
+    """An answer for JSON; bytes and what JSON has no number for as text, no probability as null."""
+    leaf: Any = answer.leaf
+    if isinstance(leaf, bytes):
+        leaf = leaf.decode(errors="backslashreplace")
+    elif isinstance(leaf, float) and not math.isfinite(leaf):
+        leaf = str(leaf)
     known = None if math.isnan(answer.probability) else answer.probability
     return asdict(answer) | dict(leaf=leaf, probability=known)
 
 
 def sentence(answer: Answer) -> str:
     """An answer for people."""
-    if not answer.found:
-        return f"nothing is stored there (probability {answer.probability:.4f})"
     known = "" if math.isnan(answer.probability) else f", probability {answer.probability:.4f}"
+    if not answer.found and answer.leaf is None:
+        return f"nothing is stored there (probability {answer.probability:.4f})"
     leaf = answer.leaf if isinstance(answer.leaf, str) else json.dumps(shown(answer)["leaf"])
     return f"{leaf}  (score {answer.score:.2f}{known})"
 
@@ -294,22 +354,30 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Take files of pairs out of a memory again."""
+    with told():
+        if not memory.exists():
+            raise FileNotFoundError(f"there is no file {memory}")
     with told(), locked(memory):
         sources = [opened(file, format, key, fields, skip_bad) for file in files]
-        size = surveyed(sources)
-        held = Memory.load(memory)
-        with bar(errors, "forgetting", size.pairs) as advance:
-            strangers: list[Pair] = held.forget((pair for source in sources for pair in source), progress=advance)
+        held, gone = Memory.load(memory), 0
+        with bar(errors, "forgetting", None) as advance:
+
+            def counted(more: int) -> None:
+                nonlocal gone
+                gone += more
+                advance(more)
+
+            strangers: list[Pair] = held.forget((pair for source in sources for pair in source), progress=counted)
         held.save(memory)
         if as_json:
             never = [dict(path=list(path), leaf=leaf) for path, leaf in strangers]
-            typer.echo(json.dumps(dict(forgotten=size.pairs, never_stored=never, pairs=held.pairs), default=repr))
+            typer.echo(json.dumps(dict(forgotten=gone, never_stored=never, pairs=held.pairs), default=repr))
         else:
-            screen.print(f"forgot {size.pairs:,} pairs; {held.pairs:,} are left")
+            say(f"forgot {gone:,} pairs; {held.pairs:,} are left")
             for path, leaf in strangers[:10]:
-                screen.print(f"probably never stored: {shown_path(path)} -> {leaf!r}", markup=False)
+                say(f"probably never stored: {shown_path(path)} -> {leaf!r}")
             if len(strangers) > 10:
-                screen.print(f"and {len(strangers) - 10:,} more that were probably never stored")
+                say(f"and {len(strangers) - 10:,} more that were probably never stored")
 
 
 def shown_path(path: Path) -> str:
@@ -334,8 +402,8 @@ def merge(
         if as_json:
             typer.echo(json.dumps(dict(pairs=total.pairs, leaves=len(total.vocabulary), file=str(target))))
         else:
-            screen.print(f"merged {len(memories)} memories into {escape(str(target))}")
-            screen.print(description(total), markup=False)
+            say(f"merged {len(memories)} memories into {target}")
+            say(description(total))
 
 
 @app.command()
@@ -345,10 +413,27 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
         held = Memory.load(memory)
         if as_json:
             facts = dict(file=str(memory), bytes=memory.stat().st_size, scheme=identity(held.scheme), pairs=held.pairs)
-            typer.echo(json.dumps(facts | dict(leaves=len(held.vocabulary), cells=held.scheme.facts.memory_scalars)))
+            facts |= dict(
+                leaves=len(held.vocabulary), cells=held.scheme.facts.memory_scalars, predicted=predicted(held)
+            )
+            typer.echo(json.dumps(facts))
         else:
-            screen.print(description(held), markup=False)
-            screen.print(f"{show_bytes(memory.stat().st_size)} on disk")
+            say(description(held))
+            expected = predicted(held)
+            if expected is not None:
+                say(f"so full, it is predicted to name {expected:.2%} of its leaves, each being used about as often")
+            say(f"{show_bytes(memory.stat().st_size)} on disk")
+
+
+def predicted(memory: Memory) -> float | None:
+    """The share of leaves that the memory is predicted to name, where there is a prediction."""
+    known = identity(memory.scheme)
+    if known["name"] not in ("OSC", "HLB") or len(memory.vocabulary) < 2 or not memory.pairs:
+        return None
+    sizes = {name: known[name] for name in ("d", "p", "k1") if name in known}
+    if sizes.get("p") == 1:
+        return None
+    return planner.predict(memory.pairs, len(memory.vocabulary), scheme=known["name"], **sizes)
 
 
 @app.command()
@@ -359,13 +444,13 @@ def verify(memory: MemoryFile, as_json: Json = False) -> None:
         if as_json:
             typer.echo(json.dumps(dict(file=str(memory), whole=True, pairs=held.pairs)))
         else:
-            screen.print(f"{escape(str(memory))} is whole: {held.pairs:,} pairs, {len(held.vocabulary):,} leaves")
+            say(f"{memory} is whole: {held.pairs:,} pairs, {len(held.vocabulary):,} leaves")
 
 
 @app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]", help="Experiments; --list shows them.")] = None,
-    scale: Annotated[str, typer.Option(help=f"{', '.join(experiments.SCALES)}: how much is run.")] = "small",
+    scale: Annotated[str, typer.Option(help="smoke, small or paper: how much is run.")] = "small",
     every: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="Show the experiments and do nothing.")] = False,
     workers: Annotated[int | None, typer.Option(help="Trials that run at a time; by default one a core.")] = None,
@@ -375,9 +460,11 @@ def reproduce(
 ) -> None:
     """Run the paper's tables and figures again, and put the published numbers beside ours."""
     with told():
+        from carving import experiments  # draws pictures too
+
         if listing:
             for name in experiments.NAMES:
-                screen.print(f"{name:26}{experiments.load(name).title}", markup=False)
+                say(f"{name:26}{experiments.load(name).title}")
             return
         chosen = list(experiments.NAMES) if every else names
         if not chosen:
@@ -388,7 +475,7 @@ def reproduce(
         else:
             folder = out or FilePath("results") / scale
             agree = sum(one.verdict.startswith("agrees") for one in found)
-            screen.print(f"{agree} of {len(found)} published numbers agree; see {escape(str(folder / 'report.md'))}")
+            say(f"{agree} of {len(found)} published numbers agree; see {folder / 'report.md'}")
 
 
 def description(memory: Memory) -> str:

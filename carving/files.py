@@ -5,10 +5,12 @@ after the other), `counts` (how often each was stored), `fillers` where they wer
 scheme with its parameters and a checksum over all of it.
 """
 
+import glob
 import hashlib
 import json
 import os
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -17,13 +19,14 @@ from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from carving.draws import STREAM, Leaf, canonical
 from carving.scheme import Scheme
 from carving.schemes import make
 
+STALE = 3600  # seconds after which a file that was never finished is removed
 VERSION = 1  # of the file; what labels give has a version of its own
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 
@@ -81,7 +84,7 @@ def write(
         "energy": repr(float(kept.double().square().sum())),
     }
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(FilePath(path), lambda temporary: save_file(tensors, temporary, metadata))
+    replace_whole(FilePath(path), save(tensors, metadata))
 
 
 def read(path: str | os.PathLike[str]) -> Contents:
@@ -107,27 +110,41 @@ def read(path: str | os.PathLike[str]) -> Contents:
 def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     if metadata.get("checksum") != checksum(tensors, metadata):
         raise ValueError("its checksum does not match what it holds")
-    parameters = json.loads(metadata["scheme"])
-    memory = tensors["memory"]
-    # Before a scheme is made: some hold tables as large as d.
-    if not isinstance(parameters["d"], int) or parameters["d"] > 2 * memory.numel() + 64:
-        raise ValueError(f"it speaks of d={parameters['d']}, but its tensor has {memory.numel()} numbers")
-    scheme = make(**parameters, dtype=DTYPES[metadata["dtype"]])
-    wanted = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    memory, counts, fillers = tensors["memory"], tensors["counts"], tensors.get("fillers")
+    if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
+        raise ValueError(f"its tensors are of {memory.dtype} and {counts.dtype}")
+    scheme = _scheme(json.loads(metadata["scheme"]), memory, DTYPES[metadata["dtype"]])
+    complex_ = scheme.memory_dtype.is_complex
+    wanted = (*scheme.memory_shape, 2) if complex_ else scheme.memory_shape
     if tuple(memory.shape) != wanted:
         raise ValueError(f"its scheme {scheme} wants a tensor of shape {wanted}, it holds {tuple(memory.shape)}")
     tensor = memory.to(scheme.dtype)
-    tensor = torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
-    vocabulary, counts = labels(tensors["vocabulary"].numpy().tobytes()), tensors["counts"].double()
-    if counts.shape != (len(vocabulary),):
-        raise ValueError(f"it holds {len(vocabulary)} leaves, but counts of shape {tuple(counts.shape)}")
-    fillers = tensors.get("fillers")
-    if fillers is not None and scheme.memory_dtype.is_complex and fillers.is_floating_point():
-        fillers = torch.view_as_complex(fillers)
+    tensor = torch.view_as_complex(tensor) if complex_ else tensor
+    vocabulary = labels(tensors["vocabulary"].numpy().tobytes())
+    if counts.shape != (len(vocabulary),) or len(set(map(canonical, vocabulary))) != len(vocabulary):
+        raise ValueError(
+            f"it holds {len(vocabulary)} leaves, not all different, or counts of shape {tuple(counts.shape)}"
+        )
+    if fillers is not None:
+        fillers = torch.view_as_complex(fillers) if complex_ and fillers.is_floating_point() else fillers
+        if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= len(vocabulary):
+            raise ValueError(f"its fillers have shape {tuple(fillers.shape)} for {len(vocabulary)} leaves")
     for name, numbers in (("memory", tensor), ("counts", counts), ("fillers", fillers)):
-        if numbers is not None and numbers.is_floating_point() and not bool(torch.isfinite(numbers).all()):
+        if numbers is not None and not bool(torch.isfinite(numbers).all()):
             raise ValueError(f"its {name} hold not-a-number or infinity")
     return Contents(scheme, tensor, vocabulary, counts, fillers, metadata)
+
+
+def _scheme(parameters: dict[str, Any], memory: Tensor, dtype: torch.dtype) -> Scheme:
+    """The scheme that a file speaks of; some hold tables as large as their parameters, so these are looked at first."""
+    for name, value in parameters.items():
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if name in ("d", "depth", "p", "k1", "m", "ones") and whole and value > 2 * memory.numel() + 64:
+            raise ValueError(f"it speaks of {name}={value}, but its tensor has {memory.numel()} numbers")
+    scheme = make(**parameters, dtype=dtype)
+    if {"name": type(scheme).__name__} | scheme.parameters != {"name": type(scheme).__name__} | parameters:
+        raise ValueError(f"its parameters {sorted(parameters)} are not those of {scheme}")
+    return scheme
 
 
 def identity(scheme: Scheme) -> dict[str, Any]:
@@ -140,7 +157,7 @@ def check_kind(path: FilePath, metadata: dict[str, str]) -> None:
     if metadata.get("format") != "carving memory":
         raise BadFile(f"{path} is a safetensors file, but no memory of Carving; `carving store` makes one")
     version, stream = metadata.get("version", ""), metadata.get("stream")
-    if not version.isdecimal() or int(version) > VERSION or stream != STREAM.decode().strip():
+    if not (version.isascii() and version.isdecimal()) or int(version) != VERSION or stream != STREAM.decode().strip():
         raise BadFile(
             f"{path} is of version {version} ({stream}), this is Carving for version {VERSION} "
             f"({STREAM.decode().strip()}); a later Carving reads it"
@@ -187,18 +204,22 @@ PARSERS: dict[bytes, Callable[[bytes], Leaf]] = {
 }
 
 
-def replace_whole(path: FilePath, write_to: Callable[[FilePath], None]) -> None:
-    """Have a file written beside the path, flushed to disk, and then put in its place."""
+def replace_whole(path: FilePath, data: bytes) -> None:
+    """Write a file beside the path, flush it to disk, and put it in the path's place."""
     if path.is_dir() or not path.parent.is_dir():
         missing = "is a folder" if path.is_dir() else f"lies in a folder that does not exist: {path.parent}"
         raise FileNotFoundError(f"{path} {missing}; name a file in a folder that exists")
     target = path.resolve()  # a link stays one
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}"):
+        if time.time() - left.stat().st_mtime > STALE:  # of a process that was killed
+            left.unlink(missing_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}")
     try:
-        write_to(temporary)
-        if target.exists():
-            os.chmod(temporary, target.stat().st_mode & 0o7777)
-        with open(temporary, "rb") as file:
+        with open(temporary, "wb") as file:
+            if target.exists():
+                os.chmod(temporary, target.stat().st_mode & 0o7777)
+            file.write(data)
+            file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     finally:

@@ -26,6 +26,7 @@ from carving.vocabulary import Vocabulary
 
 BATCH = 2048  # pairs or questions between two steps of the progress
 CODEBOOK = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
+EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
 UNSEEN = 0.01  # how often a leaf that is known but not stored counts as stored
 
 Progress = Callable[[int], None]  # told how many pairs or questions are done more
@@ -36,7 +37,8 @@ class Answer:
     """A leaf with how strongly the memory holds it (1 if stored once) and how probably it was stored there.
 
     Where nothing is stored, `found` is False, the leaf None and the probability that of nothing being there. Schemes
-    that are not linear (`scheme.facts.linear`) have no probabilities: not-a-number then.
+    that are not linear (`scheme.facts.linear`) have no probabilities: not-a-number then. Those of HRR are too sure where
+    paths share roles; `unitary=True` mends it.
     """
 
     leaf: Leaf
@@ -56,7 +58,7 @@ class Memory:
         self.scheme = scheme
         self.tensor = scheme.zeros()
         self.vocabulary = Vocabulary(vocabulary)
-        self.trained = fillers
+        self.trained = fillers = None if fillers is None else fillers.detach()
         if fillers is not None:
             check_tensor("fillers", fillers, (len(self.vocabulary), *scheme.filler_shape), "give one for each leaf")
             check_finite("fillers", fillers)
@@ -65,7 +67,11 @@ class Memory:
 
     @classmethod
     def planned(cls, pairs: int, vocabulary: int, accuracy: float = 0.99, *, seed: int = 0, **wishes: Any) -> Self:
-        """An empty memory of the smallest scheme that is predicted to answer so many pairs so accurately."""
+        """An empty memory of the smallest scheme that is predicted to answer so many pairs so accurately.
+
+        The accuracy is that of naming the leaf of a path that holds one (`absence=0`). Who wants to be told just as
+        accurately where nothing is stored, or to recall sets, asks for about a tenth of the errors: 0.999 for 0.99.
+        """
         plan = planner.plan(pairs, vocabulary, accuracy, **wishes)
         return cls(make(plan.scheme, seed=seed, **plan.parameters))
 
@@ -88,17 +94,22 @@ class Memory:
     ) -> list[Pair]:
         """Take a document or pairs out again; those that were probably never stored come back (and are taken out)."""
         strangers: list[Pair] = []
+        times = Counter[bytes]()
 
         def watched() -> Iterator[list[Pair]]:
             for batch in batches(what):
                 if self.scheme.facts.linear:
-                    asked = self.recognise_many(batch)
-                    strangers.extend(
-                        pair for pair, answer in zip(batch, asked, strict=True) if answer.probability < 0.5
-                    )
+                    for pair, answer in zip(batch, self._recognised(batch), strict=True):
+                        name = canonical_path(pair[0]) + canonical(pair[1])
+                        times[name] += 1  # what is forgotten twice must have been stored twice
+                        if not answer or answer.score < times[name] - 0.5 > 0.5:
+                            strangers.append(pair)
                 yield batch
 
-        self._add(watched(), -check_weight(weight), progress)
+        weight = check_weight(weight)
+        self._add(watched(), -weight, progress)
+        for _, leaf in strangers:  # they were never counted
+            self.counts[self.vocabulary.index(leaf)] += weight
         return strangers
 
     def _add(self, given: Iterable[list[Pair]], weight: float, progress: Progress | None) -> int:
@@ -159,6 +170,7 @@ class Memory:
         """What is stored under the path, as an `Answer`; with `top`, the so many most probable leaves in a list.
 
         `among` restricts the candidates; `absence` is how probable it is, before asking, that nothing is stored there.
+        Probabilities are those of at most one leaf being there; `recall_set` asks for several.
         """
         answer: Answer | list[Answer] = self.recall_many([path], top=top, among=among, absence=absence)[0]
         return answer
@@ -205,9 +217,16 @@ class Memory:
         nothing = math.log(absence) if absence else -math.inf
         whole = torch.logaddexp(total.double(), torch.tensor(nothing, dtype=torch.float64, device=total.device))
         found = self._fillers_of([self.vocabulary[choices[i]] for i in best.indices.flatten().tolist()])
-        energy = self.scheme.energy(contexts, found.unflatten(0, best.indices.shape))
-        inner = (best.scores - odds.prior[best.indices]) * odds.variance[best.indices] + energy / 2
-        scores, chances = (inner / energy).tolist(), (best.scores.double() - whole.unsqueeze(1)).exp().tolist()
+        shown = recall.seen(
+            self.scheme,
+            self.scheme.adjoint(self.tensor, contexts),
+            contexts,
+            found.unflatten(0, best.indices.shape),
+        )
+        scores, chances = (
+            (shown.inner / shown.energy).tolist(),
+            (best.scores.double() - whole.unsqueeze(1)).exp().tolist(),
+        )
         absent = (nothing - whole).exp().tolist()
         for row, chance, score, none in zip(best.indices.tolist(), chances, scores, absent, strict=True):
             if single and none >= chance[0]:
@@ -219,35 +238,40 @@ class Memory:
             yield made[0] if single else made
 
     def recognise(self, *path: Any, leaf: Leaf, absence: float = 0.5) -> Answer:
-        """How probably the leaf is stored under the path."""
+        """How probably the leaf is stored under the path; `found` where it is more probable than not.
+
+        Without probabilities (schemes that are not linear) every leaf is found: look at the score.
+        """
         return self.recognise_many([(path, leaf)], absence=absence)[0]
 
     def recognise_many(
         self, pairs: Iterable[Pair], *, absence: float = 0.5, progress: Progress | None = None
     ) -> list[Answer]:
         """How probably each leaf is stored under its path: one answer a pair; see `recognise`."""
-        absence = check_absence(absence)
-        asked = [as_pair(pair) for pair in listed(pairs, "pairs")]
+        if not len(self.vocabulary):
+            raise ValueError(EMPTY)
+        return self._recognised([as_pair(pair) for pair in listed(pairs, "pairs")], check_absence(absence), progress)
+
+    def _recognised(self, asked: list[Pair], absence: float = 0.5, progress: Progress | None = None) -> list[Answer]:
         prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
         places = [self.vocabulary.find(leaf) for _, leaf in asked]
-        counts = torch.cat([self.counts, self.counts.new_zeros(1)])[
-            [-1 if place is None else place for place in places]
-        ]
-        variance = self._variance(counts).to(self.scheme.device, self.scheme.dtype)
+        padded = torch.cat([self.counts, self.counts.new_zeros(1)])
+        odds = self._noise(padded[[-1 if place is None else place for place in places]], prior)
         answers = []
         for rows, contexts in self.scheme.places([path for path, _ in asked], self._batch):
             batch = asked[rows]
             fillers = self._fillers_of([leaf for _, leaf in batch]).unsqueeze(1)
             if self.scheme.facts.linear:
-                energy = self.scheme.energy(contexts, fillers)
-                inner = self.scheme.inner(self.scheme.adjoint(self.tensor, contexts), contexts, fillers)
-                chances = ((inner - energy / 2) / variance[rows].unsqueeze(1) + prior).double().sigmoid()
-                scores = inner / energy
+                cores = self.scheme.adjoint(self.tensor, contexts)
+                shown = recall.seen(self.scheme, cores, contexts, fillers)
+                own = peeling.crowding(self.scheme, cores, shown, odds).unsqueeze(1)
+                some = torch.arange(len(asked))[rows].unsqueeze(1)
+                chances, scores = odds.weigh(shown, some, own).double().sigmoid(), shown.inner / shown.energy
             else:
                 scores = self.scheme.score(self.tensor, contexts, fillers)
                 chances = torch.full_like(scores, math.nan)
             answers += [
-                Answer(leaf, score, chance)
+                Answer(leaf, score, chance, found=not chance < 0.5)
                 for (_, leaf), score, chance in zip(batch, scores[:, 0].tolist(), chances[:, 0].tolist(), strict=True)
             ]
             _tell(progress, len(batch))
@@ -309,9 +333,7 @@ class Memory:
         for path in asked:
             canonical_roles(path)
         if not len(self.vocabulary):
-            raise ValueError(
-                "this memory knows no leaf to answer with, because nothing was stored; store something first"
-            )
+            raise ValueError(EMPTY)
         return asked
 
     def _candidates(self, among: Iterable[Leaf] | None, made: bool = False) -> tuple[Sequence[int], Any]:
@@ -364,15 +386,20 @@ class Memory:
         floor = torch.finfo(self.scheme.dtype).eps ** 2  # an empty memory has no noise
         return (norm / facts.memory_scalars * share).clamp_min(floor)
 
+    def _noise(self, counts: Tensor, prior: Tensor | float) -> Odds:
+        """The odds of leaves that were stored so often."""
+        device, dtype = self.scheme.device, self.scheme.dtype
+        known = torch.as_tensor(prior, dtype=torch.float64).expand(len(counts))
+        norm = max(float(torch.linalg.vector_norm(self.tensor).double().square()), 1e-30)
+        return Odds(self._variance(counts).to(device, dtype), known.to(device, dtype), norm)
+
     def _odds(self, absence: float, choices: Sequence[int]) -> Odds | None:
         absence = check_absence(absence)
         if not self.scheme.facts.linear:
             return None
         counts = self.counts if isinstance(choices, range) else self.counts[list(choices)]
         often = counts.clamp_min(0) + UNSEEN
-        prior = torch.log((1 - absence) * often / often.sum())
-        variance = self._variance(counts)
-        return Odds(variance.to(self.scheme.device, self.scheme.dtype), prior.to(self.scheme.device, self.scheme.dtype))
+        return self._noise(counts, torch.log((1 - absence) * often / often.sum()))
 
     # Files
 
@@ -478,7 +505,8 @@ def check_finite(name: str, tensor: Tensor) -> None:
 def check_same(one: Memory, other: Memory) -> None:
     """Refuse two memories that cannot be added, and say what differs."""
     ours, theirs = (dict(scheme=type(m.scheme).__name__, **m.scheme.parameters) for m in (one, other))
-    names = list(dict.fromkeys(chain(ours, theirs)))
+    kind = "name" if "name" in ours and "name" in theirs else "scheme"
+    names = [kind] if ours[kind] != theirs[kind] else list(dict.fromkeys(chain(ours, theirs)))
     differ = [f"{n} ({ours.get(n)!r} and {theirs.get(n)!r})" for n in names if ours.get(n) != theirs.get(n)]
     if differ:
         raise ValueError(

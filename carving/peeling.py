@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.recall import Best, Odds, best_of_all
+from carving.recall import Best, Odds, Seen, best_of_all, seen
 from carving.scheme import Contexts, Scheme, slices
 
 SHORTLIST, LONGEST = 32, 4096  # candidates of a context that are looked at more closely, at first and at most
@@ -62,11 +62,11 @@ def _peel_short(
     while len(rows):
         part, places = contexts[rows], best.indices[rows].clamp_max(len(candidates) - 1)
         fillers = candidates[places]
-        inner, energy = scheme.inner(cores[rows], part, fillers), scheme.energy(part, fillers)
-        own = crowding(scheme, cores[rows], inner, energy, odds)
+        shown = seen(scheme, cores[rows], part, fillers)
+        own = crowding(scheme, cores[rows], shown, odds)
         # A crowded context holds about as many fillers as its energy says: each is that much likelier beforehand.
         likelier = torch.log1p(own * _core_scalars(scheme)).unsqueeze(1)
-        weighed = (inner - energy / 2) / (odds.variance[places] + own.unsqueeze(1)) + odds.prior[places] + likelier
+        weighed = odds.weigh(shown, places, own.unsqueeze(1)) + likelier
         weighed = weighed.masked_fill(~open_[rows], -torch.inf)
         value, which = weighed.max(dim=1)
         kept = value >= least
@@ -74,7 +74,7 @@ def _peel_short(
         if not len(rows):
             break
         chosen = places[kept].gather(1, which.unsqueeze(1)).squeeze(1)
-        strength = (inner / energy)[kept].gather(1, which.unsqueeze(1)).squeeze(1)
+        strength = (shown.inner / shown.energy)[kept].gather(1, which.unsqueeze(1)).squeeze(1)
         part = contexts[rows]
         cores[rows] -= scheme.returned(scheme.encode(candidates[chosen], part), part)
         taken[rows] += 1
@@ -86,7 +86,7 @@ def _peel_short(
     return cores, taken, Held(*(torch.cat(parts) for parts in zip(*steps, strict=True)))
 
 
-def crowding(scheme: Scheme, cores: Tensor, inner: Tensor, energy: Tensor, odds: Odds) -> Tensor:
+def crowding(scheme: Scheme, cores: Tensor, shown: Seen, odds: Odds) -> Tensor:
     """The variance (n,) that other fillers of the same context give a score.
 
     A crowded context shows by the energy of its core, less that of its best candidate. What three standard deviations
@@ -96,7 +96,7 @@ def crowding(scheme: Scheme, cores: Tensor, inner: Tensor, energy: Tensor, odds:
     if size >= scheme.facts.memory_scalars:
         return cores.new_zeros(len(cores)).real
     flat = (torch.view_as_real(cores) if cores.is_complex() else cores).flatten(1)
-    rest = flat.square().sum(1) - (inner.square() / energy).amax(1)
+    rest = flat.square().sum(1) - (shown.inner.square() / shown.energy).amax(1)
     usual = odds.variance.min() * (1 + 3 * math.sqrt(2 / size))
     return (rest / size - usual).clamp_min(0)
 

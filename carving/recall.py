@@ -48,10 +48,33 @@ class Odds:
 
     variance: Tensor  # (L,) of the interference, in one real number of the memory, for each candidate
     prior: Tensor  # (L,) the logarithm of each candidate's odds against "nothing is stored here"
+    norm: float  # the squared norm of the memory
 
-    def weigh(self, inner: Tensor, energy: Tensor, indices: Tensor | slice) -> Tensor:
-        """The log odds: with b the bound candidate and M the memory, (<M, b> - |b|^2 / 2) / variance + prior."""
-        return (inner - energy / 2) / self.variance[indices] + self.prior[indices]
+    def weigh(self, seen: "Seen", indices: Tensor | slice, own: Tensor | float = 0.0) -> Tensor:
+        """The log odds: with b the bound candidate and M the memory, (<M, b> - |b|^2 / 2) / variance + prior.
+
+        `own` is variance that comes on top.
+        """
+        return (seen.inner - seen.energy / 2) / (self.spread(seen, indices) + own) + self.prior[indices]
+
+    def spread(self, seen: "Seen", indices: Tensor | slice) -> Tensor:
+        """The variances along the bound candidates: more than the mean where roles are louder than others."""
+        variance = self.variance[indices]
+        return variance if seen.loudness is None else variance * (seen.loudness / self.norm)
+
+
+class Seen(NamedTuple):
+    """What contexts show of candidates."""
+
+    inner: Tensor  # <memory, bound candidate>
+    energy: Tensor  # |bound candidate|^2
+    loudness: Tensor | None  # the memory's squared norm as these contexts see it, where it is not the same for all
+
+
+def seen(scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor) -> Seen:
+    """What the contexts' cores (of `scheme.adjoint`) show of candidates."""
+    energy = scheme.energy(contexts, candidates)
+    return Seen(scheme.inner(cores, contexts, candidates), energy, scheme.loudness(cores, contexts, candidates, energy))
 
 
 class Weighed(NamedTuple):
@@ -170,7 +193,7 @@ def _rated(
     if odds is None:
         return scheme.match(cores, part, fillers)
     assert part is not None
-    return odds.weigh(scheme.inner(cores, part, fillers), scheme.energy(part, fillers), indices)
+    return odds.weigh(seen(scheme, cores, part, fillers), indices)
 
 
 def best_of(scores: Tensor, k: int) -> Best:

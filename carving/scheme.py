@@ -183,6 +183,10 @@ class Scheme(ABC):
         """The squared norms of bound candidates, to be broadcast to (n, L) or (n, m); 1, for most schemes."""
         return torch.ones(1, 1, dtype=self.dtype, device=candidates.device)
 
+    def _loudness(self, cores: Tensor, contexts: Any, candidates: Tensor, energy: Tensor) -> Tensor | None:
+        """The memory's squared norm along bound candidates, shaped as energies; None where every direction is alike."""
+        return None
+
     def _returned(self, cores: Tensor, contexts: Any) -> Tensor:
         """What comes back of cores that are written and taken by the transpose; themselves, for most schemes."""
         return cores
@@ -323,6 +327,15 @@ class Scheme(ABC):
         """The squared norms of the candidates bound in the contexts, to be broadcast to (n, L) or (n, m)."""
         self._check_candidates(candidates, len(contexts))
         return self._energy(self._made(contexts), candidates)
+
+    @final
+    def loudness(self, cores: Tensor, contexts: Contexts, candidates: Tensor, energy: Tensor) -> Tensor | None:
+        """The squared norm of a memory that is as loud everywhere as it is along the candidates; None if it is alike.
+
+        Where binding changes norms, roles that many pairs share colour the interference. What the contexts' adjoint
+        cores and the candidates' energies tell of it.
+        """
+        return self._loudness(cores, contexts, candidates, energy)
 
     @final
     def returned(self, cores: Tensor, contexts: Contexts) -> Tensor:

@@ -26,10 +26,10 @@ class Vocabulary:
         return len(self.labels)
 
     def __iter__(self) -> Iterator[Leaf]:
-        return iter(self.labels)
+        return map(_fresh, self.labels)
 
     def __getitem__(self, place: int) -> Leaf:
-        return self.labels[place]
+        return _fresh(self.labels[place])
 
     def __contains__(self, label: object) -> bool:
         return canonical(label) in self._places  # type: ignore[arg-type]  # canonical refuses what is no label
@@ -38,7 +38,7 @@ class Vocabulary:
         """The label's place; a new label gets the next one."""
         place = self._places.setdefault(canonical(label), len(self.labels))
         if place == len(self.labels):
-            self.labels.append(label)
+            self.labels.append(_fresh(label))
         return place
 
     def find(self, label: Leaf) -> int | None:
@@ -51,3 +51,8 @@ class Vocabulary:
         if place is None:
             raise KeyError(f"{label!r} is not among the {len(self)} labels of this vocabulary")
         return place
+
+
+def _fresh(label: Leaf) -> Leaf:
+    """The label; an empty dict or list is another one, so that nobody fills it for others."""
+    return type(label)() if isinstance(label, dict | list) else label

@@ -257,13 +257,27 @@ class VSA(Scheme):
         return torch.bmm(other, one.unsqueeze(2)).squeeze(2)
 
     def _energy(self, contexts: Roles, candidates: Tensor) -> Tensor:
-        pictures = self._picture(candidates)
-        shared = candidates.dim() == len(self.filler_shape) + 1
         if self.row.energy is None:
-            norms = _numbers(pictures, len(self.memory_shape)).square().sum(-1)
-            return norms.unsqueeze(0) if shared else norms
-        ours, theirs = (self.row.energy(self.space, x) for x in (contexts.operators, pictures))
-        return ours @ theirs.mT if shared else torch.bmm(theirs, ours.unsqueeze(2)).squeeze(2)
+            norms = _numbers(self._picture(candidates), len(self.memory_shape)).square().sum(-1)
+            return norms.unsqueeze(0) if candidates.dim() == len(self.filler_shape) + 1 else norms
+        return self._energies(contexts.operators, candidates)
+
+    def _energies(self, operators: Tensor, candidates: Tensor) -> Tensor:
+        """The squared norms of candidates bound by operators, of shared candidates (n, L) or each its own (n, m)."""
+        assert self.row.energy is not None
+        ours, theirs = (self.row.energy(self.space, x) for x in (operators, self._picture(candidates)))
+        if candidates.dim() == len(self.filler_shape) + 1:
+            return ours @ theirs.mT
+        return torch.bmm(theirs, ours.unsqueeze(2)).squeeze(2)
+
+    def _loudness(self, cores: Tensor, contexts: Roles, candidates: Tensor, energy: Tensor) -> Tensor | None:
+        if self.row.energy is None:
+            return None
+        # <M, Wg> = <c, g>. Noise that differs from frequency to frequency (or coordinate, or column) makes <c, g> vary
+        # by what c and g have there, which is the squared norm of c bound with g: a single sample, but of many numbers.
+        both = self._energies(cores, candidates)
+        each = self.space.d if self.row.energy is algebra.squares else 1  # products of coordinates have no 1/d in them
+        return each * both / energy.clamp_min(torch.finfo(energy.dtype).tiny)
 
     def _match(self, cores: Tensor, contexts: Roles, candidates: Tensor) -> Tensor:
         if self.row.unbind is None:

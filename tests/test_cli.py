@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import os
 import subprocess
 import sys
 
@@ -49,6 +50,28 @@ def test_what_is_stored_is_answered(memory, carving):
     assert carving("ask", memory, "sentence 5", "verb", "--leaf", "chased")
     assert carving("ask", memory, "sentence 5", "verb", "--among", "dog", "--among", "cat", status=1)
     assert carving("ask", memory, "sentence 5", "objects", "0", "--text", status=1)  # the text "0" is another role
+    carving("ask", memory, "sentence 9", "subject", "--top", 3, status=1)
+    assert not json.loads(carving("ask", memory, "sentence 5", "verb", "--leaf", "dog", "--json", status=1).output)[
+        "found"
+    ]
+
+
+def test_numbers_that_were_text_are_found(memory, tmp_path, carving):
+    (tmp_path / "g.tsv").write_text("1\tnext\t2\nInfinity\tfilm\t:smile: \x1b[31m\n")
+    carving("store", memory, tmp_path / "g.tsv")
+    assert carving("ask", memory, "1", "next").output.startswith("2  (score")
+    assert carving("ask", memory, "1", "next", "--leaf", "2")
+    assert carving("ask", memory, "Infinity", "film").output.startswith(":smile: \\x1b[31m  (score")
+
+
+def test_answers_can_be_printed_anywhere(memory, tmp_path):
+    (tmp_path / "odd.json").write_text(json.dumps({"odd": "\ud800x ü"}))
+    run = [sys.executable, "-m", "carving.cli"]
+    subprocess.run([*run, "store", memory, tmp_path / "odd.json"], check=True, capture_output=True)
+    asked = subprocess.run(
+        [*run, "ask", memory, "odd"], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert asked.returncode == 0 and asked.stdout.startswith("\\ud800x \\xfc  (score"), asked
 
 
 def test_answers_come_in_json(memory, carving):
@@ -64,6 +87,8 @@ def test_answers_come_in_json(memory, carving):
     assert json.loads(carving("verify", memory, "--json").output)["whole"]
     planned = json.loads(carving("plan", "--pairs", 1000, "--vocabulary", 1000, "--json").output)
     assert planned["scheme"] == "OSC" and planned["accuracy"] >= 0.99
+    within = json.loads(carving("plan", "--numbers", planned["numbers"], "--vocabulary", 1000, "--json").output)
+    assert within["pairs"] >= 1000
 
 
 def test_a_new_memory_gets_the_size_that_it_needs(tmp_path, carving):
@@ -101,6 +126,13 @@ def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
         (("store", tmp_path / "no" / "where", tmp_path / "trees.json"), "does not exist"),
         (("ask", tmp_path / "none", "a"), "there is no file"),
         (("ask", memory, "a", "--top", 99), "top must be an integer"),
+        (("ask", memory, "a", "--top", 2, "--set"), "choose one"),
+        (("store", memory, tmp_path / "trees.json", "--room", 2), "--room says nothing"),
+        (("store", memory, tmp_path / "trees.json", "--seed", 7), "has seed=0, not 7"),
+        (("store", tmp_path / "new", tmp_path / "trees.json", "--k1", 7), "needs --d too"),
+        (("store", tmp_path, tmp_path / "trees.json"), "is a folder"),
+        (("forget", tmp_path / "none", tmp_path / "trees.json"), "there is no file"),
+        (("plan", "--vocabulary", 10), "either --pairs or --numbers"),
         (("info", tmp_path / "bad.tsv"), "no whole memory file"),
         (("verify", tmp_path / "bad.tsv"), "no whole memory file"),
         (("merge", tmp_path / "x", memory), "two memories or more"),

@@ -143,12 +143,22 @@ def rewritten(file, **changes):
         (dict(format="something"), "no memory of Carving"),
         (dict(scheme='{"name": "OSC", "d": 1000000000000, "p": 2}'), "it speaks of d=1000000000000"),
         (dict(scheme='{"name": "MAP-B", "d": 1000000000000}'), "it speaks of d=1000000000000"),
-        (dict(scheme='{"name": "OSC", "d": 25, "p": 3}'), "wants a tensor of shape"),
+        (
+            dict(scheme='{"name": "OSC", "d": 25, "p": 3, "k1": 5, "signed": true, "seed": 0}'),
+            "wants a tensor of shape",
+        ),
+        (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "workspace": 9}'), "multiple values|are not those of"),
+        (dict(scheme='{"name": "TPR", "d": 20, "depth": 100000000}'), "it speaks of depth=100000000"),
         (dict(scheme='{"name": "none", "d": 25}'), "there is no scheme 'none'"),
         (dict(scheme="{"), "damaged"),
         (dict(dtype="int7"), "damaged"),
         (dict(memory=torch.full((24, 24, 24), torch.nan)), "not-a-number"),
-        (dict(counts=torch.zeros(2)), "counts of shape"),
+        (dict(counts=torch.zeros(2, dtype=torch.float64)), "counts of shape"),
+        (dict(counts=torch.zeros(13)), "its tensors are of"),
+        (dict(memory=torch.zeros(24, 24, 24, dtype=torch.int32)), "its tensors are of"),
+        (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.uint8)), "not all different"),
+        (dict(fillers=torch.zeros(2, 3, 25)), "its fillers have shape"),
+        (dict(version="0"), "a later Carving reads it"),
         (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "middle of a label"),
         (dict(vocabulary=torch.tensor([1, 2, 3], dtype=torch.uint8)), "damaged"),
     ],
@@ -197,8 +207,24 @@ def test_a_failed_save_leaves_the_old_file(file, monkeypatch):
     assert file.read_bytes() == before
 
 
+def test_a_file_keeps_its_mode_and_reaches_the_disk_before_it_takes_its_place(file, monkeypatch):
+    os.chmod(file, 0o640)
+    done = []
+    flush, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: (done.append("flushed"), flush(number)))
+    monkeypatch.setattr(os, "replace", lambda *names: (done.append("replaced"), replace(*names)))
+    filled(OSC(24, 3)).save(file)
+    assert done == ["flushed", "replaced", "flushed"]  # the file, its place, the folder
+    assert file.stat().st_mode & 0o777 == 0o640
+    old = file.with_name(f".{file.name}.{'0' * 32}")
+    old.write_bytes(b"what a killed process left")
+    os.utime(old, (0, 0))
+    filled(OSC(24, 3)).save(file)
+    assert not old.exists()
+
+
 def test_killed_at_any_moment_the_file_is_whole(tmp_path):
-    """A process that saves over and over is killed ten times; whatever it was doing, the file can be loaded."""
+    """A process that saves over and over is killed three times; whatever it was doing, the file can be loaded."""
     code = (
         "import sys; from carving import OSC, Memory\n"
         "m = Memory(OSC(100, 3)); m.store({'a': 'x'}); print(1, flush=True)\n"

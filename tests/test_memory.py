@@ -253,7 +253,61 @@ def test_weights_are_finite_numbers(memory, weight):
     assert torch.equal(memory.tensor, before) and "b" not in memory.vocabulary
 
 
+def test_a_memory_stays_finite(memory):
+    before = memory.tensor.clone()
+    with pytest.raises(ValueError, match="the memory must be finite"):
+        memory.store({"a": "b"}, weight=1e300)
+    assert torch.equal(memory.tensor, before)
+
+
+def test_how_probable_absence_is_beforehand_counts():
+    """Odds against the leaf grow as the odds of absence do: Bayes."""
+    memory = Memory(OSC(16, 2))
+    memory.store([(("x", i), i) for i in range(40)])
+    for leaf in range(5):
+        chances = [memory.recognise("y", 0, leaf=leaf, absence=a).probability for a in (0.2, 0.5, 0.8)]
+        odds = [chance / (1 - chance) for chance in chances]
+        assert odds[0] / odds[1] == pytest.approx(4, rel=1e-3) and odds[1] / odds[2] == pytest.approx(4, rel=1e-3)
+    nothing = [1 - sum(a.probability for a in memory.recall("y", 0, absence=a, top=40)) for a in (0.2, 0.5, 0.8)]
+    odds = [chance / (1 - chance) for chance in nothing]
+    assert odds[1] / odds[0] == pytest.approx(4, rel=1e-3) and odds[2] / odds[1] == pytest.approx(4, rel=1e-3)
+
+
+def test_empty_containers_are_given_out_fresh(memory):
+    mine: dict = {}
+    memory.store([(("a",), mine), (("b",), [])])
+    mine["k"] = 1
+    memory.recall("b").leaf.append(1)
+    assert memory.recall("a").leaf == {} and memory.recall("b").leaf == []
+
+
+@pytest.mark.parametrize("name", ["HRR", "VTB", "HLB"])
+def test_sets_of_schemes_that_change_norms(name):
+    memory = Memory(make(name, 4096))
+    memory.store([(("others", i), f"word {i}") for i in range(60)])
+    memory.store([(("set",), f"word {i}") for i in range(30)])
+    assert {answer.leaf for answer in memory.recall_set("set")} == {f"word {i}" for i in range(30)}
+
+
+def test_a_crowded_context_does_not_invent_leaves():
+    """Ninety fillers in a core of 216 numbers hide each other: few are found then, each more probably true than not."""
+    memory = Memory(OSC(60, 3, k1=6))
+    memory.store([(("others", i), f"word {i}") for i in range(1000)])
+    memory.store([(("set",), f"word {i}") for i in range(90)])
+    found = {answer.leaf for answer in memory.recall_set("set")}
+    assert len(found - {f"word {i}" for i in range(90)}) <= len(found) / 2
+
+
+def test_forgetting_a_stranger_leaves_the_count_of_pairs(memory):
+    assert memory.forget([(("q",), "dog")]) == [(("q",), "dog")]
+    assert memory.pairs == 4
+    twice = [(("sentence 5", "subject"), "dog")] * 2
+    assert memory.forget(twice) == twice[:1]
+
+
 def test_bad_questions_are_refused(memory):
+    with pytest.raises(ValueError, match="knows no leaf to answer with"):
+        Memory(OSC(20)).recognise("a", leaf="b")
     with pytest.raises(ValueError, match="knows no leaf to answer with"):
         Memory(OSC(20)).recall("a")
     with pytest.raises(ValueError, match="at least one role"):
@@ -279,21 +333,39 @@ def test_a_planned_memory_answers_as_well_as_it_was_planned():
     assert right / 600 > 0.99 - 3 * math.sqrt(0.99 * 0.01 / 600) - 0.005
 
 
-@pytest.mark.parametrize(("d", "p"), [(60, 2), (22, 3)])
-def test_probabilities_mean_what_they_say(d, p):
-    """Of answers with a probability of x, a share of x is right: over half of the questions nothing is stored."""
+EVEN, ZIPF = [(i * i * 31) % 97 for i in range(400)], [int(97 ** (i / 400)) for i in range(400)]
+
+
+@pytest.mark.parametrize("leaves", [EVEN, ZIPF], ids=["even", "Zipf"])
+@pytest.mark.parametrize(
+    "scheme",
+    # HRR with unitary roles only: the others, shared by many paths, make a noise that one number cannot describe.
+    [
+        OSC(60, 2),
+        OSC(22, 3),
+        make("HRR", 2304, unitary=True),
+        *(make(n, 2304) for n in ("MAP-I", "HLB", "VTB", "FHRR")),
+    ],
+    ids=lambda scheme: f"{getattr(scheme, 'name', 'OSC')}-{scheme.d}",
+)
+def test_probabilities_mean_what_they_say(scheme, leaves):
+    """Of answers with a probability of x, a share of x is right: in half of the questions nothing is stored."""
     chances, right = [], []
     for seed in range(4):
-        memory, leaves = Memory(OSC(d, p, seed=seed)), [(i * i * 31) % 97 for i in range(400)]
-        memory.store([(("there", i), leaf) for i, leaf in enumerate(leaves)])
-        answers = memory.recall_many([("there", i) for i in range(400)] + [("nowhere", i) for i in range(400)])
+        memory = Memory(scheme.like(seed=seed))
+        memory.store([(("there", i, "role"), leaf) for i, leaf in enumerate(leaves)])
+        answers = memory.recall_many(
+            [("there", i, "role") for i in range(400)] + [("nowhere", i, "role") for i in range(400)]
+        )
         chances += [answer.probability for answer in answers]
         right += [answer.found and answer.leaf == leaf for answer, leaf in zip(answers, leaves, strict=False)]
         right += [not answer for answer in answers[400:]]
     chance, truth = torch.tensor(chances, dtype=torch.float64), torch.tensor(right, dtype=torch.float64)
-    assert 0.6 < truth.mean() < 0.97  # the memory is too full for certainty
+    assert 0.5 < truth.mean() < 0.99  # the memory is too full for certainty
     for low, high in ((0, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.01)):
         inside = (chance >= low) & (chance < high)
+        if inside.sum() < 20:
+            continue
         error = (truth[inside].mean() - chance[inside].mean()).abs()
-        # Three standard errors of a well calibrated model, and the two points that the model may be off.
-        assert error < 3 * math.sqrt((chance[inside] * (1 - chance[inside])).mean() / inside.sum()) + 0.02
+        # Three standard errors of a well calibrated model, and the three points that the model may be off.
+        assert error < 3 * math.sqrt((chance[inside] * (1 - chance[inside])).mean() / inside.sum()) + 0.03
