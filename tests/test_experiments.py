@@ -162,6 +162,13 @@ def test_a_difference_is_told_in_standard_errors_of_both():
     assert far.verdict == "differs: of the moon"
 
 
+def test_a_single_draw_is_taken_to_be_as_random_as_one_of_ours():
+    published = Published({"a": 1}, "value", 12.0, unit=1.0, single=True)
+    found = compare("toy", published, made([9.0, 10.0, 11.0]))  # deviation 1, standard error 1/sqrt(3), steps of 1
+    assert found.difference == pytest.approx(-2 / math.sqrt(1 / 3 + 1 + 2 / 12))
+    assert compare("toy", published, made([11.0, 11.0])).verdict == "agrees"  # no deviation, but steps of 1
+
+
 def test_few_questions_are_not_taken_for_certainty():
     found = summary(made([1.0, 1.0], questions=48), {"a": 1}, "value")
     assert found.deviation == 0

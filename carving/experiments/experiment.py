@@ -35,7 +35,7 @@ def trials(count: int, *settings: Iterable[Setting]) -> Trials:
 
 @dataclass(frozen=True)
 class Published:
-    """A number of the paper, or one that theory gives: never measured by us, never shown as ours."""
+    """A number of the paper, or one that theory predicts: never measured by us, never shown as ours."""
 
     where: Setting  # the settings that it speaks of: those that agree in these keys
     quantity: str
@@ -45,6 +45,8 @@ class Published:
     source: str = ""  # where it stands
     why: str = ""  # why ours differs, if it does and it is known
     best: bool = False  # ours is the largest mean of the settings that it speaks of
+    single: bool = False  # one draw of something random, whose deviation is taken to be that of our trials
+    predicted: bool = False  # it is our own theory's, not the paper's
     comparable: bool = True  # False: measured under other conditions, as times on another machine
 
     def speaks_of(self, setting: Setting) -> bool:

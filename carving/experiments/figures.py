@@ -21,6 +21,7 @@ MARKERS = "os^vD<>Ph*Xpd"
 DASHES = ("-", "--", "-.", ":")
 # Okabe and Ito's colours, which differ in brightness too and for the colour-blind.
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+PAPER, THEORY = "the paper's numbers", "our theory"
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "svg.hashsalt": "carving",
@@ -45,12 +46,12 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
                 _lines(axes, panel, rows, experiment.published)
                 lines, names = axes.get_legend_handles_labels()
                 legends.append(dict(zip(names, lines, strict=True)))
-        if all(legend.keys() == legends[0].keys() for legend in legends[1:]):
-            for legend in legends[:1]:
-                figure.legend(legend.values(), legend.keys(), loc="outside right upper", fontsize=7)
+        if len({frozenset(legend.keys() - {PAPER, THEORY}) for legend in legends}) == 1:
+            together = {name: line for legend in legends for name, line in legend.items()}
+            figure.legend(together.values(), together.keys(), loc="outside right upper", fontsize=7)
         else:  # the panels speak of different things
-            for axes in figure.axes:
-                axes.legend(fontsize=7)
+            for axes, legend in zip(figure.axes, legends, strict=False):
+                axes.legend(legend.values(), legend.keys(), fontsize=7)
         png, svg = (base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg"))
         figure.savefig(png, dpi=150, metadata={"Software": None})
         figure.set_layout_engine("none")  # what was laid out stays: to do it again takes as long as to draw
@@ -97,16 +98,18 @@ def _shares(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> tuple[
 
 
 def _stars(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Published]) -> None:
-    """The paper's own numbers, where they belong to a setting of this panel."""
+    """The paper's own numbers, and those of theory, where they belong to a setting of this panel."""
     settings = chosen(rows, panel)
-    places = [
-        (one.where[panel.x], one.value)
+    shown = [
+        one
         for one in published
         if one.quantity == panel.y and one.comparable and panel.x in one.where and any(map(one.speaks_of, settings))
     ]
-    if places:
-        x, y = zip(*places, strict=True)
-        axes.plot(x, y, "*", color="none", markeredgecolor="black", markersize=11, label="the paper's numbers")
+    for predicted, marker, name in ((False, "*", PAPER), (True, "s", THEORY)):
+        places = [(one.where[panel.x], one.value) for one in shown if one.predicted == predicted]
+        if places:
+            x, y = zip(*places, strict=True)
+            axes.plot(x, y, marker, color="none", markeredgecolor="black", markersize=11, label=name)
 
 
 def _heat(figure: Figure, axes: Axes, panel: Heat, rows: Sequence[Row]) -> None:

@@ -34,7 +34,7 @@ def theorem(where: dict[str, object], d: int, p: int, N: int, k1: int, shared: i
     exact = exact_variance(d, p, k1, N, shared) / ((N - 1) / d**p)
     return [
         Published(where, "relative", 1.0, source="theorem", why=why),
-        Published(where, "relative", exact, source="our formula", why="our formula is exact for p=2 only"),
+        Published(where, "relative", exact, source="our theory", why="exact for p=2 only", predicted=True),
         Published(where, "mean", 1.0, source="theorem"),
     ]
 
@@ -52,7 +52,7 @@ EXPERIMENT = Experiment(
     },
     panels=(
         Lines("k1", "relative", ("d", "p"), "variance in units of (N-1)/d^p", percent=False, only={"d": 20}),
-        Lines("shared", "variance", ("d",), "pairs that share a context", percent=False, log_x=True, log_y=True),
+        Lines("shared", "variance", ("d",), "shared contexts", "", True, True, percent=False, only={"N": 1000}),
     ),
     published=tuple(one for setting in [*ALONE, *SHARED] for one in theorem(setting, **numbers(setting))),
 )

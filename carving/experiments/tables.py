@@ -22,6 +22,7 @@ class Summary:
     deviation: float | None  # None: one trial only
     error: float | None  # the standard error of the mean; None: one trial, and nothing else to tell it from
     trials: int
+    exact: bool = False  # a count, the same in every trial
 
 
 def summary(rows: Sequence[Row], setting: Setting, quantity: str) -> Summary | None:
@@ -38,9 +39,8 @@ def summary(rows: Sequence[Row], setting: Setting, quantity: str) -> Summary | N
         asked = sum(one["questions"] for one in some)
         chance = (mean * asked + 1) / (asked + 2)
         error = max(error or 0.0, math.sqrt(chance * (1 - chance) / asked))
-    elif len(set(values)) == 1 and isinstance(values[0], int):  # a count: exact
-        error = 0.0
-    return Summary(setting, mean, deviation, error, count)
+    exact = len(set(values)) == 1 and isinstance(values[0], int)
+    return Summary(setting, mean, deviation, 0.0 if exact else error, count, exact)
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,13 @@ def _in_errors(ours: Summary, published: Published) -> float | None:
     gap = ours.mean - published.value
     if ours.error is None:
         return None
-    if ours.error == 0 and published.spread == 0:  # two exact numbers: equal as printed, or not
+    if ours.exact and published.spread == 0:  # two exact numbers: equal as printed, or not
         return 0.0 if abs(gap) <= published.unit * 0.501 + 1e-9 * abs(published.value) else math.copysign(math.inf, gap)
     theirs = published.spread**2 / PUBLISHED_TRIALS + published.unit**2 / 12
-    return gap / math.sqrt(ours.error**2 + theirs)
+    if published.single:  # ours is as coarse as theirs, and theirs as random as one of ours
+        theirs += (ours.deviation or 0.0) ** 2 + published.unit**2 / 12
+    error = math.sqrt(ours.error**2 + theirs)
+    return gap / error if error else 0.0 if gap == 0 else math.copysign(math.inf, gap)
 
 
 def comparisons(experiment: Experiment, rows: Sequence[Row]) -> list[Comparison]:
