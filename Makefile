@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo reproduce test test-slow check format bench bench-large clean
+.PHONY: demo reproduce test test-slow check format bench bench-large bench-structures clean
 
 demo: $(READY)
 	$(BIN)/carving demo
@@ -33,6 +33,11 @@ bench: $(READY)
 
 bench-large: $(READY)
 	$(BIN)/python benchmarks/large_vsa.py
+	$(BIN)/python benchmarks/calibration.py
+	$(BIN)/python benchmarks/capacity_prediction.py
+
+bench-structures: $(READY)
+	$(BIN)/python benchmarks/structures.py "$(DATA)"
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
