@@ -121,6 +121,7 @@ def _heat(figure: Figure, axes: Axes, panel: Heat, rows: Sequence[Row]) -> None:
         assert made is not None
         values[ys.index(setting[panel.y]), xs.index(setting[panel.x])] = made.mean
     values /= np.maximum(np.nanmax(values, axis=1, keepdims=True), 1e-12)
+    axes.patch.set(hatch="xxx", edgecolor="gray")  # where there is no setting
     image = axes.imshow(values, origin="lower", aspect="auto", cmap="gray", vmin=0, vmax=1)
     for number, exponent in enumerate((panel.guides or {}).items()):
         name, power = exponent
