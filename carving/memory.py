@@ -37,8 +37,8 @@ class Answer:
     """A leaf with how strongly the memory holds it (1 if stored once) and how probably it was stored there.
 
     Where nothing is stored, `found` is False, the leaf None and the probability that of nothing being there. Schemes
-    that are not linear (`scheme.facts.linear`) have no probabilities: not-a-number then. Those of HRR are too sure where
-    paths share roles; `unitary=True` mends it.
+    that are not linear (`scheme.facts.linear`) have no probabilities: not-a-number then. Those of HRR are too sure
+    where paths share roles; `unitary=True` mends it.
     """
 
     leaf: Leaf

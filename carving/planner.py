@@ -14,6 +14,7 @@ from carving.checks import check_choice, check_integer
 Shared = int | Mapping[int, int]  # fillers in every context, or for each number of fillers how many contexts hold it
 
 WIDEST = 2.0  # k1 in units of sqrt(d): more saves little memory and takes much time
+SMALLEST = 3  # the smallest side
 LARGEST = 2**50  # cells of a memory that nobody will make
 
 
@@ -43,7 +44,7 @@ class Kind:
     p: int | None
     order: int  # a memory has d^order cells
     components: int  # a filler has d numbers so many times
-    predicted: Callable[[int, int, int, int, int], float]  # d, k1, pairs, vocabulary, shared -> accuracy
+    predicted: Callable[[int, int, int, int, int, bool], float]  # d, k1, pairs, vocabulary, shared, draft -> accuracy
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def widths(self, d: int, widest: float) -> tuple[int, ...]:
@@ -56,14 +57,15 @@ class Kind:
 
 
 def _osc(p: int) -> Kind:
-    return Kind("OSC", p, p, p, lambda d, k1, n, v, s: capacity.osc_accuracy(d, p, k1, n, v, s), {"p": p})
+    osc = capacity.osc_accuracy
+    return Kind("OSC", p, p, p, lambda d, k1, n, v, s, draft: osc(d, p, k1, n, v, s, draft=draft), {"p": p})
 
 
 # fmt: off
 KINDS: tuple[Kind, ...] = (
     _osc(2), _osc(3), _osc(4),
-    Kind("HLB", None, 1, 1, lambda d, _, n, v, s: capacity.vsa_accuracy(d, n, v, s)),
-    Kind("TPR", None, 2, 1, lambda d, _, n, v, s: capacity.tpr_accuracy(d, n, v, s), {"whole_path": True}),
+    Kind("HLB", None, 1, 1, lambda d, _, n, v, s, draft: capacity.vsa_accuracy(d, n, v, s)),
+    Kind("TPR", None, 2, 1, lambda d, _, n, v, s, draft: capacity.tpr_accuracy(d, n, v, s), {"whole_path": True}),
 )
 # fmt: on
 
@@ -131,7 +133,7 @@ def pairs_within(
     """How many pairs this memory holds with this accuracy: 0 if not even those of one context."""
     kind = _kind(scheme, p)
     task = _Task(1, vocabulary, accuracy, shared, False, torch.float32, None)
-    return task.most(kind, check_integer("d", d, 3), _width(kind, d, k1))
+    return task.most(kind, check_integer("d", d, SMALLEST), _width(kind, d, k1))
 
 
 def predict(
@@ -147,7 +149,7 @@ def predict(
     """The share of contexts that this memory is predicted to answer wholly right."""
     kind = _kind(scheme, p)
     task = _Task(pairs, vocabulary, 0.5, shared, False, torch.float32, None)
-    return task.predicted(kind, check_integer("d", d, 3), _width(kind, d, k1))
+    return task.predicted(kind, check_integer("d", d, SMALLEST), _width(kind, d, k1))
 
 
 @dataclass(frozen=True)
@@ -183,64 +185,59 @@ class _Task:
     def contexts(self) -> Mapping[int, int]:
         return self.shared if isinstance(self.shared, Mapping) else {self.shared: 1}
 
-    def predicted(self, kind: Kind, d: int, k1: int) -> float:
+    def predicted(self, kind: Kind, d: int, k1: int, draft: bool = False) -> float:
         """The accuracy in the mean of contexts; those of many fillers are interpolated between a few sizes."""
         sizes = sorted(self.contexts)
         known = _ladder(sizes)
-        shares = [kind.predicted(d, k1, max(self.pairs, size), self.vocabulary, size) for size in known]
+        shares = [kind.predicted(d, k1, max(self.pairs, size), self.vocabulary, size, draft) for size in known]
         total = sum(count * _between(size, known, shares) for size, count in self.contexts.items())
         return total / sum(self.contexts.values())
 
-    def reached(self, kind: Kind, d: int) -> tuple[float, int]:
-        """The accuracy and k1: the narrowest that is accurate enough, or the most accurate."""
-        shared = self.shared != 1
-        widest = self.widest if self.widest is not None else math.inf if shared else WIDEST
-        best = (-1.0, 0)
-        for k1 in kind.widths(d, min(widest, d)):
-            best = max(best, (self.predicted(kind, d, k1), k1))
-            if best[0] >= self.accuracy:
-                break
-        return best
+    def reaches(self, kind: Kind, d: int, draft: bool) -> bool:
+        """Whether the accuracy is reached with some k1: the draft says with which, if with any."""
+        drafts = {k1: self.predicted(kind, d, k1, draft=True) for k1 in kind.widths(d, self._widest(d))}
+        if draft:
+            return max(drafts.values()) >= self.accuracy
+        likely = sorted(drafts, key=lambda k1: -drafts[k1])[:2]
+        return any(self.predicted(kind, d, k1) >= self.accuracy for k1 in likely)
+
+    def _widest(self, d: int) -> float:
+        return self.widest or (WIDEST if self.shared == 1 else d)
 
     def smallest(self, kind: Kind) -> Plan:
-        """The smallest memory of a kind."""
-        low, step = self._too_small(kind), 1
-        high, found = low + 1, self.reached(kind, low + 1)
-        while found[0] < self.accuracy:
-            if high**kind.order > LARGEST:
-                raise ValueError(f"no {kind.scheme} of a possible size reaches accuracy {self.accuracy}; ask for less")
-            low, high, step = high, high + step, 2 * step
-            found = self.reached(kind, high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            tried = self.reached(kind, middle)
-            low, high, found = (low, middle, tried) if tried[0] >= self.accuracy else (middle, high, found)
-        return self._plan(kind, high, found[1], found[0])
+        """The smallest memory of a kind: a draft of it first, from which the search goes up or down."""
 
-    def _too_small(self, kind: Kind) -> int:
-        """A side that cannot do: interference alone is too strong there."""
-        others = self.pairs - min(self.contexts)
-        if not others:
-            return 2
+        def reaches(d: int, draft: bool = False) -> bool:
+            if d**kind.order > LARGEST:
+                raise ValueError(f"no {kind.scheme} of a possible size reaches accuracy {self.accuracy}; ask for less")
+            return self.reaches(kind, d, draft)
+
+        drafted = _first(lambda d: reaches(d, draft=True), self._lowest(kind), SMALLEST)
+        d = _first(reaches, drafted, SMALLEST)
+        # Of all k1 that do, the narrowest takes the least time.
+        accurate = ((k1, self.predicted(kind, d, k1)) for k1 in kind.widths(d, self._widest(d)))
+        k1, accuracy = next(found for found in accurate if found[1] >= self.accuracy)
+        return self._plan(kind, d, k1, accuracy)
+
+    def _lowest(self, kind: Kind) -> int:
+        """About the smallest side at which interference alone, without overlaps, leaves the accuracy possible."""
+        size = min(self.contexts)
 
         def without_overlaps(d: int) -> float:
-            noise = others / d**kind.order
-            return capacity.accuracy(noise, noise, self.vocabulary - max(self.contexts) + 1)
+            noise = max(1, self.pairs - size) / d**kind.order
+            return capacity.accuracy(noise, noise, self.vocabulary - size + 1)
 
-        # By a few percent less, because predictions are drawn; contexts of many fillers need not be right.
-        allowed = 0.9 if len(self.contexts) == 1 else 0.5
-        return max(2, math.floor(allowed * capacity.smallest(without_overlaps, self.accuracy)) - 1)
+        return max(SMALLEST, capacity.smallest(without_overlaps, self.accuracy) * 9 // 10)
 
     def fullest(self, kind: Kind, numbers: int) -> Plan | None:
         """The memory of a kind that holds the most pairs in so many numbers."""
-        high = 3
+        high = SMALLEST
         while self._numbers(kind, high) <= numbers:
             high *= 2
         d = bisect_left(range(high), True, key=lambda side: self._numbers(kind, side) > numbers) - 1
-        if d < 3:
+        if d < SMALLEST:
             return None
-        widest = self.widest or (WIDEST if self.shared == 1 else d)
-        pairs, k1 = max((self.most(kind, d, k1), -k1) for k1 in kind.widths(d, widest))
+        pairs, k1 = max((self.most(kind, d, k1), -k1) for k1 in kind.widths(d, self._widest(d)))
         if not pairs:
             return None
         task = replace(self, pairs=pairs)
@@ -249,16 +246,13 @@ class _Task:
     def most(self, kind: Kind, d: int, k1: int) -> int:
         """The most pairs that a memory holds with the accuracy."""
 
-        def fails(pairs: int) -> bool:
-            return replace(self, pairs=pairs).predicted(kind, d, k1) < self.accuracy
+        def fails(pairs: int, draft: bool = False) -> bool:
+            return replace(self, pairs=pairs).predicted(kind, d, k1, draft) < self.accuracy
 
         least = min(self.contexts)
-        if fails(least):
-            return 0
-        high = 2 * least
-        while not fails(high):
-            high *= 2
-        return bisect_left(range(high), True, lo=high // 2, key=fails) - 1
+        drafted = _first(lambda pairs: fails(pairs, draft=True), d**kind.order // 16, least)
+        most = _first(fails, drafted, least) - 1
+        return most if most >= least else 0
 
     def _numbers(self, kind: Kind, d: int) -> int:
         return d**kind.order + (self.vocabulary * kind.components * d if self.codebook else 0)
@@ -281,13 +275,27 @@ class _Task:
         )
 
 
+def _first(holds: Callable[[int], bool], guess: int, least: int) -> int:
+    """The first number from `least` on for which it holds, as it does for all after that; sought from a guess on."""
+    low = high = max(guess, least)
+    step = max(1, low // 32)
+    if holds(high):
+        while low > least and holds(low := max(least, high - step)):
+            high, step = low, 2 * step
+        low += low < high
+    else:
+        while not holds(high):
+            low, high, step = high + 1, high + step, 2 * step
+    return bisect_left(range(high), True, lo=low, key=holds)
+
+
 def _ladder(sizes: list[int]) -> list[int]:
-    """The sizes themselves, or if they are many, those up to 6 and some of the larger ones."""
-    if len(sizes) <= 10:
+    """The sizes themselves, or if they are many, those up to 4 and some of the larger ones."""
+    if len(sizes) <= 8:
         return sizes
     known = [sizes[0]]
     for size in sizes[1:]:
-        if size <= 6 or size >= 1.5 * known[-1] or size == sizes[-1]:
+        if size <= 4 or size >= 2 * known[-1] or size == sizes[-1]:
             known.append(size)
     return known
 
