@@ -18,7 +18,7 @@ from carving.schemes import make
 from carving.vsa import VSA
 
 HELD = 2**27  # numbers of a codebook, or of contexts, that a trial holds at once: half a gibibyte
-REBOUND = 40  # questions for an architecture without unbinding, where each binds the whole vocabulary again
+REBOUND = 320  # role bindings a candidate, for an architecture without unbinding: each question binds all of them again
 
 
 def scheme_of(setting: Setting, seed: int) -> Scheme:
@@ -63,7 +63,8 @@ def stored_fillers(setting: Setting, generator: Generator) -> list[int]:
 
 def asked(setting: Setting) -> int:
     """How many of the pairs are asked for; all are alike, so the first ones are as good as any."""
-    limit = REBOUND if setting["scheme"] == "BSDC-CDT" else int(setting["N"])
+    few = max(5, REBOUND // (setting.get("depth", 1) + 7))
+    limit = few if setting["scheme"] == "BSDC-CDT" else int(setting["N"])
     return min(int(setting["N"]), int(setting.get("questions", limit)), limit)
 
 
