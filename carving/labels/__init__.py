@@ -1,0 +1,1 @@
+"""Extreme multi-label learning: labels as symbols behind any network."""

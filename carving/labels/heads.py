@@ -1,0 +1,293 @@
+"""Heads: labels as symbols behind any network, so that its last layer need not have an output a label.
+
+    head = OSCHead(labels=205_443, d=300)
+    network = torch.nn.Sequential(trunk, torch.nn.Linear(512, head.width))
+    head.loss(network(x), y).backward();  head.top(network(x), 5)
+
+A network's output is read as a memory of two contexts: what is "present", and where wanted what is "missing". A label's
+code is what its name gives, so that nothing of the size of the labels has to be stored or learned.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from carving import draws
+from carving.checks import check_choice, check_integer, check_tensor, listed
+from carving.draws import Leaf
+from carving.labels import losses, scoring
+from carving.labels.rows import Rows, label_sets
+from carving.osc import OSC, Subspaces, outer
+from carving.scheme import slices
+
+PRESENT, MISSING = "present", "missing"
+CHUNK = 4096  # labels made at a time
+KEPT = 2**24  # numbers of codes that may be kept, so that they need not be made again and again
+
+Which = slice | Tensor
+EVERY = slice(None)
+
+
+class Head(nn.Module, ABC):
+    """What all heads have: `width` outputs of the network in front, and a code for each label and role."""
+
+    width: int  # the network's outputs
+    core: int  # the numbers of a code
+    squashed: bool  # whether the published network ends with tanh for this head
+
+    def __init__(self, labels: int | Sequence[Leaf], missing: bool, trainable: bool, cached: bool, seed: int) -> None:
+        super().__init__()
+        if isinstance(labels, int):
+            self.labels: Sequence[Leaf] = range(check_integer("labels", labels, 1))
+        else:
+            self.labels = listed(labels, "labels")
+            if len({draws.canonical(label) for label in self.labels}) < len(self.labels):
+                raise ValueError("labels must differ from each other, got one twice; number them, or join the two")
+        self.missing, self.trainable, self.cached = missing, trainable, cached or trainable
+        self.seed = check_integer("seed", seed, 0, 2**64 - 1)
+        self._sums: dict[str, Tensor] = {}
+        self._kept: Tensor | None = None
+
+    @property
+    def count(self) -> int:
+        """How many labels there are."""
+        return len(self.labels)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The contexts that the head has."""
+        return (PRESENT, MISSING) if self.missing else (PRESENT,)
+
+    @abstractmethod
+    def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
+        """What a role shows of the network's outputs: (n, width) -> (n, core)."""
+
+    @abstractmethod
+    def codes(self, which: Which = EVERY, role: str = PRESENT) -> Tensor:
+        """The codes of some labels in a role, (m, core)."""
+
+    @abstractmethod
+    def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
+        """The sum of the codes of each point's labels, (n, core): O(K) for a point of K labels."""
+
+    @abstractmethod
+    def _everything(self, role: str) -> Tensor:
+        """The sum of all codes, (core,), chunk by chunk."""
+
+    @abstractmethod
+    def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
+        """The scores (n, m) of m codes for n cores."""
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, labels: Any) -> Tensor:
+        """The published loss of the outputs (n, width) of n points with these label sets."""
+
+    @final
+    def everything(self, role: str = PRESENT) -> Tensor:
+        """The sum of all codes, (core,): counted once, unless codes are trained."""
+        if self.trainable:
+            return self._everything(role)
+        if role not in self._sums:
+            self._sums[role] = self._everything(role)
+        return self._sums[role]
+
+    @final
+    def others(self, sets: Rows, role: str = MISSING) -> Tensor:
+        """The sum of the codes of all labels that a point does not have, (n, core), from those that it has."""
+        return self.everything(role) - self.summed(sets, role)
+
+    @final
+    def sets(self, labels: Any, points: int) -> Rows:
+        """Label sets as rows, one for each point."""
+        made = label_sets(labels, self.count)
+        if len(made) != points:
+            raise ValueError(f"every point needs a label set, got {points} points and {len(made)} sets")
+        return made
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """The scores of all labels, (n, L); `top` makes the best ones without making all."""
+        cores = self.read(outputs)
+        if self.count * self.core <= KEPT:
+            return self.similarity(cores, self._all_codes())
+        return torch.cat([self.similarity(cores, self.codes(part)) for part in slices(self.count, CHUNK)], dim=1)
+
+    @final
+    def _all_codes(self) -> Tensor:
+        """The codes of all labels, made once unless they are trained."""
+        if self.trainable or not self.cached:
+            return self.codes()
+        if self._kept is None:
+            self._kept = self.codes()
+        return self._kept
+
+    @final
+    def top(self, outputs: Tensor, k: int = 5, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Scores and numbers (n, k) of the best labels, best first; of equal ones the smaller number first."""
+
+        def scores(cores: Tensor, part: slice) -> Tensor:
+            codes = self._all_codes()[part] if self.count * self.core <= KEPT else self.codes(part)
+            found = self.similarity(cores, codes)
+            return found if bias is None else found + bias[part]
+
+        with torch.no_grad():
+            return scoring.top(self.read(outputs), scores, self.count, k, self.core)
+
+    @final
+    def _check(self, outputs: Tensor) -> None:
+        check_tensor("outputs", outputs, (-1, self.width), f"the network's last layer must have {self.width} outputs")
+
+    @final
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Head":
+        # What was made once must follow the head to another device or dtype.
+        self._sums, self._kept = {}, None
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+
+    @final
+    def _place(self, role: str) -> int:
+        if role not in self.roles:
+            raise ValueError(f"this head has the roles {', '.join(self.roles)}, not {role!r}; missing=True gives both")
+        return self.roles.index(role)
+
+    @final
+    def _named(self, which: Which) -> list[Leaf]:
+        if isinstance(which, slice):
+            return list(self.labels[which])
+        return [self.labels[i] for i in which.tolist()]
+
+
+PRESETS: dict[str, Callable[[int], tuple[int, int]]] = {
+    "third": lambda d: (2, math.ceil(d / 3)),  # order, kept dimensions
+    "root": lambda d: (3, math.isqrt(d)),
+}
+
+
+class OSCHead(Head):
+    """Labels bound by Orthogonal Subspace Carving: components in the role's subspace, their outer product the code.
+
+    The network gives the carved coordinates of the memory, k1^p numbers for each role (`form="carved"`); or the whole
+    memory of d^p numbers (`"full"`), which the roles read to the same; or `rank` tuples of components (`"components"`).
+    """
+
+    def __init__(
+        self,
+        labels: int | Sequence[Leaf],
+        d: int = 125,
+        p: int | None = None,
+        k1: int | None = None,
+        *,
+        preset: str = "third",
+        form: str = "carved",
+        rank: int = 1,
+        missing: bool = False,
+        trainable: bool = False,
+        cached: bool = True,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__(labels, missing, trainable, cached, seed)
+        check_integer("d", d, 2, way_out="it is the side of the memory that the labels are bound in; 125 is usual")
+        order, kept = PRESETS[check_choice("preset", preset, tuple(PRESETS))](d)
+        p = check_integer("p", order if p is None else p, 1, 4)
+        k1 = check_integer(
+            "k1", kept if k1 is None else k1, 1, d // 2, "more than half of d leaves the two roles no room"
+        )
+        self.scheme = OSC(d, p, k1, signed=False, seed=seed, dtype=dtype)
+        self.form = check_choice("form", form, ("carved", "full", "components"))
+        self.rank = check_integer("rank", rank, 1)
+        self.core, self.squashed = k1**p, False
+        sizes = dict(carved=len(self.roles) * self.core, full=d**p, components=len(self.roles) * rank * p * k1)
+        self.width = sizes[form]
+        contexts = self.scheme.contexts([(role,) for role in self.roles])
+        assert isinstance(contexts, Subspaces)
+        self.basis: Tensor
+        self.register_buffer("basis", contexts.basis, persistent=False)  # (roles, k1, d)
+        self.fillers: Tensor | None = None
+        self.components: Tensor | None = None
+        if trainable:
+            self.fillers = nn.Parameter(self.scheme.fillers(self.labels).contiguous())  # (L, p, d)
+        elif cached:
+            made = torch.empty(len(self.roles), p, self.count, k1, dtype=dtype)
+            for part in slices(self.count, CHUNK):
+                for at in range(len(self.roles)):
+                    made[at, :, part] = self._drawn(part, at)
+            del self.components
+            self.register_buffer("components", made, persistent=False)
+
+    def extra_repr(self) -> str:
+        """What a printed network shows."""
+        s = self.scheme
+        return f"labels={self.count}, d={s.d}, p={s.p}, k1={s.k1}, form={self.form}, width={self.width}"
+
+    def _drawn(self, which: Which, role: int) -> Tensor:
+        """Components (p, m, k1) from the labels' names."""
+        return self._inside(self.scheme.fillers(self._named(which)).to(self.basis.device), role)
+
+    def _inside(self, fillers: Tensor, role: int) -> Tensor:
+        return normalize(fillers.transpose(0, 1) @ self.basis[role].mT, dim=-1)
+
+    def _components(self, which: Which, role: str) -> Tensor:  # (p, m, k1), unit rows
+        at = self._place(role)
+        if self.fillers is not None:
+            return self._inside(self.fillers[which], at)
+        if self.components is not None:
+            return self.components[at, :, which]
+        return self._drawn(which, at)
+
+    def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
+        """What a role shows of the network's outputs: (n, width) -> (n, core)."""
+        self._check(outputs)
+        at, k1, p = self._place(role), self.scheme.k1, self.scheme.p
+        if self.form == "carved":
+            return outputs[:, at * self.core : (at + 1) * self.core]
+        if self.form == "full":
+            inside = outputs.view(-1, *self.scheme.memory_shape)
+            for _ in range(p):  # the first mode carved and turned to the end, p times
+                inside = torch.tensordot(inside, self.basis[at], dims=([1], [1]))
+            return inside.flatten(1)
+        tuples = outputs.view(len(outputs), len(self.roles), self.rank, p, k1)[:, at]
+        return outer(tuples.unbind(2)).sum(1)
+
+    def codes(self, which: Which = EVERY, role: str = PRESENT) -> Tensor:
+        """The codes of some labels in a role, (m, core), of norm 1."""
+        return outer(self._components(which, role).unbind(0))
+
+    def _added(self, components: Tensor) -> Tensor:
+        """Outer products summed over dimension -2, not formed one by one: (p, ..., m, k1) -> (..., core)."""
+        half = self.scheme.p // 2
+        parts = components.unbind(0)
+        right = outer(parts[half:])
+        left = outer(parts[:half]) if half else torch.ones_like(right[..., :1])
+        return (left.mT @ right).flatten(-2)
+
+    def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
+        """The sum of the codes of each point's labels, (n, core)."""
+        seen, place = sets.columns.unique(return_inverse=True)  # drawn once each, where they are drawn
+        made = self._components(seen, role) if len(seen) else self.basis.new_zeros(self.scheme.p, 1, self.scheme.k1)
+        longest = max(1, int(sets.counts.max()))
+        padded = made.new_zeros(self.scheme.p, len(sets), longest, self.scheme.k1)
+        at = torch.arange(len(place), device=place.device) - sets.starts[sets.owners]
+        padded[:, sets.owners, at] = made[:, place]
+        return self._added(padded)
+
+    def _everything(self, role: str) -> Tensor:
+        total = self.basis.new_zeros(self.core)
+        for part in slices(self.count, CHUNK):
+            total = total + self._added(self._components(part, role))
+        return total
+
+    def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
+        """How much of each code there is: inner products; a negative one says that the label is absent."""
+        return cores @ codes.mT
+
+    def loss(self, outputs: Tensor, labels: Any) -> Tensor:
+        """1 - cosine to the sum of the labels' codes; and what is missing must not point to all other labels."""
+        sets = self.sets(labels, len(outputs))
+        u, wanted = self.read(outputs), self.summed(sets)
+        if not self.missing:
+            return losses.carved(u, wanted)
+        return losses.carved(u, wanted, self.read(outputs, MISSING), self.others(sets))

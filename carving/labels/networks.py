@@ -1,0 +1,138 @@
+"""Networks over sparse rows: scaled features, a first layer that is an embedding bag, and what comes after it."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from torch import Tensor, nn
+from torch.nn.functional import dropout, embedding_bag
+
+from carving.checks import check_choice
+from carving.labels.rows import Rows
+
+DENSE = 0.25  # from this share of stored features on, batches are made dense: it is faster, and no larger
+LENGTH = 8.0  # of a normalised row: about that of a text of 64 words, each counted once
+LAZY = 2**25  # weights of a first layer from which on only the rows that a batch touches are updated
+
+Features = Rows | Tensor  # a batch, sparse or dense
+
+
+class Scaling(nn.Module):
+    """Features brought to a common size: rows to one length, or (dense data) columns to mean 0 and deviation 1."""
+
+    def __init__(self, features: int, how: str = "none") -> None:
+        super().__init__()
+        self.how = check_choice("normalise", how, ("none", "rows", "columns"))
+        self.shift: Tensor
+        self.scale: Tensor
+        self.register_buffer("shift", torch.zeros(features if how == "columns" else 0))
+        self.register_buffer("scale", torch.ones(features if how == "columns" else 0))
+
+    @classmethod
+    def fitted(cls, features: csr_matrix, how: str = "auto") -> Self:
+        """The scaling for these features; "auto" takes columns for dense data and rows for sparse."""
+        check_choice("normalise", how, ("auto", "none", "rows", "columns"))
+        if how == "auto":
+            dense = features.nnz > DENSE * features.shape[0] * features.shape[1]
+            how = "columns" if dense else "rows"
+        made = cls(features.shape[1], how)
+        if how == "columns":
+            mean = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
+            square = np.asarray(features.multiply(features).mean(axis=0, dtype=np.float64)).ravel()
+            deviation = np.sqrt(np.maximum(square - mean**2, 0))
+            constant = deviation <= 1e-6 * np.sqrt(square)  # tells nothing, whatever a test point has there
+            made.shift.copy_(torch.from_numpy(mean))
+            made.scale.copy_(torch.from_numpy(np.where(constant, 0, 1 / np.where(constant, 1, deviation))))
+        return made
+
+    def forward(self, rows: Rows) -> Features:
+        """The batch, scaled; dense where that is smaller."""
+        if self.how == "columns":
+            return (rows.dense() - self.shift) * self.scale
+        if self.how == "rows":
+            norms = rows.values.new_zeros(len(rows)).index_add(0, rows.owners, rows.values.square()).sqrt()
+            lengths = LENGTH / norms.clamp_min(torch.finfo(norms.dtype).tiny)
+            rows = Rows(rows.columns, rows.starts, rows.values * lengths[rows.owners], rows.width)
+        return rows.dense() if rows.density > DENSE else rows
+
+
+def thinned(batch: Features, share: float, training: bool) -> Features:
+    """Input dropout: stored features left out at random, the others made larger."""
+    if isinstance(batch, Tensor):
+        return dropout(batch, share, training)
+    return Rows(batch.columns, batch.starts, dropout(batch.values, share, training), batch.width)
+
+
+class Bag(nn.Module):
+    """A linear layer whose input may be sparse: the weighted sum of the features' vectors, and a bias."""
+
+    def __init__(self, features: int, outputs: int) -> None:
+        super().__init__()
+        bound = features**-0.5  # as torch.nn.Linear
+        self.lazy = features * outputs > LAZY
+        self.weight = nn.Parameter(torch.empty(features, outputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
+
+    def forward(self, batch: Features) -> Tensor:
+        """The layer's outputs, (n, outputs)."""
+        if isinstance(batch, Tensor):
+            return batch @ self.weight + self.bias
+        summed = embedding_bag(
+            batch.columns,
+            self.weight,
+            batch.starts,
+            mode="sum",
+            sparse=self.lazy,
+            per_sample_weights=batch.values,
+            include_last_offset=True,
+        )
+        return summed + self.bias
+
+
+class Network(nn.Module):
+    """Scaled features, thinned, through a trunk: a hidden network, one linear map, or the sum of both.
+
+    The hidden network is the published one: two hidden layers, of `hidden` and `hidden * expansion` units.
+    """
+
+    def __init__(
+        self,
+        scaling: Scaling,
+        features: int,
+        outputs: int,
+        *,
+        trunk: str = "deep",
+        hidden: int = 512,
+        expansion: int = 1,
+        drop: float = 0.0,
+        input_drop: float = 0.0,
+        tanh: bool = False,
+    ) -> None:
+        super().__init__()
+        check_choice("trunk", trunk, ("deep", "linear", "both"))
+        self.scaling, self.input_drop = scaling, input_drop
+        self.deep: nn.Sequential | None = None
+        self.linear: nn.Module | None = None
+        if trunk != "linear":
+            self.deep = nn.Sequential(
+                Bag(features, hidden),
+                nn.LeakyReLU(),
+                nn.Dropout(drop),
+                nn.Linear(hidden, hidden * expansion),
+                nn.LeakyReLU(),
+                nn.Dropout(drop),
+                nn.Linear(hidden * expansion, outputs),
+            )
+        if trunk != "deep":
+            wide = features * outputs <= LAZY  # else through a bottleneck: still linear, of lower rank
+            self.linear = (
+                Bag(features, outputs) if wide else nn.Sequential(Bag(features, hidden), nn.Linear(hidden, outputs))
+            )
+        self.last: nn.Module = nn.Tanh() if tanh else nn.Identity()
+
+    def forward(self, rows: Rows) -> Tensor:
+        """The outputs of a batch of points, (n, outputs)."""
+        batch = thinned(self.scaling(rows), self.input_drop, self.training)
+        parts: list[Any] = [part(batch) for part in (self.deep, self.linear) if part is not None]
+        return self.last(sum(parts[1:], parts[0]))

@@ -1,0 +1,97 @@
+"""Rows of a sparse matrix as torch tensors: a batch of features, or a batch of label sets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix, issparse
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The stored columns of n rows, one row after the other; row i has columns[starts[i] : starts[i + 1]]."""
+
+    columns: Tensor  # (stored,), int64
+    starts: Tensor  # (n + 1,), int64
+    values: Tensor  # (stored,), float32
+    width: int  # of the matrix
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def counts(self) -> Tensor:
+        """How many columns each row has."""
+        return self.starts.diff()
+
+    @property
+    def owners(self) -> Tensor:
+        """The row that each stored column belongs to."""
+        return torch.repeat_interleave(torch.arange(len(self), device=self.starts.device), self.counts)
+
+    @property
+    def density(self) -> float:
+        """The share of the matrix that is stored."""
+        return len(self.columns) / max(1, len(self) * self.width)
+
+    def dense(self) -> Tensor:
+        """The rows with their zeros, (n, width)."""
+        full = self.values.new_zeros(len(self), self.width)
+        return full.index_put_((self.owners, self.columns), self.values, accumulate=True)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same rows on another device."""
+        return type(self)(self.columns.to(device), self.starts.to(device), self.values.to(device), self.width)
+
+
+def rows_of(matrix: csr_matrix, which: Any = slice(None)) -> Rows:
+    """Some rows of a CSR matrix, in that order; nothing but these rows is copied."""
+    if isinstance(which, slice):
+        first, last, _ = which.indices(matrix.shape[0])
+        starts = matrix.indptr[first : last + 1].astype(np.int64)
+        stored = slice(starts[0], starts[-1])
+        columns, values, starts = matrix.indices[stored], matrix.data[stored], starts - starts[0]
+    else:
+        part = matrix[np.asarray(which)]
+        columns, values, starts = part.indices, part.data, part.indptr.astype(np.int64)
+    return Rows(
+        torch.from_numpy(columns.astype(np.int64)),
+        torch.from_numpy(starts),
+        torch.from_numpy(values.astype(np.float32)),
+        int(matrix.shape[1]),
+    )
+
+
+def label_sets(given: Any, labels: int) -> Rows:
+    """Label sets, however they come: rows, a CSR matrix, a tensor of zeros and ones, or a list of lists of labels."""
+    if isinstance(given, Rows):
+        sets = given
+    elif issparse(given):
+        sets = rows_of(csr_matrix(given))
+    elif isinstance(given, Tensor):
+        if given.dim() != 2:
+            raise ValueError(f"labels must be zeros and ones of shape (points, labels), got {tuple(given.shape)}")
+        owners, columns = given.nonzero(as_tuple=True)
+        sets = _gathered(columns, torch.bincount(owners, minlength=len(given)), given.shape[1])
+    elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        counts = torch.tensor([len(one) for one in given], dtype=torch.int64)
+        sets = _gathered(torch.tensor([i for one in given for i in one], dtype=torch.int64), counts, labels)
+    else:
+        raise TypeError(
+            "label sets must be a CSR matrix, a tensor of zeros and ones or a list of lists of label numbers, "
+            f"got {type(given).__name__}"
+        )
+    if sets.width != labels:
+        raise ValueError(f"the head has {labels} labels, the label sets speak of {sets.width}; make a head for them")
+    if len(sets.columns) and not 0 <= int(sets.columns.min()) <= int(sets.columns.max()) < labels:
+        wrong = sets.columns[(sets.columns < 0) | (sets.columns >= labels)][0]
+        raise ValueError(f"label numbers must lie between 0 and {labels - 1}, got {int(wrong)}")
+    return sets
+
+
+def _gathered(columns: Tensor, counts: Tensor, width: int) -> Rows:
+    starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return Rows(columns, starts, torch.ones(len(columns), device=columns.device), width)

@@ -1,0 +1,150 @@
+"""The heads that the paper compares with: labels and roles are vectors, and unbinding undoes a role."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize, pad
+
+from carving import algebra, draws
+from carving.algebra import Space
+from carving.checks import check_integer, nearest
+from carving.draws import Leaf
+from carving.labels import losses
+from carving.labels.heads import CHUNK, EVERY, MISSING, PRESENT, Head, Which
+from carving.labels.rows import Rows
+from carving.scheme import slices
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """One row of the table: how labels and roles are drawn, and how a role is undone."""
+
+    words: Callable[[int], int]
+    atoms: Callable[[Space, Any], Tensor]
+    unbind: Callable[[Space, Tensor, Tensor], Tensor]
+
+
+def _signs_and_normals(d: int) -> int:
+    return draws.words_for_signs(d) + draws.words_for_normals(d)
+
+
+def _one_each(d: int) -> int:
+    return d
+
+
+def vtb_transposed(space: Space, x: Tensor, role: Tensor) -> Tensor:
+    """VTB's transpose for any length: both are padded with zeros to the next square, and the result is cut."""
+    side = math.isqrt(space.d - 1) + 1
+    square = Space(side * side, (side * side,), space.dtype, space.seed)
+    x, role = (pad(vector, (0, square.d - space.d)) for vector in (x, role))
+    return algebra.vtb_transposed(square, x, role)[..., : space.d]
+
+
+# fmt: off
+#                     bits of an atom          atom              unbind
+VECTORS = {
+    "HLB": Vectors(_signs_and_normals,      algebra.mixture,  algebra.divide),
+    "MAP": Vectors(_one_each,               algebra.uniform,  algebra.multiply),
+    "VTB": Vectors(draws.words_for_normals, algebra.gaussian, vtb_transposed),
+    "HRR": Vectors(draws.words_for_normals, algebra.gaussian, algebra.correlate),
+}
+# fmt: on
+
+
+class VectorHead(Head):
+    """HLB, MAP, VTB or HRR: `width` outputs that are unbound from a role and compared with the labels' vectors.
+
+    `scale` is the size of HLB's entries. `each` takes the loss of Ganesan et al., label by label. `trainable` trains
+    labels and roles. Scores are absolute cosines, as published; `absolute=False` keeps their sign.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        labels: int | Sequence[Leaf],
+        width: int = 400,
+        *,
+        scale: float = 1.0,
+        missing: bool = True,
+        each: bool = False,
+        absolute: bool = True,
+        trainable: bool = False,
+        cached: bool = True,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__(labels, missing, trainable, cached, seed)
+        if name not in VECTORS:
+            raise ValueError(f"there is no vector head {name!r}; {nearest(name, VECTORS)}")
+        if not 0 < scale < math.inf:
+            raise ValueError(f"scale must be a positive number, got {scale}; HLB's heads take 0.25 to 1")
+        self.name, self.scale, self.each, self.absolute = name, float(scale), each, absolute
+        self.width = self.core = check_integer("width", width, 2, way_out="400 is usual")
+        self.squashed = True
+        self.row, self.space = VECTORS[name], Space(width, (width,), dtype, seed, option=(self.scale, 1 / width))
+        made = self._atoms([draws.canonical_path((role,)) for role in self.roles], "role")
+        self.role_vectors: Tensor  # (roles, width)
+        self.vectors: Tensor | None  # (L, width)
+        if trainable:
+            self.role_vectors = nn.Parameter(made)
+            self.vectors = nn.Parameter(self._drawn(EVERY))
+            return
+        self.register_buffer("role_vectors", made, persistent=False)
+        self.register_buffer("vectors", self._drawn(EVERY) if cached else None, persistent=False)
+
+    def extra_repr(self) -> str:
+        """What a printed network shows."""
+        return f"{self.name}, labels={self.count}, width={self.width}"
+
+    def _atoms(self, names: list[bytes], purpose: str) -> Tensor:
+        words = self.row.words(self.width)
+        made = torch.empty(len(names), self.width, dtype=self.space.dtype)
+        for part in slices(len(names), draws.rows_in_cache(words)):
+            made[part] = self.row.atoms(self.space, draws.bits(names[part], words, seed=self.seed, purpose=purpose))
+        return made
+
+    def _drawn(self, which: Which) -> Tensor:
+        return self._atoms([draws.canonical(label) for label in self._named(which)], "filler")
+
+    def codes(self, which: Which = EVERY, role: str = PRESENT) -> Tensor:
+        """The vectors of some labels, (m, width): the same in every role."""
+        if self.vectors is not None:
+            return self.vectors[which]
+        return self._drawn(which).to(self.role_vectors.device)
+
+    def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
+        """The outputs with the role unbound, (n, width)."""
+        self._check(outputs)
+        return self.row.unbind(self.space, outputs, self.role_vectors[self._place(role)])
+
+    def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
+        """The sum of the vectors of each point's labels, (n, width)."""
+        seen, place = sets.columns.unique(return_inverse=True)
+        total = self.role_vectors.new_zeros(len(sets), self.core)
+        return total.index_add(0, sets.owners, self.codes(seen, role)[place]) if len(seen) else total
+
+    def _everything(self, role: str) -> Tensor:
+        total = self.role_vectors.new_zeros(self.core)
+        for part in slices(self.count, CHUNK):
+            total = total + self.codes(part, role).sum(0)
+        return total
+
+    def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
+        """Cosines, absolute ones if wanted."""
+        cosines = normalize(cores, dim=-1) @ normalize(codes, dim=-1).mT
+        return cosines.abs() if self.absolute else cosines
+
+    def loss(self, outputs: Tensor, labels: Any) -> Tensor:
+        """The published loss of this head; see `losses`."""
+        sets = self.sets(labels, len(outputs))
+        u, w = self.read(outputs), self.read(outputs, MISSING) if self.missing else None
+        if self.each:
+            return losses.each(u, w, self.codes(sets.columns), sets)
+        wanted, others = self.summed(sets), self.others(sets) if self.missing else None
+        if self.name == "HLB":
+            return losses.corrected(u, wanted, w, others, outputs, self.scale)
+        return losses.absolute(u, wanted, w, others)
