@@ -3,11 +3,15 @@
 A context keeps a random subspace of k1 of the d dimensions. Everything happens in the coordinates of that
 subspace, where a bound filler is the outer product of p unit vectors of length k1: the scores are those of the
 paper's formulas, and no d x d projector and no d^p tensor per candidate is ever made.
+
+Compact fillers are such coordinates themselves: k1 numbers a component instead of d, the same in every context, which
+writes each component through a basis of its own.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -25,7 +29,7 @@ BLOCK = 500  # candidates in one small product: BLAS works on blocks of this siz
 class Subspaces(Contexts):
     """The contexts of OSC: orthonormal rows that span the kept or the forbidden directions, and a sign."""
 
-    basis: Tensor  # (n, rank, d)
+    basis: Tensor  # (n, rank, d), or for compact fillers one a component: (n, p, k1, d)
     signs: Tensor  # (n,)
 
 
@@ -36,13 +40,14 @@ class OSC(Scheme):
     `carved=k` is the paper's other reading, k forbidden directions: k1 = d - k. Of the two bases the smaller
     one is drawn and held. Where more than half of the space is kept, cores have d^p numbers instead of k1^p.
     `signed` gives every context a random sign, so that a filler stored in many contexts does not add up to a
-    bias in all others; `signed=False` is the paper.
+    bias in all others; `signed=False` is the paper. `compact=True` makes fillers of p k1 numbers instead of p d.
     """
 
     d: int
     p: int
     k1: int
     signed: bool
+    compact: bool
     seed: int
     dtype: torch.dtype = field(compare=False)
     device: torch.device = field(compare=False)
@@ -59,6 +64,7 @@ class OSC(Scheme):
         device: torch.device | str = "cpu",
         *,
         carved: int | None = None,
+        compact: bool = False,
         workspace: int = 32 * 2**20,
     ) -> None:
         d = check_integer("d", d, 2, way_out="it is the side of the memory; 64 to 200 are usual")
@@ -69,13 +75,17 @@ class OSC(Scheme):
             k1 = d - check_integer("carved", carved, 1, d - 1, "it is the number of forbidden dimensions")
         usual = round(math.sqrt(d))
         k1 = check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")
-        if not isinstance(signed, bool):
-            raise TypeError(f"signed must be True or False, got {signed!r}; False is the paper's form")
+        for name, flag in (("signed", signed), ("compact", compact)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} must be True or False, got {flag!r}; signed=False, compact=False is the paper")
+        if compact and not signed:
+            raise ValueError("compact fillers have signed contexts, got signed=False; leave one of the two out")
         values: dict[str, Any] = dict(
             d=d,
             p=p,
             k1=k1,
             signed=signed,
+            compact=compact,
             seed=check_integer("seed", seed, 0, 2**64 - 1, "any integer from 0 on will do"),
             dtype=check_real_dtype(dtype),
             device=check_device(device),
@@ -87,7 +97,7 @@ class OSC(Scheme):
     @property
     def keeps(self) -> bool:
         """Whether bases span the kept directions; if not, they span the forbidden ones."""
-        return 2 * self.k1 <= self.d
+        return self.compact or 2 * self.k1 <= self.d
 
     @property
     def rank(self) -> int:
@@ -101,8 +111,8 @@ class OSC(Scheme):
 
     @property
     def filler_shape(self) -> tuple[int, ...]:
-        """The p components of a filler, d numbers each."""
-        return (self.p, self.d)
+        """The p components of a filler, d numbers each; k1 if they are compact."""
+        return (self.p, self.k1 if self.compact else self.d)
 
     @property
     def core_shape(self) -> tuple[int, ...]:
@@ -113,6 +123,11 @@ class OSC(Scheme):
     def memory_shape(self) -> tuple[int, ...]:
         """A tensor of order p and side d."""
         return (self.d,) * self.p
+
+    @property
+    def code(self) -> int:
+        """The numbers of a core, which compact fillers are in every context."""
+        return self.k1**self.p if self.compact else 0
 
     @property
     def memory_dtype(self) -> torch.dtype:
@@ -128,44 +143,51 @@ class OSC(Scheme):
             self_inverse=False,
             commutative=False,
             associative=False,
-            contextual=True,
+            contextual=not self.compact,
             linear=True,
-            filler_scalars=self.p * self.d,
+            filler_scalars=math.prod(self.filler_shape),
             memory_scalars=self.d**self.p,
-            interference=1 + capacity.excess(self.d, self.p, self.k1),
-            echo=capacity.likeness(self.d, self.p, self.k1),
+            # Components with bases of their own interfere independently, whether their fillers are the same or not.
+            interference=1.0 if self.compact else 1 + capacity.excess(self.d, self.p, self.k1),
+            echo=1.0 if self.compact else capacity.likeness(self.d, self.p, self.k1),
         )
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The arguments that make the scheme again."""
-        return dict(d=self.d, p=self.p, k1=self.k1, signed=self.signed, seed=self.seed)
+        compact = {"compact": True} if self.compact else {}
+        return dict(d=self.d, p=self.p, k1=self.k1, signed=self.signed, seed=self.seed, **compact)
 
     # Labels -> fillers and contexts
 
     @property
     def _filler_words(self) -> int:
-        return draws.words_for_normals(self.p * self.d)
+        return draws.words_for_normals(math.prod(self.filler_shape))
 
     def _fillers(self, words: Bits) -> Tensor:
-        return draws.normals(words)[:, : self.p * self.d].reshape(-1, *self.filler_shape)
+        return draws.normals(words)[:, : math.prod(self.filler_shape)].reshape(-1, *self.filler_shape)
 
     def _empty_fillers(self, count: int) -> Tensor:
         # Component by component, as `_match` reads them.
-        return torch.empty(self.p, count, self.d, dtype=self.dtype, device="cpu").transpose(0, 1)
+        parts, size = self.filler_shape
+        return torch.empty(parts, count, size, dtype=self.dtype, device="cpu").transpose(0, 1)
+
+    @property
+    def _basis_shape(self) -> tuple[int, ...]:
+        return (self.p, self.rank, self.d) if self.compact else (self.rank, self.d)
 
     def _fit(self, contexts: Contexts) -> bool:
-        return isinstance(contexts, Subspaces) and contexts.basis.shape[1:] == (self.rank, self.d)
+        return isinstance(contexts, Subspaces) and contexts.basis.shape[1:] == self._basis_shape
 
     def _contexts(self, paths: Sequence[Path]) -> Subspaces:
-        count, words = len(paths), draws.words_for_normals(self.rank * self.d)
-        basis = torch.empty(count, self.rank, self.d, dtype=self.dtype, device="cpu")
+        count, numbers = len(paths), math.prod(self._basis_shape)
+        words = draws.words_for_normals(numbers)
+        basis = torch.empty(count, *self._basis_shape, dtype=self.dtype, device="cpu")
         signs = torch.ones(count, dtype=self.dtype, device="cpu")
         for rows in slices(count, draws.rows_in_cache(words)):
             names = map(draws.canonical_path, paths[rows])
             drawn = draws.bits(names, 1 + words, seed=self.seed, purpose="context")
-            gaussian = draws.normals(drawn[:, 1:])[:, : self.rank * self.d].unflatten(-1, (self.rank, self.d))
-            basis[rows] = orthonormal(gaussian)
+            basis[rows] = orthonormal(draws.normals(drawn[:, 1:])[:, :numbers].unflatten(-1, self._basis_shape))
             if self.signed:
                 signs[rows] = draws.signs(drawn[:, :1], 1).squeeze(1).to(self.dtype)
         return Subspaces(basis.to(self.device), signs.to(self.device))
@@ -179,7 +201,13 @@ class OSC(Scheme):
     def _outside(self, rows: Tensor, basis: Tensor) -> Tensor:
         return torch.bmm(rows, basis) if self.keeps else rows - torch.bmm(torch.bmm(rows, basis.mT), basis)
 
+    def _bases(self, contexts: Subspaces) -> Sequence[Tensor]:
+        """The basis (n, rank, d) of each component: for ordinary fillers the same one."""
+        return contexts.basis.unbind(1) if self.compact else [contexts.basis] * self.p
+
     def _components(self, fillers: Tensor, contexts: Subspaces) -> Tensor:  # (n, p, side), unit rows
+        if self.compact:
+            return fillers * inverse_norm(fillers, dim=-1).unsqueeze(-1)
         # Not fillers @ basis.mT, which is slower here: BLAS likes the larger matrix first.
         inside = torch.bmm(contexts.basis, fillers.mT).mT
         inside = inside if self.keeps else fillers - torch.bmm(inside, contexts.basis)
@@ -192,7 +220,10 @@ class OSC(Scheme):
 
     def _add(self, memory: Tensor, contexts: Subspaces, fillers: Tensor, weights: Tensor | None) -> None:
         components = self._components(fillers, contexts)
-        bound = self._outside(components, contexts.basis) if self.keeps else components  # (n, p, d)
+        if self.compact:
+            bound = (components.unsqueeze(2) @ contexts.basis).squeeze(2)  # (n, p, d)
+        else:
+            bound = self._outside(components, contexts.basis) if self.keeps else components
         scale = contexts.signs if weights is None else contexts.signs * weights
         first, *rest = bound.unbind(1)
         vectors = [first * scale.unsqueeze(1), *rest]
@@ -203,38 +234,58 @@ class OSC(Scheme):
     def _write(self, cores: Tensor, contexts: Subspaces) -> Tensor:
         # From the last mode to the first, each turned to the front when done.
         turned = cores * contexts.signs.view(-1, *(1,) * self.p)
-        for _ in range(self.p - 1):
-            done = self._outside(turned.flatten(1, -2), contexts.basis)
+        first, *others = self._bases(contexts)
+        for basis in reversed(others):
+            done = self._outside(turned.flatten(1, -2), basis)
             turned = done.unflatten(1, turned.shape[1:-1]).movedim(-1, 1)
         last = turned.reshape(len(contexts), -1, self.side)  # (n, d^(p-1), side)
         if self.keeps:  # the last step and the sum over contexts in one product
-            rows = contexts.basis.flatten(0, 1).mT @ last.mT.flatten(0, 1)
+            rows = first.flatten(0, 1).mT @ last.mT.flatten(0, 1)
         else:
-            rows = self._outside(last, contexts.basis).sum(0).mT
+            rows = self._outside(last, first).sum(0).mT
         return rows.reshape(self.memory_shape)
 
     def _read(self, memory: Tensor, contexts: Subspaces) -> Tensor:
-        cores = self._inside_all(memory.reshape(self.d, -1), contexts.basis, self.p)
+        cores = self._inside_all(memory.reshape(self.d, -1), self._bases(contexts))
         return cores.view(-1, *self.core_shape) * contexts.signs.view(-1, *(1,) * self.p)
 
-    def _inside_all(self, memory: Tensor, basis: Tensor, order: int) -> Tensor:
-        """All modes of a tensor of that order, (d, d^(order-1)), taken into the subspaces."""
+    def _inside_all(self, memory: Tensor, bases: Sequence[Tensor]) -> Tensor:
+        """All modes of a tensor, (d, d^(modes-1)), taken into the subspaces, each by its basis."""
+        basis, *others = bases
         count = basis.shape[0]
-        if order > 3:  # slab by slab: what one product gives for all of them does not fit into any cache
-            slabs = [self._inside_all(slab.view(self.d, -1), basis, order - 1).flatten(1) for slab in memory]
-            stacked = torch.stack(slabs, dim=1)  # (n, d, side^(order-1))
+        if others[2:]:  # slab by slab: what one product gives for all of them does not fit into any cache
+            slabs = [self._inside_all(slab.view(self.d, -1), others).flatten(1) for slab in memory]
+            stacked = torch.stack(slabs, dim=1)  # (n, d, side^(modes-1))
             return torch.bmm(basis, stacked) if self.keeps else stacked - basis.mT @ torch.bmm(basis, stacked)
         if self.keeps:  # the first mode for all contexts in one product
             cores = thin_product(basis.reshape(-1, self.d), memory)
         else:
             cores = memory - basis.mT @ (basis @ memory)
-        for mode in range(1, order - 1):  # the middle modes: (n, side^mode, d, rest)
+        for mode, middle_basis in enumerate(others[:-1], start=1):  # the middle modes: (n, side^mode, d, rest)
             middle = cores.view(count, self.side**mode, self.d, -1)
-            inside = basis.unsqueeze(1) @ middle
-            cores = inside if self.keeps else middle - basis.mT.unsqueeze(1) @ inside
-        return self._inside(cores.view(count, -1, self.d), basis) if order > 1 else cores
+            inside = middle_basis.unsqueeze(1) @ middle
+            cores = inside if self.keeps else middle - middle_basis.mT.unsqueeze(1) @ inside
+        return self._inside(cores.view(count, -1, self.d), others[-1]) if others else cores
+
+    def _codes(self, candidates: Tensor) -> Tensor:
+        """The flat cores (*, k1^p) that compact candidates (*, p, k1) are in every context."""
+        scales = inverse_norm(candidates, dim=-1).prod(-1)
+        first, *rest = candidates.unbind(-2)
+        code = first * scales.unsqueeze(-1)
+        for part in rest:
+            code = (code.unsqueeze(-1) * part.unsqueeze(-2)).flatten(-2)
+        return code
+
+    def _compact_match(self, cores: Tensor, candidates: Tensor) -> Tensor:
+        flat = cores.flatten(1)
+        if candidates.dim() == 2:  # made ready
+            return flat @ candidates.mT
+        codes = self._codes(candidates)
+        return flat @ codes.mT if codes.dim() == 2 else torch.bmm(codes, flat.unsqueeze(2)).squeeze(2)
 
     def _match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+        if self.compact:
+            return self._compact_match(cores, candidates)
         basis, count, total = contexts.basis, len(cores), candidates.shape[-3]
         if candidates.dim() == 4:  # each context its own
             inside = self._inside(candidates.flatten(1, 2), basis).unflatten(1, candidates.shape[1:3])
@@ -262,21 +313,51 @@ class OSC(Scheme):
         scores = contract(cores.expand(number, *cores.shape).flatten(0, 1), inside)
         return scores.view(number, count, size).transpose(0, 1).reshape(count, total)
 
+    def _mixed(self, weights: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+        if self.compact:
+            codes = candidates if candidates.dim() == 2 else self._codes(candidates)
+            return (weights @ codes).view(-1, *self.core_shape)
+        basis, total = contexts.basis, len(candidates)
+        columns = candidates.permute(1, 2, 0)  # (p, d, L)
+        inside = torch.bmm(basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)
+        inside = inside.view(self.p, len(contexts), self.rank, total)
+        inside = inside if self.keeps else columns.unsqueeze(1) - basis.mT @ inside
+        scales = inverse_norm(inside, dim=2)  # (p, n, L)
+        half = self.p // 2
+        left, right = columns_outer(inside[:half].unbind(0)) if half else None, columns_outer(inside[half:].unbind(0))
+        right = right * (weights * scales.prod(0)).unsqueeze(1)
+        mixed = right.sum(2) if left is None else torch.bmm(left, right.mT)
+        return mixed.reshape(-1, *self.core_shape)
+
+    def _evened(self, memory: Tensor) -> Tensor:
+        # Components that share a basis have traces: a^T B B^T b does not average out over contexts. Taken out pair of
+        # modes by pair of modes, they come back a little, by 1/d of themselves; twice is enough.
+        if self.compact or self.p == 1:
+            return memory
+        even = memory.clone()
+        for first, second in 2 * tuple(combinations(range(self.p), 2)):
+            diagonal = even.diagonal(dim1=first, dim2=second)
+            diagonal -= diagonal.mean(-1, keepdim=True)
+        return even
+
     # The numbers that stand beside each other, for the size of chunks
 
     def _pair_numbers(self) -> int:
         half = (self.p + 1) // 2
         vectors = self.p * (self.side + 2 * self.d)
-        return self.d * self.rank + vectors + self.d**half + self.d ** (self.p - half)
+        return math.prod(self._basis_shape) + vectors + self.d**half + self.d ** (self.p - half)
 
     def _core_numbers(self) -> int:
         slabs = self.d * self.side ** (self.p - 1) if self.p > 3 else 0
-        return self.d * self.rank + slabs + 2 * self.side * self.d ** (min(self.p, 3) - 1) + 2 * self.side**self.p
+        return 2 * math.prod(self._basis_shape) + slabs + 2 * self.side * self.d ** (min(self.p, 3) - 1) + 2 * self.side**self.p
 
     def _context_numbers(self, depth: int) -> int:
-        return 2 * self.d * self.rank  # a path is hashed, however deep it is
+        return 2 * math.prod(self._basis_shape)  # a path is hashed, however deep it is
 
     def _tile(self, rows: int, columns: int) -> tuple[int, int]:
+        if self.compact:  # as many contexts as there are: candidates are made into codes once for all of them
+            columns = min(columns, max(BLOCK, self._rows(2 * self.k1**self.p)))
+            return min(rows, max(16, self._rows(columns))), columns
         half = self.p // 2
         cells = self._rows(self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4)
         rows = min(rows, 16, cells)  # about 16 contexts at once make good products, of tensors that stay in the caches

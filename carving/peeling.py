@@ -31,13 +31,14 @@ def peel(scheme: Scheme, memory: Tensor, contexts: Contexts, candidates: Tensor,
     total, cores = len(candidates), scheme.adjoint(memory, contexts)
     columns = min(total, max(1, scheme.workspace // (4 * scheme.dtype.itemsize)))
     cells = scheme.workspace // (4 * scheme.dtype.itemsize * math.prod(scheme.filler_shape))
+    ready = scheme.ready(candidates)
     active, size, found = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
     while len(active):
         again = []
         for some in slices(len(active), max(1, cells // max(size, columns // math.prod(scheme.filler_shape)))):
             rows = active[some]
             part = contexts[rows]
-            best = best_of_all(scheme, cores[rows], part, candidates, None, size, odds, columns).best
+            best = best_of_all(scheme, cores[rows], part, ready, None, size, odds, columns).best
             cores[rows], taken, held = _peel_short(scheme, cores[rows], part, candidates, best, odds, least)
             found.append(Held(rows[held.rows], *held[1:]))
             # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.

@@ -13,6 +13,9 @@ from carving.draws import Leaf
 from carving.scheme import FILLERS, Contexts, Places, Scheme, Symbols, slices
 
 
+MANY = 1024  # contexts for which candidates are made at a time
+
+
 class Best(NamedTuple):
     """The best candidates of each context, best first; equal scores stand in the vocabulary's order.
 
@@ -129,6 +132,10 @@ def _scan(
     gathered = 1 if choices is None else filler
     cells = max(1, scheme.workspace // (4 * scheme.dtype.itemsize * gathered))
     columns = min(width, cells if stored else max(1, scheme.workspace // (filler * scheme.dtype.itemsize)))
+    if scheme.code and isinstance(candidates, Tensor) and choices is None:
+        candidates = scheme.ready(candidates)
+        if candidates.dim() != 2:  # too many to be held as codes: made for many contexts at a time
+            columns = min(width, max(1, cells // min(len(contexts), MANY)))
     parts = _parts(scheme, memory, contexts, max(1, cells // columns) if stored else None, odds is not None)
     answers = []
     for rows, part, cores in parts:

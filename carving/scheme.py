@@ -66,6 +66,7 @@ class Contexts:
 Places = Contexts | Iterable[Path]  # paths will do for contexts; they are then made chunk by chunk
 Symbols = Tensor | Iterable[Leaf]  # likewise labels for fillers
 
+HELD = 8  # workspaces that candidates made ready may take; those of more are made again and again
 FILLERS = "fillers(labels) makes them"
 CORES = "read(memory, contexts) and encode(fillers, contexts) make them"
 
@@ -140,6 +141,11 @@ class Scheme(ABC):
         return type(self)(**(self.parameters | where | changes))
 
     @property
+    def code(self) -> int:
+        """The numbers of a candidate that `ready` made; 0 where it leaves candidates as they are."""
+        return 0
+
+    @property
     @abstractmethod
     def _filler_words(self) -> int: ...
 
@@ -171,6 +177,10 @@ class Scheme(ABC):
     def _match(self, cores: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
         """Scores (n, L) of candidates for all contexts, or (n, m) of each context's own candidates."""
 
+    def _codes(self, candidates: Tensor) -> Tensor:
+        """The candidates (L, `code`) made ready."""
+        raise NotImplementedError
+
     def _adjoint(self, memory: Tensor, contexts: Any) -> Tensor:
         """The transpose of `_write`; `_read`, for most schemes."""
         return self._read(memory, contexts)
@@ -190,6 +200,21 @@ class Scheme(ABC):
     def _returned(self, cores: Tensor, contexts: Any) -> Tensor:
         """What comes back of cores that are written and taken by the transpose; themselves, for most schemes."""
         return cores
+
+    def _evened(self, memory: Tensor) -> Tensor:
+        """The memory without what it is much louder in than elsewhere, whatever was stored; for most schemes, all."""
+        return memory
+
+    def _mixed(self, weights: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
+        """Sums (n, *core_shape) of the candidates' cores with weights (n, L)."""
+        if not self.facts.contextual:
+            codes = candidates if self.code and candidates.dim() == 2 else self._encode(candidates, None).flatten(1)
+            return (weights.to(codes.dtype) @ codes).view(-1, *self.core_shape)
+        sums = []  # fillers look different in every context: one after the other
+        for row, weight in enumerate(weights):
+            place = contexts.changed(lambda tensor, row=row: tensor[row : row + 1].expand(len(candidates), *tensor.shape[1:]))
+            sums.append(torch.tensordot(weight.to(self.memory_dtype), self._encode(candidates, place), 1))
+        return torch.stack(sums)
 
     @abstractmethod
     def _add(self, memory: Tensor, contexts: Any, fillers: Tensor, weights: Tensor | None) -> None:
@@ -307,6 +332,13 @@ class Scheme(ABC):
         shared = self._check_candidates(candidates, count)
         return self._match_tiles(cores, made, candidates, shared)
 
+    @final
+    def ready(self, candidates: Tensor) -> Tensor:
+        """Shared candidates as `match` and `inner` take them fastest, if those are not too large to be held."""
+        self._check_candidates(candidates, 0)
+        size = len(candidates) * self.code * self.dtype.itemsize
+        return self._codes(candidates) if 0 < size <= HELD * self.workspace and candidates.dim() != 2 else candidates
+
     # What likelihoods are made of: <memory, bound candidate> and |bound candidate|^2
 
     @final
@@ -342,6 +374,26 @@ class Scheme(ABC):
         """What `adjoint` gives back of each core, written alone: by as much `adjoint` falls when it is taken out."""
         check_tensor("cores", cores, (len(contexts), *self.core_shape), CORES, self.memory_dtype)
         return self._returned(cores, contexts)
+
+    # What joint decoding takes beside them
+
+    @final
+    def mixed(self, weights: Tensor, contexts: Contexts, candidates: Tensor) -> Tensor:
+        """What each context's core is expected to be: the candidates' cores there, summed with weights (n, L)."""
+        self._check_candidates(candidates, 0)
+        check_tensor("weights", weights, (len(contexts), len(candidates)), "give one for each candidate")
+        rows, columns = self._tile(len(contexts), len(candidates))
+        cores = torch.zeros(len(contexts), *self.core_shape, dtype=self.memory_dtype, device=weights.device)
+        for of_rows in slices(len(contexts), rows):
+            for of_columns in slices(len(candidates), columns):
+                cores[of_rows] += self._mixed(weights[of_rows, of_columns], contexts[of_rows], candidates[of_columns])
+        return cores
+
+    @final
+    def evened(self, memory: Tensor) -> Tensor:
+        """The memory without the few directions in which any memory is far louder than in the rest."""
+        self._check_memory(memory)
+        return self._evened(memory)
 
     @final
     def trace(self, contexts: Places, fillers: Symbols, weights: Tensor | None = None) -> Tensor:
@@ -416,7 +468,10 @@ class Scheme(ABC):
     def _check_candidates(self, candidates: Tensor, contexts: int) -> bool:
         """Whether the candidates are shared by all contexts; if not, each has its own."""
         own = isinstance(candidates, Tensor) and candidates.dim() == len(self.filler_shape) + 2
-        check_tensor("candidates", candidates, (*((contexts, -1) if own else (-1,)), *self.filler_shape), FILLERS)
+        shape = (*((contexts, -1) if own else (-1,)), *self.filler_shape)
+        if self.code and isinstance(candidates, Tensor) and candidates.dim() == 2:
+            shape = (-1, self.code)
+        check_tensor("candidates", candidates, shape, FILLERS)
         return not own
 
     @final

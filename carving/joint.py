@@ -1,0 +1,222 @@
+"""Joint decoding: all contexts of a memory answered together.
+
+Asked one at a time, a context sees the N - 1 other pairs as noise, although the memory knows them. Here every context
+says what it expects to hold, these expectations are taken out of the memory, and all are asked again, with less noise:
+approximate message passing, as for sparse superposition codes. The Onsager term keeps a context's own past answers out
+of the noise that it sees, so that the noise stays Gaussian, with the variance that the residual shows.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carving.checks import check_integer, check_tensor
+from carving.scheme import FILLERS, Contexts, Scheme, slices
+
+CELLS = 2**23  # weights of candidates in contexts that stand beside each other
+SURE = 0.01  # the mean doubt below which the answers count as found
+STILL = 3  # rounds without a change after which nothing more will come
+LEAST = 1e-7  # of the memory's energy: below, the residual is rounding
+
+Heard = Callable[[int, float], None]  # told the round, and the share of the memory that is not explained yet
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What contexts hold, answered together. A context that holds several fillers has as many rows, one after the other."""
+
+    indices: Tensor  # (rows,) places of candidates; -1 where nothing is held
+    probabilities: Tensor  # (rows,) of that answer
+    scores: Tensor  # (rows,) how strongly the memory, less all else, holds it: about 1
+    converged: bool  # whether the answers came to rest, with hardly a doubt left
+    rounds: int  # how often the memory was read
+    noise: tuple[float, ...]  # the variance of the interference in each round, in one number of the memory
+
+
+class _Round(NamedTuple):
+    """What the memory and the expectations of one round gave."""
+
+    cores: Tensor  # (rows, *core_shape) what each row is expected to hold
+    doubt: float  # the energy that the expectations leave open, summed over rows
+    indices: Tensor
+    probabilities: Tensor
+    scores: Tensor
+
+
+def decode(
+    scheme: Scheme,
+    memory: Tensor,
+    contexts: Contexts,
+    candidates: Tensor,
+    *,
+    holds: Sequence[int] | None = None,
+    prior: Tensor | None = None,
+    absence: float = 0.0,
+    rounds: int = 100,
+    heard: Heard | None = None,
+) -> Decoded:
+    """The candidate of every context, found together: the more contexts are given, the less noise is left.
+
+    `holds` says how many fillers each context holds at most (one). `prior` (L,) are the candidates' probabilities
+    beforehand, up to a factor, and `absence` that of nothing being there. Stored contexts that are not given stay noise;
+    given ones that hold nothing come out as empty, if `absence` allows. The first round asks one at a time; the round
+    that explains most of the memory counts, so that the others cannot do harm.
+    """
+    task = _checked(scheme, memory, contexts, candidates, holds, prior, absence)
+    check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
+    even = scheme.evened(memory)
+    scalars, energy = scheme.facts.memory_scalars, _energy(even)
+    cores = torch.zeros(len(task.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=memory.device)
+    residual, doubt = even, 0.0
+    best: tuple[float, _Round] | None = None
+    noise: list[float] = []
+    damping, still = 0.0, 0
+    for number in range(rounds):
+        left = even - scheme.evened(task.written(cores)) if number else even
+        onsager = doubt / (scalars * noise[-1]) if number else 0.0
+        residual = left + onsager * residual
+        noise.append(max(_energy(residual), LEAST * energy) / scalars)
+        found = task.asked(residual, cores, noise[-1])
+        if heard:
+            heard(number + 1, _energy(left) / max(energy, 1e-30))
+        if best is not None:
+            changed = bool((found.indices != best[1].indices).any())
+            still = 0 if changed and noise[-1] < best[0] else still + (noise[-1] > 0.999 * best[0])
+        if best is None or noise[-1] < best[0]:
+            best = noise[-1], found
+        if still >= STILL or noise[-1] <= LEAST * energy / scalars:
+            break
+        if number and noise[-1] > noise[-2]:  # the steps are too long
+            damping = min(0.9, 0.5 * (1 + damping))
+        cores = found.cores if not damping else torch.lerp(found.cores, cores, damping)
+        doubt = found.doubt
+    assert best is not None
+    answer = best[1]
+    unsure = float((1 - answer.probabilities).mean())
+    return Decoded(
+        answer.indices, answer.probabilities, answer.scores, unsure < SURE, len(noise), tuple(noise)
+    )  # fmt: skip
+
+
+def _energy(memory: Tensor) -> float:
+    return float(torch.linalg.vector_norm(memory).double().square())
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is asked, and the two halves of a round."""
+
+    scheme: Scheme
+    contexts: Contexts
+    candidates: Tensor
+    starts: Tensor  # (n,) the first row of each context
+    holds: Tensor  # (n,)
+    owners: Tensor  # (rows,) the context of each row
+    prior: Tensor  # (L,) logarithms of probabilities beforehand
+    nothing: float  # the same of nothing being there
+
+    def written(self, cores: Tensor) -> Tensor:
+        """The memory that the expected cores make."""
+        if len(self.owners) == len(self.contexts):
+            return self.scheme.write(cores, self.contexts)
+        summed = torch.zeros(len(self.contexts), *cores.shape[1:], dtype=cores.dtype, device=cores.device)
+        return self.scheme.write(summed.index_add_(0, self.owners, cores), self.contexts)
+
+    def asked(self, residual: Tensor, cores: Tensor, noise: float) -> _Round:
+        """What every row holds, by the residual and the row's own part that was taken out of it."""
+        rows = len(self.owners)
+        made = torch.empty_like(cores)
+        indices = torch.empty(rows, dtype=torch.int64, device=cores.device)
+        probabilities, scores = (torch.empty(rows, dtype=self.scheme.dtype, device=cores.device) for _ in range(2))
+        doubt = 0.0
+        size = max(1, min(len(self.contexts), CELLS // len(self.candidates)))
+        for some in slices(len(self.contexts), size):
+            places, starts, holds = self.contexts[some], self.starts[some], self.holds[some]
+            seen = self.scheme.adjoint(residual, places)
+            own = slice(int(starts[0]), int(starts[-1] + holds[-1]))
+            old = self.scheme.returned(cores[own], self.contexts[self.owners[own]])
+            # The context's part of the memory: what is left of it and all that it was expected to hold.
+            whole = seen.index_add(0, self.owners[own] - some.start, old)
+            taken = old  # what each row was expected to hold, made anew row after row
+            open_ = torch.zeros(len(places), dtype=self.scheme.dtype, device=cores.device)
+            for slot in range(int(holds.max())):
+                which = (holds > slot).nonzero().squeeze(1)
+                row = starts[which] + slot
+                part = places if len(which) == len(places) else places[which]
+                others = torch.zeros_like(whole).index_add_(0, self.owners[own] - some.start, taken)[which]
+                view = whole[which] - others + taken[row - own.start]
+                spread = noise + open_[which] / math.prod(self.scheme.core_shape)
+                found = self._weighed(view, part, spread)
+                made[row], indices[row], probabilities[row], scores[row] = found[:4]
+                again = self.scheme.returned(found[0], part)
+                taken = taken.index_copy(0, row - own.start, again)
+                open_[which] += found[4]
+                doubt += float(found[4].double().sum())
+        return _Round(made, doubt, indices, probabilities, scores)
+
+    def _weighed(self, cores: Tensor, contexts: Contexts, spread: Tensor) -> tuple[Tensor, ...]:
+        """The expected cores, the best candidates, their probabilities and scores, and the energy that is open."""
+        scheme = self.scheme
+        inner = scheme.inner(cores, contexts, self.candidates)
+        energy = scheme.energy(contexts, self.candidates).expand(inner.shape)
+        logits = (inner - energy / 2) / spread.unsqueeze(1) + self.prior
+        top, best = logits.max(dim=1)
+        peak = top.clamp_min(self.nothing)
+        weights = (logits - peak.unsqueeze(1)).exp_()
+        empty = (self.nothing - peak).exp()
+        total = weights.sum(1) + empty
+        weights /= total.unsqueeze(1)
+        empty = empty / total
+        mean = scheme.mixed(weights, contexts, self.candidates)
+        returned = scheme.returned(mean, contexts)
+        open_ = (weights * energy).sum(1) - _inner(mean, returned)
+        score = (inner / energy).gather(1, best.unsqueeze(1)).squeeze(1)
+        chance = weights.gather(1, best.unsqueeze(1)).squeeze(1)
+        none = empty > chance
+        return mean, best.masked_fill(none, -1), torch.where(none, empty, chance), score, open_.clamp_min(0)
+
+
+def _inner(one: Tensor, two: Tensor) -> Tensor:
+    product = (one.conj() * two).flatten(1).sum(1)
+    return product.real if product.is_complex() else product
+
+
+def _checked(
+    scheme: Scheme,
+    memory: Tensor,
+    contexts: Contexts,
+    candidates: Tensor,
+    holds: Sequence[int] | None,
+    prior: Tensor | None,
+    absence: float,
+) -> _Task:
+    if not scheme.facts.linear:
+        raise ValueError(
+            f"joint decoding takes pairs out of a sum, which a memory of {scheme} is not, because it settles; "
+            'memory="raw" or another scheme is one'
+        )
+    check_tensor("candidates", candidates, (-1, *scheme.filler_shape), FILLERS)
+    count, device = len(contexts), memory.device
+    many = torch.ones(count, dtype=torch.int64) if holds is None else torch.as_tensor(list(holds), dtype=torch.int64)
+    check_tensor("holds", many, (count,), "give one number for each context", torch.int64)
+    if int(many.min()) < 1 or int(many.max()) > len(candidates):
+        raise ValueError(f"holds must lie between 1 and {len(candidates)}, the number of candidates, got {holds}")
+    if not 0 <= absence < 1:
+        raise ValueError(f"absence must be a probability from 0 to below 1, got {absence!r}; 0 if all hold something")
+    known = torch.ones(len(candidates), dtype=torch.float64) if prior is None else prior.double()
+    check_tensor("prior", known, (len(candidates),), "give one for each candidate", torch.float64)
+    known = torch.log((1 - absence) * known / known.sum())
+    return _Task(
+        scheme=scheme,
+        contexts=contexts,
+        candidates=scheme.ready(candidates),
+        starts=(many.cumsum(0) - many).to(device),
+        holds=many.to(device),
+        owners=torch.arange(count).repeat_interleave(many).to(device),
+        prior=known.to(device, scheme.dtype),
+        nothing=math.log(absence) if absence else -math.inf,
+    )
