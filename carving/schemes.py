@@ -6,6 +6,7 @@ from typing import Any
 
 from carving.architectures import ARCHITECTURES
 from carving.checks import nearest
+from carving.clifford import CliffordOSC
 from carving.osc import OSC
 from carving.scheme import Scheme
 from carving.tpr import TPR
@@ -14,6 +15,7 @@ from carving.vsa import VSA
 _MAKERS: dict[str, Callable[..., Scheme]] = {
     "OSC": OSC,
     "TPR": TPR,
+    "CliffordOSC": CliffordOSC,
     **{name: partial(VSA, name) for name in ARCHITECTURES},
 }
 

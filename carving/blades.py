@@ -1,0 +1,422 @@
+"""Blades and multivectors of single grades: geometric algebra of large spaces, one grade at a time.
+
+A blade is the wedge of r vectors of R^n. `Blades` keeps these vectors, r n numbers, whatever the grade. `Multivectors`
+keeps the binom(n, r) coordinates of one grade, in the order of combinations. A plain tensor (*, n) is vectors.
+A sum of blades is a batch of them, until `total` gives its coordinates. Leading dimensions broadcast, everything
+differentiates, and nothing of size 2^n or n^r is made.
+
+In coordinates a contraction is a product with an unfolded multivector and a wedge a folded outer product (`grades.py`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar, final
+
+import torch
+from torch import Tensor
+
+from carving.grades import check_room, contract_rows, count, fold, subsets, unfold, wedge_rows
+
+WORKSPACE = 64 * 2**20  # bytes that a product may use at a time beside its arguments and its result
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Blades:
+    """Wedges of r vectors each, kept as the vectors."""
+
+    factors: Tensor  # (*, r, n)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.factors, Tensor) or self.factors.dim() < 2 or not self.factors.is_floating_point():
+            raise ValueError(
+                f"a blade of grade r takes a real tensor (*, r, n) of its vectors, got {_shape(self.factors)}; "
+                "unsqueeze(-2) makes blades of single vectors"
+            )
+        if not 1 <= self.grade <= self.n:
+            raise ValueError(
+                f"a blade of R^{self.n} has a grade of 1 to {self.n}, got {self.grade} vectors; "
+                "more vectors than dimensions are linearly dependent, and their wedge is zero"
+            )
+
+    @property
+    def grade(self) -> int:
+        """How many vectors are wedged."""
+        return self.factors.shape[-2]
+
+    @property
+    def n(self) -> int:
+        """The dimension of the space."""
+        return self.factors.shape[-1]
+
+    @property
+    def batch(self) -> torch.Size:
+        """The leading dimensions."""
+        return self.factors.shape[:-2]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Multivectors:
+    """Multivectors of one grade in coordinates; those of grade 0 are numbers."""
+
+    coordinates: Tensor  # (*, binom(n, grade))
+    n: int
+    grade: int
+
+    def __post_init__(self) -> None:
+        size = count(self.n, self.grade)
+        if not isinstance(self.coordinates, Tensor) or self.coordinates.shape[-1:] != (size,):
+            raise ValueError(
+                f"grade {self.grade} of R^{self.n} has {size} coordinates (*, {size}), got {_shape(self.coordinates)}; "
+                "expand(blades) makes them"
+            )
+
+    @property
+    def batch(self) -> torch.Size:
+        """The leading dimensions."""
+        return self.coordinates.shape[:-1]
+
+
+E = TypeVar("E", Tensor, Blades, Multivectors)
+Element = Tensor | Blades | Multivectors  # a plain tensor (*, n) is vectors
+
+
+# Products
+
+
+def wedge(*parts: Element) -> Blades | Multivectors:
+    """The outer product. Of vectors and blades it is a blade; where one is in coordinates, so is the product."""
+    if not parts:
+        raise ValueError("there must be something to wedge, got nothing; give vectors, blades or multivectors")
+    elements = [_element(part) for part in parts]
+    n, grade = _space(*elements), sum(map(_grade, elements))
+    if grade > n:
+        raise ValueError(f"in R^{n} a wedge of grade {grade} is always zero; leave out a factor")
+    if all(isinstance(one, Blades) for one in elements):
+        factors = [one.factors for one in elements if isinstance(one, Blades)]
+        batch = torch.broadcast_shapes(*(one.shape[:-2] for one in factors))
+        return Blades(torch.cat([one.expand(*batch, -1, -1) for one in factors], dim=-2))
+    product, *rest = map(expand, elements)
+    for one in rest:
+        s, t = product.grade, one.grade
+        product = Multivectors(_wedge(product.coordinates, one.coordinates, n, s, t), n, s + t)
+    return product
+
+
+def contract(a: Element, b: Element) -> Blades | Multivectors:
+    """The left contraction of a onto b: what is left of b when a is taken out of it.
+
+    (a1 ^ a2) contracted onto b is a1 contracted onto (a2 contracted onto b). Of two blades it is a blade again; of two
+    of the same grade it is a number, a multivector of grade 0. Where it vanishes, only coordinates have a gradient.
+    """
+    a, b = _element(a), _element(b)
+    n, s, r = _space(a, b), _grade(a), _grade(b)
+    if s > r:
+        raise ValueError(
+            f"the left contraction of grade {s} onto grade {r} is always zero; "
+            "the smaller grade comes first, contract(smaller, larger)"
+        )
+    if isinstance(a, Blades) and isinstance(b, Blades):
+        if s == r:
+            return Multivectors(reversal(s) * inner(a, b).unsqueeze(-1), n, 0)
+        factors = b.factors
+        for vector in reversed(a.factors.unbind(-2)):
+            factors = _without(factors, vector)
+        return Blades(factors)
+    rest = expand(b).coordinates
+    if isinstance(a, Blades):
+        for place, vector in enumerate(reversed(a.factors.unbind(-2))):
+            rest = _contract(vector, rest, n, 1, r - 1 - place)
+        return Multivectors(rest, n, r - s)
+    return Multivectors(reversal(s) * _contract(a.coordinates, rest, n, s, r - s), n, r - s)
+
+
+def contract_sum(a: Blades, terms: Blades) -> Tensor:
+    """Blades (*, r, n) contracted onto the sum of N blades (N, r + 1, n): vectors (*, n), without any coordinates."""
+    _space(a, terms)
+    s, size = a.grade, len(terms.factors)
+    if len(terms.batch) != 1 or terms.grade != s + 1:
+        raise ValueError(
+            f"blades of grade {s} leave vectors of a sum of shape (N, {s + 1}, {a.n}), got {_shape(terms.factors)}; "
+            "contract(a, total(terms)) takes any grade"
+        )
+    queries = a.factors.flatten(0, -3)
+    found = queries.new_zeros(len(queries), a.n)
+    columns = [[c for c in range(s + 1) if c != k] for k in range(s + 1)]
+    for rows in _chunks(size, len(queries) * (s + 1) ** 3 * queries.element_size()):
+        some = terms.factors[rows]
+        dots = torch.einsum("qsn,jkn->qjsk", queries, some)
+        survive = [(-1) ** (s - k) * determinant(dots[..., rest]) for k, rest in enumerate(columns)]  # Laplace
+        found = found + torch.stack(survive, dim=-1).flatten(1) @ some.flatten(0, 1)
+    return (reversal(s) * found).view(*a.batch, a.n)
+
+
+def inner(a: Element, b: Element) -> Tensor:
+    """The inner product (*): of blades the determinant of the inner products of their vectors, without coordinates."""
+    a, b = _element(a), _element(b)
+    _space(a, b)
+    if _grade(a) != _grade(b):
+        raise ValueError(
+            f"elements of different grades are always orthogonal, got grades {_grade(a)} and {_grade(b)}; "
+            "contract(smaller, larger) takes the one out of the other"
+        )
+    if isinstance(a, Blades) and isinstance(b, Blades):
+        return determinant(a.factors @ b.factors.mT)
+    if isinstance(a, Multivectors) and isinstance(b, Multivectors):
+        return (a.coordinates * b.coordinates).sum(-1)
+    if isinstance(a, Blades):
+        return _number(contract(reverse(a), b))
+    assert isinstance(b, Blades)
+    return _number(contract(reverse(b), a))
+
+
+def norm(a: Element) -> Tensor:
+    """The norms (*): of a blade the volume that its vectors span."""
+    a = _element(a)
+    if isinstance(a, Multivectors):
+        return torch.linalg.vector_norm(a.coordinates, dim=-1)
+    return inner(a, a).clamp_min(0).sqrt()
+
+
+def reversal(grade: int) -> int:
+    """The sign of turning the order of so many factors round."""
+    return -1 if grade % 4 in (2, 3) else 1
+
+
+def reverse(a: E) -> E:
+    """The same vectors wedged in the opposite order."""
+    if isinstance(a, Blades):
+        return Blades(a.factors.flip(-2))
+    if isinstance(a, Multivectors):
+        return Multivectors(reversal(a.grade) * a.coordinates, a.n, a.grade)
+    return a
+
+
+def inverse(a: E) -> E:
+    """The inverse of a blade, also of one in coordinates: its reverse over its squared norm."""
+    if isinstance(a, Blades):
+        _directions(a)
+        first, rest = a.factors.flip(-2).split((1, a.grade - 1), dim=-2)
+        return Blades(torch.cat([first / inner(a, a)[..., None, None], rest], dim=-2))
+    if isinstance(a, Multivectors):
+        if a.grade:
+            factor(a)  # refuses what is no blade
+        turned = reverse(a)
+        return Multivectors(turned.coordinates / a.coordinates.square().sum(-1, keepdim=True), a.n, a.grade)
+    _directions(_simple(a))
+    return a / a.square().sum(-1, keepdim=True)
+
+
+def project(a: E, by: Element) -> E:
+    """The part inside the blade: of a vector (a contracted onto A) A^-1, of a blade the wedge of its vectors' parts."""
+    if isinstance(a, Multivectors):
+        blade = expand(_simple(by))
+        if _space(a, blade) and a.grade > blade.grade:
+            raise ValueError(
+                f"nothing of grade {a.grade} fits into a blade of grade {blade.grade}; it projects to zero"
+            )
+        return expand(contract(contract(a, blade), inverse(blade)))
+    directions = _directions(_simple(by))  # (*, r, n), orthonormal
+    if isinstance(a, Blades):
+        _space(a, _simple(by))
+        return Blades(a.factors @ directions.mT @ directions)
+    _space(_simple(a), _simple(by))
+    return (a.unsqueeze(-2) @ directions.mT @ directions).squeeze(-2)
+
+
+def reject(a: E, by: Element) -> E:
+    """The part orthogonal to the blade: of a vector a - project(a, by), of a blade the wedge of its vectors' parts.
+
+    This is OSC's carving operator.
+    """
+    if isinstance(a, Multivectors):
+        blade = expand(_simple(by))
+        # (a ^ A) A^-1: what a has inside A dies in the wedge. A right contraction is a reversed left one.
+        both, undo = expand(wedge(a, blade)), reverse(inverse(blade))
+        return reverse(expand(contract(undo, reverse(both))))
+    if isinstance(a, Blades):
+        return Blades(a.factors - project(a, by).factors)
+    return a - project(a, by)
+
+
+# Coordinates
+
+
+def expand(a: Element) -> Multivectors:
+    """The coordinates of blades: all r x r minors of their vectors."""
+    a = _element(a)
+    if isinstance(a, Multivectors):
+        return a
+    first, *rest = a.factors.unbind(-2)
+    check_room(a.n, a.grade, a.factors)
+    for grade, vector in enumerate(rest, start=1):
+        first = _wedge(first, vector, a.n, grade, 1)
+    return Multivectors(first, a.n, a.grade)
+
+
+def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
+    """The coordinates (*, binom(n, r)) of sums of blades (*, N, r, n), each times its weight (*, N) if there are any.
+
+    The blades' own coordinates are never held together: halves of them meet in one matrix product.
+    """
+    if not blades.batch:
+        raise ValueError(f"a sum takes blades (*, N, r, n), got {_shape(blades.factors)}; expand(blade) takes one")
+    n, grade, half = blades.n, blades.grade, (blades.grade + 1) // 2
+    if grade == 1:
+        vectors = blades.factors.squeeze(-2)
+        return Multivectors((vectors if weights is None else vectors * weights.unsqueeze(-1)).sum(-2), n, 1)
+    check_room(n, grade, blades.factors)
+    matrix: Tensor | None = None
+    widest = count(n, half) + count(n, grade - half)
+    for rows in _chunks(blades.batch[-1], widest * blades.batch[:-1].numel() * blades.factors.element_size()):
+        some = blades.factors[..., rows, :, :]
+        left = expand(Blades(some[..., :half, :])).coordinates
+        right = expand(Blades(some[..., half:, :])).coordinates
+        left = left if weights is None else left * weights[..., rows, None]
+        matrix = left.mT @ right if matrix is None else matrix + left.mT @ right
+    if matrix is None:
+        raise ValueError("a sum takes at least one blade, got none")
+    return Multivectors(fold(matrix, n, half, grade - half), n, grade)
+
+
+def factor(a: Multivectors) -> Blades:
+    """Vectors whose wedge has these coordinates, which must be those of a blade; not every multivector is one."""
+    if not a.grade:
+        raise ValueError("a number has no vectors; blades begin at grade 1")
+    flat, n, grade = a.coordinates.reshape(-1, a.coordinates.shape[-1]), a.n, a.grade
+    scale, largest = flat.abs().max(dim=-1)
+    if not bool((scale > 0).all()):
+        raise ValueError("the zero blade has no vectors; leave out the multivectors whose coordinates are all zero")
+    main = torch.from_numpy(subsets(n, grade)).to(flat.device)[largest]  # (b, r), where the largest coordinate stands
+    pivot, batch = flat.gather(1, largest.unsqueeze(1)), torch.arange(len(flat), device=flat.device)
+    vectors = []
+    for k in range(grade):  # take all others of the largest coordinate's directions out, as Pluecker did
+        vector = flat
+        for place, other in enumerate([c for c in range(grade) if c != k]):
+            vector = unfold(vector, n, 1, grade - 1 - place)[batch, main[:, other]]
+        vectors.append((-1) ** (grade - 1 - k) * vector / (pivot if k else 1))
+    found = Blades(torch.stack(vectors, dim=-2))
+    off = (expand(found).coordinates - flat).abs().amax(-1)
+    if bool((off > 100 * grade * torch.finfo(flat.dtype).eps ** 0.75 * scale).any()):
+        raise ValueError(
+            f"these coordinates of grade {grade} are those of no blade, but of a sum of several; "
+            "only single blades have vectors and inverses"
+        )
+    return Blades(found.factors.view(*a.batch, grade, n))
+
+
+def determinant(matrix: Tensor) -> Tensor:
+    """Determinants (*) of matrices (*, r, r); small ones written out, which is faster and differentiates everywhere."""
+    match matrix.shape[-1]:
+        case 1:
+            return matrix[..., 0, 0]
+        case 2:
+            return matrix[..., 0, 0] * matrix[..., 1, 1] - matrix[..., 0, 1] * matrix[..., 1, 0]
+        case 3:
+            return (matrix[..., 0, :] * torch.linalg.cross(matrix[..., 1, :], matrix[..., 2, :])).sum(-1)
+    found: Tensor = torch.linalg.det(matrix)
+    return found
+
+
+def _wedge(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
+    check_room(n, s + t, a)
+    return _batched(lambda a, b: wedge_rows(a, b, n, s, t), a, b, 3 * count(n, s + t))
+
+
+def _contract(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
+    """What `unfold` gives, without the sign of the reversal, which one vector has not."""
+    if b.dim() == 1:  # one for all: a plain product
+        return a @ unfold(b, n, s, t)
+    if s == 1:
+        return _batched(lambda a, b: contract_rows(a, b, n, t), a, b, 2 * count(n, t + 1) + 2 * count(n, t))
+    return (a.unsqueeze(-2) @ unfold(b, n, s, t)).squeeze(-2)
+
+
+def _batched(how: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor, numbers: int) -> Tensor:
+    """Both broadcast and turned, a coordinate a row, as many columns at a time as the workspace holds.
+
+    Rows of neighbouring numbers are what a processor moves fast; the result is a view of such rows, turned back.
+    """
+    columns = max(1, WORKSPACE // (numbers * a.element_size()))
+    if a.dim() == b.dim() == 2 and len(a) == len(b) <= columns:  # the usual case, for which every call counts
+        return how(a.mT.contiguous(), b.mT.contiguous()).mT
+    batch = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    turned = [one.expand(*batch, -1).reshape(-1, one.shape[-1]).mT.contiguous() for one in (a, b)]
+    parts = [how(*some) for some in zip(*(one.split(columns, dim=1) for one in turned), strict=True)]
+    made = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    return made.mT.unflatten(0, batch) if batch else made.squeeze(1)
+
+
+def _without(factors: Tensor, vector: Tensor) -> Tensor:
+    """A vector contracted onto a blade: a reflection of its vectors leaves only the first along it, which then goes."""
+    dots = (factors @ vector.unsqueeze(-1)).squeeze(-1)  # (*, r)
+    first = dots[..., :1]
+    size = torch.linalg.vector_norm(dots, dim=-1, keepdim=True) * torch.where(first < 0, -1.0, 1.0).to(dots)
+    mirror = torch.cat([first + size, dots[..., 1:]], dim=-1)
+    length = mirror.square().sum(-1, keepdim=True)
+    length = torch.where(length > 0, length, 1.0)
+    along = mirror.unsqueeze(-2) @ factors / length.unsqueeze(-1)  # (*, 1, n)
+    left = (factors - 2 * mirror.unsqueeze(-1) * along)[..., 1:, :]
+    return torch.cat([left[..., :1, :] * size.unsqueeze(-1), left[..., 1:, :]], dim=-2)
+
+
+def _directions(blades: Blades) -> Tensor:
+    """Orthonormal vectors (*, r, n) that span the blades; vectors that depend on each other span none."""
+    basis, upper = torch.linalg.qr(blades.factors.mT)
+    if not torch.compiler.is_compiling():
+        lengths = torch.linalg.vector_norm(blades.factors, dim=-1)
+        own = upper.diagonal(dim1=-2, dim2=-1).abs()
+        low = own <= blades.n * torch.finfo(own.dtype).eps * lengths.amax(-1, keepdim=True)
+        if bool(low.any()):
+            row = int(low.reshape(-1, blades.grade).any(0).nonzero()[0])
+            raise ValueError(
+                f"a zero blade has no inverse and spans nothing: vector {row} of its {blades.grade} is zero or depends "
+                "linearly on those before it; leave it out"
+            )
+    return basis.mT
+
+
+def _simple(a: Element) -> Blades:
+    """A blade, as its vectors."""
+    a = _element(a)
+    return factor(a) if isinstance(a, Multivectors) else a
+
+
+def _element(a: Element) -> Blades | Multivectors:
+    if isinstance(a, Tensor):
+        if a.dim() < 1:
+            raise ValueError(f"vectors must have shape (*, n), got {_shape(a)}")
+        return Blades(a.unsqueeze(-2))
+    if not isinstance(a, Blades | Multivectors):
+        raise TypeError(f"vectors (a tensor), Blades or Multivectors were wanted, got {type(a).__name__}")
+    return a
+
+
+def _number(a: Blades | Multivectors) -> Tensor:
+    assert isinstance(a, Multivectors) and a.grade == 0
+    return a.coordinates.squeeze(-1)
+
+
+def _grade(a: Blades | Multivectors) -> int:
+    return a.grade
+
+
+def _space(*elements: Blades | Multivectors) -> int:
+    """The dimension of the space that all lie in."""
+    dimensions = [one.n for one in elements]
+    if len(set(dimensions)) > 1:
+        raise ValueError(
+            f"all must lie in one space, got some of {' and '.join(f'R^{n}' for n in dict.fromkeys(dimensions))}; "
+            "zeros appended to the shorter vectors put them into the larger space"
+        )
+    return dimensions[0]
+
+
+def _chunks(size: int, bytes_each: int) -> list[slice]:
+    step = max(1, WORKSPACE // max(1, bytes_each))
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def _shape(tensor: object) -> str:
+    return str(tuple(tensor.shape)) if isinstance(tensor, Tensor) else type(tensor).__name__

@@ -1,0 +1,147 @@
+"""Where the coordinates of a grade stand, and how those of two grades make one.
+
+The binom(n, r) coordinates of grade r stand in the order of itertools.combinations. Two maps carry all products:
+`unfold` lays coordinates of grade s + t out as a matrix binom(n, s) x binom(n, t), whose rows stand for what is
+contracted; `fold`, its transpose, sums such a matrix to coordinates again. Both take time and room linear in
+binom(n, s + t).
+"""
+
+import math
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from carving.checks import machine_bytes, show_bytes
+
+
+def count(n: int, grade: int) -> int:
+    """binom(n, grade), the coordinates of a grade."""
+    if not 0 <= grade <= n:
+        raise ValueError(f"grades of R^{n} go from 0 to {n}, got {grade}; what lies above is always zero")
+    return math.comb(n, grade)
+
+
+def check_room(n: int, grade: int, like: Tensor) -> None:
+    """Refuse coordinates that the machine cannot hold, before tables of them are made."""
+    size, limit = count(n, grade) * (like.element_size() + 16 * grade), machine_bytes(like.device)
+    if limit is not None and size > limit:
+        raise ValueError(
+            f"grade {grade} of R^{n} has {count(n, grade):,} coordinates, which take {show_bytes(size)} with their "
+            f"places, but {like.device} has {show_bytes(limit)}; keep them as Blades, which take {grade} x {n} numbers"
+        )
+
+
+def fold(matrix: Tensor, n: int, s: int, t: int) -> Tensor:
+    """Matrices (*, binom(n, s), binom(n, t)) summed to coordinates (*, binom(n, s + t)), with the wedge's signs."""
+    places, flat = _folding(n, s, t, matrix.device), matrix.flatten(-2)
+    signs = _signs(s, t)
+    folded = flat.index_select(-1, places[0])
+    for way in range(1, len(signs)):
+        folded = torch.add(folded, flat.index_select(-1, places[way]), alpha=signs[way])
+    return folded
+
+
+def unfold(coordinates: Tensor, n: int, s: int, t: int) -> Tensor:
+    """The transpose of `fold`: coordinates (*, binom(n, s + t)) as matrices (*, binom(n, s), binom(n, t))."""
+    both = torch.cat([coordinates, -coordinates, torch.zeros_like(coordinates[..., :1])], dim=-1)
+    return both.index_select(-1, _unfolding(n, s, t, coordinates.device)).unflatten(-1, (count(n, s), -1))
+
+
+def leading(n: int, r: int, device: torch.device) -> Tensor:
+    """Where the flat matrix of `unfold(x, n, 1, r - 1)` holds each coordinate of x, behind its first direction."""
+    return _folding(n, 1, r - 1, device)[0]
+
+
+# Many at once, a coordinate a row: (binom(n, s), b), (binom(n, t), b) -> (binom(n, s + t), b)
+
+
+def wedge_rows(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
+    """The wedges of columns of grade s with columns of grade t."""
+    left, right = _parting(n, s, t, a.device)
+    product = a.index_select(0, left[0]) * b.index_select(0, right[0])
+    for way, sign in enumerate(_signs(s, t)[1:], start=1):
+        product.addcmul_(a.index_select(0, left[way]), b.index_select(0, right[way]), value=sign)
+    return product
+
+
+def contract_rows(vectors: Tensor, b: Tensor, n: int, t: int) -> Tensor:
+    """Columns of vectors contracted onto columns of grade t + 1."""
+    both = torch.cat([b, -b, torch.zeros_like(b[:1])])
+    places = _unfolding(n, 1, t, b.device).view(n, -1)
+    taken = vectors[0] * both.index_select(0, places[0])
+    for vector, where in zip(vectors[1:], places[1:], strict=True):
+        taken.addcmul_(vector, both.index_select(0, where))
+    return taken
+
+
+# Tables in NumPy, made once for each grade
+
+
+@lru_cache(maxsize=32)
+def subsets(n: int, r: int) -> NDArray[np.int64]:
+    """The subsets of r of n, (binom(n, r), r), in lexicographic order: row i says which directions coordinate i has."""
+    rows = np.zeros((1, 0), dtype=np.int64)
+    for place in range(r):
+        last = rows[:, -1] if place else np.full(1, -1)
+        more = n - r + place - last  # how many may follow, so that enough are left for the rest
+        step = np.arange(more.sum()) - np.repeat(more.cumsum() - more, more)
+        rows = np.concatenate([np.repeat(rows, more, axis=0), (np.repeat(last, more) + 1 + step)[:, None]], axis=1)
+    return rows
+
+
+def ranks(n: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of subsets in their order."""
+    r = rows.shape[1]
+    found = np.full(len(rows), math.comb(n, r) - 1, dtype=np.int64)
+    for k in range(r):  # as many come after as choose a later one here
+        later = np.array([math.comb(n - 1 - i, r - k) if i >= k else 0 for i in range(n)], dtype=np.int64)
+        found -= later[rows[:, k]]
+    return found
+
+
+def _ways(s: int, t: int) -> list[tuple[list[int], list[int]]]:
+    """The ways to part s + t places in s and t."""
+    every = range(s + t)
+    return [(list(some), [place for place in every if place not in some]) for some in combinations(every, s)]
+
+
+@lru_cache(maxsize=64)
+def _signs(s: int, t: int) -> tuple[int, ...]:
+    """The sign of each way: of the permutation that brings the two parts together in order."""
+    return tuple((-1) ** sum(j > k for j in some for k in rest) for some, rest in _ways(s, t))
+
+
+def _parted(n: int, s: int, t: int) -> NDArray[np.int64]:
+    """Of each subset of s + t (a column), where each way (a row) puts it in the matrix binom(n, s) x binom(n, t)."""
+    whole = subsets(n, s + t)
+    return np.stack([ranks(n, whole[:, a]) * math.comb(n, t) + ranks(n, whole[:, b]) for a, b in _ways(s, t)])
+
+
+@lru_cache(maxsize=32)
+def _folding(n: int, s: int, t: int, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # what is kept must serve later gradients too
+        return torch.from_numpy(_parted(n, s, t)).to(device)
+
+
+@lru_cache(maxsize=32)
+def _parting(n: int, s: int, t: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The same, row and column apart."""
+    parted = _parted(n, s, t)
+    with torch.inference_mode(False):
+        left, right = (torch.from_numpy(part).to(device) for part in divmod(parted, math.comb(n, t)))
+    return left, right
+
+
+@lru_cache(maxsize=32)
+def _unfolding(n: int, s: int, t: int, device: torch.device) -> Tensor:
+    """Where each entry of the matrix stands in [x, -x, 0]."""
+    size = math.comb(n, s + t)
+    table = np.full(math.comb(n, s) * math.comb(n, t), 2 * size, dtype=np.int64)
+    for places, sign in zip(_parted(n, s, t), _signs(s, t), strict=True):
+        table[places] = np.arange(size) + (size if sign < 0 else 0)
+    with torch.inference_mode(False):
+        return torch.from_numpy(table).to(device)
