@@ -456,6 +456,7 @@ def reproduce(
     workers: Annotated[int | None, typer.Option(help="Trials that run at a time; by default one a core.")] = None,
     out: Annotated[FilePath | None, typer.Option(help="Where rows, figures and the report go.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away rows of earlier runs.")] = False,
+    data: Annotated[FilePath | None, typer.Option(help="The folder of data sets, for multi-label.")] = None,
     as_json: Json = False,
 ) -> None:
     """Run the paper's tables and figures again, and put the published numbers beside ours."""
@@ -469,7 +470,7 @@ def reproduce(
         chosen = list(experiments.NAMES) if every else names
         if not chosen:
             raise ValueError(f"name an experiment, or take --all; there are {', '.join(experiments.NAMES)}")
-        found = experiments.reproduce(chosen, scale, out=out, workers=workers, console=errors, fresh=fresh)
+        found = experiments.reproduce(chosen, scale, out=out, workers=workers, console=errors, fresh=fresh, data=data)
         if as_json:
             typer.echo(json.dumps(experiments.as_json(found)))
         else:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from carving.checks import check_choice, check_integer, nearest
 from carving.experiments.experiment import SCALES, Experiment, planned
+from carving.experiments.label_measures import at_hand, with_missing
 from carving.experiments.runner import key_of, pool, read_rows, run, versions
 from carving.experiments.tables import Comparison, comparisons
 
@@ -31,6 +32,7 @@ NAMES = (
     "triangle",
     "flops",
     "speed",
+    "multi-label",
 )
 
 
@@ -50,22 +52,28 @@ def reproduce(
     workers: int | None = None,
     console: Console | None = None,
     fresh: bool = False,
+    data: Path | None = None,
 ) -> list[Comparison]:
     """Run experiments; write rows, figures and a report over all that lies in `out`. The answer: published beside ours.
 
-    Rows that `out` (by default results/SCALE) holds are not run again, unless `fresh` throws them away first.
+    Rows that `out` (by default results/SCALE) holds are not run again, unless `fresh` throws them away first. `data` is
+    the folder of the data sets that multi-label wants; what it does not have is skipped.
     """
     check_choice("scale", scale, SCALES)
     if workers is not None:
         check_integer("workers", workers, 1, way_out="it is the number of trials that run at a time")
-    experiments = [load(name) for name in dict.fromkeys(names)]
+    console = console or Console(stderr=True)
+    experiments = [at_hand(load(name), scale, data, console) for name in dict.fromkeys(names)]
+    if not any(planned(experiment, scale) for experiment in experiments):
+        raise ValueError("none of the data sets was found; --data FOLDER tells where they lie")
     folder = Path("results") / scale if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
-    console = console or Console(stderr=True)
     found: list[Comparison] = []
     try:
         with FileLock(folder / ".lock", timeout=0), pool(workers) as where:
             for experiment in experiments:
+                if not planned(experiment, scale):
+                    continue
                 file = folder / f"{experiment.name}.jsonl"
                 if fresh:
                     for old in (file, file.with_name(f"{file.name}.gz")):
@@ -87,6 +95,7 @@ def write_report(scale: str, folder: Path) -> Path:
         rows = {key_of(row): row for row in read_rows(folder / f"{name}.jsonl")}
         some = [rows[key] for key in wanted if key in rows]
         if some:
+            experiment = with_missing(experiment, scale, some)
             sections.append(report.section(experiment, some, folder, unfinished=len(wanted) - len(some)))
     return report.write(sections, scale, folder)
 
