@@ -141,7 +141,7 @@ def contract_sum(a: Blades, terms: Blades) -> Tensor:
             f"blades of grade {s} leave vectors of a sum of shape (N, {s + 1}, {a.n}), got {_shape(terms.factors)}; "
             "contract(a, total(terms)) takes any grade"
         )
-    queries = a.factors.flatten(0, -3)
+    queries = a.factors.reshape(-1, s, a.n)
     found = queries.new_zeros(len(queries), a.n)
     columns = [[c for c in range(s + 1) if c != k] for k in range(s + 1)]
     for rows in _chunks(size, len(queries) * (s + 1) ** 3 * queries.element_size()):
@@ -210,18 +210,17 @@ def inverse(a: E) -> E:
 
 def project(a: E, by: Element) -> E:
     """The part inside the blade: of a vector (a contracted onto A) A^-1, of a blade the wedge of its vectors' parts."""
+    blade = _simple(by)
+    _space(_element(a), blade)
     if isinstance(a, Multivectors):
-        blade = expand(_simple(by))
-        if _space(a, blade) and a.grade > blade.grade:
+        if a.grade > blade.grade:
             raise ValueError(
-                f"nothing of grade {a.grade} fits into a blade of grade {blade.grade}; it projects to zero"
+                f"nothing of grade {a.grade} fits into a blade of grade {blade.grade}; give a larger blade"
             )
-        return expand(contract(contract(a, blade), inverse(blade)))
-    directions = _directions(_simple(by))  # (*, r, n), orthonormal
+        return expand(contract(contract(a, expand(blade)), inverse(expand(blade))))
+    directions = _directions(blade)  # (*, r, n), orthonormal
     if isinstance(a, Blades):
-        _space(a, _simple(by))
         return Blades(a.factors @ directions.mT @ directions)
-    _space(_simple(a), _simple(by))
     return (a.unsqueeze(-2) @ directions.mT @ directions).squeeze(-2)
 
 
