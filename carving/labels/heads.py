@@ -39,6 +39,7 @@ class Head(nn.Module, ABC):
     width: int  # the network's outputs
     core: int  # the numbers of a code
     squashed: bool  # whether the published network ends with tanh for this head
+    options: dict[str, Any]  # the arguments that make the head again, labels and dtype aside
 
     def __init__(self, labels: int | Sequence[Leaf], missing: bool, trainable: bool, cached: bool, seed: int) -> None:
         super().__init__()
@@ -200,6 +201,8 @@ class OSCHead(Head):
         self.form = check_choice("form", form, ("carved", "full", "components"))
         self.rank = check_integer("rank", rank, 1)
         self.core, self.squashed = k1**p, False
+        self.options = dict(d=d, p=p, k1=k1, form=form, rank=rank)
+        self.options |= dict(missing=missing, trainable=trainable, cached=cached, seed=seed)
         sizes = dict(carved=len(self.roles) * self.core, full=d**p, components=len(self.roles) * rank * p * k1)
         self.width = sizes[form]
         contexts = self.scheme.contexts([(role,) for role in self.roles])

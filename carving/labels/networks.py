@@ -21,9 +21,10 @@ Features = Rows | Tensor  # a batch, sparse or dense
 class Scaling(nn.Module):
     """Features brought to a common size: rows to one length, or (dense data) columns to mean 0 and deviation 1."""
 
-    def __init__(self, features: int, how: str = "none") -> None:
+    def __init__(self, features: int, how: str = "none", dense: bool = False) -> None:
         super().__init__()
         self.how = check_choice("normalise", how, ("none", "rows", "columns"))
+        self.dense = dense or how == "columns"  # whether batches are made dense
         self.shift: Tensor
         self.scale: Tensor
         self.register_buffer("shift", torch.zeros(features if how == "columns" else 0))
@@ -33,28 +34,31 @@ class Scaling(nn.Module):
     def fitted(cls, features: csr_matrix, how: str = "auto") -> Self:
         """The scaling for these features; "auto" takes columns for dense data and rows for sparse."""
         check_choice("normalise", how, ("auto", "none", "rows", "columns"))
+        dense = features.nnz > DENSE * features.shape[0] * features.shape[1]
         if how == "auto":
-            dense = features.nnz > DENSE * features.shape[0] * features.shape[1]
             how = "columns" if dense else "rows"
-        made = cls(features.shape[1], how)
+        made = cls(features.shape[1], how, dense)
         if how == "columns":
-            mean = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
-            square = np.asarray(features.multiply(features).mean(axis=0, dtype=np.float64)).ravel()
-            deviation = np.sqrt(np.maximum(square - mean**2, 0))
-            constant = deviation <= 1e-6 * np.sqrt(square)  # tells nothing, whatever a test point has there
+            points, wide = features.shape
+            values, columns = features.data.astype(np.float64), features.indices
+            mean = np.bincount(columns, values, wide) / points
+            zeros = points - np.bincount(columns, minlength=wide)
+            square = np.bincount(columns, (values - mean[columns]) ** 2, wide) + zeros * mean**2
+            deviation = np.sqrt(square / points)
+            constant = deviation <= 1e-6 * np.abs(mean)  # tells nothing, whatever a test point has there
             made.shift.copy_(torch.from_numpy(mean))
             made.scale.copy_(torch.from_numpy(np.where(constant, 0, 1 / np.where(constant, 1, deviation))))
         return made
 
     def forward(self, rows: Rows) -> Features:
-        """The batch, scaled; dense where that is smaller."""
+        """The batch, scaled."""
         if self.how == "columns":
             return (rows.dense() - self.shift) * self.scale
         if self.how == "rows":
             norms = rows.values.new_zeros(len(rows)).index_add(0, rows.owners, rows.values.square()).sqrt()
             lengths = LENGTH / norms.clamp_min(torch.finfo(norms.dtype).tiny)
             rows = Rows(rows.columns, rows.starts, rows.values * lengths[rows.owners], rows.width)
-        return rows.dense() if rows.density > DENSE else rows
+        return rows.dense() if self.dense else rows
 
 
 def thinned(batch: Features, share: float, training: bool) -> Features:
@@ -67,10 +71,10 @@ def thinned(batch: Features, share: float, training: bool) -> Features:
 class Bag(nn.Module):
     """A linear layer whose input may be sparse: the weighted sum of the features' vectors, and a bias."""
 
-    def __init__(self, features: int, outputs: int) -> None:
+    def __init__(self, features: int, outputs: int, dense: bool = False) -> None:
         super().__init__()
         bound = features**-0.5  # as torch.nn.Linear
-        self.lazy = features * outputs > LAZY
+        self.lazy = not dense and features * outputs > LAZY
         self.weight = nn.Parameter(torch.empty(features, outputs).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
 
@@ -116,7 +120,7 @@ class Network(nn.Module):
         self.linear: nn.Module | None = None
         if trunk != "linear":
             self.deep = nn.Sequential(
-                Bag(features, hidden),
+                Bag(features, hidden, scaling.dense),
                 nn.LeakyReLU(),
                 nn.Dropout(drop),
                 nn.Linear(hidden, hidden * expansion),
@@ -126,9 +130,8 @@ class Network(nn.Module):
             )
         if trunk != "deep":
             wide = features * outputs <= LAZY  # else through a bottleneck: still linear, of lower rank
-            self.linear = (
-                Bag(features, outputs) if wide else nn.Sequential(Bag(features, hidden), nn.Linear(hidden, outputs))
-            )
+            first = Bag(features, outputs if wide else hidden, scaling.dense)
+            self.linear = first if wide else nn.Sequential(first, nn.Linear(hidden, outputs))
         self.last: nn.Module = nn.Tanh() if tanh else nn.Identity()
 
     def forward(self, rows: Rows) -> Tensor:
@@ -136,3 +139,17 @@ class Network(nn.Module):
         batch = thinned(self.scaling(rows), self.input_drop, self.training)
         parts: list[Any] = [part(batch) for part in (self.deep, self.linear) if part is not None]
         return self.last(sum(parts[1:], parts[0]))
+
+
+class Blend(nn.Module):
+    """Several networks as one: memories add, so that the weighted sum of their outputs is an output as well."""
+
+    def __init__(self, networks: list[Network], weights: list[float]) -> None:
+        super().__init__()
+        self.networks, self.weights = nn.ModuleList(networks), list(weights)
+        self.scalings = [(network.scaling.how, network.scaling.dense) for network in networks]
+
+    def forward(self, rows: Rows) -> Tensor:
+        """The outputs of a batch of points, (n, outputs)."""
+        parts = [weight * network(rows) for weight, network in zip(self.weights, self.networks, strict=True)]
+        return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]

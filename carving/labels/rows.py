@@ -32,11 +32,6 @@ class Rows:
         """The row that each stored column belongs to."""
         return torch.repeat_interleave(torch.arange(len(self), device=self.starts.device), self.counts)
 
-    @property
-    def density(self) -> float:
-        """The share of the matrix that is stored."""
-        return len(self.columns) / max(1, len(self) * self.width)
-
     def dense(self) -> Tensor:
         """The rows with their zeros, (n, width)."""
         full = self.values.new_zeros(len(self), self.width)

@@ -54,6 +54,7 @@ class Settings:
     gamma: float = 1.0  # of the exponential schedule: the rate's factor after each epoch
     decay: float = 0.0  # of weights (AdamW)
     patience: int | None = None  # epochs without a better validation nDCG@5 after which training ends
+    until: int | None = None  # the epoch after which training ends, where the schedule would go on
 
     def __post_init__(self) -> None:
         check_choice("trunk", self.trunk, ("deep", "linear", "both"))
@@ -70,6 +71,8 @@ class Settings:
                 raise ValueError(f"{name} must be a positive number, got {getattr(self, name)}")
         if self.patience is not None:
             check_integer("patience", self.patience, 1)
+        if self.until is not None:
+            check_integer("until", self.until, 1, self.epochs)
 
 
 @dataclass
@@ -91,8 +94,9 @@ class Progress:
 
     def over(self, settings: Settings) -> bool:
         """Whether there is nothing more to do."""
-        stale = settings.patience is not None and bool(self.validation) and self.epoch - 1 - self.best
-        return self.epoch >= settings.epochs or (bool(stale) and stale >= (settings.patience or 0))
+        if self.epoch >= (settings.until or settings.epochs):
+            return True
+        return settings.patience is not None and self.epoch - 1 - self.best >= settings.patience
 
 
 Watch = Callable[[Progress, float], None]  # called after a batch with the share of the epoch that is done
@@ -107,17 +111,23 @@ def make_network(data: Dataset, head: Head, settings: Settings, seed: int) -> Ne
     """A new network for the data and the head, its weights drawn from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded("weights", seed))
-        return Network(
-            Scaling.fitted(data.features, settings.normalise),
-            data.features.shape[1],
-            head.width,
-            trunk=settings.trunk,
-            hidden=settings.hidden,
-            expansion=settings.expansion,
-            drop=settings.drop,
-            input_drop=settings.input_drop,
-            tanh=head.squashed,
-        )
+        scaling = Scaling.fitted(data.features, settings.normalise)
+        return network_of(scaling, data.features.shape[1], head, settings)
+
+
+def network_of(scaling: Scaling, features: int, head: Head, settings: Settings) -> Network:
+    """A network as the settings say, its weights drawn by torch's own generator."""
+    return Network(
+        scaling,
+        features,
+        head.width,
+        trunk=settings.trunk,
+        hidden=settings.hidden,
+        expansion=settings.expansion,
+        drop=settings.drop,
+        input_drop=settings.input_drop,
+        tanh=head.squashed,
+    )
 
 
 def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
@@ -243,7 +253,7 @@ def _optimizers(modules: nn.Module, settings: Settings) -> list[torch.optim.Opti
 
 
 def predict(
-    network: Network, head: Head, features: csr_matrix, k: int, bias: Tensor | None = None
+    network: nn.Module, head: Head, features: csr_matrix, k: int, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Scores and numbers (n, k) of each point's best labels."""
     network.eval()
@@ -253,7 +263,7 @@ def predict(
     return torch.cat([scores for scores, _ in found]), torch.cat([ids for _, ids in found])
 
 
-def validated(network: Network, head: Head, data: Dataset, propensities: Any) -> tuple[float, float]:
+def validated(network: nn.Module, head: Head, data: Dataset, propensities: Any) -> tuple[float, float]:
     """nDCG@5 and PSnDCG@5 of a network on data, shares of 1."""
     k = min(5, head.count)
     ranked = predict(network, head, data.features, k)[1].numpy()

@@ -14,7 +14,7 @@ from carving.algebra import Space
 from carving.checks import check_integer, nearest
 from carving.draws import Leaf
 from carving.labels import losses
-from carving.labels.heads import CHUNK, EVERY, MISSING, PRESENT, Head, Which
+from carving.labels.heads import CHUNK, EVERY, MISSING, PRESENT, Head, OSCHead, Which
 from carving.labels.rows import Rows
 from carving.scheme import slices
 
@@ -85,6 +85,8 @@ class VectorHead(Head):
         self.name, self.scale, self.each, self.absolute = name, float(scale), each, absolute
         self.width = self.core = check_integer("width", width, 2, way_out="400 is usual")
         self.squashed = True
+        self.options = dict(width=width, scale=self.scale, missing=missing, each=each, absolute=absolute)
+        self.options |= dict(trainable=trainable, cached=cached, seed=seed)
         self.row, self.space = VECTORS[name], Space(width, (width,), dtype, seed, option=(self.scale, 1 / width))
         made = self._atoms([draws.canonical_path((role,)) for role in self.roles], "role")
         self.role_vectors: Tensor  # (roles, width)
@@ -148,3 +150,8 @@ class VectorHead(Head):
         if self.name == "HLB":
             return losses.corrected(u, wanted, w, others, outputs, self.scale)
         return losses.absolute(u, wanted, w, others)
+
+
+def make_head(name: str, labels: int | Sequence[Leaf], **options: Any) -> Head:
+    """A head by name: OSC, HLB, MAP, VTB or HRR."""
+    return OSCHead(labels, **options) if name == "OSC" else VectorHead(name, labels, **options)

@@ -1,0 +1,416 @@
+"""Networks over sparse rows, training that can be killed, the recipe, and the classifier."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix, random_array
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from torch.testing import assert_close
+
+from carving.labels import MultiLabelClassifier, OSCHead, metrics, networks, recipe, training
+from carving.labels.data import Dataset
+from carving.labels.networks import Bag, Blend, Network, Scaling, thinned
+from carving.labels.rows import label_sets, rows_of
+from carving.labels.training import Progress, Settings
+
+EXACT = dict(rtol=0, atol=0)
+CLOSE = dict(rtol=1e-5, atol=1e-6)
+
+
+def topics(points, seed=0, features=40, labels=12):
+    """Points whose two labels each bring some features along."""
+    rng = np.random.RandomState(seed)
+    signature = np.random.RandomState(99).binomial(1, 0.15, (labels, features))
+    own = np.array([rng.choice(labels, 2, replace=False) for _ in range(points)])
+    truth = np.zeros((points, labels), np.float32)
+    np.put_along_axis(truth, own, 1, axis=1)
+    words = (truth @ signature + rng.binomial(1, 0.05, (points, features)) > 0) * rng.uniform(
+        0.5, 2, (points, features)
+    )
+    return Dataset(csr_matrix(words.astype(np.float32)), csr_matrix(truth), "topics")
+
+
+def sparse(points=6, features=11, density=0.2, seed=0):
+    return csr_matrix(random_array((points, features), density=density, rng=seed, dtype=np.float32))
+
+
+HEAD = dict(d=18, k1=6)
+QUICK = Settings(hidden=32, epochs=3, batch=16, normalise="auto", loss="softmax", input_drop=0.2, drop=0.2, rate=1e-2)
+
+
+# Networks
+
+
+def test_a_bag_is_a_linear_layer():
+    matrix = sparse()
+    bag = Bag(11, 5)
+    expected = torch.nn.functional.linear(torch.from_numpy(matrix.toarray()), bag.weight.T, bag.bias)
+    assert_close(bag(rows_of(matrix)), expected, **CLOSE)
+    assert_close(bag(rows_of(matrix).dense()), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("lazy", [0, 2**25])
+def test_a_bags_gradient_is_a_linear_layers(lazy, monkeypatch):
+    monkeypatch.setattr(networks, "LAZY", lazy)
+    matrix = sparse()
+    bag = Bag(11, 5)
+    assert bag.lazy == (lazy == 0)
+    bag(rows_of(matrix)).square().sum().backward()
+    dense = torch.from_numpy(matrix.toarray())
+    weight, bias = (p.detach().clone().requires_grad_() for p in (bag.weight, bag.bias))
+    (dense @ weight + bias).square().sum().backward()
+    assert_close(bag.weight.grad.to_dense(), weight.grad, **CLOSE)
+    assert_close(bag.bias.grad, bias.grad, **CLOSE)
+
+
+def test_rows_are_scaled_to_one_length_and_dense_columns_are_standardised():
+    matrix = sparse(20, 30, 0.1)
+    scaled = Scaling.fitted(matrix)(rows_of(matrix)).dense()
+    norms = scaled.norm(dim=1)
+    filled = torch.from_numpy(np.diff(matrix.indptr) > 0)
+    assert_close(norms[filled], torch.full_like(norms[filled], networks.LENGTH), **CLOSE)
+    assert bool((norms[~filled] == 0).all())
+    full = csr_matrix(np.random.RandomState(0).uniform(1, 3, (50, 4)).astype(np.float32) * [1, 10, 0.1, 1])
+    made = Scaling.fitted(full)(rows_of(full))
+    assert_close(made.mean(0), torch.zeros(4), rtol=0, atol=1e-4)
+    assert_close(made.std(0, correction=0), torch.ones(4), rtol=0, atol=1e-3)
+
+
+def test_a_column_that_never_changes_tells_nothing():
+    full = csr_matrix(np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]], np.float32))
+    made = Scaling.fitted(full, "columns")(rows_of(csr_matrix(np.array([[2.0, 900.0]], np.float32))))
+    assert_close(made, torch.zeros(1, 2), rtol=0, atol=1e-6)
+
+
+def test_input_dropout_leaves_features_out_and_keeps_the_mean():
+    torch.manual_seed(0)
+    rows = rows_of(sparse(200, 50, 0.2))
+    thin = thinned(rows, 0.5, True)
+    assert set((thin.values / rows.values).round(decimals=4).tolist()) == {0.0, 2.0}
+    assert 0.45 < float((thin.values > 0).float().mean()) < 0.55
+    assert_close(thinned(rows, 0.5, False).values, rows.values, **EXACT)
+
+
+def test_outputs_of_a_blend_are_the_weighted_sum_and_so_are_its_scores():
+    torch.manual_seed(0)
+    head = OSCHead(12, **HEAD)
+    both = [Network(Scaling(11), 11, head.width, trunk=trunk, hidden=8).eval() for trunk in ("linear", "both")]
+    rows = rows_of(sparse())
+    blend = Blend(both, [0.25, 0.75])(rows)
+    assert_close(blend, 0.25 * both[0](rows) + 0.75 * both[1](rows), **CLOSE)
+    assert_close(head(blend), 0.25 * head(both[0](rows)) + 0.75 * head(both[1](rows)), **CLOSE)
+
+
+def test_a_linear_trunk_of_very_many_features_goes_through_a_bottleneck(monkeypatch):
+    monkeypatch.setattr(networks, "LAZY", 100)
+    network = Network(Scaling(11), 11, 36, trunk="linear", hidden=4)
+    assert sum(p.numel() for p in network.parameters()) == 11 * 4 + 4 + 4 * 36 + 36
+
+
+# Training
+
+
+def weights(network):
+    return [p.detach().clone() for p in network.parameters()]
+
+
+def run(data, settings=QUICK, seed=3, **how):
+    head = OSCHead(data.labels.shape[1], **HEAD)
+    network = training.make_network(data, head, settings, seed)
+    return weights(network), training.train(network, head, data, settings, seed=seed, **how), weights(network)
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+class Killed(Exception):
+    pass
+
+
+def kill_in(epoch):
+    def watch(progress, share):
+        if progress.epoch == epoch and share > 0.4:
+            raise Killed
+
+    return watch
+
+
+@pytest.mark.parametrize("lazy", [0, 2**25])
+def test_a_killed_run_goes_on_and_ends_with_the_same_weights_bit_by_bit(tmp_path, monkeypatch, lazy):
+    monkeypatch.setattr(networks, "LAZY", lazy)
+    data = topics(150)
+    train, held = training.split(data, 0.2, 0)
+    settings = dataclasses.replace(QUICK, epochs=5, schedule="cosine", decay=0.01)
+    _, progress, straight = run(train, settings, validation=held)
+    checkpoint = tmp_path / "run.safetensors"
+    for epoch in (1, 3):
+        with pytest.raises(Killed):
+            run(train, settings, validation=held, checkpoint=checkpoint, watch=kill_in(epoch))
+    seen = []
+    _, again, resumed = run(
+        train, settings, validation=held, checkpoint=checkpoint, watch=lambda p, _: seen.append(p.epoch)
+    )
+    assert set(seen) == {3, 4}
+    assert again == progress
+    assert same(straight, resumed)
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    data, checkpoint = topics(60), tmp_path / "run.safetensors"
+    _, progress, done = run(data, checkpoint=checkpoint)
+    _, again, same_again = run(data, checkpoint=checkpoint, watch=kill_in(0))
+    assert again == progress and same(done, same_again)
+
+
+def test_a_seed_gives_the_same_network_and_another_seed_another():
+    data = topics(60)
+    torch.manual_seed(1)
+    first = run(data)
+    torch.manual_seed(2)
+    second = run(data)
+    assert same(first[2], second[2]) and first[1] == second[1]
+    assert not same(first[2], run(data, seed=4)[2])
+
+
+def test_training_leaves_torchs_own_generator_alone():
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    run(topics(30))
+    assert_close(torch.rand(3), wanted, **EXACT)
+
+
+def test_the_checkpoint_of_another_run_is_refused(tmp_path):
+    data, checkpoint = topics(60), tmp_path / "run.safetensors"
+    run(data, checkpoint=checkpoint)
+    others = [dict(seed=4), dict(settings=dataclasses.replace(QUICK, rate=1e-3)), dict(data=topics(60, seed=1))]
+    for other in others:
+        with pytest.raises(ValueError, match="another run"):
+            run(**(dict(data=data) | other), checkpoint=checkpoint)
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="no whole checkpoint"):
+        run(data, checkpoint=checkpoint)
+
+
+def test_training_ends_when_validation_no_longer_gets_better(monkeypatch):
+    shown = iter([0.3, 0.5, 0.4, 0.5, 0.45, 0.9])
+    monkeypatch.setattr(training, "validated", lambda *_: (next(shown), 0.0))
+    data = topics(60)
+    _, progress, kept = run(data, dataclasses.replace(QUICK, epochs=6, patience=3), validation=data)
+    assert progress.validation == [0.3, 0.5, 0.4, 0.5, 0.45] and progress.best == 1
+    assert same(kept, run(data, dataclasses.replace(QUICK, epochs=6, until=2))[2])
+
+
+def test_the_losses_fall_and_the_validation_part_is_not_trained_on():
+    data = topics(400)
+    train, held = training.split(data, 0.25, seed=7)
+    assert len(train) == 300 and len(held) == 100
+    together = {tuple(row) for part in (train, held) for row in part.features.toarray().round(4).tolist()}
+    assert len(together) == 400
+    _, progress, _ = run(train, dataclasses.replace(QUICK, epochs=6), validation=held)
+    assert progress.losses[-1] < 0.8 * progress.losses[0]
+    assert progress.validation[-1] > 0.8
+
+
+def test_schedules():
+    cosine = dataclasses.replace(QUICK, schedule="cosine")
+    assert training.factor(dataclasses.replace(QUICK, gamma=0.5), 2, 0.9) == 0.25
+    assert training.factor(cosine, 0, 0.0) < 0.05
+    assert abs(training.factor(cosine, 0, 0.5) - 0.5) < 1e-9
+    assert training.factor(cosine, 0, 1.0) < 1e-9
+
+
+def test_sampled_scores_are_scores_and_every_own_label_is_among_them(monkeypatch):
+    monkeypatch.setattr(training, "SAMPLE", 9)
+    head = OSCHead(50, **HEAD)
+    torch.manual_seed(0)
+    outputs = torch.randn(3, head.width)
+    sets = label_sets([[3, 40], [7], [40, 49, 0]], 50)
+    scores, small = training.sampled(head, outputs, sets)
+    whole = head(outputs)
+    assert scores.shape[1] <= 9
+    for mine, all_ in zip(scores, whole, strict=True):
+        assert bool((mine[:, None] - all_[None]).abs().min(1).values.max() < 1e-5)
+    assert_close(scores[small.owners, small.columns], whole[sets.owners, sets.columns], **CLOSE)
+    assert torch.isfinite(training._loss(head, outputs, sets, QUICK))
+
+
+def test_a_sample_of_all_labels_gives_the_loss_over_all():
+    head = OSCHead(50, **HEAD)
+    torch.manual_seed(0)
+    outputs, sets = torch.randn(3, head.width), label_sets([list(range(50)), [7], [40]], 50)
+    whole = training.LOSSES["softmax"](head(outputs), sets)
+    assert_close(training.LOSSES["softmax"](*training.sampled(head, outputs, sets)), whole, **CLOSE)
+
+
+def test_settings_are_checked():
+    for wrong in (
+        dict(trunk="tree"),
+        dict(loss="hinge"),
+        dict(schedule="none"),
+        dict(normalise="l1"),
+        dict(epochs=0),
+        dict(drop=1.0),
+        dict(rate=0.0),
+        dict(patience=0),
+        dict(epochs=3, until=4),
+    ):
+        with pytest.raises(ValueError, match=next(reversed(wrong))):
+            Settings(**wrong)
+    with pytest.raises(ValueError, match="validation part"):
+        run(topics(30), Settings(patience=2))
+
+
+def test_a_loss_that_is_no_number_is_told():
+    with pytest.raises(ValueError, match="lower the rate"):
+        run(topics(60), dataclasses.replace(QUICK, rate=1e30))
+
+
+# The recipe
+
+
+def test_the_blend_prefers_what_is_right_and_weights_sum_to_one():
+    data = topics(80)
+    head = OSCHead(12, **HEAD)
+    right = head.summed(rows_of(data.labels))
+    noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0))
+    weights, ndcg, psndcg = recipe.weighed([noise, right], head, data, metrics.propensities(data.labels))
+    assert abs(sum(weights) - 1) < 1e-9 and weights[1] >= 0.5
+    assert ndcg > 0.99 and psndcg > 0.99
+
+
+def test_two_halves_of_the_truth_are_blended():
+    data = topics(300)
+    head = OSCHead(12, d=36, k1=12)
+    truth, generator = data.labels.toarray(), torch.Generator().manual_seed(0)
+    halves = []
+    for part in (slice(0, 6), slice(6, 12)):
+        known = np.zeros_like(truth)
+        known[:, part] = truth[:, part]
+        exact = head.summed(rows_of(csr_matrix(known)))
+        halves.append(exact + 0.02 * torch.randn(exact.shape, generator=generator))
+    weights, ndcg, _ = recipe.weighed(halves, head, data, metrics.propensities(data.labels))
+    alone = metrics.ndcg(head.top(halves[0], 5)[1].numpy(), data.labels, 5)
+    assert min(weights) > 0.2 and ndcg > alone + 0.1
+
+
+def test_the_recipe_learns_is_repeatable_and_goes_on_when_killed(tmp_path):
+    data, test = topics(500), topics(200, seed=1)
+    made = MultiLabelClassifier(epochs=8, seed=1).fit(data.features, data.labels)
+    assert made.score(test.features, test.labels) > 0.85
+    assert abs(sum(made.chosen_.weights) - 1) < 1e-9
+    calls = []
+
+    def watch(name, progress, share):
+        calls.append(name)
+        if len(calls) == 200:
+            raise Killed
+
+    with pytest.raises(Killed):
+        MultiLabelClassifier(epochs=8, seed=1, checkpoints=tmp_path, watch=watch).fit(data.features, data.labels)
+    again = MultiLabelClassifier(epochs=8, seed=1, checkpoints=tmp_path).fit(data.features, data.labels)
+    assert np.array_equal(again.decision_function(test.features), made.decision_function(test.features))
+
+
+@pytest.mark.parametrize("labels", [1, 2, 20_000])
+def test_the_recipes_head_fits_any_number_of_labels(labels):
+    options = recipe.head_options(labels)
+    assert OSCHead(labels, cached=False, **options).width <= 48**2
+
+
+# The classifier
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    data = topics(300)
+    return MultiLabelClassifier(settings=QUICK, head_options=HEAD).fit(data.features, data.labels)
+
+
+def test_predictions_are_the_best_scores(fitted):
+    test = topics(40, seed=1)
+    scores = fitted.decision_function(test.features)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :3]
+    ids, best = fitted.rank(test.features, 3)
+    assert np.array_equal(ids, order)
+    assert np.allclose(best, np.take_along_axis(scores, order, 1), atol=1e-5)
+    predicted, top = fitted.predict(test.features, 3), fitted.decision_function(test.features, 3)
+    assert predicted.shape == top.shape == (40, 12) and set(predicted.data) == {1.0}
+    for row in range(40):
+        assert sorted(order[row]) == predicted[row].indices.tolist()
+        assert np.allclose(top[row].data, scores[row, sorted(order[row])], atol=1e-5)
+
+
+def test_scores_are_those_of_the_metrics(fitted):
+    test = topics(40, seed=1)
+    ids, _ = fitted.rank(test.features, 5)
+    assert fitted.score(test.features, test.labels) == metrics.ndcg(ids, test.labels, 5)
+    q = metrics.propensities(topics(300).labels)
+    assert fitted.evaluate(test.features, test.labels) == metrics.measures(ids, test.labels, q)
+
+
+def test_a_model_is_saved_and_comes_back(fitted, tmp_path):
+    data, test = topics(300), topics(40, seed=1)
+    trained = dict(HEAD, trainable=True, missing=True)
+    others = [
+        MultiLabelClassifier(settings=dataclasses.replace(QUICK, loss="head"), head_options=trained),
+        MultiLabelClassifier("HLB", dict(width=16), dataclasses.replace(QUICK, loss="head", trunk="both")),
+        MultiLabelClassifier(epochs=2),
+    ]
+    for model in (fitted, *(one.fit(data.features, data.labels) for one in others)):
+        model.save(tmp_path / "model.safetensors")
+        back = MultiLabelClassifier.load(tmp_path / "model.safetensors")
+        assert np.array_equal(back.decision_function(test.features), model.decision_function(test.features))
+        assert back.evaluate(test.features, test.labels) == model.evaluate(test.features, test.labels)
+
+
+def test_points_without_labels_and_dense_arrays_are_taken(fitted):
+    data = topics(300)
+    more = np.vstack([data.features.toarray(), np.ones((3, 40), np.float32)])
+    truth = np.vstack([data.labels.toarray(), np.zeros((3, 12), np.float32)])
+    again = MultiLabelClassifier(settings=QUICK, head_options=HEAD).fit(more, truth)
+    assert np.array_equal(again.decision_function(more), fitted.decision_function(more))
+
+
+def test_sklearn_can_clone_and_show_it(fitted):
+    twin = clone(fitted)
+    assert twin.get_params() == fitted.get_params() and not hasattr(twin, "network_")
+    assert "MultiLabelClassifier" in repr(twin)
+
+
+def test_early_stopping_keeps_a_validation_part():
+    data = topics(200)
+    made = MultiLabelClassifier(
+        settings=dataclasses.replace(QUICK, patience=1, epochs=30), head_options=HEAD, validation=0.2
+    ).fit(data.features, data.labels)
+    assert isinstance(made.progress_, Progress)
+    assert made.progress_.epoch < 30 and len(made.progress_.validation) == made.progress_.epoch
+
+
+def test_mistakes_are_told(fitted, tmp_path):
+    data = topics(20)
+    with pytest.raises(NotFittedError, match="fit"):
+        MultiLabelClassifier().predict(data.features)
+    with pytest.raises(ValueError, match="40 features, the points have 41"):
+        fitted.predict(csr_matrix((1, 41)))
+    with pytest.raises(ValueError, match="another label set"):
+        fitted.score(data.features, csr_matrix(np.eye(20, 13)))
+    with pytest.raises(ValueError, match="12 labels"):
+        fitted.predict(data.features, 13)
+    with pytest.raises(ValueError, match="finite"):
+        fitted.predict(np.full((1, 40), np.nan))
+    with pytest.raises(ValueError, match="labels"):
+        MultiLabelClassifier().fit(data.features, csr_matrix((20, 12)))
+    with pytest.raises(FileNotFoundError, match="no model"):
+        MultiLabelClassifier.load(tmp_path / "nothing")
+    (tmp_path / "junk").write_bytes(b"junk")
+    with pytest.raises(ValueError, match="no whole model"):
+        MultiLabelClassifier.load(tmp_path / "junk")
+    fitted.save(tmp_path / "model")
+    (tmp_path / "model").write_bytes((tmp_path / "model").read_bytes()[:-100])
+    with pytest.raises(ValueError, match="no whole model"):
+        MultiLabelClassifier.load(tmp_path / "model")
