@@ -27,7 +27,7 @@ Heard = Callable[[int, float], None]  # told the round, and the share of the mem
 
 @dataclass(frozen=True)
 class Decoded:
-    """What contexts hold, answered together. A context that holds several fillers has as many rows, one after the other."""
+    """What contexts hold, answered together. One that holds several fillers has as many rows, one after the other."""
 
     indices: Tensor  # (rows,) places of candidates; -1 where nothing is held
     probabilities: Tensor  # (rows,) of that answer
@@ -62,9 +62,9 @@ def decode(
     """The candidate of every context, found together: the more contexts are given, the less noise is left.
 
     `holds` says how many fillers each context holds at most (one). `prior` (L,) are the candidates' probabilities
-    beforehand, up to a factor, and `absence` that of nothing being there. Stored contexts that are not given stay noise;
-    given ones that hold nothing come out as empty, if `absence` allows. The first round asks one at a time; the round
-    that explains most of the memory counts, so that the others cannot do harm.
+    beforehand, up to a factor, and `absence` that of nothing being there. Stored contexts that are not given stay
+    noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one at a time; the
+    round that explains most of the memory counts, so that the others cannot do harm.
     """
     task = _checked(scheme, memory, contexts, candidates, holds, prior, absence)
     check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")

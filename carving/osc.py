@@ -30,7 +30,7 @@ class Subspaces(Contexts):
     """The contexts of OSC: orthonormal rows that span the kept or the forbidden directions, and a sign."""
 
     basis: Tensor  # (n, rank, d), or for compact fillers one a component: (n, p, k1, d)
-    signs: Tensor  # (n,)
+    signs: Tensor  # (n,), times how loud the context is written
 
 
 @dataclass(frozen=True, init=False)
@@ -41,6 +41,8 @@ class OSC(Scheme):
     one is drawn and held. Where more than half of the space is kept, cores have d^p numbers instead of k1^p.
     `signed` gives every context a random sign, so that a filler stored in many contexts does not add up to a
     bias in all others; `signed=False` is the paper. `compact=True` makes fillers of p k1 numbers instead of p d.
+    `spread` makes some contexts louder than others, by up to exp(spread) either way: joint decoding then finds the loud
+    ones first, and holds more. Asked one at a time, the faint ones are found less well.
     """
 
     d: int
@@ -48,6 +50,7 @@ class OSC(Scheme):
     k1: int
     signed: bool
     compact: bool
+    spread: float
     seed: int
     dtype: torch.dtype = field(compare=False)
     device: torch.device = field(compare=False)
@@ -65,6 +68,7 @@ class OSC(Scheme):
         *,
         carved: int | None = None,
         compact: bool = False,
+        spread: float = 0.0,
         workspace: int = 32 * 2**20,
     ) -> None:
         d = check_integer("d", d, 2, way_out="it is the side of the memory; 64 to 200 are usual")
@@ -80,12 +84,15 @@ class OSC(Scheme):
                 raise TypeError(f"{name} must be True or False, got {flag!r}; signed=False, compact=False is the paper")
         if compact and not signed:
             raise ValueError("compact fillers have signed contexts, got signed=False; leave one of the two out")
+        if isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 <= spread <= 4:
+            raise ValueError(f"spread must be a number from 0 to 4, got {spread!r}; 0 makes all contexts alike")
         values: dict[str, Any] = dict(
             d=d,
             p=p,
             k1=k1,
             signed=signed,
             compact=compact,
+            spread=float(spread),
             seed=check_integer("seed", seed, 0, 2**64 - 1, "any integer from 0 on will do"),
             dtype=check_real_dtype(dtype),
             device=check_device(device),
@@ -139,7 +146,7 @@ class OSC(Scheme):
         """What is true of OSC."""
         return Facts(
             exact=True,
-            adjoint=True,
+            adjoint=not self.spread,
             self_inverse=False,
             commutative=False,
             associative=False,
@@ -155,8 +162,9 @@ class OSC(Scheme):
     @property
     def parameters(self) -> dict[str, Any]:
         """The arguments that make the scheme again."""
-        compact = {"compact": True} if self.compact else {}
-        return dict(d=self.d, p=self.p, k1=self.k1, signed=self.signed, seed=self.seed, **compact)
+        more = {"compact": self.compact, "spread": self.spread}  # named only where they are not the paper's
+        own = {name: value for name, value in more.items() if value}
+        return dict(d=self.d, p=self.p, k1=self.k1, signed=self.signed, seed=self.seed) | own
 
     # Labels -> fillers and contexts
 
@@ -190,7 +198,14 @@ class OSC(Scheme):
             basis[rows] = orthonormal(draws.normals(drawn[:, 1:])[:, :numbers].unflatten(-1, self._basis_shape))
             if self.signed:
                 signs[rows] = draws.signs(drawn[:, :1], 1).squeeze(1).to(self.dtype)
+            if self.spread:
+                signs[rows] *= self._loudness_of(draws.uniforms(drawn[:, :1])).squeeze(1).to(self.dtype)
         return Subspaces(basis.to(self.device), signs.to(self.device))
+
+    def _loudness_of(self, uniform: Tensor) -> Tensor:
+        """Even on a scale of decibels, with a mean square of 1."""
+        mean_square = math.sinh(2 * self.spread) / (2 * self.spread)
+        return torch.exp(self.spread * (2 * uniform - 1)) / math.sqrt(mean_square)
 
     # Rows of the space <-> rows of coordinates in the subspace: (n, m, d) <-> (n, m, side)
 
@@ -246,8 +261,20 @@ class OSC(Scheme):
         return rows.reshape(self.memory_shape)
 
     def _read(self, memory: Tensor, contexts: Subspaces) -> Tensor:
+        return self._seen(memory, contexts, 1 / contexts.signs if self.spread else contexts.signs)
+
+    def _adjoint(self, memory: Tensor, contexts: Subspaces) -> Tensor:
+        return self._seen(memory, contexts, contexts.signs)
+
+    def _seen(self, memory: Tensor, contexts: Subspaces, scale: Tensor) -> Tensor:
         cores = self._inside_all(memory.reshape(self.d, -1), self._bases(contexts))
-        return cores.view(-1, *self.core_shape) * contexts.signs.view(-1, *(1,) * self.p)
+        return cores.view(-1, *self.core_shape) * scale.view(-1, *(1,) * self.p)
+
+    def _energy(self, contexts: Subspaces, candidates: Tensor) -> Tensor:
+        return contexts.signs.square().unsqueeze(1)
+
+    def _returned(self, cores: Tensor, contexts: Subspaces) -> Tensor:
+        return cores * contexts.signs.square().view(-1, *(1,) * self.p) if self.spread else cores
 
     def _inside_all(self, memory: Tensor, bases: Sequence[Tensor]) -> Tensor:
         """All modes of a tensor, (d, d^(modes-1)), taken into the subspaces, each by its basis."""
@@ -349,7 +376,12 @@ class OSC(Scheme):
 
     def _core_numbers(self) -> int:
         slabs = self.d * self.side ** (self.p - 1) if self.p > 3 else 0
-        return 2 * math.prod(self._basis_shape) + slabs + 2 * self.side * self.d ** (min(self.p, 3) - 1) + 2 * self.side**self.p
+        return (
+            2 * math.prod(self._basis_shape)
+            + slabs
+            + 2 * self.side * self.d ** (min(self.p, 3) - 1)
+            + 2 * self.side**self.p
+        )
 
     def _context_numbers(self, depth: int) -> int:
         return 2 * math.prod(self._basis_shape)  # a path is hashed, however deep it is

@@ -12,7 +12,6 @@ from carving.checks import check_integer, check_tensor, listed
 from carving.draws import Leaf
 from carving.scheme import FILLERS, Contexts, Places, Scheme, Symbols, slices
 
-
 MANY = 1024  # contexts for which candidates are made at a time
 
 

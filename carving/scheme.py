@@ -212,7 +212,9 @@ class Scheme(ABC):
             return (weights.to(codes.dtype) @ codes).view(-1, *self.core_shape)
         sums = []  # fillers look different in every context: one after the other
         for row, weight in enumerate(weights):
-            place = contexts.changed(lambda tensor, row=row: tensor[row : row + 1].expand(len(candidates), *tensor.shape[1:]))
+            place = contexts.changed(
+                lambda tensor, row=row: tensor[row : row + 1].expand(len(candidates), *tensor.shape[1:])
+            )
             sums.append(torch.tensordot(weight.to(self.memory_dtype), self._encode(candidates, place), 1))
         return torch.stack(sums)
 
