@@ -20,6 +20,7 @@ from carving import formats, planner
 from carving.checks import show_bytes
 from carving.draws import Path, canonical
 from carving.files import identity
+from carving.labels import commands as label_commands
 from carving.memory import Answer, Memory, as_pair, canonical_roles
 from carving.progress import bar
 from carving.schemes import make
@@ -477,6 +478,10 @@ def reproduce(
             folder = out or FilePath("results") / scale
             agree = sum(one.verdict.startswith("agrees") for one in found)
             say(f"{agree} of {len(found)} published numbers agree; see {folder / 'report.md'}")
+
+
+app.command()(told()(label_commands.train))
+app.command()(told()(label_commands.evaluate))
 
 
 def description(memory: Memory) -> str:
