@@ -15,7 +15,7 @@ from typing import Any, Self, overload
 import torch
 from torch import Tensor
 
-from carving import files, peeling, planner, recall
+from carving import files, joint, peeling, planner, recall
 from carving.checks import as_path, check_integer, check_tensor, listed
 from carving.draws import Leaf, Path, canonical, canonical_path
 from carving.recall import Odds
@@ -48,6 +48,15 @@ class Answer:
 
     def __bool__(self) -> bool:
         return self.found
+
+
+class Answers(list[Answer]):
+    """Answers that were found together, and whether they came to rest with hardly a doubt left."""
+
+    def __init__(self, answers: Iterable[Answer], converged: bool, rounds: int) -> None:
+        super().__init__(answers)
+        self.converged = converged
+        self.rounds = rounds  # how often the memory was read
 
 
 class Memory:
@@ -313,6 +322,56 @@ class Memory:
             answers += (sorted(each.values(), key=lambda answer: -answer.probability) for each in found)
             _tell(progress, len(contexts))
         return answers
+
+    def recall_all(
+        self,
+        paths: Iterable[Path],
+        *,
+        among: Iterable[Leaf] | None = None,
+        absence: float = 0.5,
+        rounds: int = 100,
+        progress: Progress | None = None,
+    ) -> "Answers":
+        """One answer a path, all found together: exact far beyond the load at which single questions fail.
+
+        Give every path that was stored, as far as known: what others hold stays noise. A path that holds several leaves
+        is given as often, and each time has another answer. The result says whether it `converged`; if not, its answers
+        are no worse than single ones. It takes memory for what every path shows (`scheme.core_shape` numbers).
+        """
+        asked = self._asked(paths)
+        choices, candidates = self._candidates(among, made=True)
+        names = [canonical_path(path) for path in asked]
+        times = Counter(names)  # in the order of their first appearance
+        first = dict(zip(reversed(names), reversed(asked), strict=True))
+        told = 0
+
+        def heard(_: int, left: float) -> None:
+            nonlocal told
+            done = max(told, round(len(asked) * (1 - min(1.0, left))))
+            _tell(progress, done - told)
+            told = done
+
+        counts = self.counts[list(choices)].clamp_min(0) + UNSEEN
+        found = joint.decode(
+            self.scheme,
+            self.tensor,
+            self.scheme.contexts([first[name] for name in times]),
+            candidates,
+            holds=list(times.values()),
+            prior=counts,
+            absence=check_absence(absence),
+            rounds=rounds,
+            heard=heard,
+        )
+        _tell(progress, len(asked) - told)
+        columns = (found.indices.tolist(), found.scores.tolist(), found.probabilities.tolist())
+        answers = {name: list[Answer]() for name in times}
+        owners = (name for name, count in times.items() for _ in range(count))
+        for name, index, score, chance in zip(owners, *columns, strict=True):
+            leaf = None if index < 0 else self.vocabulary[choices[index]]
+            answers[name].append(Answer(leaf, score, min(chance, 1.0), found=index >= 0))
+        ordered = {name: iter(sorted(some, key=lambda one: not one.found)) for name, some in answers.items()}
+        return Answers((next(ordered[name]) for name in names), found.converged, found.rounds)
 
     def rebuild(self, paths: Iterable[Path], **how: Any) -> Document:
         """The document that lies under these paths; where nothing is found, nothing stands."""
