@@ -235,8 +235,8 @@ class CliffordOSC(Scheme):
 
     A filler is p vectors. Rejected by the context's blade (of grade d - k1: the forbidden directions) and wedged they
     are a blade again, which is normalised, and the score is its inner product with the memory. Everything happens in
-    the coordinates of the kept subspace, where a bound filler has binom(k1, p) numbers. By default these are as many as
-    the round(sqrt(d))^p of OSC, or a few more. `signed` is as in OSC.
+    the coordinates of the kept subspace, where a bound filler has binom(k1, p) numbers: by default the square root of
+    the memory's, as in OSC. `signed` is as in OSC, too.
     """
 
     d: int
@@ -262,8 +262,7 @@ class CliffordOSC(Scheme):
     ) -> None:
         p = check_integer("p", p, 1, 4, "memories have binom(d, p) cells")
         d = check_integer("d", d, p + 1, way_out="it is the dimension of the space, and contexts keep p to d - 1 of it")
-        wanted = round(math.sqrt(d)) ** p
-        usual = next((k for k in range(p, d - 1) if math.comb(k, p) >= wanted), d - 1)
+        usual = next((k for k in range(p, d - 1) if math.comb(k, p) ** 2 >= math.comb(d, p)), d - 1)
         way_out = (
             f"p={p} vectors of a smaller subspace are linearly dependent, and their wedge is zero; {usual} is usual"
         )
