@@ -438,14 +438,68 @@ def predicted(memory: Memory) -> float | None:
 
 
 @app.command()
-def verify(memory: MemoryFile, as_json: Json = False) -> None:
-    """Whether a file is whole: its checksum, shapes and numbers; exit status 2 if not."""
+def verify(
+    memory: MemoryFile,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="Files of pairs that the memory is to be asked for.")
+    ] = None,
+    joint: Annotated[bool, typer.Option(help="Ask for all of them together, which finds far more.")] = False,
+    format: Format = None,
+    key: Key = None,
+    fields: Fields = None,
+    skip_bad: SkipBad = False,
+    as_json: Json = False,
+) -> None:
+    """Whether a file is whole (exit status 2 if not), and how much of FILES the memory answers rightly (1 if not all)."""
     with told():
         held = Memory.load(memory)
+        facts: dict[str, Any] = dict(file=str(memory), whole=True, pairs=held.pairs)
+        found: dict[str, Any] = {}
+        if files:
+            pairs = [pair for file in files for pair in opened(file, format, key, fields, skip_bad)]
+            found = asked_again(held, pairs, joint)
         if as_json:
-            typer.echo(json.dumps(dict(file=str(memory), whole=True, pairs=held.pairs)))
+            typer.echo(json.dumps(facts | found))
         else:
             say(f"{memory} is whole: {held.pairs:,} pairs, {len(held.vocabulary):,} leaves")
+            if found:
+                say(f"{found['right']:,} of {found['asked']:,} pairs answered rightly ({found['share']:.2%})")
+            if not found.get("converged", True):
+                say("joint decoding did not converge: the memory is too full, or holds much that these files do not")
+    raise typer.Exit(0 if not found or found["right"] == found["asked"] else 1)
+
+
+def asked_again(held: Memory, pairs: list[Pair], joint: bool) -> dict[str, Any]:
+    """How many of the pairs the memory answers with, one path at a time or all together."""
+    wanted: dict[bytes, Counter[bytes]] = {}
+    paths: dict[bytes, Path] = {}
+    for path, leaf in pairs:
+        name = canonical_roles(path)
+        wanted.setdefault(name, Counter())[canonical(leaf)] += 1
+        paths[name] = path
+    several = [name for name, leaves in wanted.items() if leaves.total() > 1]
+    single = [name for name, leaves in wanted.items() if leaves.total() == 1]
+    got: dict[bytes, Counter[bytes]] = {name: Counter() for name in wanted}
+    with bar(errors, "asking", len(pairs) if joint else len(wanted)) as advance:
+        if joint:
+            every = [name for name, leaves in wanted.items() for _ in range(leaves.total())]
+            answers = held.recall_all([paths[name] for name in every], absence=0.0, progress=advance)
+            for name, answer in zip(every, answers, strict=True):
+                got[name][canonical(answer.leaf)] += 1
+        else:
+            if single:
+                each = held.recall_many([paths[name] for name in single], absence=0.0, progress=advance)
+                got |= {name: Counter([canonical(answer.leaf)]) for name, answer in zip(single, each, strict=True)}
+            if several:
+                sets = held.recall_sets([paths[name] for name in several], progress=advance)
+                # A set says that a leaf is there, not how often.
+                got |= {
+                    name: Counter({leaf: wanted[name][leaf] for leaf in (canonical(answer.leaf) for answer in some)})
+                    for name, some in zip(several, sets, strict=True)
+                }
+    right = sum((wanted[name] & got[name]).total() for name in wanted)
+    found: dict[str, Any] = dict(asked=len(pairs), right=right, share=right / max(1, len(pairs)))
+    return found | (dict(converged=answers.converged, rounds=answers.rounds) if joint else {})
 
 
 @app.command()
