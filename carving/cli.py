@@ -450,7 +450,7 @@ def verify(
     skip_bad: SkipBad = False,
     as_json: Json = False,
 ) -> None:
-    """Whether a file is whole (exit status 2 if not), and how much of FILES the memory answers rightly (1 if not all)."""
+    """Whether a file is whole (exit status 2 if not), and how much of FILES the memory still answers (1 if not all)."""
     with told():
         held = Memory.load(memory)
         facts: dict[str, Any] = dict(file=str(memory), whole=True, pairs=held.pairs)

@@ -32,6 +32,9 @@ NAMES = (
     "triangle",
     "flops",
     "speed",
+    "compact",
+    "compact-accuracy",
+    "joint",
     "multi-label",
 )
 

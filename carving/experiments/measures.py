@@ -12,6 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from carving.experiments.experiment import Measured, Setting
+from carving.joint import decode
 from carving.osc import OSC, Subspaces
 from carving.scheme import Contexts, Scheme, slices
 from carving.schemes import make
@@ -26,7 +27,9 @@ def scheme_of(setting: Setting, seed: int) -> Scheme:
     name, d = setting["scheme"], setting["d"]
     options = {key: setting[key] for key in ("p", "k1", "memory", "accounting") if key in setting}
     if name == "OSC":
-        return make(name, d, seed=seed, signed=setting.get("signed", False), **options)
+        compact = setting.get("compact", False)
+        options |= dict(compact=compact, spread=setting.get("spread", 0.0), signed=setting.get("signed", compact))
+        return make(name, d, seed=seed, **options)
     if name == "TPR":
         return make(name, d, seed=seed, depth=setting.get("depth", 1))
     large = d * setting.get("N", 1) > HELD
@@ -102,6 +105,8 @@ def share_recognised(scores: Tensor, right: Tensor, generator: Generator) -> flo
 
 def accuracy(setting: Setting, seed: int) -> Measured:
     """Retrieval (the best of the vocabulary) and two-alternative recognition of a memory of N pairs."""
+    if setting.get("joint"):
+        return joint_accuracy(setting, seed)
     scheme, generator = scheme_of(setting, seed), Generator().manual_seed(seed)
     stored, questions = stored_fillers(setting, generator), asked(setting)
     scores = scores_of(scheme, setting, stored, questions)
@@ -112,6 +117,30 @@ def accuracy(setting: Setting, seed: int) -> Measured:
         "questions": questions,
         "numbers": total_numbers(scheme, setting),
     }
+
+
+def joint_accuracy(setting: Setting, seed: int) -> Measured:
+    """Retrieval where all N contexts are decoded together."""
+    scheme, generator = scheme_of(setting, seed), Generator().manual_seed(seed)
+    stored = torch.tensor(stored_fillers(setting, generator))
+    contexts = scheme.contexts([(number,) for number in range(len(stored))])
+    fillers = scheme.fillers(range(vocabulary_of(setting)))
+    found = decode(scheme, scheme.trace(contexts, fillers[stored]), contexts, fillers)
+    return {
+        "retrieval": found.indices.eq(stored).double().mean().item(),
+        "questions": len(stored),
+        "rounds": found.rounds,
+        "converged": float(found.converged),
+        "numbers": total_numbers(scheme, setting),
+    }
+
+
+def compact_gain(setting: Setting, seed: int) -> Measured:
+    """Retrieval with ordinary and with compact fillers, both with signed contexts, from the same seed."""
+    ordinary, compact = (
+        accuracy({**setting, "signed": True, "compact": flag}, seed)["retrieval"] for flag in (False, True)
+    )
+    return {"ordinary": ordinary, "compact": compact, "gain": compact - ordinary}
 
 
 def total_numbers(scheme: Scheme, setting: Setting) -> int:

@@ -7,14 +7,18 @@ LINEAR = ["HRR", "FHRR", "MAP-I", "VTB", "MBAT", "HLB", "GHRR"]
 
 
 def schemes(side: int, vsas: list[str], p: int = 2, **axes: object) -> list[Setting]:
-    """OSC as published and with signed contexts, and VSAs with as many numbers in the memory."""
+    """OSC as published, with signed contexts, with compact fillers, and VSAs with as many numbers in the memory."""
     drawn = {"fillers": ["uniform", "zipf"], **axes}
-    return grid(scheme="OSC", d=side, p=p, signed=[False, True], **drawn) + grid(scheme=vsas, d=side**p, **drawn)
+    osc = {"scheme": "OSC", "d": side, "p": p, "signed": True} | drawn
+    published = grid(**osc | {"signed": False})
+    return published + grid(**osc) + grid(**osc, compact=True) + grid(scheme=vsas, d=side**p, **drawn)
 
 
 def panel(how: str) -> Lines:
     """One way of drawing fillers."""
-    return Lines("L", "retrieval", ("scheme", "d", "signed"), f"{how} fillers", log_x=True, only={"fillers": how})
+    return Lines(
+        "L", "retrieval", ("scheme", "d", "signed", "compact"), f"{how} fillers", log_x=True, only={"fillers": how}
+    )
 
 
 EXPERIMENT = Experiment(
@@ -23,7 +27,7 @@ EXPERIMENT = Experiment(
     source="nothing: its experiments store every filler once",
     notes="A filler that is carved in two contexts keeps a cosine of about k1/d in each component, so that copies add "
     "up to a bias in every context (signed=False, the paper). A random sign for each context (signed=True) turns the "
-    "bias into noise.",
+    "bias into noise. Compact fillers have a basis for each component besides.",
     measure=accuracy,
     scales={
         "smoke": (trials(2, schemes(20, ["HLB"], N=40, L=[5, 20], questions=40)),),
