@@ -1,6 +1,6 @@
 """Not in the paper: the numbers in all, memory and codebook, that 99 % takes: ordinary, compact, compact and joint."""
 
-from carving.experiments.experiment import Experiment, Lines, Setting, grid, trials
+from carving.experiments.experiment import Experiment, Lines, Setting, trials
 from carving.experiments.measures import minimum_dimension
 
 WIDTHS = {50: 4, 100: 4, 500: 6, 1000: 6, 5000: 8, 10_000: 8}  # k1 of compact fillers, about where the sum is smallest
@@ -9,20 +9,22 @@ TIGHT = {50: 3, 100: 3, 500: 4, 1000: 4, 5000: 5, 10_000: 5}  # the same where a
 
 def searches(sizes: list[int], repeats: int, kinds: str, questions: int = 1000) -> list[Setting]:
     """The schemes that `kinds` names at these numbers of pairs."""
-    one = {
-        "osc": lambda n: {"scheme": "OSC", "p": 3},
-        "tpr": lambda n: {"scheme": "TPR"},
-        "hlb": lambda n: {"scheme": "HLB"},
-        "compact": lambda n: {"scheme": "OSC", "p": 3, "compact": True, "k1": WIDTHS[n]},
-        "joint": lambda n: {"scheme": "OSC", "p": 3, "compact": True, "joint": True, "k1": TIGHT[n]},
-        "loud": lambda n: {"scheme": "OSC", "p": 3, "compact": True, "joint": True, "spread": 1.2, "k1": TIGHT[n]},
+    joint = {"scheme": "OSC", "p": 3, "compact": True, "joint": True}
+    schemes: dict[str, tuple[Setting, dict[int, int]]] = {
+        "osc": ({"scheme": "OSC", "p": 3}, {}),
+        "tpr": ({"scheme": "TPR"}, {}),
+        "hlb": ({"scheme": "HLB"}, {}),
+        "compact": ({"scheme": "OSC", "p": 3, "compact": True}, WIDTHS),
+        "joint": (joint, TIGHT),
+        "loud": (joint | {"spread": 1.2}, TIGHT),
     }
-    return [
-        setting
-        for kind in kinds.split()
-        for n in sizes
-        for setting in grid(**one[kind](n), N=n, repeats=repeats, questions=min(n, questions))
-    ]
+    found = []
+    for kind in kinds.split():
+        setting, widths = schemes[kind]
+        for n in sizes:
+            carved = {"k1": widths[n]} if widths else {}
+            found.append(setting | carved | {"N": n, "repeats": repeats, "questions": min(n, questions)})
+    return found
 
 
 ALONE, EVERY = "osc tpr compact", "osc tpr hlb compact joint loud"

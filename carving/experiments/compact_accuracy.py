@@ -19,8 +19,8 @@ EXPERIMENT = Experiment(
     name="compact-accuracy",
     title="compact fillers against ordinary ones",
     source="nothing: its fillers have d numbers a component",
-    notes="gain = compact - ordinary, of trials with the same seed; both have signed contexts and k1 = round(sqrt(d)). A "
-    "gain of 0 would be 'as good'. It is above 0 for p=3, because components with a basis each interfere less.",
+    notes="gain = compact - ordinary, of trials with the same seed; both have signed contexts and k1 = sqrt(d). A "
+    "gain of 0 is 'as good'. It is above 0 for p=3, because components with a basis each interfere less.",
     measure=compact_gain,
     scales={
         "smoke": (trials(2, settings(((20, 2, (20,)), (10, 3, (40,))), 20)),),

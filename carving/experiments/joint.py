@@ -32,8 +32,8 @@ EXPERIMENT = Experiment(
     name="joint",
     title="accuracy against cells a pair, one at a time and joint",
     source="nothing: it asks one context at a time, and concedes that VSAs hold slightly more a cell",
-    notes="As many fillers as pairs. All schemes have the same decoder. Where they have the same threshold, nothing but "
-    "the codebook tells them apart; 'spread' writes some contexts louder, which any scheme could do.",
+    notes="As many fillers as pairs. All schemes have the same decoder. Where thresholds are the same, only the "
+    "codebook tells them apart; 'spread' writes some contexts louder, which any scheme could do.",
     measure=accuracy,
     scales={
         "smoke": (trials(1, settings(60, [6, 16], ["HLB"])),),

@@ -7,6 +7,7 @@ setting says `signed`. Random fillers and roles come from labels under the trial
 import hashlib
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -25,7 +26,7 @@ REBOUND = 320  # role bindings a candidate, for an architecture without unbindin
 def scheme_of(setting: Setting, seed: int) -> Scheme:
     """The scheme that a setting names, with fillers and roles of its own."""
     name, d = setting["scheme"], setting["d"]
-    options = {key: setting[key] for key in ("p", "k1", "memory", "accounting") if key in setting}
+    options: dict[str, Any] = {key: setting[key] for key in ("p", "k1", "memory", "accounting") if key in setting}
     if name == "OSC":
         compact = setting.get("compact", False)
         options |= dict(compact=compact, spread=setting.get("spread", 0.0), signed=setting.get("signed", compact))
@@ -162,10 +163,10 @@ def minimum_dimension(setting: Setting, seed: int) -> Measured:
                 return False
         return True
 
-    high = 4
+    low = setting.get("k1", 1)  # no scheme is that small
+    high = max(4, low + 1)
     while not enough(high):
-        high *= 2
-    low = high // 2 if high > 4 else 1
+        low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
