@@ -1,0 +1,147 @@
+"""A head of labels beside a layer with an output for each label: numbers, a training step, the five best labels.
+
+`python benchmarks/labels_speed.py` - ten minutes on two cores and 20 GB; `--most 100000` stops earlier. Synthetic
+points of 100 features with 5 labels each, 256 at a time, one hidden layer of 512; the rivals take turns in one run.
+Prints tables and writes results/labels-speed.json.
+
+The head is OSC of order 2 in carved coordinates: `k1 * k1` outputs, however many labels there are. "Kept" holds the
+labels' components (2 k1 numbers a label); "drawn" makes them from the labels' names whenever they are needed, and holds
+nothing of the size of the labels; "wide" is kept, of the paper's size (d=125, k1=42), whose outputs are more than the
+hidden layer. Training needs the batch's own labels alone. The layer is trained with cross entropy over all its outputs.
+"""
+
+import argparse
+import gc
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from osc_speed import medians, show
+from rich.console import Console
+from torch import Tensor, nn
+
+from carving.labels.heads import OSCHead
+
+OUTPUT = Path(__file__).parent.parent / "results" / "labels-speed.json"
+SIZES = (1_000, 10_000, 50_000, 100_000, 300_000, 1_000_000)
+POINTS, FEATURES, OWN, HIDDEN = 256, 100, 5, 512
+K1 = 16  # 256 outputs: five labels of a million stand out of their own interference, sqrt(5 / 256), by seven deviations
+HEADS = {"kept": dict(d=3 * K1, k1=K1), "drawn": dict(d=3 * K1, k1=K1, cached=False), "wide": dict(d=125, k1=42)}
+SPARE = 3 * 2**30  # bytes that others on the machine may need
+
+Step = Callable[[], object]
+
+
+def trunk(outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.LeakyReLU(), nn.Linear(HIDDEN, outputs))
+
+
+def points(labels: int) -> tuple[Tensor, list[list[int]]]:
+    generator = torch.Generator().manual_seed(labels)
+    own = torch.randint(labels, (POINTS, OWN), generator=generator)
+    return torch.randn(POINTS, FEATURES, generator=generator), [sorted(set(row)) for row in own.tolist()]
+
+
+def trained(network: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> Step:
+    """One step of Adam."""
+    optimizer = torch.optim.Adam(network.parameters())
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        loss(network(x)).backward()
+        optimizer.step()
+
+    return step
+
+
+def with_head(head: OSCHead, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Step, Step]:
+    network = trunk(head.width)
+
+    def best() -> object:
+        with torch.no_grad():
+            return head.top(network(x), OWN)
+
+    return network, trained(network, lambda out: head.loss(out, own), x), best
+
+
+def with_layer(labels: int, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Step, Step]:
+    network = trunk(labels)
+    rows = torch.tensor([row for row, some in enumerate(own) for _ in some])
+    columns = torch.tensor([label for some in own for label in some])
+
+    def loss(logits: Tensor) -> Tensor:
+        # Cross entropy without a dense matrix of targets, which would only slow the rival down.
+        return (nn.functional.softplus(logits).sum() - logits[rows, columns].sum()) / len(rows)
+
+    def best() -> object:
+        with torch.no_grad():
+            return network(x).topk(OWN)
+
+    return network, trained(network, loss, x), best
+
+
+def layer_bytes(labels: int) -> int:
+    """What the layer's training takes: weights, gradients and Adam's two moments; logits thrice."""
+    return 4 * labels * (4 * HIDDEN + 3 * POINTS)
+
+
+def available() -> int:
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024
+
+
+def held(head: OSCHead) -> int:
+    """Numbers that the head keeps beside the network: bases, and the labels' components where they are kept."""
+    return sum(tensor.numel() for tensor in head.buffers())
+
+
+def measure(labels: int, seconds: float) -> tuple[dict[str, object], dict[str, object]]:
+    x, own = points(labels)
+    heads = {name: OSCHead(labels, **options) for name, options in HEADS.items()}
+    rivals = {name: with_head(head, x, own) for name, head in heads.items()}
+    if layer_bytes(labels) + SPARE < available():
+        rivals["layer"] = with_layer(labels, x, own)
+    for _, step, best in rivals.values():  # moments of Adam, and what a head makes once, are made beforehand
+        step(), best()
+    steps = medians({name: step for name, (_, step, _) in rivals.items()}, seconds)
+    tops = medians({name: best for name, (_, _, best) in rivals.items()}, seconds)
+    size: dict[str, object] = {"labels": labels}
+    for name, head in heads.items():
+        size[f"{name}_parameters"] = sum(p.numel() for p in rivals[name][0][-1].parameters())
+        size[f"{name}_codebook"] = held(head)
+    size |= {"layer_parameters": labels * (HIDDEN + 1), "layer_training_MB": layer_bytes(labels) / 1e6}
+    time: dict[str, object] = {"labels": labels}
+    for what, taken in (("step", steps), ("best", tops)):
+        for name in (*HEADS, "layer"):
+            time[f"{what}_{name}_ms"] = taken[name] * 1e3 if name in taken else None
+        for name in HEADS:
+            time[f"{what}_{name}_ratio"] = taken["layer"] / taken[name] if "layer" in taken else None
+    return size, time
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=SIZES[-1], help="the largest number of labels")
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each comparison")
+    given = parser.parse_args()
+    console, sizes, times = Console(width=180), [], []
+    for labels in (size for size in SIZES if size <= given.most):
+        with console.status(f"{labels:,} labels"):
+            size, time = measure(labels, given.seconds)
+        sizes.append(size)
+        times.append(time)
+        gc.collect()
+        OUTPUT.parent.mkdir(exist_ok=True)
+        found = dict(torch=torch.__version__, threads=torch.get_num_threads(), k1=K1, sizes=sizes, times=times)
+        OUTPUT.write_text(json.dumps(found, indent=1) + "\n")
+    show(
+        console,
+        "numbers: the network's last layer, what the head keeps beside it, and a layer of an output a label",
+        sizes,
+    )
+    show(console, f"{POINTS} points, milliseconds; ratios above 1: the head is faster", times)
+
+
+if __name__ == "__main__":
+    main()
