@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix, random_array
 
 from carving.formats import BadLineError
-from carving.labels.data import Dataset, pooled, read, read_split
+from carving.labels.data import Dataset, pooled, read
+from carving.labels.text import read_split
 
 TEXT = """4 6 3
 0,2 1:0.5 4:2
@@ -51,6 +52,7 @@ def test_archives_are_read(tmp_path, ending, pack):
     data = read(written(tmp_path, pack.compress(TEXT.encode()), f"some.txt.{ending}"))
     same(data, FEATURES, LABELS)
     assert data.name == "some"
+    assert read(written(tmp_path, TEXT, "eurlex-4.3k_train.txt")).name == "eurlex-4.3k_train"
 
 
 def test_windows_line_ends_byte_order_marks_and_empty_lines_at_the_end_do_no_harm(tmp_path):
@@ -100,7 +102,7 @@ def test_what_is_written_comes_back_whatever_the_chunks(tmp_path_factory, rows, 
             features[i, k] = v
     file = written(tmp_path_factory.mktemp("text"), "\n".join(lines) + "\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("carving.labels.data.CHUNK", chunk)
+        patch.setattr("carving.labels.text.CHUNK", chunk)
         same(read(file), features, labels)
 
 
@@ -165,7 +167,7 @@ def test_bad_lines_are_refused_with_their_number(tmp_path, text, line, says):
 
 
 def test_the_number_of_a_bad_line_counts_over_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("carving.labels.data.CHUNK", 2)
+    monkeypatch.setattr("carving.labels.text.CHUNK", 2)
     for wrong in ("7 0:1", "1 9:1", "1 0:nan"):
         bad(tmp_path, "5 4 3\n" + "1 0:1\n" * 3 + f"{wrong}\n1 0:1\n", 5)
 

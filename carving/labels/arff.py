@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
 from carving.formats import BadLineError
-from carving.labels.data import CHUNK, Dataset, File, Lines, lines_of, name_of, parse
+from carving.labels.text import CHUNK, File, Lines, Matrices, lines_of, name_of, parse
 
 NAME = rb"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{}]+"""
 ATTRIBUTE = re.compile(rb"\s*@attribute\s+(" + NAME + rb")\s*(.*?)\s*$", re.IGNORECASE | re.DOTALL)
@@ -18,8 +18,8 @@ NUMERIC = (b"numeric", b"real", b"integer")
 MEKA = re.compile(r"-C\s+(-?\d+)")  # so MEKA tells the number of labels, within the relation's name
 
 
-def read_arff(path: Path, labels: File | int | None = None) -> Dataset:
-    """The points of an ARFF file.
+def read_arff(path: Path, labels: File | int | None = None) -> Matrices:
+    """Features and labels of an ARFF file.
 
     `labels` is the XML file that names them, or their number: the first so many attributes, or, negative, the last.
     Left out, it is what MEKA wrote into the file, or the XML file of the same name (bibtex.xml for bibtex-train.arff).
@@ -35,7 +35,7 @@ def read_arff(path: Path, labels: File | int | None = None) -> Dataset:
     found = matrix[:, chosen].tocsr()
     if not found.count_nonzero():
         raise ValueError(f"{path} has no labels: none of its {matrix.shape[0]} points has one")
-    return Dataset(matrix[:, others].tocsr(), found, name_of(path))
+    return matrix[:, others].tocsr(), found
 
 
 def _declared(path: Path, lines: Lines) -> tuple[str, list[str]]:
