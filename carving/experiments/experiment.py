@@ -90,6 +90,7 @@ class Cells:
     column: str
     value: str
     title: str = ""
+    ratio: bool = False  # with a last row: the first one divided by the second
     only: Setting | None = None
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from carving.experiments.experiment import Experiment, Heat, Lines, Panel, Published, Setting
+from carving.experiments.experiment import Cells, Experiment, Heat, Lines, Panel, Published, Setting
 from carving.experiments.runner import Row, settings_of
 
 ENOUGH = 3.0  # standard errors within which two numbers agree
@@ -182,10 +182,16 @@ def panel_table(rows: Sequence[Row], panel: Panel) -> Table:
     settings = chosen(rows, panel)
     columns = sorted({setting[column] for setting in settings})
     cells: dict[str, dict[object, str]] = {}
+    means: dict[str, dict[object, float]] = {}
     for setting in settings:
         made = summary(rows, setting, quantity)
         assert made is not None
-        cells.setdefault(names_of(setting, keys), {})[setting[column]] = _with_error(made.mean, made.deviation)
+        name = names_of(setting, keys)
+        cells.setdefault(name, {})[setting[column]] = _with_error(made.mean, made.deviation)
+        means.setdefault(name, {})[setting[column]] = made.mean
+    if isinstance(panel, Cells) and panel.ratio and len(means) > 1:
+        (first, above), (second, below) = list(means.items())[:2]
+        cells[f"{first} / {second}"] = {x: f"{above[x] / below[x]:.2f}" for x in columns if x in above and x in below}
     head = ["", *(f"{column}={show(x) if isinstance(x, float) else x}" for x in columns)]
     body = [[name, *(row.get(x, "") for x in columns)] for name, row in cells.items()]
     if isinstance(panel, Lines) and panel.fit:

@@ -3,7 +3,7 @@
 The trial is a whole search; the dimension it finds is that of the mean over `repeats` memories, as in the paper.
 """
 
-from carving.experiments.experiment import Experiment, Lines, Published, Setting, grid, trials
+from carving.experiments.experiment import Cells, Experiment, Lines, Published, Setting, grid, trials
 from carving.experiments.measures import minimum_dimension
 
 BOTH: tuple[Setting, Setting] = ({"scheme": "TPR"}, {"scheme": "OSC", "p": 3})
@@ -49,6 +49,7 @@ EXPERIMENT = Experiment(
     panels=(
         Lines("N", "d", ("scheme", "p"), "minimum d for 99 %", percent=False, log_x=True, log_y=True),
         Lines("N", "numbers", ("scheme", "p"), "numbers in all", percent=False, log_x=True, log_y=True),
+        Cells(("scheme", "p"), "N", "numbers", "numbers in all, and how many times as many TPR takes", ratio=True),
     ),
     published=(*rows(BOTH[0], TPR), *rows(BOTH[1], OSC)),
 )
