@@ -341,8 +341,8 @@ def _batched(how: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor, numb
     if a.dim() == b.dim() == 2 and len(a) == len(b) <= columns:  # the usual case, for which every call counts
         return how(a.mT.contiguous(), b.mT.contiguous()).mT
     batch = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
-    turned = [one.expand(*batch, -1).reshape(-1, one.shape[-1]).mT.contiguous() for one in (a, b)]
-    parts = [how(*some) for some in zip(*(one.split(columns, dim=1) for one in turned), strict=True)]
+    flat = [one.expand(*batch, -1).reshape(-1, one.shape[-1]).split(columns) for one in (a, b)]
+    parts = [how(*(some.mT.contiguous() for some in pair)) for pair in zip(*flat, strict=True)]
     made = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
     return made.mT.unflatten(0, batch) if batch else made.squeeze(1)
 

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from carving.checks import machine_bytes, show_bytes
 
+FEW = 2**17  # numbers that stay in a cache, so that one large step takes less time than many small ones
+
 
 def count(n: int, grade: int) -> int:
     """binom(n, grade), the coordinates of a grade."""
@@ -71,7 +73,10 @@ def wedge_rows(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
 def contract_rows(vectors: Tensor, b: Tensor, n: int, t: int) -> Tensor:
     """Columns of vectors contracted onto columns of grade t + 1."""
     both = torch.cat([b, -b, torch.zeros_like(b[:1])])
-    places = _unfolding(n, 1, t, b.device).view(n, -1)
+    table = _unfolding(n, 1, t, b.device)
+    if table.numel() * b.shape[1] <= FEW:
+        return (both.index_select(0, table).unflatten(0, (n, -1)) * vectors.unsqueeze(1)).sum(0)
+    places = table.view(n, -1)
     taken = vectors[0] * both.index_select(0, places[0])
     for vector, where in zip(vectors[1:], places[1:], strict=True):
         taken.addcmul_(vector, both.index_select(0, where))
