@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from carving.checks import check_integer, check_tensor
-from carving.scheme import FILLERS, Contexts, Scheme, slices
+from carving.scheme import FILLERS, Contexts, Places, Scheme, slices
 
 CELLS = 2**23  # weights of candidates in contexts that stand beside each other
 SURE = 0.01  # the mean doubt below which the answers count as found
 STILL = 3  # rounds without a change after which nothing more will come
 LEAST = 1e-7  # of the memory's energy: below, the residual is rounding
+HOLDS = "no context holds more fillers than there are candidates"
 
 Heard = Callable[[int, float], None]  # told the round, and the share of the memory that is not explained yet
 
@@ -50,7 +51,7 @@ class _Round(NamedTuple):
 def decode(
     scheme: Scheme,
     memory: Tensor,
-    contexts: Contexts,
+    contexts: Places,
     candidates: Tensor,
     *,
     holds: Sequence[int] | None = None,
@@ -66,10 +67,14 @@ def decode(
     noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one at a time; the
     round that explains most of the memory counts, so that the others cannot do harm.
     """
-    task = _checked(scheme, memory, contexts, candidates, holds, prior, absence)
     check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
     even = scheme.evened(memory)
+    made = contexts if isinstance(contexts, Contexts) else scheme.contexts(contexts)
+    task = _checked(scheme, made, candidates, holds, prior, absence, memory.device)
     scalars, energy = scheme.facts.memory_scalars, _energy(even)
+    if not math.isfinite(energy):
+        raise ValueError("the memory must hold finite numbers, got infinity or not-a-number; store its pairs again")
+    least = LEAST * max(energy, 1.0) / scalars  # an empty memory has no energy at all
     cores = torch.zeros(len(task.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=memory.device)
     residual, doubt = even, 0.0
     best: tuple[float, _Round] | None = None
@@ -79,7 +84,7 @@ def decode(
         left = even - scheme.evened(task.written(cores)) if number else even
         onsager = doubt / (scalars * noise[-1]) if number else 0.0
         residual = left + onsager * residual
-        noise.append(max(_energy(residual), LEAST * energy) / scalars)
+        noise.append(max(_energy(residual) / scalars, least))
         found = task.asked(residual, cores, noise[-1])
         if heard:
             heard(number + 1, _energy(left) / max(energy, 1e-30))
@@ -88,7 +93,7 @@ def decode(
             still = 0 if changed and noise[-1] < best[0] else still + (noise[-1] > 0.999 * best[0])
         if best is None or noise[-1] < best[0]:
             best = noise[-1], found
-        if still >= STILL or noise[-1] <= LEAST * energy / scalars:
+        if still >= STILL or noise[-1] <= least:
             break
         if number and noise[-1] > noise[-2]:  # the steps are too long
             damping = min(0.9, 0.5 * (1 + damping))
@@ -128,32 +133,32 @@ class _Task:
 
     def asked(self, residual: Tensor, cores: Tensor, noise: float) -> _Round:
         """What every row holds, by the residual and the row's own part that was taken out of it."""
-        rows = len(self.owners)
-        made = torch.empty_like(cores)
+        rows, numbers = len(self.owners), math.prod(self.scheme.core_shape) * (2 if cores.is_complex() else 1)
+        made, doubt = torch.empty_like(cores), 0.0
         indices = torch.empty(rows, dtype=torch.int64, device=cores.device)
         probabilities, scores = (torch.empty(rows, dtype=self.scheme.dtype, device=cores.device) for _ in range(2))
-        doubt = 0.0
-        size = max(1, min(len(self.contexts), CELLS // len(self.candidates)))
+        size = max(1, min(len(self.contexts), CELLS // max(len(self.candidates), numbers)))
         for some in slices(len(self.contexts), size):
             places, starts, holds = self.contexts[some], self.starts[some], self.holds[some]
             seen = self.scheme.adjoint(residual, places)
             own = slice(int(starts[0]), int(starts[-1] + holds[-1]))
-            old = self.scheme.returned(cores[own], self.contexts[self.owners[own]])
+            owners = self.owners[own] - some.start
+            # What each row was expected to hold, made anew row after row.
+            taken = self.scheme.returned(cores[own], places if len(owners) == len(places) else places[owners])
             # The context's part of the memory: what is left of it and all that it was expected to hold.
-            whole = seen.index_add(0, self.owners[own] - some.start, old)
-            taken = old  # what each row was expected to hold, made anew row after row
+            whole = seen.index_add(0, owners, taken)
+            # What is not known of fillers found before in the same context is noise that its core alone bears. Those
+            # still to be found do not count: rows of one context would be slower to part.
             open_ = torch.zeros(len(places), dtype=self.scheme.dtype, device=cores.device)
             for slot in range(int(holds.max())):
                 which = (holds > slot).nonzero().squeeze(1)
                 row = starts[which] + slot
                 part = places if len(which) == len(places) else places[which]
-                others = torch.zeros_like(whole).index_add_(0, self.owners[own] - some.start, taken)[which]
+                others = torch.zeros_like(whole).index_add_(0, owners, taken)[which]
                 view = whole[which] - others + taken[row - own.start]
-                spread = noise + open_[which] / math.prod(self.scheme.core_shape)
-                found = self._weighed(view, part, spread)
+                found = self._weighed(view, part, noise + open_[which] / numbers)
                 made[row], indices[row], probabilities[row], scores[row] = found[:4]
-                again = self.scheme.returned(found[0], part)
-                taken = taken.index_copy(0, row - own.start, again)
+                taken = taken.index_copy(0, row - own.start, self.scheme.returned(found[0], part))
                 open_[which] += found[4]
                 doubt += float(found[4].double().sum())
         return _Round(made, doubt, indices, probabilities, scores)
@@ -187,12 +192,12 @@ def _inner(one: Tensor, two: Tensor) -> Tensor:
 
 def _checked(
     scheme: Scheme,
-    memory: Tensor,
     contexts: Contexts,
     candidates: Tensor,
     holds: Sequence[int] | None,
     prior: Tensor | None,
     absence: float,
+    device: torch.device,
 ) -> _Task:
     if not scheme.facts.linear:
         raise ValueError(
@@ -200,23 +205,27 @@ def _checked(
             'memory="raw" or another scheme is one'
         )
     check_tensor("candidates", candidates, (-1, *scheme.filler_shape), FILLERS)
-    count, device = len(contexts), memory.device
-    many = torch.ones(count, dtype=torch.int64) if holds is None else torch.as_tensor(list(holds), dtype=torch.int64)
-    check_tensor("holds", many, (count,), "give one number for each context", torch.int64)
-    if int(many.min()) < 1 or int(many.max()) > len(candidates):
-        raise ValueError(f"holds must lie between 1 and {len(candidates)}, the number of candidates, got {holds}")
+    count, total = len(contexts), len(candidates)
+    if not count:
+        raise ValueError("contexts must not be empty: give at least one")
+    many = [1] * count if holds is None else [check_integer("holds", one, 1, total, HOLDS) for one in holds]
+    if len(many) != count:
+        raise ValueError(f"holds must be one number for each of the {count} contexts, got {len(many)} numbers")
     if not 0 <= absence < 1:
         raise ValueError(f"absence must be a probability from 0 to below 1, got {absence!r}; 0 if all hold something")
-    known = torch.ones(len(candidates), dtype=torch.float64) if prior is None else prior.double()
-    check_tensor("prior", known, (len(candidates),), "give one for each candidate", torch.float64)
-    known = torch.log((1 - absence) * known / known.sum())
+    known = torch.ones(total) if prior is None else prior
+    check_tensor("prior", known, (total,), "give one for each candidate")
+    if not bool((known >= 0).all()) or not 0 < float(known.double().sum()) < math.inf:
+        raise ValueError(f"prior must hold probabilities, not all zero, got {known}; counts will do")
+    known = torch.log((1 - absence) * known.double() / known.double().sum())
+    each = torch.tensor(many)
     return _Task(
         scheme=scheme,
         contexts=contexts,
         candidates=scheme.ready(candidates),
-        starts=(many.cumsum(0) - many).to(device),
-        holds=many.to(device),
-        owners=torch.arange(count).repeat_interleave(many).to(device),
+        starts=(each.cumsum(0) - each).to(device),
+        holds=each.to(device),
+        owners=torch.arange(count).repeat_interleave(each).to(device),
         prior=known.to(device, scheme.dtype),
         nothing=math.log(absence) if absence else -math.inf,
     )

@@ -296,19 +296,20 @@ class OSC(Scheme):
 
     def _codes(self, candidates: Tensor) -> Tensor:
         """The flat cores (*, k1^p) that compact candidates (*, p, k1) are in every context."""
-        scales = inverse_norm(candidates, dim=-1).prod(-1)
-        first, *rest = candidates.unbind(-2)
-        code = first * scales.unsqueeze(-1)
-        for part in rest:
-            code = (code.unsqueeze(-1) * part.unsqueeze(-2)).flatten(-2)
-        return code
+        # Each component with its own scale: the product of those of several zeros would be infinite.
+        return outer((candidates * inverse_norm(candidates, dim=-1).unsqueeze(-1)).unbind(-2))
 
     def _compact_match(self, cores: Tensor, candidates: Tensor) -> Tensor:
         flat = cores.flatten(1)
         if candidates.dim() == 2:  # made ready
             return flat @ candidates.mT
-        codes = self._codes(candidates)
-        return flat @ codes.mT if codes.dim() == 2 else torch.bmm(codes, flat.unsqueeze(2)).squeeze(2)
+        if candidates.dim() == 3:
+            return flat @ self._codes(candidates).mT
+        # Each context its own: their codes would not fit into the workspace all together.
+        rows = slices(len(flat), self._rows(2 * candidates.shape[1] * self.code))
+        return torch.cat(
+            [torch.bmm(self._codes(candidates[some]), flat[some].unsqueeze(2)).squeeze(2) for some in rows]
+        )
 
     def _match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
         if self.compact:
@@ -349,11 +350,10 @@ class OSC(Scheme):
         inside = torch.bmm(basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)
         inside = inside.view(self.p, len(contexts), self.rank, total)
         inside = inside if self.keeps else columns.unsqueeze(1) - basis.mT @ inside
-        scales = inverse_norm(inside, dim=2)  # (p, n, L)
-        half = self.p // 2
-        left, right = columns_outer(inside[:half].unbind(0)) if half else None, columns_outer(inside[half:].unbind(0))
-        right = right * (weights * scales.prod(0)).unsqueeze(1)
-        mixed = right.sum(2) if left is None else torch.bmm(left, right.mT)
+        first, *rest = (inside * inverse_norm(inside, dim=2).unsqueeze(2)).unbind(0)
+        parts, half = [first * weights.unsqueeze(1), *rest], self.p // 2
+        right = columns_outer(parts[half:])
+        mixed = torch.bmm(columns_outer(parts[:half]), right.mT) if half else right.sum(2)
         return mixed.reshape(-1, *self.core_shape)
 
     def _evened(self, memory: Tensor) -> Tensor:
