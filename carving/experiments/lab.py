@@ -30,6 +30,7 @@ NAMES = (
     "similarity",
     "carving-dimension",
     "triangle",
+    "clifford",
     "flops",
     "speed",
     "compact",
