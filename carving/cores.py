@@ -238,13 +238,13 @@ def _beaten_large(drawn: Drawn, noise: Noise, p: int, k1: int) -> Tensor:
     lowest, beaten = drawn.lowest(noise), torch.zeros(len(drawn.stored), dtype=torch.float64)
     if noise.signs and noise.copies < FEW and noise.copies * noise.copy > 1e-3 * noise.cores:
         for value, chance in zip(*(each.tolist() for each in walk(noise.copies)), strict=True):
-            tails = _tails((lowest - value * copy.sqrt()) / variances.sqrt(), k1**p)
-            beaten += chance * (tails * weights).sum(1)
+            beating = tails((lowest - value * copy.sqrt()) / variances.sqrt(), k1**p)
+            beaten += chance * (beating * weights).sum(1)
         return beaten
-    return (_tails(lowest / (variances + noise.copies * copy).sqrt(), k1**p) * weights).sum(1)
+    return (tails(lowest / (variances + noise.copies * copy).sqrt(), k1**p) * weights).sum(1)
 
 
-def _tails(scores: Tensor, cells: int) -> Tensor:
+def tails(scores: Tensor, cells: Tensor | int) -> Tensor:
     """The chance that sqrt(cells) times a coordinate of a random unit vector of so many exceeds the scores."""
     # Wallace's normal approximation of Student's t with cells - 1 degrees of freedom
     freedom = cells - 1
