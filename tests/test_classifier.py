@@ -99,7 +99,7 @@ def test_outputs_of_a_blend_are_the_weighted_sum_and_so_are_its_scores():
     head = OSCHead(12, **HEAD)
     both = [Network(Scaling(11), 11, head.width, trunk=trunk, hidden=8).eval() for trunk in ("linear", "both")]
     rows = rows_of(sparse())
-    blend = Blend(both, [0.25, 0.75])(rows)
+    blend = Blend(both, [0.25, 0.75], [False, False])(rows)
     assert_close(blend, 0.25 * both[0](rows) + 0.75 * both[1](rows), **CLOSE)
     assert_close(head(blend), 0.25 * head(both[0](rows)) + 0.75 * head(both[1](rows)), **CLOSE)
 
@@ -278,7 +278,7 @@ def test_the_blend_prefers_what_is_right_and_weights_sum_to_one():
     head = OSCHead(12, **HEAD)
     right = head.summed(rows_of(data.labels))
     noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0))
-    weights, ndcg, psndcg = recipe.weighed([noise, right], head, data, metrics.propensities(data.labels))
+    weights, (ndcg, psndcg) = recipe.weighed([noise, right], head, data, metrics.propensities(data.labels))
     assert abs(sum(weights) - 1) < 1e-9 and weights[1] >= 0.5
     assert ndcg > 0.99 and psndcg > 0.99
 
@@ -293,7 +293,7 @@ def test_two_halves_of_the_truth_are_blended():
         known[:, part] = truth[:, part]
         exact = head.summed(rows_of(csr_matrix(known)))
         halves.append(exact + 0.02 * torch.randn(exact.shape, generator=generator))
-    weights, ndcg, _ = recipe.weighed(halves, head, data, metrics.propensities(data.labels))
+    weights, (ndcg, _) = recipe.weighed(halves, head, data, metrics.propensities(data.labels))
     alone = metrics.ndcg(head.top(halves[0], 5)[1].numpy(), data.labels, 5)
     assert min(weights) > 0.2 and ndcg > alone + 0.1
 

@@ -76,12 +76,13 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
             folder.mkdir(parents=True, exist_ok=True)
         self.chosen_: recipe.Chosen | None = None
         if self.settings is None:
-            tried = recipe.trials(len(data), self.epochs)
+            tried = recipe.trials(data, self.epochs)
             network, self.chosen_ = recipe.fit(data, head, seed=self.seed, tried=tried, folder=folder, watch=self.watch)
             made = self.chosen_.settings
         else:
             network, made = self._single(data, head, self.settings, folder), [self.settings]
-        self._keep(head, network, made, metrics.propensities(data.labels), data.features.shape[1])
+        favour = 0.0 if self.chosen_ is None else self.chosen_.favour
+        self._keep(head, network, made, metrics.propensities(data.labels), data.features.shape[1], favour)
         return self
 
     def _single(self, data: Dataset, head: Head, settings: Settings, folder: Path | None) -> Blend:
@@ -99,11 +100,14 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         self.progress_ = train(
             network, head, data, settings, seed=self.seed, validation=held, checkpoint=checkpoint, watch=told
         )
-        return Blend([network], [1.0])
+        return Blend([network], [1.0], [False])
 
-    def _keep(self, head: Head, network: Blend, made: list[Settings], propensities: Any, features: int) -> None:
+    def _keep(
+        self, head: Head, network: Blend, made: list[Settings], propensities: Any, features: int, favour: float
+    ) -> None:
         self.head_, self.network_, self.made_ = head, network.eval(), made
         self.propensities_ = np.asarray(propensities, dtype=np.float64)
+        self.favour_, self._bias = float(favour), recipe.bias_of(self.propensities_, favour)
         self.n_features_in_, self.n_labels_ = int(features), head.count
 
     # Answers
@@ -112,7 +116,7 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         """Numbers and scores (n, k) of each point's best labels, best first."""
         features = self._checked(X)
         check_integer("k", k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
-        scores, ids = predict(self.network_, self.head_, features, k)
+        scores, ids = predict(self.network_, self.head_, features, k, self._bias)
         return ids.numpy(), scores.numpy()
 
     def predict(self, X: Any, k: int = 5) -> csr_matrix:
@@ -127,7 +131,8 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         features = self._checked(X)
         with torch.no_grad():
             parts = slices(features.shape[0], AT_ONCE)
-            return torch.cat([self.head_(self.network_(rows_of(features, part))) for part in parts]).numpy()
+            scores = torch.cat([self.head_(self.network_(rows_of(features, part))) for part in parts])
+            return (scores if self._bias is None else scores + self._bias).numpy()
 
     def score(self, X: Any, y: Any, k: int = 5) -> float:
         """nDCG@k over the points that have labels."""
@@ -178,6 +183,8 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
             settings=[asdict(one) for one in self.made_],
             scaling=self.network_.scalings,
             weights=self.network_.weights,
+            units=self.network_.units,
+            favour=self.favour_,
             seed=self.seed,
         )
         metadata = dict(format=FORMAT, facts=json.dumps(facts))
@@ -215,10 +222,10 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
             network_of(Scaling(facts["features"], *how), facts["features"], head, one)
             for how, one in zip(facts["scaling"], settings, strict=True)
         ]
-        blend = Blend(networks, facts["weights"])
+        blend = Blend(networks, facts["weights"], facts["units"])
         for module, prefix in ((blend, "network/"), (head, "head/")):
             module.load_state_dict({n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)})
-        made._keep(head, blend, settings, tensors["propensities"].numpy(), facts["features"])
+        made._keep(head, blend, settings, tensors["propensities"].numpy(), facts["features"], facts["favour"])
         return made
 
 

@@ -55,7 +55,7 @@ def train(
         with _shown() as watch:
             made = MultiLabelClassifier(
                 head,
-                settings=_settings(head, trunk, epochs, patience, len(points)),
+                settings=_settings(head, trunk, epochs, patience, points.labelled()),
                 epochs=epochs,
                 validation=validation,
                 seed=seed,
@@ -92,7 +92,7 @@ def evaluate(
     typer.echo(f"{len(points)} points{note}\n{_table(found)}")
 
 
-def _settings(head: str, trunk: str | None, epochs: int | None, patience: int, points: int) -> Any:
+def _settings(head: str, trunk: str | None, epochs: int | None, patience: int, points: "Dataset") -> Any:
     """One network where it is wanted: the recipe's trials for OSC, the published way for the others."""
     from dataclasses import replace
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
-from torch.nn.functional import dropout, embedding_bag
+from torch.nn.functional import dropout, embedding_bag, normalize
 
 from carving.checks import check_choice
 from carving.labels.rows import Rows
@@ -142,14 +142,20 @@ class Network(nn.Module):
 
 
 class Blend(nn.Module):
-    """Several networks as one: memories add, so that the weighted sum of their outputs is an output as well."""
+    """Several networks as one: memories add, so that the weighted sum of their outputs is an output as well.
 
-    def __init__(self, networks: list[Network], weights: list[float]) -> None:
+    Outputs of networks that were trained for their direction alone (`units`) are brought to length 1 before.
+    """
+
+    def __init__(self, networks: list[Network], weights: list[float], units: list[bool]) -> None:
         super().__init__()
-        self.networks, self.weights = nn.ModuleList(networks), list(weights)
+        self.networks, self.weights, self.units = nn.ModuleList(networks), list(weights), list(units)
         self.scalings = [(network.scaling.how, network.scaling.dense) for network in networks]
 
     def forward(self, rows: Rows) -> Tensor:
         """The outputs of a batch of points, (n, outputs)."""
-        parts = [weight * network(rows) for weight, network in zip(self.weights, self.networks, strict=True)]
-        return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
+        outputs = [network(rows) for network in self.networks]
+        if len(outputs) == 1:  # nothing to bring to one scale
+            return outputs[0]
+        parts = zip(outputs, self.weights, self.units, strict=True)
+        return torch.stack([weight * (normalize(one, dim=1) if unit else one) for one, weight, unit in parts]).sum(0)

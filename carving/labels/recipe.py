@@ -1,8 +1,10 @@
-"""Our recipe for OSC heads: one for all data sets, which looks at a validation part to choose what depends on the data.
+"""Our recipe for OSC heads: one for all data sets, which looks at a validation part for all that depends on the data.
 
-Each kind of trunk is tried on most of the training points. Greedy selection on the rest says how much of each goes into
-the blend (outputs of networks add, as memories do). Then the chosen ones are trained anew on all training points, for
-as many epochs as were best.
+Three networks are trained with the head: a linear one and a deep one (with a linear path beside it) towards the
+direction of the labels' codes, a deep one with more dropout by cross entropy over the label scores. What each is good
+at differs, and outputs of networks add as memories do, so the blend costs no more to score than one of them. The
+validation part says when each stops, how much of each goes into the blend, and how much rare labels are to be favoured.
+Where there are few points, the networks are then trained anew on all of them, for as many epochs as were best.
 """
 
 import math
@@ -14,38 +16,50 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from carving.labels import metrics
+from carving.labels import losses, metrics
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
-from carving.labels.networks import Blend, Network
-from carving.labels.rows import rows_of
-from carving.labels.training import AT_ONCE, Progress, Settings, make_network, split, train
+from carving.labels.networks import DENSE, Blend, Network
+from carving.labels.rows import Rows, rows_of
+from carving.labels.training import AT_ONCE, SAMPLE, Progress, Settings, make_network, sampled, split, train
 from carving.scheme import slices
 
 SHARE = 0.15  # of the training points, for validation
 LOOKED_AT = 4000  # validation points at most that blends are compared on
-PICKS = 8  # draws of the greedy selection: weights are multiples of an eighth
+FEW = 10_000  # points up to which networks are trained again on all of them
+PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
+SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
+FAVOURS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # of rare labels: times the logarithm of one over the propensity
 
 Watch = Callable[[str, Progress, float], None]  # which network of how many; its progress; the share of the epoch
 
 
 def head_options(labels: int) -> dict[str, int]:
-    """Order, kept and whole dimensions for so many labels: about two and a half core numbers a label, to a limit."""
-    k1 = min(48, max(16, math.ceil(math.sqrt(2.5 * labels))))
+    """Order, kept and whole dimensions: six core numbers a label, so that few codes are alike, to a limit."""
+    k1 = min(48, max(24, math.ceil(math.sqrt(6 * labels))))
     return dict(p=2, k1=k1, d=3 * k1)
 
 
-def trials(points: int, epochs: int | None = None) -> list[Settings]:
-    """The trunks that are tried."""
+def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
+    """The networks that are tried."""
+    points, dense = len(data), data.features.nnz > DENSE * data.features.shape[0] * data.features.shape[1]
     batch = 64 if points < 8_000 else 128 if points < 20_000 else 256
-    epochs = epochs or max(4, min(20, round(1_000_000 / points)))
-    common: dict[str, Any] = dict(normalise="auto", loss="softmax", schedule="cosine", epochs=epochs, batch=batch)
+    common: dict[str, Any] = dict(
+        normalise="auto",
+        schedule="cosine",
+        epochs=epochs or max(4, min(15, round(400_000 / points))),
+        batch=batch,
+        rate=1e-3 * math.sqrt(batch / 64),
+        patience=4,
+    )
+    # Dense features are few, and each tells something of its own; words stand for each other.
+    words, strong, mild = (0.0, 0.2, 0.2) if dense else (0.5, 0.5, 0.25)
     return [
-        Settings(trunk="linear", input_drop=0.5, rate=1e-3 * math.sqrt(batch / 64), patience=4, **common),
-        Settings(
-            trunk="both", hidden=1024, drop=0.5, input_drop=0.2, rate=1e-3 * math.sqrt(batch / 64), patience=4, **common
-        ),
+        Settings(trunk="linear", loss="head", input_drop=words, **common),
+        Settings(trunk="both", loss="softmax", input_drop=words, drop=strong, **common),
+        Settings(trunk="both", loss="head", drop=mild, **common),
     ]
 
 
@@ -55,6 +69,8 @@ class Chosen:
 
     settings: list[Settings]
     weights: list[float]
+    units: list[bool]
+    favour: float
     ndcg: float
     psndcg: float
 
@@ -69,53 +85,41 @@ def fit(
     watch: Watch | None = None,
 ) -> tuple[Blend, Chosen]:
     """The blend for these training points, and how it was chosen."""
-    chosen = choose(data, head, seed=seed, tried=tried, folder=folder, watch=watch)
-    networks = []
-    for number, settings in enumerate(chosen.settings):
-        label = f"network {number + 1} of {len(chosen.settings)}"
-        networks.append(_trained(data, None, head, settings, seed, f"member {number}", label, folder, watch)[0])
-    return Blend(networks, chosen.weights), chosen
 
+    def trained(
+        data: Dataset, held: Dataset | None, settings: Settings, name: str, of: int
+    ) -> tuple[Network, Progress]:
+        network = make_network(data, head, settings, seed)
+        told = None if watch is None else lambda progress, share: watch(f"{name} of {of}", progress, share)
+        checkpoint = None if folder is None else folder / f"{name.replace(' ', '-')}.safetensors"
+        how: dict[str, Any] = dict(seed=seed, validation=held, checkpoint=checkpoint, watch=told)
+        return network, train(network, head, data, settings, **how)
 
-def choose(
-    data: Dataset,
-    head: Head,
-    *,
-    seed: int,
-    tried: list[Settings],
-    folder: Path | None = None,
-    watch: Watch | None = None,
-) -> Chosen:
-    """Try each setting on a part of the points, and weigh them on the rest."""
     most, rest = split(data, SHARE, seed)
-    cores, ended = [], []
     seen = rest.take(slice(0, LOOKED_AT))
+    networks, outputs, ended = [], [], []
     for number, settings in enumerate(tried):
-        label = f"trial {number + 1} of {len(tried)}"
-        network, progress = _trained(most, rest, head, settings, seed, f"trial {number}", label, folder, watch)
-        cores.append(outputs_of(network, seen))
+        network, progress = trained(most, rest, settings, f"trial {number + 1}", len(tried))
+        networks.append(network)
+        outputs.append(outputs_of(network, seen))
         ended.append(replace(settings, patience=None, until=progress.best + 1))
-    weights, ndcg, psndcg = weighed(cores, head, seen, metrics.propensities(most.labels))
-    kept = [number for number, weight in enumerate(weights) if weight > 0]
-    return Chosen([ended[i] for i in kept], [weights[i] for i in kept], ndcg, psndcg)
-
-
-def _trained(
-    data: Dataset,
-    validation: Dataset | None,
-    head: Head,
-    settings: Settings,
-    seed: int,
-    name: str,
-    label: str,
-    folder: Path | None,
-    watch: Watch | None,
-) -> tuple[Network, Progress]:
-    network = make_network(data, head, settings, seed)
-    told = None if watch is None else lambda progress, share: watch(label, progress, share)
-    checkpoint = None if folder is None else folder / f"{name.replace(' ', '-')}.safetensors"
-    progress = train(network, head, data, settings, seed=seed, validation=validation, checkpoint=checkpoint, watch=told)
-    return network, progress
+    shares, units, favour, found = blended(outputs, ended, head, seen, metrics.propensities(most.labels))
+    kept = [number for number, share in enumerate(shares) if share > 0]
+    chosen = Chosen(
+        settings=[ended[i] for i in kept],
+        weights=[shares[i] for i in kept],
+        units=[units[i] for i in kept],
+        favour=favour,
+        ndcg=found[0],
+        psndcg=found[1],
+    )
+    networks = [networks[i] for i in kept]
+    if len(data) <= FEW:
+        networks = [
+            trained(data, None, settings, f"network {number + 1}", len(kept))[0]
+            for number, settings in enumerate(chosen.settings)
+        ]
+    return Blend(networks, chosen.weights, chosen.units), chosen
 
 
 def outputs_of(network: Network, data: Dataset) -> Tensor:
@@ -126,26 +130,66 @@ def outputs_of(network: Network, data: Dataset) -> Tensor:
         return torch.cat([network(rows_of(data.features, part)) for part in parts])
 
 
-def weighed(cores: list[Tensor], head: Head, data: Dataset, propensities: Any) -> tuple[list[float], float, float]:
-    """Weights that sum to 1, by greedy selection: again and again the one is added that makes the blend best."""
+def blended(
+    outputs: list[Tensor], settings: list[Settings], head: Head, data: Dataset, propensities: Any
+) -> tuple[list[float], list[bool], float, tuple[float, float]]:
+    """Weights of the outputs, which are brought to length 1 before, how rare labels are favoured, and the measures."""
+    sets = rows_of(data.labels)
+    units = [one.loss == "head" for one in settings]
+    scaled, scales = [], []
+    for output, unit in zip(outputs, units, strict=True):
+        plain = normalize(output, dim=1) if unit else output
+        scales.append(scale_of(plain, head, sets))
+        scaled.append(scales[-1] * plain)
+    shares, found = weighed(scaled, head, data, propensities)
+    blend = torch.stack([share * one for share, one in zip(shares, scaled, strict=True)]).sum(0)
+    best = 0.0
+    for favour in FAVOURS[1:]:
+        now = measured(blend, head, data, propensities, bias_of(propensities, favour))
+        if sum(now) > sum(found):
+            best, found = favour, now
+    return [share * scale for share, scale in zip(shares, scales, strict=True)], units, best, found
+
+
+def bias_of(propensities: Any, favour: float) -> Tensor | None:
+    """What is added to the scores so that rare labels are favoured."""
+    return torch.from_numpy(favour * -np.log(propensities)).float() if favour else None
+
+
+def scale_of(outputs: Tensor, head: Head, sets: Rows) -> float:
+    """The factor that makes the label scores the best logits."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        scores, sets = (head(outputs), sets) if head.count <= SAMPLE else sampled(head, outputs, sets)
+        return min(SCALES, key=lambda scale: float(losses.softmax(scale * scores, sets)))
+
+
+def measured(
+    outputs: Tensor, head: Head, data: Dataset, propensities: Any, bias: Tensor | None = None
+) -> tuple[float, float]:
+    """nDCG@5 and PSnDCG@5."""
     k = min(5, head.count)
+    ranked = head.top(outputs, k, bias)[1].numpy()
+    return metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities)
+
+
+def weighed(
+    outputs: list[Tensor], head: Head, data: Dataset, propensities: Any
+) -> tuple[list[float], tuple[float, float]]:
+    """Shares that sum to 1, by greedy selection: again and again the one is added that makes the blend best."""
     known: dict[tuple[int, ...], tuple[float, float]] = {}
 
-    def measured(counts: tuple[int, ...]) -> tuple[float, float]:
-        shares = tuple(np.array(counts) // np.gcd.reduce(counts))
-        if shares not in known:
-            parts = [count * core for count, core in zip(counts, cores, strict=True) if count]
-            blend = torch.stack(parts).sum(0) / sum(counts)
-            ranked = head.top(blend, k)[1].numpy()
-            pair = metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities)
-            known[shares] = pair
-        return known[shares]
+    def tried(counts: tuple[int, ...]) -> tuple[float, float]:
+        ratio = tuple(int(c) for c in np.array(counts) // np.gcd.reduce(counts))
+        if ratio not in known:
+            parts = [count * one for count, one in zip(counts, outputs, strict=True) if count]
+            known[ratio] = measured(torch.stack(parts).sum(0), head, data, propensities)
+        return known[ratio]
 
-    counts, best = (0,) * len(cores), (0,) * len(cores)
+    counts, best = (0,) * len(outputs), (0,) * len(outputs)
     for _ in range(PICKS):
-        options = [tuple(c + (i == j) for j, c in enumerate(counts)) for i in range(len(cores))]
-        counts = max(options, key=lambda option: sum(measured(option)))
-        if not any(best) or sum(measured(counts)) > sum(measured(best)):
+        options = [tuple(c + (i == j) for j, c in enumerate(counts)) for i in range(len(outputs))]
+        counts = max(options, key=lambda option: sum(tried(option)))
+        if not any(best) or sum(tried(counts)) > sum(tried(best)):
             best = counts
-    ndcg, psndcg = measured(best)
-    return [count / sum(best) for count in best], ndcg, psndcg
+    return [count / sum(best) for count in best], tried(best)

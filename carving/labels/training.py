@@ -248,7 +248,9 @@ def _optimizers(modules: nn.Module, settings: Settings) -> list[torch.optim.Opti
     lazy = [m.weight for m in modules.modules() if isinstance(m, Bag) and m.lazy]
     known = {id(weight) for weight in lazy}
     rest = [p for p in modules.parameters() if id(p) not in known]
-    made: list[torch.optim.Optimizer] = [torch.optim.AdamW(rest, lr=settings.rate, weight_decay=settings.decay)]
+    made: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(rest, lr=settings.rate, weight_decay=settings.decay, fused=True)
+    ]
     return [*made, torch.optim.SparseAdam(lazy, lr=settings.rate)] if lazy else made
 
 
