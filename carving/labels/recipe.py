@@ -38,7 +38,7 @@ Watch = Callable[[str, Progress, float], None]  # which network of how many; its
 
 def head_options(labels: int) -> dict[str, int]:
     """Order, kept and whole dimensions: six core numbers a label, so that few codes are alike, to a limit."""
-    k1 = min(48, max(24, math.ceil(math.sqrt(6 * labels))))
+    k1 = min(42, max(24, math.ceil(math.sqrt(6 * labels))))
     return dict(p=2, k1=k1, d=3 * k1)
 
 
@@ -54,12 +54,13 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
         rate=1e-3 * math.sqrt(batch / 64),
         patience=4,
     )
-    # Dense features are few, and each tells something of its own; words stand for each other.
-    words, strong, mild = (0.0, 0.2, 0.2) if dense else (0.5, 0.5, 0.25)
+    # The fewer points, the more is dropped. Dense features are few, and each tells something of its own; words stand for
+    # each other.
+    words = 0.0 if dense else min(0.5, max(0.1, 0.5 * math.sqrt(5_000 / points)))
     return [
         Settings(trunk="linear", loss="head", input_drop=words, **common),
-        Settings(trunk="both", loss="softmax", input_drop=words, drop=strong, **common),
-        Settings(trunk="both", loss="head", drop=mild, **common),
+        Settings(trunk="both", loss="softmax", input_drop=words, drop=0.2 + 0.6 * words, **common),
+        Settings(trunk="both", loss="head", drop=0.2, **common),
     ]
 
 
