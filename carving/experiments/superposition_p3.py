@@ -38,11 +38,11 @@ EXPERIMENT = Experiment(
             trials(2, grid(scheme="HLB", d=15_625, N=MANY, questions=400)),
         ),
         "paper": (
-            trials(10, grid(scheme="OSC", d=[25, 40, 55, 70, 75, 80], p=3, N=[1000, 2500, 5000, MANY], questions=1000)),
-            trials(10, grid(scheme="HLB", d=[15_625, 64_000], N=[1000, 2500, 5000, MANY], questions=1000)),
-            trials(5, grid(scheme="HLB", d=166_375, N=[2500, MANY], questions=1000)),
-            trials(3, grid(scheme="HLB", d=343_000, N=MANY, questions=1000)),
+            trials(3, grid(scheme="HLB", d=343_000, N=MANY, questions=1000)),  # the longest first
             trials(2, grid(scheme="HLB", d=421_875, N=MANY, questions=1000)),
+            trials(5, grid(scheme="HLB", d=166_375, N=[2500, MANY], questions=1000)),
+            trials(10, grid(scheme="OSC", d=[80, 75, 70, 55, 40, 25], p=3, N=[MANY, 5000, 2500, 1000], questions=1000)),
+            trials(10, grid(scheme="HLB", d=[64_000, 15_625], N=[MANY, 5000, 2500, 1000], questions=1000)),
         ),
     },
     panels=PANELS,
