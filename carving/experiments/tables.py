@@ -113,7 +113,9 @@ def show(value: float) -> str:
 
 
 def _with_error(value: float, error: float | None) -> str:
-    return f"{show(value)} ± {error:.2g}" if error else show(value)
+    if not error:
+        return show(value)
+    return f"{show(value)} ± {f'{error:,.0f}' if error >= 100 else f'{error:.2g}'}"
 
 
 def spelled(setting: Setting) -> str:
