@@ -69,8 +69,12 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         check_integer("seed", self.seed, 0, 2**63 - 1)
         data = Dataset(X, y).labelled()
         count = data.labels.shape[1]
-        usual = recipe.head_options(count) if self.head == "OSC" else {}
-        head = make_head(self.head, count, **(usual | dict(seed=self.seed) | (self.head_options or {})))
+        options = self.head_options
+        if options is None:
+            options = recipe.head_options(count) if self.head == "OSC" else {}
+        head = make_head(self.head, count, **(dict(seed=self.seed) | options))
+        if self.settings is None and self.head != "OSC":
+            raise ValueError(f"the recipe is for OSC heads; train {self.head} with settings=Settings(...)")
         folder = None if self.checkpoints is None else Path(self.checkpoints)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)

@@ -26,9 +26,8 @@ from carving.labels.rows import Rows, rows_of
 from carving.labels.training import AT_ONCE, SAMPLE, Progress, Settings, make_network, sampled, split, train
 from carving.scheme import slices
 
-SHARE = 0.15  # of the training points, for validation
-LOOKED_AT = 4000  # validation points at most that blends are compared on
 FEW = 10_000  # points up to which networks are trained again on all of them
+HELD = 4_000  # points at most that are held back for validation, where there are more
 PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
 SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
 FAVOURS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # of rare labels: times the logarithm of one over the propensity
@@ -54,8 +53,7 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
         rate=1e-3 * math.sqrt(batch / 64),
         patience=4,
     )
-    # The fewer points, the more is dropped. Dense features are few, and each tells something of its own; words stand for
-    # each other.
+    # The fewer points, the more is dropped; of dense features nothing: they are few, and each tells its own.
     words = 0.0 if dense else min(0.5, max(0.1, 0.5 * math.sqrt(5_000 / points)))
     return [
         Settings(trunk="linear", loss="head", input_drop=words, **common),
@@ -96,15 +94,14 @@ def fit(
         how: dict[str, Any] = dict(seed=seed, validation=held, checkpoint=checkpoint, watch=told)
         return network, train(network, head, data, settings, **how)
 
-    most, rest = split(data, SHARE, seed)
-    seen = rest.take(slice(0, LOOKED_AT))
+    most, rest = split(data, 0.15 if len(data) <= FEW else min(0.1, HELD / len(data)), seed)
     networks, outputs, ended = [], [], []
     for number, settings in enumerate(tried):
         network, progress = trained(most, rest, settings, f"trial {number + 1}", len(tried))
         networks.append(network)
-        outputs.append(outputs_of(network, seen))
+        outputs.append(outputs_of(network, rest))
         ended.append(replace(settings, patience=None, until=progress.best + 1))
-    shares, units, favour, found = blended(outputs, ended, head, seen, metrics.propensities(most.labels))
+    shares, units, favour, found = blended(outputs, ended, head, rest, metrics.propensities(most.labels))
     kept = [number for number, share in enumerate(shares) if share > 0]
     chosen = Chosen(
         settings=[ended[i] for i in kept],
