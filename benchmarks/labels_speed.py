@@ -28,9 +28,11 @@ SIZES = (1_000, 10_000, 50_000, 100_000, 300_000, 1_000_000)
 POINTS, FEATURES, OWN, HIDDEN = 256, 100, 5, 512
 K1 = 16  # 256 outputs: five labels of a million stand out of their own interference, sqrt(5 / 256), by seven deviations
 HEADS = {"kept": dict(d=3 * K1, k1=K1), "drawn": dict(d=3 * K1, k1=K1, cached=False), "wide": dict(d=125, k1=42)}
+LINEAR = 100_000  # beyond so many labels "wide" is left out, and of "drawn" the best labels: they grow with the labels
 SPARE = 3 * 2**30  # bytes that others on the machine may need
 
 Step = Callable[[], object]
+Runs = dict[str, Step]
 
 
 def trunk(outputs: int) -> nn.Sequential:
@@ -98,35 +100,40 @@ def held(head: OSCHead) -> int:
 
 def measure(labels: int, seconds: float) -> tuple[dict[str, object], dict[str, object]]:
     x, own = points(labels)
-    heads = {name: OSCHead(labels, **options) for name, options in HEADS.items()}
+    small = labels <= LINEAR
+    heads = {name: OSCHead(labels, **options) for name, options in HEADS.items() if small or name != "wide"}
     rivals = {name: with_head(head, x, own) for name, head in heads.items()}
     if layer_bytes(labels) + SPARE < available():
         rivals["layer"] = with_layer(labels, x, own)
-    for _, step, best in rivals.values():  # moments of Adam, and what a head makes once, are made beforehand
-        step(), best()
-    steps = medians({name: step for name, (_, step, _) in rivals.items()}, seconds)
-    tops = medians({name: best for name, (_, _, best) in rivals.items()}, seconds)
+    steps: Runs = {name: step for name, (_, step, _) in rivals.items()}
+    tops: Runs = {name: best for name, (_, _, best) in rivals.items() if small or name != "drawn"}
+    for run in (*steps.values(), *tops.values()):  # Adam's moments, and what a head makes once, are made beforehand
+        run()
+    found = ("step", medians(steps, seconds)), ("best", medians(tops, seconds))
     size: dict[str, object] = {"labels": labels}
-    for name, head in heads.items():
-        size[f"{name}_parameters"] = sum(p.numel() for p in rivals[name][0][-1].parameters())
-        size[f"{name}_codebook"] = held(head)
+    for name in HEADS:
+        last = rivals[name][0][-1].parameters() if name in rivals else []
+        size[f"{name}_parameters"] = sum(p.numel() for p in last) or None
+        size[f"{name}_codebook"] = held(heads[name]) if name in heads else None
     size |= {"layer_parameters": labels * (HIDDEN + 1), "layer_training_MB": layer_bytes(labels) / 1e6}
     time: dict[str, object] = {"labels": labels}
-    for what, taken in (("step", steps), ("best", tops)):
+    for what, taken in found:
         for name in (*HEADS, "layer"):
             time[f"{what}_{name}_ms"] = taken[name] * 1e3 if name in taken else None
         for name in HEADS:
-            time[f"{what}_{name}_ratio"] = taken["layer"] / taken[name] if "layer" in taken else None
+            both = "layer" in taken and name in taken
+            time[f"{what}_{name}_ratio"] = taken["layer"] / taken[name] if both else None
     return size, time
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=SIZES[-1], help="the largest number of labels")
+    parser.add_argument("--least", type=int, default=SIZES[0], help="the smallest")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each comparison")
     given = parser.parse_args()
     console, sizes, times = Console(width=180), [], []
-    for labels in (size for size in SIZES if size <= given.most):
+    for labels in (size for size in SIZES if given.least <= size <= given.most):
         with console.status(f"{labels:,} labels"):
             size, time = measure(labels, given.seconds)
         sizes.append(size)
