@@ -329,7 +329,8 @@ def _contract(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
         return a @ unfold(b, n, s, t)
     if s == 1:
         return _batched(lambda a, b: contract_rows(a, b, n, t), a, b, 2 * count(n, t + 1) + 2 * count(n, t))
-    return (a.unsqueeze(-2) @ unfold(b, n, s, t)).squeeze(-2)
+    size = 2 * count(n, s) * count(n, t)
+    return _batched(lambda a, b: (a.mT.unsqueeze(-2) @ unfold(b.mT, n, s, t)).squeeze(-2).mT, a, b, size)
 
 
 def _batched(how: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor, numbers: int) -> Tensor:

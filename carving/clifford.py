@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from carving import draws
-from carving.blades import Blades, Multivectors, contract, contract_sum, determinant, expand, reverse, total
+from carving.blades import WORKSPACE, Blades, Multivectors, contract, contract_sum, determinant, expand, total
 from carving.checks import as_path, check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
 from carving.draws import Bits, Leaf, Path, Role
-from carving.grades import count, leading, subsets, unfold
+from carving.grades import count, leading, unfold, wedge_rows
 from carving.osc import orthonormal
 from carving.scheme import Contexts, Facts, Scheme, slices
 
@@ -172,7 +172,7 @@ class CliffordTPR:
         roles = self.contexts(paths).factors
         check_tensor("fillers", fillers, (len(roles), self.n), "fillers(labels) makes them, one for each path")
         inside = torch.linalg.vector_norm(fillers @ self.vectors.mT, dim=-1)
-        if bool((inside > 1e-4 * torch.linalg.vector_norm(fillers, dim=-1)).any()):
+        if bool((inside > torch.finfo(inside.dtype).eps ** 0.5 * torch.linalg.vector_norm(fillers, dim=-1)).any()):
             raise ValueError(
                 "fillers must be orthogonal to every role of the memory, not only to those of their own path, or other "
                 "pairs come back mixed with them; admitted(vectors) takes out what is not"
@@ -190,12 +190,14 @@ class CliffordTPR:
         nothing is stored, zero comes. `canonical=False` asks in the order of the path: an odd one turns the sign.
         """
         places, signs = self.order(paths)
-        roles = Blades(self.vectors[torch.tensor(places, device=self.device)])
-        asked = reverse(roles)  # the wedge's last factor contracts first
+        rows = torch.tensor(places, device=self.device).flip(-1)  # a wedge's last factor contracts first
         if isinstance(memory, Blades):
-            found = contract_sum(asked, memory)
-        else:
-            found = expand(contract(expand(asked), memory)).coordinates
+            found = contract_sum(Blades(self.vectors[rows]), memory)
+        else:  # questions in coordinates, so that all of a chunk are one product
+            each = count(self.n, self.depth) * self.dtype.itemsize
+            parts = rows.split(max(1, WORKSPACE // (3 * each)))
+            asked = (contract(expand(Blades(self.vectors[part])), memory) for part in parts)
+            found = torch.cat([expand(one).coordinates for one in asked])
         return found if canonical else found * signs.unsqueeze(-1)
 
 
@@ -415,11 +417,14 @@ class CliffordOSC(Scheme):
             inside = torch.bmm(basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)
             inside = inside.unflatten(1, basis.shape[:2])
         parts = inside.unbind(0)  # p of (n, k1, m), a candidate a column
-        right = columns_wedge(parts[half:], self.k1)
-        scores = torch.bmm(unfold(cores, self.k1, half, self.p - half), right)
-        scores = (scores * columns_wedge(parts[:half], self.k1) if half else scores).sum(1)
+        scores = torch.bmm(unfold(cores, self.k1, half, self.p - half), self._wedged(parts[half:]))
+        scores = (scores * self._wedged(parts[:half]) if half else scores).sum(1)
         gram = torch.stack([torch.stack([(a * b).sum(1) for b in parts], dim=-1) for a in parts], dim=-2)
         return scores * inverse_volume(gram)
+
+    def _wedged(self, parts: Sequence[Tensor]) -> Tensor:
+        """The wedges of columns (n, k1, m), one or two of them."""
+        return parts[0] if len(parts) == 1 else wedge_rows(parts[0], parts[1], self.k1, 1, 1, dim=1)
 
     # The numbers that stand beside each other, for the size of chunks
 
@@ -428,9 +433,8 @@ class CliffordOSC(Scheme):
         return 2 * self.d * (self.k1 + self.p) + 4 * (math.comb(self.d, half) + math.comb(self.d, self.p - half))
 
     def _core_numbers(self) -> int:
-        widest = max(
-            (self.k1**made * self.d * math.comb(self.d, self.p - 1 - made) for made in range(1, self.p)), default=0
-        )
+        steps = [self.k1**made * self.d * math.comb(self.d, self.p - 1 - made) for made in range(1, self.p)]
+        widest = max([self.k1, *steps])
         return self.d * self.k1 + 3 * widest + 2 * self.k1**self.p
 
     def _context_numbers(self, depth: int) -> int:
@@ -459,13 +463,3 @@ def likeness(d: int, p: int, k1: int) -> float:
 def inverse_volume(gram: Tensor) -> Tensor:
     """One over the volumes that vectors span, from their inner products (*, p, p); a large number where it is zero."""
     return determinant(gram).clamp_min(torch.finfo(gram.dtype).tiny).rsqrt()
-
-
-def columns_wedge(parts: Sequence[Tensor], n: int) -> Tensor:
-    """The wedges of columns: (b, n, m) each -> (b, binom(n, parts), m); one or two of them."""
-    if len(parts) == 1:
-        return parts[0]
-    one, other = parts
-    i, j = torch.from_numpy(subsets(n, 2)).to(one.device).unbind(1)
-    product = one.index_select(1, i) * other.index_select(1, j)
-    return product.addcmul_(one.index_select(1, j), other.index_select(1, i), value=-1)

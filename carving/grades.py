@@ -7,6 +7,7 @@ binom(n, s + t).
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import combinations
 
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from carving.checks import machine_bytes, show_bytes
 
+CPU = torch.device("cpu")
 FEW = 2**17  # numbers that stay in a cache, so that one large step takes less time than many small ones
 
 
@@ -61,12 +63,12 @@ def leading(n: int, r: int, device: torch.device) -> Tensor:
 # Many at once, a coordinate a row: (binom(n, s), b), (binom(n, t), b) -> (binom(n, s + t), b)
 
 
-def wedge_rows(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
-    """The wedges of columns of grade s with columns of grade t."""
+def wedge_rows(a: Tensor, b: Tensor, n: int, s: int, t: int, dim: int = 0) -> Tensor:
+    """The wedges of columns of grade s with columns of grade t; their coordinates stand along `dim`."""
     left, right = _parting(n, s, t, a.device)
-    product = a.index_select(0, left[0]) * b.index_select(0, right[0])
+    product = a.index_select(dim, left[0]) * b.index_select(dim, right[0])
     for way, sign in enumerate(_signs(s, t)[1:], start=1):
-        product.addcmul_(a.index_select(0, left[way]), b.index_select(0, right[way]), value=sign)
+        product.addcmul_(a.index_select(dim, left[way]), b.index_select(dim, right[way]), value=sign)
     return product
 
 
@@ -120,33 +122,35 @@ def _signs(s: int, t: int) -> tuple[int, ...]:
     return tuple((-1) ** sum(j > k for j in some for k in rest) for some, rest in _ways(s, t))
 
 
-def _parted(n: int, s: int, t: int) -> NDArray[np.int64]:
-    """Of each subset of s + t (a column), where each way (a row) puts it in the matrix binom(n, s) x binom(n, t)."""
+def _table(make: Callable[[int, int, int], NDArray[np.int64]]) -> Callable[[int, int, int, torch.device], Tensor]:
+    """A table by n, s and t on a device, made once."""
+
+    @lru_cache(maxsize=32)
+    def kept(n: int, s: int, t: int, device: torch.device) -> Tensor:
+        with torch.inference_mode(False):  # what is kept must serve later gradients too
+            return torch.from_numpy(make(n, s, t)).to(device)
+
+    return kept
+
+
+@_table
+def _folding(n: int, s: int, t: int) -> NDArray[np.int64]:
+    """Of each subset of s + t (a column), where each way (a row) to part it stands in the flat matrix."""
     whole = subsets(n, s + t)
     return np.stack([ranks(n, whole[:, a]) * math.comb(n, t) + ranks(n, whole[:, b]) for a, b in _ways(s, t)])
 
 
-@lru_cache(maxsize=32)
-def _folding(n: int, s: int, t: int, device: torch.device) -> Tensor:
-    with torch.inference_mode(False):  # what is kept must serve later gradients too
-        return torch.from_numpy(_parted(n, s, t)).to(device)
+@_table
+def _parting(n: int, s: int, t: int) -> NDArray[np.int64]:
+    """The same, rows and columns of the matrix apart."""
+    return np.stack(divmod(_folding(n, s, t, CPU).numpy(), math.comb(n, t)))
 
 
-@lru_cache(maxsize=32)
-def _parting(n: int, s: int, t: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The same, row and column apart."""
-    parted = _parted(n, s, t)
-    with torch.inference_mode(False):
-        left, right = (torch.from_numpy(part).to(device) for part in divmod(parted, math.comb(n, t)))
-    return left, right
-
-
-@lru_cache(maxsize=32)
-def _unfolding(n: int, s: int, t: int, device: torch.device) -> Tensor:
-    """Where each entry of the matrix stands in [x, -x, 0]."""
+@_table
+def _unfolding(n: int, s: int, t: int) -> NDArray[np.int64]:
+    """Where each entry of the flat matrix stands in [x, -x, 0]."""
     size = math.comb(n, s + t)
     table = np.full(math.comb(n, s) * math.comb(n, t), 2 * size, dtype=np.int64)
-    for places, sign in zip(_parted(n, s, t), _signs(s, t), strict=True):
+    for places, sign in zip(_folding(n, s, t, CPU).numpy(), _signs(s, t), strict=True):
         table[places] = np.arange(size) + (size if sign < 0 else 0)
-    with torch.inference_mode(False):
-        return torch.from_numpy(table).to(device)
+    return table

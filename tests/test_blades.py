@@ -354,15 +354,19 @@ def test_blades_of_any_grade_need_no_coordinates(drawn):
 
 
 class Largest(torch.utils._python_dispatch.TorchDispatchMode):
-    """Notes the largest tensor that an operation makes."""
+    """Notes the largest tensor of numbers, and of places, that an operation has in its hands."""
 
-    numbers = 0
+    numbers = places = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
         for tensor in made if isinstance(made, tuple | list) else [made]:
             if isinstance(tensor, torch.Tensor):
-                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.element_size())
+                size = tensor.untyped_storage().nbytes() // tensor.element_size()
+                if tensor.is_floating_point():
+                    self.numbers = max(self.numbers, size)
+                else:
+                    self.places = max(self.places, size)
         return made
 
 
@@ -377,6 +381,7 @@ def test_nothing_grows_faster_than_the_coordinates_of_the_grade(n, grade, genera
         inner(blade, whole)
     wedging = math.comb(n, (grade + 1) // 2) * math.comb(n, grade // 2)  # the matrix that `total` folds
     assert watch.numbers <= max(n * math.comb(n, grade - 1), wedging) <= 8 * math.comb(n, grade)
+    assert 0 < watch.places <= 2 * math.comb(grade, grade // 2) * math.comb(n, grade)
 
 
 def test_gradients_reach_both_sides(drawn):
