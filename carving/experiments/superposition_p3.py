@@ -27,8 +27,8 @@ EXPERIMENT = Experiment(
     title="HLB against OSC with p=3 at equal superposition memory",
     source="figure memory comparison (p=3) and its table: 1178 = 3,430,343,000 / 2,912,000 times the total memory",
     notes="1,000 pairs are asked for in each trial. HLB's fillers are made from labels, part by part, and never held, "
-    "so that d=421,875 runs where the paper ran out of memory. At scale paper the five d of HLB have 10, 10, 5, 3 and "
-    "2 trials; one of the last takes about ten minutes.",
+    "so that d=421,875 runs where the paper ran out of memory. At scale paper the four d of HLB have 5, 2, 2 and 1 "
+    "trials, all that an hour allows; one of the last takes about ten minutes.",
     measure=accuracy,
     scales={
         "smoke": (trials(2, equals(3, [8, 12], N=[20, 60], questions=30)),),
@@ -38,11 +38,11 @@ EXPERIMENT = Experiment(
             trials(2, grid(scheme="HLB", d=15_625, N=MANY, questions=400)),
         ),
         "paper": (
-            trials(3, grid(scheme="HLB", d=343_000, N=MANY, questions=1000)),  # the longest first
-            trials(2, grid(scheme="HLB", d=421_875, N=MANY, questions=1000)),
-            trials(5, grid(scheme="HLB", d=166_375, N=[2500, MANY], questions=1000)),
-            trials(10, grid(scheme="OSC", d=[80, 75, 70, 55, 40, 25], p=3, N=[MANY, 5000, 2500, 1000], questions=1000)),
-            trials(10, grid(scheme="HLB", d=[64_000, 15_625], N=[MANY, 5000, 2500, 1000], questions=1000)),
+            trials(10, grid(scheme="OSC", d=[25, 40, 55, 70, 75, 80], p=3, N=[1000, 2500, 5000, MANY], questions=1000)),
+            trials(5, grid(scheme="HLB", d=15_625, N=[1000, 2500, 5000, MANY], questions=1000)),
+            trials(2, grid(scheme="HLB", d=64_000, N=[1000, 2500, 5000, MANY], questions=1000)),
+            trials(2, grid(scheme="HLB", d=343_000, N=MANY, questions=1000)),
+            trials(1, grid(scheme="HLB", d=421_875, N=MANY, questions=1000)),
         ),
     },
     panels=PANELS,
