@@ -137,9 +137,8 @@ class FromFiles:
             "parameters": sum(p.numel() for module in (network, head) for p in module.parameters()),
         }
 
-    def has(self, setting: Setting) -> bool:
-        """Whether the setting's data set is there."""
-        name = setting["dataset"]
+    def has(self, name: str) -> bool:
+        """Whether a data set is there."""
         return name == SYNTHETIC or (self.folder is not None and found(self.folder, name) is not None)
 
 
@@ -181,11 +180,11 @@ def at_hand(experiment: Experiment, scale: str, folder: Path | None, console: Co
         raise NotADirectoryError(f"{folder} is no folder; --data wants the one that holds the data sets")
     measure = FromFiles(None if folder is None else folder.resolve())
     planned = experiment.scales[scale]
-    missing = _names(s for part in planned for s in part.settings if not measure.has(s))
+    missing = [name for name in _names(s for part in planned for s in part.settings) if not measure.has(name)]
     if missing:
         where = "no --data was given" if folder is None else f"{folder} does not have them"
         console.print(f"{experiment.name}: skipped {', '.join(missing)}; {where}. {get(missing)}", markup=False)
-    kept = tuple(Trials(part.count, tuple(s for s in part.settings if measure.has(s))) for part in planned)
+    kept = tuple(Trials(p.count, tuple(s for s in p.settings if s["dataset"] not in missing)) for p in planned)
     return replace(experiment, measure=measure, scales={**experiment.scales, scale: kept})
 
 
