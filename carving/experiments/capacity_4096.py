@@ -21,7 +21,7 @@ def sizes(d: int, depth: int = 1, paper_trials: int = 10) -> dict[str, tuple[Tri
     def both(osc: list[int], vsa_d: int, **axes: object) -> list[Setting]:
         return grid(scheme="OSC", d=osc, p=2, depth=depth, **axes) + grid(scheme=VSAS, d=vsa_d, depth=depth, **axes)
 
-    many = [200, 600, 1000] if depth == 1 else [200, 500]
+    many = [200, 600, 1000] if depth == 1 else [200]
     return {
         "smoke": (trials(2, both([25, 50], 256, N=[10, 30], questions=20)),),
         "small": (trials(3, both(SIDES[1::2], d, N=many, questions=400)),),
