@@ -52,7 +52,7 @@ def test_a_bag_is_a_linear_layer():
     assert_close(bag(rows_of(matrix).dense()), expected, **CLOSE)
 
 
-@pytest.mark.parametrize("lazy", [0, 2**25])
+@pytest.mark.parametrize("lazy", [0, 2**27])
 def test_a_bags_gradient_is_a_linear_layers(lazy, monkeypatch):
     monkeypatch.setattr(networks, "LAZY", lazy)
     matrix = sparse()
@@ -105,7 +105,7 @@ def test_outputs_of_a_blend_are_the_weighted_sum_and_so_are_its_scores():
 
 
 def test_a_linear_trunk_of_very_many_features_goes_through_a_bottleneck(monkeypatch):
-    monkeypatch.setattr(networks, "LAZY", 100)
+    monkeypatch.setattr(networks, "WIDE", 100)
     network = Network(Scaling(11), 11, 36, trunk="linear", hidden=4)
     assert sum(p.numel() for p in network.parameters()) == 11 * 4 + 4 + 4 * 36 + 36
 
@@ -139,9 +139,10 @@ def kill_in(epoch):
     return watch
 
 
-@pytest.mark.parametrize("lazy", [0, 2**25])
+@pytest.mark.parametrize("lazy", [0, 2**27])
 def test_a_killed_run_goes_on_and_ends_with_the_same_weights_bit_by_bit(tmp_path, monkeypatch, lazy):
     monkeypatch.setattr(networks, "LAZY", lazy)
+    monkeypatch.setattr(training, "PAUSE", 0)
     data = topics(150)
     train, held = training.split(data, 0.2, 0)
     settings = dataclasses.replace(QUICK, epochs=5, schedule="cosine", decay=0.01)
@@ -298,7 +299,8 @@ def test_two_halves_of_the_truth_are_blended():
     assert min(weights) > 0.2 and ndcg > alone + 0.1
 
 
-def test_the_recipe_learns_is_repeatable_and_goes_on_when_killed(tmp_path):
+def test_the_recipe_learns_is_repeatable_and_goes_on_when_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "PAUSE", 0)
     data, test = topics(300), topics(100, seed=1)
     made = MultiLabelClassifier(epochs=6, seed=1).fit(data.features, data.labels)
     assert made.score(test.features, test.labels) > 0.85
@@ -347,10 +349,10 @@ def test_scales_of_outputs_make_logits():
         assert recipe.scale_of(outputs / scale, head, label_sets(drawn.tolist(), 12)) == scale
 
 
-@pytest.mark.parametrize("labels", [1, 2, 20_000])
+@pytest.mark.parametrize("labels", [1, 2, 983, 20_000])
 def test_the_recipes_head_fits_any_number_of_labels(labels):
     options = recipe.head_options(labels)
-    assert OSCHead(labels, cached=False, **options).width <= 42**2
+    assert 24**2 <= OSCHead(labels, cached=False, **options).width <= 64**2
 
 
 # The classifier

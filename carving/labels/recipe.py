@@ -36,8 +36,9 @@ Watch = Callable[[str, Progress, float], None]  # which network of how many; its
 
 
 def head_options(labels: int) -> dict[str, int]:
-    """Order, kept and whole dimensions: six core numbers a label, so that few codes are alike, to a limit."""
-    k1 = min(42, max(24, math.ceil(math.sqrt(6 * labels))))
+    """Order, kept and whole dimensions: six core numbers a label, so that few codes are alike; of many labels fewer."""
+    kept = min(math.sqrt(6 * labels), 42 * max(1, (labels / 1000) ** 0.25))
+    k1 = min(64, max(24, math.ceil(kept)))
     return dict(p=2, k1=k1, d=3 * k1)
 
 

@@ -7,6 +7,7 @@ goes on from its last whole epoch and ends with the same weights, bit for bit.
 import hashlib
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ from carving.scheme import slices
 
 FORMAT = "carving training 1"
 AT_ONCE = 1024  # points predicted at a time
+PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written
 SAMPLE = 8192  # labels that a softmax looks at where there are more: those of the batch, and others by chance
 
 LOSSES: dict[str, Callable[[Tensor, Rows], Tensor]] = dict(softmax=losses.softmax, binary=losses.binary)
@@ -161,7 +163,7 @@ def train(
     identity = fingerprint(data, settings, head, seed)
     if checkpoint is not None and checkpoint.exists():
         progress, best = _resume(checkpoint, identity, modules, optimizers)
-    propensities = metrics.propensities(data.labels)
+    propensities, written = metrics.propensities(data.labels), time.monotonic()
     while not progress.over(settings):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeded("epoch", seed, progress.epoch))
@@ -171,8 +173,9 @@ def train(
             progress.validation.append(validated(network, head, validation, propensities)[0])
             if progress.best == progress.epoch - 1:
                 best = {name: tensor.detach().clone() for name, tensor in modules.state_dict().items()}
-        if checkpoint is not None:
+        if checkpoint is not None and (progress.over(settings) or time.monotonic() - written >= PAUSE):
             _write(checkpoint, identity, modules, optimizers, progress, best)
+            written = time.monotonic()
     if best is not None:
         modules.load_state_dict(best)
     network.eval()
