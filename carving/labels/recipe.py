@@ -52,7 +52,7 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
         epochs=epochs or max(4, min(15, round(400_000 / points))),
         batch=batch,
         rate=1e-3 * math.sqrt(batch / 64),
-        patience=4,
+        patience=5,
     )
     # The fewer points, the more is dropped; of dense features nothing: they are few, and each tells its own.
     words = 0.0 if dense else min(0.5, max(0.1, 0.5 * math.sqrt(5_000 / points)))

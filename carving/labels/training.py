@@ -32,6 +32,7 @@ from carving.scheme import slices
 
 FORMAT = "carving training 1"
 AT_ONCE = 1024  # points predicted at a time
+ALIKE = 0.002  # validation nDCG@5 that is this near is as good: it is noisy, and later epochs have lower rates
 PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written
 SAMPLE = 8192  # labels that a softmax looks at where there are more: those of the batch, and others by chance
 
@@ -55,7 +56,7 @@ class Settings:
     schedule: str = "exponential"  # or cosine, down to zero after a short rise
     gamma: float = 1.0  # of the exponential schedule: the rate's factor after each epoch
     decay: float = 0.0  # of weights (AdamW)
-    patience: int | None = None  # epochs without a better validation nDCG@5 after which training ends
+    patience: int | None = None  # epochs without a validation nDCG@5 as good as the best after which training ends
     until: int | None = None  # the epoch after which training ends, where the schedule would go on
 
     def __post_init__(self) -> None:
@@ -91,8 +92,10 @@ class Progress:
 
     @property
     def best(self) -> int:
-        """The epoch of the best validation, from 0; the last one where there is no validation."""
-        return int(np.argmax(self.validation)) if self.validation else self.epoch - 1
+        """The last epoch, from 0, whose validation was as good as the best; the last one without validation."""
+        if not self.validation:
+            return self.epoch - 1
+        return int(np.flatnonzero(np.array(self.validation) >= max(self.validation) - ALIKE)[-1])
 
     def over(self, settings: Settings) -> bool:
         """Whether there is nothing more to do."""
