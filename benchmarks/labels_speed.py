@@ -142,12 +142,10 @@ def main() -> None:
         OUTPUT.parent.mkdir(exist_ok=True)
         found = dict(torch=torch.__version__, threads=torch.get_num_threads(), k1=K1, sizes=sizes, times=times)
         OUTPUT.write_text(json.dumps(found, indent=1) + "\n")
-    show(
-        console,
-        "numbers: the network's last layer, what the head keeps beside it, and a layer of an output a label",
-        sizes,
-    )
-    show(console, f"{POINTS} points, milliseconds; ratios above 1: the head is faster", times)
+    show(console, "numbers: trained in the last layer, and kept beside it", sizes)
+    for what, title in (("step", "a training step"), ("best", "the five best labels")):
+        rows = [{name: value for name, value in row.items() if name == "labels" or what in name} for row in times]
+        show(console, f"{title} of {POINTS} points, milliseconds; ratios above 1: the head is faster", rows)
 
 
 if __name__ == "__main__":
