@@ -38,8 +38,11 @@ class Evolved(NamedTuple):
     rounds: int  # until then
 
 
+@lru_cache(maxsize=2**12)
 def evolved(load: float, p: int, k1: int, vocabulary: int, spread: float = 0.0) -> Evolved:
     """The fixed point, from the noise of all pairs on; `p = 0` stands for candidates without overlaps (VSAs)."""
+    if p and k1 == 1:  # on a line every candidate is the stored filler or its opposite
+        return Evolved(0.5 ** (vocabulary - 1), load, 1)
     loud, step, table = loudnesses(spread), step_of(vocabulary), open_shares(p, k1, vocabulary)
     noise, rounds = load, 1  # the first round asks one at a time
     while rounds < ROUNDS and noise > FOUND * load:
@@ -49,6 +52,11 @@ def evolved(load: float, p: int, k1: int, vocabulary: int, spread: float = 0.0) 
             break
     noise = max(noise, 1e-12 * load)
     return Evolved(float(right(loud / math.sqrt(noise), p, k1, vocabulary).mean()), noise, rounds)
+
+
+def margin(pairs: int) -> float:
+    """How many pairs more a plan has room for, as a fraction: finite memories fail before the threshold."""
+    return 2.5 / math.sqrt(pairs)
 
 
 def loudnesses(spread: float) -> Tensor:
@@ -61,16 +69,16 @@ def loudnesses(spread: float) -> Tensor:
 
 
 def interpolated(table: Tensor, place: Tensor) -> Tensor:
-    """A table of a function, read by cubics between its places; after its end it stays as it is."""
-    place = place.clamp_max(STEPS - 1e-9)
-    low = place.long()
-    part = place - low
-    before, here, after, next_ = (table[(low + i).clamp(0, STEPS)] for i in (-1, 0, 1, 2))
-    slope, end = (after - before) / 2, (next_ - here) / 2
-    cubic = here + part * (
-        slope + part * (3 * (after - here) - 2 * slope - end + part * (2 * (here - after) + slope + end))
-    )
-    return cubic.clamp(0, 1)
+    """A table of a function, read by cubics between its places; after its end it falls on as a power."""
+    inside = place.clamp_max(STEPS - 1e-9)
+    low = inside.long()
+    part = inside - low
+    before, here, after, later = (table[(low + i).clamp(0, STEPS)] for i in (-1, 0, 1, 2))
+    slope, end = (after - before) / 2, (later - here) / 2
+    bend = 3 * (after - here) - 2 * slope - end + part * (2 * (here - after) + slope + end)
+    last, earlier = max(float(table[-1]), 1e-12), max(float(table[-3]), 1e-12)
+    power = math.log(earlier / last) / math.log(STEPS / (STEPS - 2))
+    return (here + part * (slope + part * bend)).clamp(0, 1) * (inside / place.clamp_min(1e-9)) ** max(power, 2)
 
 
 # One context: its own noise, its rivals
@@ -103,7 +111,8 @@ def rivals(p: int, k1: int) -> Rivals:
     if not p:
         return Rivals(numbers(0), numbers(1), numbers(1e9))
     edges = torch.linspace(-1, 1, BINS + 1, dtype=torch.float64)
-    edges = edges.sign() * edges.abs() ** 1.5
+    edges = torch.cat((edges.sign() * edges.abs() ** 1.5, numbers(0.98, 0.992, 0.997))).sort().values
+    count = len(edges) - 1
     angles = (torch.arange(ANGLES, dtype=torch.float64) + 0.5) * math.pi / ANGLES
     # A rival may differ in any components, in 2^p - 1 ways, each of a share of its noise and of dimensions of its own:
     # few, p (k1 - 1), where it is nearly the true one. The sum of shares^2 / dimensions is a product over components.
@@ -112,8 +121,8 @@ def rivals(p: int, k1: int) -> Rivals:
     for _ in range(p):
         each = zip((chances, cosines, sharing), parts, strict=True)
         chances, cosines, sharing = (torch.outer(before, part).flatten() for before, part in each)
-        bins = torch.bucketize(cosines, edges).clamp(1, BINS) - 1
-        sums = torch.zeros(3, BINS, dtype=torch.float64)
+        bins = torch.bucketize(cosines, edges).clamp(1, count) - 1
+        sums = torch.zeros(3, count, dtype=torch.float64)
         sums.index_add_(1, bins, torch.stack((chances, chances * cosines, chances * sharing)))
         chances, cosines, sharing = sums[:, sums[0] > 1e-12 * sums[0].sum()]
         cosines, sharing = cosines / chances, sharing / chances
