@@ -1,5 +1,6 @@
 """Figure "memory comparison, p=2": HLB and OSC with equally many numbers in the memory, up to 1,000 bundles."""
 
+from carving.experiments.capacity_4096 import OSC_WHY
 from carving.experiments.experiment import Experiment, Lines, Published, Setting, grid, trials
 from carving.experiments.measures import accuracy
 
@@ -27,6 +28,6 @@ EXPERIMENT = Experiment(
     published=(
         Published(OSC, "numbers", 440_000, 1, source="caption"),
         Published(HLB, "numbers", 200**2 * 1001, 1, source="caption"),
-        Published(OSC, "retrieval", 0.9977, 1e-4, 9e-4, source="table of figure all VSAs"),
+        Published(OSC, "retrieval", 0.9977, 1e-4, 9e-4, source="table of figure all VSAs", why=OSC_WHY),
     ),
 )
