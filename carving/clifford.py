@@ -18,10 +18,11 @@ from carving.blades import WORKSPACE, Blades, Multivectors, contract, contract_s
 from carving.checks import as_path, check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
 from carving.draws import Bits, Leaf, Path, Role
 from carving.grades import count, leading, unfold, wedge_rows
-from carving.osc import orthonormal
+from carving.osc import BLOCK, orthonormal
 from carving.scheme import Contexts, Facts, Scheme, slices
 
 SETTINGS = ("complement", "disjoint")
+CACHE = 2**19  # numbers that the caches hold, so that many small steps take less time than one large one
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -362,7 +363,7 @@ class CliffordOSC(Scheme):
 
     def _inside(self, fillers: Tensor, contexts: Kept) -> Tensor:  # (n, p, k1), the first vector divided by the norm
         inside = torch.bmm(fillers, contexts.basis.mT)
-        scale = inverse_volume(torch.bmm(inside, inside.mT))
+        scale = inverse_root(determinant(torch.bmm(inside, inside.mT)))
         return torch.cat([inside[:, :1] * scale[:, None, None], inside[:, 1:]], dim=1)
 
     def _encode(self, fillers: Tensor, contexts: Kept) -> Tensor:
@@ -375,38 +376,39 @@ class CliffordOSC(Scheme):
 
     def _write(self, cores: Tensor, contexts: Kept) -> Tensor:
         signed = cores * contexts.signs.unsqueeze(1)
-        if self.p == 1:
-            return torch.einsum("na,nad->d", signed, contexts.basis)
-        # For every kept direction what it is wedged with, lifted to R^d; then all wedges in one product.
+        # What each kept direction is wedged with, in R^d; then all wedges with it in one product.
         rest = self._lift(unfold(signed, self.k1, 1, self.p - 1), contexts.basis, self.p - 1)
         matrix = contexts.basis.flatten(0, 1).mT @ rest.flatten(0, 1)
-        return matrix.flatten()[leading(self.d, self.p, matrix.device)]
-
-    def _lift(self, rows: Tensor, basis: Tensor, grade: int) -> Tensor:
-        """Multivectors of the kept subspaces in R^d: (n, m, binom(k1, grade)) -> (n, m, binom(d, grade))."""
-        if grade == 1:
-            return torch.bmm(rows, basis)
-        parts = unfold(rows, self.k1, 1, grade - 1)  # (n, m, k1, binom(k1, grade - 1))
-        lifted = self._lift(parts.flatten(1, 2), basis, grade - 1).unflatten(1, parts.shape[1:3])
-        matrix = basis.mT.unsqueeze(1) @ lifted  # (n, m, d, binom(d, grade - 1))
-        return matrix.flatten(2).index_select(2, leading(self.d, grade, rows.device))
+        return matrix.flatten().index_select(0, leading(self.d, 1, self.p - 1, matrix.device))
 
     def _read(self, memory: Tensor, contexts: Kept) -> Tensor:
-        basis = contexts.basis
-        if self.p == 1:
-            return basis @ memory * contexts.signs.unsqueeze(1)
-        rows = basis.flatten(0, 1) @ unfold(memory, self.d, 1, self.p - 1)  # the first direction, for all contexts
-        inside = self._lower(rows.unflatten(0, (len(contexts), self.k1)), basis, self.p - 1)
-        cores = inside.flatten(1).index_select(1, leading(self.k1, self.p, memory.device))
+        # The first direction for all contexts in one product, then the others of each.
+        rows = contexts.basis.flatten(0, 1) @ unfold(memory, self.d, 1, self.p - 1)
+        few = max(1, CACHE // (self.k1 * self.d ** (self.p - 1)))
+        parts = zip(rows.unflatten(0, (-1, self.k1)).split(few), contexts.basis.split(few), strict=True)
+        inside = torch.cat([self._lower(some, basis, self.p - 1) for some, basis in parts])
+        cores = inside.flatten(1).index_select(1, leading(self.k1, 1, self.p - 1, memory.device))
         return cores * contexts.signs.unsqueeze(1)
 
     def _lower(self, rows: Tensor, basis: Tensor, grade: int) -> Tensor:
-        """The transpose of `_lift`: (n, m, binom(d, grade)) -> (n, m, binom(k1, grade))."""
+        """Multivectors of R^d as the kept subspaces see them: (n, m, binom(d, grade)) -> (n, m, binom(k1, grade))."""
+        return self._carried(rows, basis.mT, self.d, self.k1, grade)
+
+    def _lift(self, rows: Tensor, basis: Tensor, grade: int) -> Tensor:
+        """The transpose of `_lower`."""
+        return self._carried(rows, basis, self.k1, self.d, grade)
+
+    def _carried(self, rows: Tensor, maps: Tensor, n: int, m: int, grade: int) -> Tensor:
+        """Rows of multivectors of R^n carried to R^m by each context's own map (n x m), the last direction first."""
+        if grade == 0:
+            return rows
         if grade == 1:
-            return torch.bmm(rows, basis.mT)
-        matrix = basis.unsqueeze(1) @ unfold(rows, self.d, 1, grade - 1)  # (n, m, k1, binom(d, grade - 1))
-        parts = self._lower(matrix.flatten(1, 2), basis, grade - 1).unflatten(1, matrix.shape[1:3])
-        return parts.flatten(2).index_select(2, leading(self.k1, grade, rows.device))
+            return torch.bmm(rows, maps)
+        matrices = unfold(rows, n, grade - 1, 1)  # (b, rows, binom(n, grade - 1), n)
+        last = torch.bmm(matrices.flatten(1, 2), maps).unflatten(1, matrices.shape[1:3])
+        turned = last.transpose(2, 3)  # (b, rows, m, binom(n, grade - 1))
+        done = self._carried(turned.flatten(1, 2), maps, n, m, grade - 1).unflatten(1, turned.shape[1:3])
+        return done.transpose(2, 3).flatten(2).index_select(2, leading(m, grade - 1, 1, rows.device))
 
     def _match(self, cores: Tensor, contexts: Kept, candidates: Tensor) -> Tensor:
         basis, half = contexts.basis, self.p // 2
@@ -419,8 +421,7 @@ class CliffordOSC(Scheme):
         parts = inside.unbind(0)  # p of (n, k1, m), a candidate a column
         scores = torch.bmm(unfold(cores, self.k1, half, self.p - half), self._wedged(parts[half:]))
         scores = (scores * self._wedged(parts[:half]) if half else scores).sum(1)
-        gram = torch.stack([torch.stack([(a * b).sum(1) for b in parts], dim=-1) for a in parts], dim=-2)
-        return scores * inverse_volume(gram)
+        return scores * inverse_root(squared_volumes(parts))
 
     def _wedged(self, parts: Sequence[Tensor]) -> Tensor:
         """The wedges of columns (n, k1, m), one or two of them."""
@@ -434,8 +435,7 @@ class CliffordOSC(Scheme):
 
     def _core_numbers(self) -> int:
         steps = [self.k1**made * self.d * math.comb(self.d, self.p - 1 - made) for made in range(1, self.p)]
-        widest = max([self.k1, *steps])
-        return self.d * self.k1 + 3 * widest + 2 * self.k1**self.p
+        return self.d * self.k1 + 3 * max([self.k1, *steps]) + 2 * self.k1**self.p
 
     def _context_numbers(self, depth: int) -> int:
         return 2 * self.d * self.k1  # a path is hashed, however deep it is
@@ -445,7 +445,7 @@ class CliffordOSC(Scheme):
         wide = 4 * math.comb(self.k1, self.p - half) + 2 * math.comb(self.k1, half)
         cells = self._rows(self.p * self.k1 + wide + self.p * self.p)
         rows = min(rows, 16, cells)  # as in OSC: about 16 contexts at once make good products
-        return rows, min(columns, cells // rows)
+        return rows, min(columns, cells // rows, BLOCK if rows >= 8 else columns)
 
 
 def likeness(d: int, p: int, k1: int) -> float:
@@ -460,6 +460,24 @@ def likeness(d: int, p: int, k1: int) -> float:
     return total * sum(share**2 / spaces[q] for q, share in shares if share)
 
 
-def inverse_volume(gram: Tensor) -> Tensor:
-    """One over the volumes that vectors span, from their inner products (*, p, p); a large number where it is zero."""
-    return determinant(gram).clamp_min(torch.finfo(gram.dtype).tiny).rsqrt()
+def inverse_root(squares: Tensor) -> Tensor:
+    """One over the square roots, or a large number where vectors depend on each other and span nothing."""
+    return squares.clamp_min(torch.finfo(squares.dtype).tiny).rsqrt()
+
+
+def squared_volumes(parts: Sequence[Tensor]) -> Tensor:
+    """The squared volumes (n, m) that columns span, p of (n, k1, m): Gram determinants, the small ones written out.
+
+    Determinants of a matrix that is laid out for each candidate would take longer than everything else.
+    """
+    dots = [[(a * b).sum(1) for b in parts[: i + 1]] for i, a in enumerate(parts)]  # below the diagonal
+    match len(parts):
+        case 1:
+            return dots[0][0]
+        case 2:
+            return dots[0][0] * dots[1][1] - dots[1][0].square()
+        case 3:
+            (aa,), (ab, bb), (ac, bc, cc) = dots
+            return aa * (bb * cc - bc.square()) - ab * (ab * cc - bc * ac) + ac * (ab * bc - bb * ac)
+    rows = [torch.stack([dots[max(i, j)][min(i, j)] for j in range(len(parts))], dim=-1) for i in range(len(parts))]
+    return determinant(torch.stack(rows, dim=-2))

@@ -55,9 +55,9 @@ def unfold(coordinates: Tensor, n: int, s: int, t: int) -> Tensor:
     return both.index_select(-1, _unfolding(n, s, t, coordinates.device)).unflatten(-1, (count(n, s), -1))
 
 
-def leading(n: int, r: int, device: torch.device) -> Tensor:
-    """Where the flat matrix of `unfold(x, n, 1, r - 1)` holds each coordinate of x, behind its first direction."""
-    return _folding(n, 1, r - 1, device)[0]
+def leading(n: int, s: int, t: int, device: torch.device) -> Tensor:
+    """Where the flat matrix of `unfold(x, n, s, t)` holds each coordinate of x: its first s directions are the row."""
+    return _folding(n, s, t, device)[0]
 
 
 # Many at once, a coordinate a row: (binom(n, s), b), (binom(n, t), b) -> (binom(n, s + t), b)
