@@ -54,14 +54,6 @@ def softmax(scores: Tensor, sets: Rows) -> Tensor:
     return _by_point(-log_softmax(scores, dim=1), sets)
 
 
-def ranked(scores: Tensor, sets: Rows) -> Tensor:
-    """Each of a point's labels against all labels that it does not have: present labels do not push each other down."""
-    own = torch.zeros_like(scores, dtype=torch.bool)
-    own[sets.owners, sets.columns] = True
-    rest = scores.masked_fill(own, -torch.inf).logsumexp(1, keepdim=True)
-    return _by_point(softplus(rest - scores), sets)
-
-
 def binary(scores: Tensor, sets: Rows) -> Tensor:
     """Scores as logits of each label being present, on its own, relative to how many labels a point has."""
     wrong = softplus(scores).sum(1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,10 +36,6 @@ class Rows:
         """The rows with their zeros, (n, width)."""
         full = self.values.new_zeros(len(self), self.width)
         return full.index_put_((self.owners, self.columns), self.values, accumulate=True)
-
-    def to(self, device: torch.device | str) -> Self:
-        """The same rows on another device."""
-        return type(self)(self.columns.to(device), self.starts.to(device), self.values.to(device), self.width)
 
 
 def rows_of(matrix: csr_matrix, which: Any = slice(None)) -> Rows:

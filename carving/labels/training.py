@@ -306,7 +306,7 @@ def _write(
             for name, value in state.items():
                 tensors[f"optimizer/{number}/{parameter}/{name}"] = torch.as_tensor(value)
     metadata = dict(format=FORMAT, run=identity, progress=json.dumps(asdict(progress)))
-    replace_whole(path, save({name: t.detach().clone().contiguous() for name, t in tensors.items()}, metadata))
+    replace_whole(path, save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata))
 
 
 def _resume(
