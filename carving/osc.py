@@ -304,7 +304,10 @@ class OSC(Scheme):
         if candidates.dim() == 2:  # made ready
             return flat @ candidates.mT
         if candidates.dim() == 3:
-            return flat @ self._codes(candidates).mT
+            if 3 * len(flat) > self.k1 ** (self.p // 2):
+                return flat @ self._codes(candidates).mT
+            # So few contexts do not pay for making codes.
+            return contract(cores, candidates.permute(1, 2, 0).unsqueeze(1).expand(-1, len(flat), -1, -1))
         # Each context its own: their codes would not fit into the workspace all together.
         rows = slices(len(flat), self._rows(2 * candidates.shape[1] * self.code))
         return torch.cat(

@@ -12,6 +12,7 @@ from carving.checks import check_integer, check_tensor, listed
 from carving.draws import Leaf
 from carving.scheme import FILLERS, Contexts, Places, Scheme, Symbols, slices
 
+FEW = 4  # contexts that do not pay for making candidates ready
 MANY = 1024  # contexts for which candidates are made at a time
 
 
@@ -131,7 +132,7 @@ def _scan(
     gathered = 1 if choices is None else filler
     cells = max(1, scheme.workspace // (4 * scheme.dtype.itemsize * gathered))
     columns = min(width, cells if stored else max(1, scheme.workspace // (filler * scheme.dtype.itemsize)))
-    if scheme.code and isinstance(candidates, Tensor) and choices is None:
+    if scheme.code and isinstance(candidates, Tensor) and choices is None and len(contexts) > FEW:
         candidates = scheme.ready(candidates)
         if candidates.dim() != 2:  # too many to be held as codes: made for many contexts at a time
             columns = min(width, max(1, cells // min(len(contexts), MANY)))

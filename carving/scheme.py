@@ -426,15 +426,16 @@ class Scheme(ABC):
         self._check_memory(memory)
         contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
         shared = self._check_candidates(candidates, len(contexts))
-        size = self._rows(self._core_numbers())
+        # Candidates that are alike in all contexts are matched with many at once, more than are read at once.
+        size = self._rows(2 * self.code or self._core_numbers())
         if isinstance(contexts, Contexts) and len(contexts) <= size:
             made = self._made(contexts)
-            return self._match_tiles(self._read(memory, made), made, candidates, shared)
+            return self._match_tiles(self._cores(memory, made, self._read), made, candidates, shared)
         total = candidates.shape[0 if shared else 1]
         scores = torch.empty(len(contexts), total, dtype=self.dtype, device=memory.device)
         for rows, part in self.places(contexts, size):
             some = candidates if shared else candidates[rows]
-            scores[rows] = self._match_tiles(self._read(memory, part), part, some, shared)
+            scores[rows] = self._match_tiles(self._cores(memory, part, self._read), part, some, shared)
         return scores
 
     @final

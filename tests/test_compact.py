@@ -137,6 +137,8 @@ def test_chunks_change_nothing(double, noisy, pairs):
     whole = double.score(memory, contexts, candidates)
     assert_close(tiny.score(memory, contexts, candidates), whole, **EXACT)
     assert_close(double.score(memory, contexts, candidates.contiguous()), whole, **EXACT)
+    for few in (contexts[0], contexts[1:3]):
+        assert_close(double.score(memory, few, candidates), literal_scores(memory, few, candidates), **EXACT)
     some = [0, 600, 1_202]
     assert_close(double.score(memory, contexts, candidates[some]), whole[:, some], **EXACT)
     assert_close(tiny.score(memory, contexts, candidates[some].expand(6, 3, *double.filler_shape)), whole[:, some])
