@@ -4,7 +4,6 @@ u is what the role "present" shows of a network's output, w what "missing" shows
 point's labels, `others` the sum of all other codes. Every loss is a mean over the points.
 """
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, log_softmax, softplus
 
