@@ -59,7 +59,8 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
     return [
         Settings(trunk="linear", loss="head", input_drop=words, **common),
         Settings(trunk="both", loss="softmax", input_drop=words, drop=0.2 + 0.6 * words, **common),
-        Settings(trunk="both", loss="head", drop=0.2, **common),
+        # Without dropout of words it learns faster, and by heart: half of the epochs.
+        Settings(trunk="both", loss="head", drop=0.2, **(common | dict(epochs=common["epochs"] // 2 + 1))),
     ]
 
 
