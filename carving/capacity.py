@@ -3,7 +3,8 @@
 The question is whether every filler stored in a context scores higher than every other candidate there. Formulas give
 the noise of the other pairs; `cores.py` draws contexts with that noise. Predictions are good to about two points from
 some 50 pairs on. Every filler is taken to be stored about equally often, in contexts that are signed. Without signs
-(`signed=False`) they hold for fillers that are all different.
+(`signed=False`) they hold for fillers that are all different. Compact fillers interfere by exactly (N-1)/d^p, and one
+that is stored again like any other, because every component has a basis of its own.
 """
 
 import math
@@ -48,9 +49,10 @@ def likeness(d: int, p: int, k1: int) -> float:
     return (d * (kept + rest)) ** p * _moment(kept + rest, variation, p)
 
 
-def interference(d: int, p: int, k1: int, pairs: int, shared: int = 1) -> float:
+def interference(d: int, p: int, k1: int, pairs: int, shared: int = 1, *, compact: bool = False) -> float:
     """The variance of a stored filler's score, where `shared` of the pairs lie in its context."""
-    return (pairs - shared) / d**p * (1 + excess(d, p, k1)) + (shared - 1) / k1**p
+    more = 0.0 if compact else excess(d, p, k1)
+    return (pairs - shared) / d**p * (1 + more) + (shared - 1) / k1**p
 
 
 # Accuracy: the share of contexts in which every stored filler outranks every other candidate
@@ -66,7 +68,7 @@ def accuracy(noise: float, rival: float, vocabulary: int) -> float:
 
 
 def osc_accuracy(
-    d: int, p: int, k1: int, pairs: int, vocabulary: int, shared: int = 1, *, draft: bool = False
+    d: int, p: int, k1: int, pairs: int, vocabulary: int, shared: int = 1, *, compact: bool = False, draft: bool = False
 ) -> float:
     """The share of contexts that OSC answers wholly right, `shared` fillers in each.
 
@@ -76,6 +78,11 @@ def osc_accuracy(
         return 1.0
     if k1 == 1:  # on a line every candidate is the stored filler or its opposite
         return 0.5 ** (vocabulary - shared)
+    # A sum of few outer products is not yet Gaussian; the factor is fitted.
+    grain = math.factorial(p - 1) / 2 * kurtosis(p, k1) / max(1, pairs - shared)
+    if compact:
+        noise = Noise((pairs - shared) / d**p, grain=grain)
+        return answered(p, k1, shared, 0.0, noise, vocabulary - shared, draft=draft)
     different = (1 + excess(d, p, k1)) / d**p
     kept, rest = (k1 / d) ** 2, (1 - k1 / d) ** 2 / (d - 1)
     noise = Noise(
@@ -83,8 +90,7 @@ def osc_accuracy(
         copy=max(0.0, likeness(d, p, k1) / d**p - different),
         copies=pairs / vocabulary,
         uneven=p * math.log1p((kept / (kept + rest)) ** 2 * 2 * (d - k1) / (k1 * (d + 2))),
-        # A sum of few outer products is not yet Gaussian; the factor is fitted.
-        grain=math.factorial(p - 1) / 2 * kurtosis(p, k1) / max(1, pairs - shared),
+        grain=grain,
     )
     share = round((d - k1) ** 2 / ((d - 1) * (d + 2)), 1)  # in steps, so that neighbours use the same contexts
     return answered(p, k1, shared, share, noise, vocabulary - shared, draft=draft)

@@ -117,21 +117,39 @@ def plan(
     ] = None,
     accuracy: Accuracy = 0.99,
     shared: Annotated[int, typer.Option(min=1, help="How many leaves one path holds.")] = 1,
+    joint: Annotated[bool, typer.Option("--joint", help="Plan as well for answering all paths together.")] = False,
+    compact: Annotated[
+        bool | None, typer.Option("--compact/--no-compact", help="OSC with compact fillers only, or without any.")
+    ] = None,
+    spread: Annotated[
+        float, typer.Option(min=0, max=4, help="With --joint: how much louder some paths are than others.")
+    ] = 0.0,
     as_json: Json = False,
 ) -> None:
     """The smallest memory for so many pairs, or the most pairs for so many numbers."""
     with told():
         if (pairs is None) == (numbers is None):
             raise ValueError("give either --pairs or --numbers")
-        if pairs is not None:
-            best = planner.plan(pairs, vocabulary, accuracy, shared=shared)
-        else:
-            assert numbers is not None
-            best = planner.plan_within(numbers, vocabulary, accuracy, shared=shared)
+        if spread and not joint:
+            raise ValueError(f"--spread {spread} helps where all paths are answered together; add --joint")
+        wished: dict[str, Any] = dict(vocabulary=vocabulary, accuracy=accuracy, shared=shared, compact=compact)
+        title = "The smallest memories" if numbers is None else "The fullest memories"
+
+        def planned(**how: Any) -> planner.Plan:
+            if numbers is not None:
+                return planner.plan_within(numbers, **wished, **how)
+            assert pairs is not None
+            return planner.plan(pairs, **wished, **how)
+
+        best = planned()
+        together = planned(joint=True, spread=spread) if joint else None
         if as_json:
-            typer.echo(json.dumps(asdict(best)))
-        else:
-            screen.print(planner_table(best, "The smallest memories" if numbers is None else "The fullest memories"))
+            typer.echo(json.dumps(asdict(best) | ({"together": asdict(together)} if together else {})))
+            return
+        screen.print(planner_table(best, title))
+        if together:
+            screen.print(planner_table(together, f"{title}, if all paths are answered together"))
+            say(in_words(best, together))
 
 
 def planner_table(best: planner.Plan, title: str) -> Table:
@@ -140,10 +158,28 @@ def planner_table(best: planner.Plan, title: str) -> Table:
     for name in ("scheme", "pairs", "accuracy", "memory", "codebook", "bytes"):
         table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=True)
     for one in (best, *best.others):
-        parameters = ", ".join(f"{key}={value}" for key, value in one.parameters.items() if not isinstance(value, bool))
         numbers = (f"{one.cells:,}", f"{one.codebook:,}", show_bytes(one.bytes))
-        table.add_row(f"{one.scheme} {parameters}", f"{one.pairs:,}", f"{one.accuracy:.2%}", *numbers)
+        table.add_row(named(one), f"{one.pairs:,}", f"{one.accuracy:.2%}", *numbers)
     return table
+
+
+def named(one: planner.Plan) -> str:
+    """A plan's scheme and its numbers."""
+    parameters = ", ".join(f"{key}={value}" for key, value in one.parameters.items() if not isinstance(value, bool))
+    return f"{one.scheme}{' compact' if one.compact else ''} {parameters}"
+
+
+def in_words(alone: planner.Plan, together: planner.Plan) -> str:
+    """Two plans beside each other."""
+    if alone.pairs == together.pairs:
+        gain = f"{alone.numbers / together.numbers:.1f} times fewer numbers"
+    else:
+        gain = f"{together.pairs / alone.pairs:.1f} times more pairs"
+    return (
+        f"Answered together, in about {together.rounds} rounds, {named(together)} holds {together.pairs:,} pairs in "
+        f"{together.numbers:,} numbers; asked one path at a time, {named(alone)} holds {alone.pairs:,} in "
+        f"{alone.numbers:,}: {gain}."
+    )
 
 
 @app.command()

@@ -145,6 +145,32 @@ def test_a_line_tells_two_fillers_apart_at_most():
     assert capacity.osc_accuracy(20, 2, 1, 10, 6) == 0.5**5
 
 
+@pytest.mark.parametrize(
+    ("d", "p", "k1", "pairs", "vocabulary", "simulated"),
+    [
+        (64, 2, 8, 316, 1_000, 0.563),
+        (24, 3, 5, 623, 4_000, 0.792),
+        (24, 3, 5, 1_345, 200, 0.652),
+        (40, 3, 4, 2_000, 1_000, 0.959),
+    ],
+)
+def test_predictions_for_compact_fillers_lie_within_two_points(d, p, k1, pairs, vocabulary, simulated):
+    """Simulated with 3,000 contexts each, also where fillers are stored several times."""
+    assert capacity.osc_accuracy(d, p, k1, pairs, vocabulary, compact=True) == pytest.approx(simulated, abs=0.02)
+
+
+def test_compact_fillers_interfere_without_excess():
+    d, p, k1, pairs, seen = 20, 2, 4, 200, []
+    for seed in range(10):
+        scheme = OSC(d, p, k1, seed=seed, compact=True)
+        contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(pairs))
+        own = scheme.score(scheme.trace(contexts, fillers), contexts, fillers.unsqueeze(1)).squeeze(1)
+        seen.append(own - 1)
+    variance = float(torch.cat(seen).square().mean())
+    assert capacity.interference(d, p, k1, pairs, compact=True) == pytest.approx(variance, rel=0.08)
+    assert capacity.interference(d, p, k1, pairs) > 1.1 * variance
+
+
 def test_a_draft_comes_near():
     for d, p, k1, pairs, vocabulary, shared in ((64, 2, 12, 300, 400, 1), (36, 3, 6, 2_000, 1_000, 1), SETTINGS[2]):
         draft = capacity.osc_accuracy(d, p, k1, pairs, vocabulary, shared, draft=True)

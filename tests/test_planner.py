@@ -1,11 +1,12 @@
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carving import capacity, make, planner
+from carving import capacity, joint, make, planner
 from carving.planner import Plan, pairs_within, plan, plan_within, predict
 
 KNOWN = {"OSC", "HLB", "TPR"}
@@ -21,6 +22,11 @@ def exhaustively(pairs, vocabulary, accuracy, codebook):
             if any(capacity.osc_accuracy(d, p, k1, pairs, vocabulary) >= accuracy for k1 in ways):
                 found.append(d**p + codebook * vocabulary * p * d)
                 break
+        for d in range(3, 60):
+            for k1 in range(2, max(2, min(d // 2, round(2 * d**0.5))) + 1):
+                if capacity.osc_accuracy(d, p, k1, pairs, vocabulary, compact=True) >= accuracy:
+                    found.append(d**p + codebook * vocabulary * p * k1)
+                    break  # a wider one costs more
     tpr = next(d for d in range(3, 999) if capacity.tpr_accuracy(d, pairs, vocabulary) >= accuracy)
     hlb = next(d for d in range(3, 9_999) if capacity.vsa_accuracy(d, pairs, vocabulary) >= accuracy)
     return min(*found, tpr**2 + codebook * vocabulary * tpr, hlb + codebook * vocabulary * hlb)
@@ -39,7 +45,8 @@ def test_a_plan_says_what_it_takes():
     best = plan(1_000, 500, 0.99)
     every = (best, *best.others)
     assert {one.scheme for one in every} == KNOWN
-    assert {one.p for one in every if one.scheme == "OSC"} == {2, 3, 4}
+    assert {(one.p, one.compact) for one in every if one.scheme == "OSC"} == set(product((2, 3, 4), (True, False)))
+    assert not any(one.joint for one in every)
     assert [one.numbers for one in every] == sorted(one.numbers for one in every)
     for one in every:
         scheme = make(one.scheme, **one.parameters)
@@ -48,7 +55,8 @@ def test_a_plan_says_what_it_takes():
         assert one.numbers == one.cells + one.codebook
         assert one.bytes == 4 * one.numbers
         assert one.accuracy >= 0.99
-        assert one.accuracy == predict(1_000, 500, d=one.d, scheme=one.scheme, p=one.p, k1=one.k1)
+        memory = dict(d=one.d, scheme=one.scheme, p=one.p, k1=one.k1, compact=one.compact)
+        assert one.accuracy == predict(1_000, 500, **memory)
 
 
 def test_without_the_codebook_the_cells_count_alone():
@@ -61,20 +69,22 @@ def test_without_the_codebook_the_cells_count_alone():
 
 def test_a_side_less_would_not_do():
     for one in (best := plan(2_000, 1_000, 0.97), *best.others):
-        smaller = [
-            predict(2_000, 1_000, d=one.d - 1, scheme=one.scheme, p=one.p, k1=k1)
-            for k1 in ([None] if one.k1 is None else planner.KINDS[one.p - 2].widths(one.d - 1, planner.WIDEST))
-        ]
+        widths = [one.k1]
+        if one.scheme == "OSC" and not one.compact:
+            widths = planner.KINDS[one.p - 2].widths(one.d - 1, planner.WIDEST)
+        memory = dict(d=one.d - 1, scheme=one.scheme, p=one.p, compact=one.compact)
+        smaller = [predict(2_000, 1_000, **memory, k1=k1) for k1 in widths]
         assert max(smaller) < 0.97
 
 
 def test_the_choice_can_be_restricted():
     assert plan(500, 500, scheme="TPR").scheme == "TPR"
-    only = plan(500, 500, scheme="OSC", p=2)
+    only = plan(500, 500, scheme="OSC", p=2, compact=False)
     assert (only.scheme, only.p, only.others) == ("OSC", 2, ())
     best = plan(500, 500, p=3)
     assert {(one.scheme, one.p) for one in (best, *best.others)} == {("OSC", 3), ("HLB", None), ("TPR", None)}
-    narrow = plan(500, 500, scheme="OSC", p=3, widest=1)
+    assert {one.compact for one in (best, *best.others) if one.scheme == "OSC"} == {True, False}
+    narrow = plan(500, 500, scheme="OSC", p=3, widest=1, compact=False)
     assert narrow.k1 == round(narrow.d**0.5)
 
 
@@ -86,7 +96,14 @@ def test_more_is_asked_more_is_needed():
 
 
 @pytest.mark.parametrize(
-    "memory", [dict(d=40, p=3), dict(d=64, p=2, k1=16), dict(d=60, scheme="TPR"), dict(d=900, scheme="HLB")]
+    "memory",
+    [
+        dict(d=40, p=3),
+        dict(d=64, p=2, k1=16),
+        dict(d=40, p=3, compact=True),
+        dict(d=60, scheme="TPR"),
+        dict(d=900, scheme="HLB"),
+    ],
 )
 @pytest.mark.parametrize("shared", [1, 3])
 def test_pairs_within_is_the_inverse_of_the_prediction(memory, shared):
@@ -97,8 +114,8 @@ def test_pairs_within_is_the_inverse_of_the_prediction(memory, shared):
 @pytest.mark.parametrize(("p", "d"), [(2, 400), (3, 60)])
 def test_a_plan_for_what_fits_comes_back(p, d):
     most = max(pairs_within(900, 0.97, d=d, p=p, k1=k1) for k1 in planner.KINDS[p - 2].widths(d, planner.WIDEST))
-    assert plan(most, 900, 0.97, scheme="OSC", p=p).d == d
-    assert plan(most + 1, 900, 0.97, scheme="OSC", p=p).d == d + 1
+    assert plan(most, 900, 0.97, scheme="OSC", p=p, compact=False).d == d
+    assert plan(most + 1, 900, 0.97, scheme="OSC", p=p, compact=False).d == d + 1
 
 
 @given(first=st.integers(1, 3_000), least=st.integers(1, 50), guess=st.integers(1, 5_000))
@@ -112,7 +129,8 @@ def test_plan_within_fills_the_room():
         assert one.numbers <= 60_000
         assert one.pairs <= best.pairs
         assert one.accuracy >= 0.95
-        assert one.pairs == pairs_within(300, 0.95, d=one.d, scheme=one.scheme, p=one.p, k1=one.k1)
+        memory = dict(d=one.d, scheme=one.scheme, p=one.p, k1=one.k1, compact=one.compact)
+        assert one.pairs == pairs_within(300, 0.95, **memory)
     assert plan(best.pairs, 300, 0.95).numbers <= best.numbers
 
 
@@ -143,7 +161,7 @@ def test_a_large_graph_gets_a_plan():
     """The sizes of WordNet's questions, in about their numbers."""
     sizes = {1: 52_603, 2: 6_000, 4: 2_500, 10: 1_000, 30: 30, 100: 3, 442: 1}
     sizes[1] += 86_835 - sum(size * count for size, count in sizes.items())
-    best = plan(86_835, 40_943, 0.99, sizes, scheme="OSC", p=3)
+    best = plan(86_835, 40_943, 0.99, sizes, scheme="OSC", p=3, compact=False)
     assert 130 < best.d < 200
     assert best.k1**3 > 5_000
 
@@ -170,6 +188,11 @@ def test_a_plan_can_be_shown_and_compared():
         (dict(p=5), "p must be one of"),
         (dict(scheme="TPR", p=2), "has no p"),
         (dict(widest=0), "widest must be above 0"),
+        (dict(scheme="TPR", compact=True), "has no compact"),
+        (dict(scheme="TPR", joint=True), "scheme must be one of"),
+        (dict(spread=1.0), "joint=True"),
+        (dict(spread=5.0, joint=True), "from 0 to 4"),
+        (dict(shared=2, joint=True), "one filler in each context"),
     ],
 )
 def test_bad_wishes_are_told(arguments, words):
@@ -182,6 +205,8 @@ def test_bad_memories_are_told():
         predict(10, 10, d=8, k1=8)
     with pytest.raises(ValueError, match="has no k1"):
         predict(10, 10, d=8, scheme="HLB", k1=3)
+    with pytest.raises(ValueError, match="has no spread"):
+        predict(10, 10, d=8, scheme="HLB", joint=True, spread=1.0)
     with pytest.raises(TypeError, match="d must be"):
         pairs_within(10, d=8.5)
 
@@ -189,9 +214,10 @@ def test_bad_memories_are_told():
 @pytest.mark.slow
 @pytest.mark.parametrize(("pairs", "vocabulary", "shared"), [(1_000, 1_000, 1), (1_000, 200, 1), (900, 300, 3)])
 @pytest.mark.parametrize("p", [2, 3, 4])
-def test_a_planned_memory_keeps_its_promise(pairs, vocabulary, shared, p):
+@pytest.mark.parametrize("compact", [True, False])
+def test_a_planned_memory_keeps_its_promise(pairs, vocabulary, shared, p, compact):
     """Real memories of ten seeds: 98 % at least, of the 99 % that were wished."""
-    best = plan(pairs, vocabulary, 0.99, shared, scheme="OSC", p=p)
+    best = plan(pairs, vocabulary, 0.99, shared, scheme="OSC", p=p, compact=compact)
     right = asked = 0
     for seed in range(10):
         scheme, generator = make("OSC", **best.parameters, seed=seed), torch.Generator().manual_seed(seed)
@@ -204,3 +230,80 @@ def test_a_planned_memory_keeps_its_promise(pairs, vocabulary, shared, p):
         right += int((lowest > scores.scatter(1, chosen, -1e9).amax(1)).sum())
         asked += count
     assert right / asked >= 0.98
+
+
+def test_compact_fillers_win_where_the_codebook_counts():
+    best = plan(1_000, 1_000, scheme="OSC", p=3)
+    (paper,) = best.others
+    assert best.compact and best.parameters["compact"] is True
+    assert not paper.compact and "compact" not in paper.parameters
+    assert best.codebook == 1_000 * 3 * best.k1
+    assert 2 * best.numbers < paper.numbers
+
+
+def test_wider_contexts_make_a_smaller_memory_and_a_larger_codebook():
+    with_it, without = (plan(1_000, 1_000, scheme="OSC", p=2, compact=True, codebook=both) for both in (True, False))
+    assert without.d < with_it.d and without.k1 > with_it.k1
+    assert with_it.numbers < without.cells + without.codebook
+    for k1 in (with_it.k1 - 1, with_it.k1 + 1):  # in fewer numbers, its neighbours do not reach the accuracy
+        side = int((with_it.numbers - 1_000 * 2 * k1 - 1) ** 0.5)
+        assert predict(1_000, 1_000, d=side, p=2, k1=k1, compact=True) < 0.99
+
+
+def test_ten_thousand_pairs_take_less_than_700_000_numbers():
+    """The paper's OSC takes 2.7 million, TPR 6.9 million."""
+    assert plan(10_000, 10_000, scheme="OSC", p=3, compact=True).numbers < 700_000
+
+
+def decoded(plan, vocabulary, seed):
+    """The share of contexts of a real memory that joint decoding answers right."""
+    scheme, generator = make(plan.scheme, **plan.parameters, seed=seed), torch.Generator().manual_seed(seed)
+    chosen = torch.randint(0, vocabulary, (plan.pairs,), generator=generator)
+    contexts, fillers = scheme.contexts([(i,) for i in range(plan.pairs)]), scheme.fillers(range(vocabulary))
+    answer = joint.decode(scheme, scheme.trace(contexts, fillers[chosen]), contexts, fillers)
+    return float((answer.indices == chosen).double().mean())
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.2])
+def test_a_plan_for_joint_decoding_converges(spread):
+    best = plan(300, 200, scheme="OSC", p=2, compact=True, joint=True, spread=spread)
+    assert best.joint and best.rounds > 1 and best.accuracy >= 0.99
+    assert min(decoded(best, 200, seed) for seed in range(4)) >= 0.99
+
+
+def test_joint_decoding_needs_a_fraction_of_the_numbers_and_less_with_a_spread():
+    wish = dict(scheme="OSC", p=2, compact=True)
+    alone, together = plan(1_000, 1_000, **wish), plan(1_000, 1_000, **wish, joint=True)
+    louder = plan(1_000, 1_000, **wish, joint=True, spread=1.2)
+    assert 3 * together.numbers < alone.numbers
+    assert louder.numbers < together.numbers
+    assert louder.parameters["spread"] == 1.2 and "spread" not in together.parameters
+
+
+@pytest.mark.parametrize(
+    "memory", [dict(d=60, p=2, k1=8, compact=True), dict(d=60, p=2, k1=8), dict(d=3_000, scheme="HLB")]
+)
+def test_pairs_within_keeps_a_margin_to_the_threshold(memory):
+    most = pairs_within(500, joint=True, **memory)
+    assert predict(most, 500, joint=True, **memory) >= 0.99
+    assert predict(round(1.04 * most), 500, joint=True, **memory) >= 0.99
+    assert predict(round(1.4 * most), 500, joint=True, **memory) < 0.7
+    assert most > 1.5 * pairs_within(500, **memory)
+
+
+def test_a_joint_plan_within_numbers_holds_more():
+    wish = dict(scheme="OSC", p=2, compact=True)
+    alone = planner.plan_within(20_000, 500, **wish)
+    together = planner.plan_within(20_000, 500, **wish, joint=True)
+    assert together.numbers <= 20_000
+    assert together.pairs > 2 * alone.pairs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pairs", "vocabulary"), [(100, 100), (400, 1_000), (1_000, 1_000), (2_000, 100)])
+@pytest.mark.parametrize("spread", [0.0, 1.2])
+def test_plans_for_joint_decoding_converge_for_all_seeds(pairs, vocabulary, spread):
+    best = plan(pairs, vocabulary, joint=True, spread=spread)
+    for one in (best, *best.others):
+        if one.compact:
+            assert min(decoded(one, vocabulary, seed) for seed in range(5)) >= 0.99
