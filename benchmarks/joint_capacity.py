@@ -46,7 +46,7 @@ class Setting:
 SQUARE = tuple(d * d for d in (70, 80, 90, 100, 130, 180))  # the memories of OSC with p = 2
 SETTINGS = {
     "compact-p2": Setting(
-        "OSC", 1_000, (70, 75, 80, 85, 90, 95, 100, 120, 140, 160, 180, 190), 10, compact=True,
+        "OSC", 1_000, (70, 76, 79, 82, 85, 90, 100, 120, 140, 160, 180, 190), 10, compact=True,
         wanted="99.9 % at d=100 within 15 rounds and at d=90 within 60, 10 of 10 seeds",
     ),
     "ordinary-p2": Setting(

@@ -76,14 +76,13 @@ def decode(
         raise ValueError("the memory must hold finite numbers, got infinity or not-a-number; store its pairs again")
     least = LEAST * max(energy, 1.0) / scalars  # an empty memory has no energy at all
     cores = torch.zeros(len(task.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=memory.device)
-    residual, doubt = even, 0.0
+    onsager = torch.zeros_like(even)
     best: tuple[float, _Round] | None = None
     noise: list[float] = []
     damping, still = 0.0, 0
     for number in range(rounds):
         left = even - scheme.evened(task.written(cores)) if number else even
-        onsager = doubt / (scalars * noise[-1]) if number else 0.0
-        residual = left + onsager * residual
+        residual = left + onsager
         noise.append(max(_energy(residual) / scalars, least))
         found = task.asked(residual, cores, noise[-1])
         if heard:
@@ -97,8 +96,10 @@ def decode(
             break
         if number and noise[-1] > noise[-2]:  # the steps are too long
             damping = min(0.9, 0.5 * (1 + damping))
-        cores = found.cores if not damping else torch.lerp(found.cores, cores, damping)
-        doubt = found.doubt
+        # What is expected and what corrects for it are damped alike: the correction belongs to the answers.
+        cores = torch.lerp(found.cores, cores, damping) if damping else found.cores
+        fresh = found.doubt / (scalars * noise[-1]) * residual
+        onsager = torch.lerp(fresh, onsager, damping) if damping else fresh
     assert best is not None
     answer = best[1]
     unsure = float((1 - answer.probabilities).mean())
