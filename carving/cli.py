@@ -156,7 +156,7 @@ def planner_table(best: planner.Plan, title: str) -> Table:
     """The plan and the alternatives."""
     table = Table(title=f"{title}, best first", title_justify="left")
     for name in ("scheme", "pairs", "accuracy", "memory", "codebook", "bytes"):
-        table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=name != "scheme")
     for one in (best, *best.others):
         numbers = (f"{one.cells:,}", f"{one.codebook:,}", show_bytes(one.bytes))
         table.add_row(named(one), f"{one.pairs:,}", f"{one.accuracy:.2%}", *numbers)

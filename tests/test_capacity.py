@@ -160,7 +160,7 @@ def test_predictions_for_compact_fillers_lie_within_two_points(d, p, k1, pairs, 
 
 
 def test_compact_fillers_interfere_without_excess():
-    d, p, k1, pairs, seen = 20, 2, 4, 200, []
+    d, p, k1, pairs, seen = 12, 3, 3, 400, []
     for seed in range(10):
         scheme = OSC(d, p, k1, seed=seed, compact=True)
         contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(pairs))
@@ -168,7 +168,7 @@ def test_compact_fillers_interfere_without_excess():
         seen.append(own - 1)
     variance = float(torch.cat(seen).square().mean())
     assert capacity.interference(d, p, k1, pairs, compact=True) == pytest.approx(variance, rel=0.08)
-    assert capacity.interference(d, p, k1, pairs) > 1.1 * variance
+    assert capacity.interference(d, p, k1, pairs) > 1.2 * variance  # what ordinary ones have: 37 % more
 
 
 def test_a_draft_comes_near():
