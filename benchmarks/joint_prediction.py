@@ -20,7 +20,7 @@ from carving import Scheme, joint, make, planner
 
 OUTPUT = Path(__file__).parent.parent / "results" / "joint-prediction.json"
 NEAR = 0.07  # of the pairs
-ANSWERS = 2_500  # asked in each setting where the prediction is not that all are right
+ANSWERS = 6_000  # asked in each setting where the prediction is not that all are right
 
 #    scheme, parameters, pairs, vocabulary
 Setting = tuple[str, dict[str, Any], int, int]

@@ -55,7 +55,12 @@ def evolved(load: float, p: int, k1: int, vocabulary: int, spread: float = 0.0) 
 
 
 def margin(pairs: int) -> float:
-    """How many pairs more a plan has room for, as a fraction: finite memories fail before the threshold."""
+    """How many pairs more a plan has room for, as a fraction: finite memories fail before the threshold.
+
+    Measured without a spread, as pairs / threshold: of 33 / 47 converged 39 of 40 memories, of 84 / 105 30 of 30, of
+    154 / 181 29 of 30, of 333 / 370 27 of 30 and of 314 / 370 30 of 30, of 598 / 636 and of 1,308 / 1,391 10 of 10. At
+    the threshold itself one in ten does.
+    """
     return 2.5 / math.sqrt(pairs)
 
 

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from itertools import product
 
@@ -5,8 +6,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from carving import capacity, joint, make, planner
+from carving.cli import app
 from carving.planner import Plan, pairs_within, plan, plan_within, predict
 
 KNOWN = {"OSC", "HLB", "TPR"}
@@ -297,6 +300,16 @@ def test_a_joint_plan_within_numbers_holds_more():
     together = planner.plan_within(20_000, 500, **wish, joint=True)
     assert together.numbers <= 20_000
     assert together.pairs > 2 * alone.pairs
+
+
+def test_the_command_shows_both_plans():
+    command = ["plan", "--pairs", "200", "--vocabulary", "100", "--joint", "--compact"]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0 and "times fewer numbers" in " ".join(shown.output.split())
+    told = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
+    assert told["compact"] and not told["joint"] and told["together"]["joint"]
+    assert told["together"]["numbers"] < told["numbers"]
+    assert CliRunner().invoke(app, [*command[:5], "--spread", "1"]).exit_code == 2
 
 
 @pytest.mark.slow
