@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from filelock import FileLock, Timeout
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -154,12 +155,22 @@ def plan(
 
 def planner_table(best: planner.Plan, title: str) -> Table:
     """The plan and the alternatives."""
-    table = Table(title=f"{title}, best first", title_justify="left")
-    for name in ("scheme", "pairs", "accuracy", "memory", "codebook", "bytes"):
-        table.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=name != "scheme")
-    for one in (best, *best.others):
-        numbers = (f"{one.cells:,}", f"{one.codebook:,}", show_bytes(one.bytes))
-        table.add_row(named(one), f"{one.pairs:,}", f"{one.accuracy:.2%}", *numbers)
+    table = Table(title=f"{title}, best first", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    plans = (best, *best.others)
+    columns: dict[str, list[str]] = {
+        "pairs": [f"{one.pairs:,}" for one in plans],
+        "accuracy": [f"{one.accuracy:.2%}" for one in plans],
+        "memory": [f"{one.cells:,}" for one in plans],
+        "codebook": [f"{one.codebook:,}" for one in plans],
+        "bytes": [show_bytes(one.bytes) for one in plans],
+    }
+    if len(set(columns["pairs"])) == 1:
+        del columns["pairs"]
+    table.add_column("scheme")
+    for name, shown in columns.items():  # a number that is cut off says something else
+        table.add_column(name, justify="right", min_width=max(map(len, [name, *shown])))
+    for row in zip(map(named, plans), *columns.values(), strict=True):
+        table.add_row(*row)
     return table
 
 
