@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -42,6 +43,7 @@ WORDS = {
     "preposition": "near behind under above beside before across inside",
 }
 LEXICON = {symbol: words.split() for symbol, words in WORDS.items()}
+LOUD = 1.2  # how much louder some contexts are than others where all are asked together
 DEPTH = 5  # roles in the longest path, the tree itself being the first
 
 
@@ -72,8 +74,7 @@ def run(
     plan = planner.plan(len(pairs), words, accuracy)
     memory = Memory(make(plan.scheme, **plan.parameters))
     console.print(
-        f"{len(pairs):,} leaves of {words:,} different words; the planner chose {plan.scheme} "
-        f"({', '.join(f'{key}={value}' for key, value in plan.parameters.items())}): {plan.cells:,} numbers\n"
+        f"{len(pairs):,} leaves of {words:,} different words; the planner chose {named(plan)}: {plan.cells:,} numbers\n"
     )
     with bar(console, "storing", len(pairs)) as advance:
         memory.store(pairs, progress=advance)
@@ -90,8 +91,12 @@ def run(
     nothing = memory.recall(*nowhere)
     what = "nothing" if not nothing else nothing.leaf
     console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {what!s}  ({nothing.probability:.2%})")
-    console.print(f"\nright answers: [bold]{right:.2%}[/bold]   predicted: {plan.accuracy:.2%}\n")
-    console.print(budget(plan, len(pairs), words, paths))
+    console.print(f"\nright answers: [bold]{right:.2%}[/bold]   predicted: {plan.accuracy:.2%}")
+    together, found = asked_together(console, pairs, words, accuracy)
+    console.print(
+        f"all leaves asked for together, of a memory of {together.cells:,} numbers: [bold]{found:.2%}[/bold] right\n"
+    )
+    console.print(budget(plan, together, len(pairs), words, paths))
     if picture is not None:
         draw(memory, list(islice(pairs, 0, None, max(1, len(pairs) // 2000))), picture)
         console.print(f"\nthe scores of true and of false candidates: {escape(str(picture))}")
@@ -102,28 +107,55 @@ def run(
         parameters=plan.parameters,
         right=right,
         predicted=plan.accuracy,
+        together=dict(cells=together.cells, right=found),
     )
 
 
-def budget(plan: Plan, pairs: int, words: int, paths: list[Any]) -> Table:
+def asked_together(console: Console, pairs: list[Pair], words: int, accuracy: float) -> tuple[Plan, float]:
+    """A smaller memory, and the share of right answers when all leaves are asked for together."""
+    plan = planner.plan(len(pairs), words, accuracy, joint=True, spread=LOUD)
+    memory = Memory(make(plan.scheme, **plan.parameters))
+    memory.store(pairs)
+    with bar(console, "asking for all together", len(pairs)) as advance:
+        answers = memory.recall_all([path for path, _ in pairs], absence=0.0, progress=advance)
+    return plan, sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True)) / len(pairs)
+
+
+def budget(plan: Plan, together: Plan, pairs: int, words: int, paths: list[Any]) -> Table:
     """The numbers held by this memory, and by others of the same predicted accuracy."""
     depth = max(map(len, paths))
     # Exact only while the roles of a level are orthogonal: d cannot be smaller than the widest level.
     widest = max(len({path[level] for path in paths if len(path) > level}) for level in range(depth))
     vsa = capacity.smallest(lambda d: capacity.vsa_accuracy(d, pairs, words), plan.accuracy)
     tpr = capacity.smallest(lambda d: capacity.tpr_accuracy(d, pairs, words), plan.accuracy)
-    table = Table(title=f"Numbers to hold for {plan.accuracy:.2%}", title_justify="left")
-    for column in ("", "memory", "codebook", "together"):
-        table.add_column(column, justify="right" if column else "left", no_wrap=True)
-    chosen = ", ".join(f"{key}={value}" for key, value in plan.parameters.items())
-    for name, cells, codebook in (
-        (f"{plan.scheme}, {chosen}", plan.cells, plan.codebook),
+    paper = planner.plan(pairs, words, plan.accuracy, scheme="OSC", compact=False)
+    rows = (
+        (f"{named(together)}, all together", together.cells, together.codebook),
+        (named(plan), plan.cells, plan.codebook),
+        (f"{named(paper)}, as in the paper", paper.cells, paper.codebook),
         (f"the best VSA, d={vsa:,}", vsa, words * vsa),
         (f"TPR, a role a path, d={tpr}", tpr**2, words * tpr),
         (f"TPR, a role a level: order {depth + 1}, d={widest:,}", widest ** (depth + 1), words * widest),
-    ):
-        table.add_row(name, *(f"{n:,}" if n < 10**12 else f"{n:.1e}" for n in (cells, codebook, cells + codebook)))
+    )
+    shown = [
+        (name, *(f"{n:,}" if n < 10**12 else f"{n:.1e}" for n in (cells, codebook, cells + codebook)))
+        for name, cells, codebook in rows
+    ]
+    table = Table(
+        title=f"Numbers to hold for {plan.accuracy:.2%}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+    )
+    table.add_column("")
+    for column, name in enumerate(("memory", "codebook", "together"), start=1):
+        table.add_column(name, justify="right", min_width=max(len(row[column]) for row in shown))
+    for row in shown:
+        table.add_row(*row)
     return table
+
+
+def named(plan: Plan) -> str:
+    """A plan's scheme and its sizes."""
+    sizes = ", ".join(f"{key}={value}" for key, value in plan.parameters.items() if key in ("d", "p", "k1"))
+    return f"{plan.scheme}{' compact' if plan.compact else ''}, {sizes}"
 
 
 def draw(memory: Memory, pairs: list[Pair], file: FilePath) -> None:
