@@ -183,6 +183,10 @@ def test_bad_propensities_scores_and_labels_are_refused():
         ranking(np.zeros((1, 2)), 3)
     with pytest.raises(ValueError, match="no point has a label"):
         precision(ranked, csr_matrix((2, 3), dtype=np.float32), 2)
+    with pytest.raises(TypeError, match="stores ones"):
+        precision(ranked, csr_matrix((np.array([1.0, 0.0]), np.array([0, 1]), np.array([0, 1, 2])), (2, 3)), 2)
+    with pytest.raises(TypeError, match="CSR"):
+        precision(ranked, labels.tocsc(), 2)
     with pytest.raises(ValueError, match="without rows"):
         propensities(csr_matrix((0, 3), dtype=np.float32))
     with pytest.raises(ValueError, match="batch"):

@@ -44,13 +44,13 @@ def ranking(scores: Any, k: int) -> NDArray[np.int64]:
 
 def precision(ranked: Any, labels: csr_matrix, k: int, *, batch: int | None = None, unlabelled: bool = False) -> float:
     """P@k: the share of the k best that are right."""
-    found, _ = _gains(ranked, labels, k, None)
+    found = _found(ranked, labels, k)
     return _averaged(found.sum(axis=1) / k, None, labels, batch, unlabelled)
 
 
 def ndcg(ranked: Any, labels: csr_matrix, k: int, *, batch: int | None = None, unlabelled: bool = False) -> float:
     """nDCG@k: right labels count less the later they come, relative to all labels coming first."""
-    found, _ = _gains(ranked, labels, k, None)
+    found = _found(ranked, labels, k)
     return _averaged(found @ _discounts(k) / _attainable(labels, k), None, labels, batch, unlabelled)
 
 
@@ -109,21 +109,33 @@ def _attainable(labels: csr_matrix, k: int) -> Numbers:
     return gains[np.clip(labels.getnnz(axis=1), 1, k) - 1]
 
 
+def _found(ranked: Any, labels: csr_matrix, k: int) -> NDArray[np.bool_]:
+    """Whether each of the first k places names a label of its point, (n, k)."""
+    ranks = _checked(ranked, labels, k)
+    keys = _owners(labels) * labels.shape[1] + labels.indices
+    if not labels.has_sorted_indices:
+        keys.sort()
+    asked = np.arange(len(ranks))[:, None] * labels.shape[1] + ranks
+    if not len(keys):
+        return np.zeros(ranks.shape, bool)
+    return np.equal(keys[np.minimum(np.searchsorted(keys, asked), len(keys) - 1)], asked)
+
+
+def _owners(labels: csr_matrix) -> Ids:
+    """The point that each stored label belongs to."""
+    return np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+
+
 def _gains(ranked: Any, labels: csr_matrix, k: int, propensities: Any) -> tuple[Numbers, Numbers]:
     """What each place of the ranking earns, and each place of the best ranking: (n, k) both."""
-    ranks = _checked(ranked, labels, k)
-    weights = np.ones(labels.shape[1]) if propensities is None else _weights(propensities, labels.shape[1])
-    rows = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
-    keys = np.sort(rows * labels.shape[1] + labels.indices)
-    asked = np.arange(len(ranks))[:, None] * labels.shape[1] + ranks
-    found = np.zeros(ranks.shape, bool)
-    if len(keys):
-        found = keys[np.minimum(np.searchsorted(keys, asked), len(keys) - 1)] == asked
-    return found * weights[ranks], _best(rows, weights[labels.indices], labels, k)
+    weights = _weights(propensities, labels.shape[1])
+    found = _found(ranked, labels, k)
+    return found * weights[np.asarray(ranked)[:, :k]], _best(weights[labels.indices], labels, k)
 
 
-def _best(rows: Ids, weights: Numbers, labels: csr_matrix, k: int) -> Numbers:
+def _best(weights: Numbers, labels: csr_matrix, k: int) -> Numbers:
     """Each point's own labels by decreasing weight, the first k of them: (n, k), zeros where there are fewer."""
+    rows = _owners(labels)
     order = np.lexsort((-weights, rows))
     place = np.arange(len(rows)) - labels.indptr[rows]
     best = np.zeros((labels.shape[0], k))
@@ -148,6 +160,10 @@ def _averaged(gained: Numbers, best: Numbers | None, labels: csr_matrix, batch: 
 
 def _checked(ranked: Any, labels: csr_matrix, k: int) -> Ids:
     """The first k places of the ranking; what is none is refused."""
+    if getattr(labels, "format", None) != "csr" or not (labels.data == 1).all():
+        raise TypeError(
+            "labels must be a CSR matrix that stores ones and nothing else; Dataset(features, labels) makes it"
+        )
     ranks = np.asarray(ranked)
     if ranks.ndim != 2 or not np.issubdtype(ranks.dtype, np.integer):
         raise TypeError(
