@@ -205,6 +205,9 @@ def store(
     d: Annotated[int | None, typer.Option(help="A new memory's dimension.")] = None,
     p: Annotated[int | None, typer.Option(help="A new memory's order, for OSC.")] = None,
     k1: Annotated[int | None, typer.Option(help="A new memory's kept dimensions, for OSC.")] = None,
+    compact: Annotated[
+        bool | None, typer.Option("--compact/--no-compact", help="A new memory's fillers, for OSC: k1 numbers, or d.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="A new memory's seed.")] = None,
     accuracy: Annotated[
         float | None, typer.Option(help="A new memory's share of right answers, nothing being one; 0.99 if not given.")
@@ -215,7 +218,8 @@ def store(
     """Store files of pairs in a memory; a new memory gets the size that its pairs need."""
     with told(), locked(memory):
         sources = [opened(file, format, key, fields, skip_bad) for file in files]
-        wanted = {k: v for k, v in dict(scheme=scheme, d=d, p=p, k1=k1, seed=seed).items() if v is not None}
+        given = dict(scheme=scheme, d=d, p=p, k1=k1, compact=compact, seed=seed)
+        wanted = {name: value for name, value in given.items() if value is not None}
         if memory.exists():
             held = Memory.load(memory)
             check_existing(memory, held, wanted | dict(accuracy=accuracy, room=room))
@@ -478,8 +482,8 @@ def predicted(memory: Memory) -> float | None:
     known = identity(memory.scheme)
     if known["name"] not in ("OSC", "HLB") or len(memory.vocabulary) < 2 or not memory.pairs:
         return None
-    sizes = {name: known[name] for name in ("d", "p", "k1") if name in known}
-    if sizes.get("p") == 1:
+    sizes = {name: known[name] for name in ("d", "p", "k1", "compact") if name in known}
+    if sizes.get("p") == 1 or known.get("spread"):  # those with loud contexts are not for single questions
         return None
     return planner.predict(memory.pairs, len(memory.vocabulary), scheme=known["name"], **sizes)
 
