@@ -89,6 +89,11 @@ class CliffordTPR:
                 f"needs as many; give {depth} to {n - 1} roles{', counting each once a level' if tagged else ''}"
             )
         made = self._drawn() if vectors is None else orthonormal_roles(vectors, size, n)
+        if setting == "disjoint" and bool(made[:, size:].any()):
+            raise ValueError(
+                f'in the setting "disjoint" the {size} roles have zeros behind their first {size} numbers, got others; '
+                'setting="complement" takes any'
+            )
         object.__setattr__(self, "vectors", made.to(self.device, self.dtype))
 
     @property
@@ -99,7 +104,7 @@ class CliffordTPR:
         return {name: place for place, name in enumerate(names)}
 
     def _drawn(self) -> Tensor:
-        """Roles by their labels; those at the end of the list do not change those before them."""
+        """Roles by their labels; in the complement a role at the end of the list changes none before it."""
         names = list(self._places)
         width = len(names) if self.setting == "disjoint" else self.n
         words = draws.bits(names, draws.words_for_normals(width), seed=self.seed, purpose="clifford role")
@@ -136,7 +141,7 @@ class CliffordTPR:
         return torch.nn.functional.normalize(outside, dim=-1)
 
     def order(self, paths: Iterable[Path]) -> tuple[list[list[int]], Tensor]:
-        """The places of each path's roles in canonical order, and the sign (n,) of bringing them there."""
+        """The places of each path's roles in canonical order, and the signs (m,) of bringing them there."""
         known, found, signs = self._places, [], []
         for path in [as_path(path) for path in listed(paths, "paths")]:
             places = self._look_up(path, known)
@@ -190,6 +195,11 @@ class CliffordTPR:
         The memory is a bundle in coordinates, or the bound blades that it sums, N x (depth + 1) x n numbers. Where
         nothing is stored, zero comes. `canonical=False` asks in the order of the path: an odd one turns the sign.
         """
+        if memory.n != self.n or memory.grade != self.depth + 1:
+            raise ValueError(
+                f"a memory of this kind has grade {self.depth + 1} in R^{self.n}, got grade {memory.grade} in "
+                f"R^{memory.n}; bundle(bind(paths, fillers)) makes it"
+            )
         places, signs = self.order(paths)
         rows = torch.tensor(places, device=self.device).flip(-1)  # a wedge's last factor contracts first
         if isinstance(memory, Blades):
@@ -363,7 +373,8 @@ class CliffordOSC(Scheme):
 
     def _inside(self, fillers: Tensor, contexts: Kept) -> Tensor:  # (n, p, k1), the first vector divided by the norm
         inside = torch.bmm(fillers, contexts.basis.mT)
-        scale = inverse_root(determinant(torch.bmm(inside, inside.mT)))
+        gram = torch.bmm(inside, inside.mT)
+        scale = inverse_volume(determinant(gram), gram.diagonal(dim1=1, dim2=2).prod(1))
         return torch.cat([inside[:, :1] * scale[:, None, None], inside[:, 1:]], dim=1)
 
     def _encode(self, fillers: Tensor, contexts: Kept) -> Tensor:
@@ -421,7 +432,9 @@ class CliffordOSC(Scheme):
         parts = inside.unbind(0)  # p of (n, k1, m), a candidate a column
         scores = torch.bmm(unfold(cores, self.k1, half, self.p - half), self._wedged(parts[half:]))
         scores = (scores * self._wedged(parts[:half]) if half else scores).sum(1)
-        return scores * inverse_root(squared_volumes(parts))
+        dots = [[(a * b).sum(1) for b in parts[: i + 1]] for i, a in enumerate(parts)]  # (n, m) each
+        sides = torch.stack([row[-1] for row in dots]).prod(0)
+        return scores * inverse_volume(gram_determinant(dots), sides)
 
     def _wedged(self, parts: Sequence[Tensor]) -> Tensor:
         """The wedges of columns (n, k1, m), one or two of them."""
@@ -460,18 +473,21 @@ def likeness(d: int, p: int, k1: int) -> float:
     return total * sum(share**2 / spaces[q] for q, share in shares if share)
 
 
-def inverse_root(squares: Tensor) -> Tensor:
-    """One over the square roots, or a large number where vectors depend on each other and span nothing."""
-    return squares.clamp_min(torch.finfo(squares.dtype).tiny).rsqrt()
+def inverse_volume(squared: Tensor, sides: Tensor) -> Tensor:
+    """One over the volumes that vectors span, given squared, as is the product of their lengths.
 
-
-def squared_volumes(parts: Sequence[Tensor]) -> Tensor:
-    """The squared volumes (n, m) that columns span, p of (n, k1, m): Gram determinants, the small ones written out.
-
-    Determinants of a matrix that is laid out for each candidate would take longer than everything else.
+    Where they depend on each other up to rounding they bind to nothing, not to its direction at random.
     """
-    dots = [[(a * b).sum(1) for b in parts[: i + 1]] for i, a in enumerate(parts)]  # below the diagonal
-    match len(parts):
+    spans = squared > 8 * torch.finfo(squared.dtype).eps * sides
+    return torch.where(spans, squared, 1.0).rsqrt() * spans
+
+
+def gram_determinant(dots: Sequence[Sequence[Tensor]]) -> Tensor:
+    """The determinants of inner products, of which row i has those with vectors 0 to i.
+
+    Small ones are written out: to lay out a matrix for each candidate would take longer than everything else.
+    """
+    match len(dots):
         case 1:
             return dots[0][0]
         case 2:
@@ -479,5 +495,6 @@ def squared_volumes(parts: Sequence[Tensor]) -> Tensor:
         case 3:
             (aa,), (ab, bb), (ac, bc, cc) = dots
             return aa * (bb * cc - bc.square()) - ab * (ab * cc - bc * ac) + ac * (ab * bc - bb * ac)
-    rows = [torch.stack([dots[max(i, j)][min(i, j)] for j in range(len(parts))], dim=-1) for i in range(len(parts))]
+    every = range(len(dots))
+    rows = [torch.stack([dots[max(i, j)][min(i, j)] for j in every], dim=-1) for i in every]
     return determinant(torch.stack(rows, dim=-2))

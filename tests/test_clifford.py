@@ -333,12 +333,13 @@ def test_scores_have_gradients():
     assert torch.autograd.gradcheck(score, inputs)
 
 
-def test_parallel_vectors_bind_to_nothing_and_not_to_a_number_that_is_none():
-    osc = CliffordOSC(8, 2, 4)
-    contexts, filler = osc.contexts([("a",)]), torch.ones(1, 2, 8)
-    memory = osc.trace(contexts, filler)
-    assert bool(torch.isfinite(memory).all())
-    assert bool(torch.isfinite(osc.score(osc.trace(contexts, osc.fillers(["x"])), contexts, filler)).all())
+def test_vectors_that_depend_on_each_other_bind_to_nothing():
+    for p in (2, 3, 4):
+        osc = CliffordOSC(12, p)
+        contexts, filler = osc.contexts([("a",)]), osc.fillers(["x"])
+        degenerate = torch.cat([filler[:, :-1], 3 * filler[:, :1]], dim=1)
+        assert osc.trace(contexts, degenerate).abs().max() == 0
+        assert osc.score(osc.trace(contexts, filler), contexts, degenerate).item() == 0
 
 
 # Bad input
@@ -383,7 +384,17 @@ SIX = CliffordTPR(6, 2, ["a", "b", "c"])
         (lambda: SIX.bind([("a", "z")], SIX.fillers(["x"])), ValueError, "the role 'z' of .* known: 'a', 'b', 'c'"),
         (lambda: SIX.bind([("a", "b")], SIX.fillers(["x", "y"])), ValueError, r"fillers must have shape \(1, 6\)"),
         (lambda: SIX.bind([("a", "b")], SIX.vectors[2:]), ValueError, "fillers must be orthogonal to every role"),
-        (lambda: SIX.unbind(total(Blades(torch.ones(1, 3, 7))), [("a", "b")]), ValueError, "one space"),
+        (lambda: SIX.unbind(total(Blades(torch.ones(1, 3, 7))), [("a", "b")]), ValueError, r"got grade 3 in R\^7"),
+        (
+            lambda: SIX.unbind(Blades(torch.ones(1, 2, 6)), [("a", "b")]),
+            ValueError,
+            r"has grade 3 in R\^6, got grade 2",
+        ),
+        (
+            lambda: CliffordTPR(4, 2, ["a", "b"], "disjoint", vectors=torch.eye(4)[[0, 3]]),
+            ValueError,
+            "the 2 roles have zeros behind their first 2 numbers",
+        ),
         (lambda: SIX.admitted(torch.ones(7)), ValueError, r"vectors must have shape \(6\), got \(7\)"),
     ],
 )
