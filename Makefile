@@ -30,11 +30,16 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/osc_speed.py
 	$(BIN)/python benchmarks/vsa_speed.py
+	$(BIN)/python benchmarks/compact_speed.py
+	$(BIN)/python benchmarks/clifford_speed.py
+	$(BIN)/python benchmarks/labels_speed.py
 
 bench-large: $(READY)
 	$(BIN)/python benchmarks/large_vsa.py
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/capacity_prediction.py
+	$(BIN)/python benchmarks/joint_prediction.py
+	$(BIN)/python benchmarks/joint_capacity.py
 
 bench-structures: $(READY)
 	$(BIN)/python benchmarks/structures.py "$(DATA)"

@@ -91,6 +91,19 @@ def test_answers_come_in_json(memory, carving):
     assert within["pairs"] >= 1000
 
 
+def test_a_memory_is_asked_for_what_files_hold(tmp_path, carving):
+    file, held = tmp_path / "pairs.tsv", tmp_path / "held"
+    file.write_text("".join(f"head {i // 2}\trole {i % 3}\tleaf {i % 90}\n" for i in range(300)))
+    carving("store", held, file, "--scheme", "OSC", "--d", 50, "--p", 2, "--compact")
+    alone = json.loads(carving("verify", held, file, "--json", status=1).output)
+    together = json.loads(carving("verify", held, file, "--joint", "--json").output)
+    assert alone["asked"] == together["asked"] == together["right"] == 300 > alone["right"] and together["converged"]
+    assert "300 of 300 pairs" in carving("verify", held, file, "--joint").output
+    other = tmp_path / "other.tsv"
+    other.write_text("head 1\trole 9\tleaf 1\n")
+    assert "0 of 1" in carving("verify", held, other, status=1).output
+
+
 def test_a_new_memory_gets_the_size_that_it_needs(tmp_path, carving):
     lines = "".join(f"head {i}\tnext\tleaf {i % 60}\n" for i in range(400))
     with lzma.open(tmp_path / "graph.tsv.xz", "wt") as file:
