@@ -61,7 +61,7 @@ def wordnet(console: Console, file: Path) -> dict[str, Any]:
     # More than 0.99, because a set must not only come first but be told from the rest; and k1 at most 1.5 sqrt(d),
     # because the time of a question grows with k1^p.
     sizes = dict(Counter(len(tails) for tails in held.values()))
-    chosen = plan(len(pairs), leaves, 0.999, shared=sizes, scheme="OSC", widest=1.5)
+    chosen = plan(len(pairs), leaves, 0.999, shared=sizes, scheme="OSC", compact=False, widest=1.5)
     planning = time.perf_counter() - start
     console.print(f"WordNet: {len(pairs):,} triples, {len(held):,} questions; planned in {planning:.0f} s: {chosen}")
     scheme = OSC(**chosen.parameters)
@@ -102,7 +102,7 @@ def wordnet(console: Console, file: Path) -> dict[str, Any]:
 def treebank(console: Console, file: Path) -> dict[str, Any]:
     pairs = list(formats.pairs(file, fields=["form", "upos", "deprel"]))
     # More than 0.99, because tags come thousands of times and the planner takes every leaf to come about as often.
-    chosen = plan(len(pairs), len({leaf for _, leaf in pairs}), 0.9995, scheme="OSC", widest=1.0)
+    chosen = plan(len(pairs), len({leaf for _, leaf in pairs}), 0.9995, scheme="OSC", compact=False, widest=1.0)
     console.print(f"treebank: {len(pairs):,} pairs; planned: {chosen}")
     rates, seconds = {}, {}
     for signed in (True, False):
