@@ -5,8 +5,9 @@
 machine do not, and freed memory is kept: on a virtual machine, to ask for it again may take longer than to calculate.
 
 kingdon generates code for each pair of grades (`large=False`, without which it takes no batches from n = 7 on) and runs
-it on a row for each coordinate, in NumPy and in torch. clifford has no batches and is called 1,000 times (100 of them
-are measured). Prints tables (above 1: ours is faster) and writes results/clifford-speed.json.
+it on a row for each coordinate, in NumPy and in torch; ours has its numbers in the same order. clifford has no batches
+and is called 1,000 times (100 of them are measured). Prints tables (above 1: ours is faster) and writes
+results/clifford-speed.json.
 """
 
 import ctypes
@@ -96,7 +97,8 @@ def cliffords(n: int, u: Tensor, v: Tensor, w: Tensor, memory: Tensor) -> dict:
 
 
 def ours(n: int, u: Tensor, v: Tensor, w: Tensor, memory: Tensor) -> dict:
-    """Our side."""
+    """Our side, on what our own products give: rows of one coordinate, seen as a batch."""
+    u, v, w = (x.T.contiguous().T for x in (u, v, w))
     one, two = Multivectors(u, n, 1), Multivectors(v, n, 1)
     plane, turned, stored = wedge(one, two), wedge(two, one), Multivectors(memory, n, 3)
     roles, space = torch.stack([u, v], dim=1), wedge(plane, w)

@@ -65,10 +65,10 @@ def leading(n: int, s: int, t: int, device: torch.device) -> Tensor:
 
 def wedge_rows(a: Tensor, b: Tensor, n: int, s: int, t: int, dim: int = 0) -> Tensor:
     """The wedges of columns of grade s with columns of grade t; their coordinates stand along `dim`."""
-    left, right = _parting(n, s, t, a.device)
-    product = a.index_select(dim, left[0]) * b.index_select(dim, right[0])
-    for way, sign in enumerate(_signs(s, t)[1:], start=1):
-        product.addcmul_(a.index_select(dim, left[way]), b.index_select(dim, right[way]), value=sign)
+    (left, right, _), *others = _parting(n, s, t, a.device)
+    product = a.index_select(dim, left) * b.index_select(dim, right)
+    for left, right, sign in others:
+        product.addcmul_(a.index_select(dim, left), b.index_select(dim, right), value=sign)
     return product
 
 
@@ -140,10 +140,12 @@ def _folding(n: int, s: int, t: int) -> NDArray[np.int64]:
     return np.stack([ranks(n, whole[:, a]) * math.comb(n, t) + ranks(n, whole[:, b]) for a, b in _ways(s, t)])
 
 
-@_table
-def _parting(n: int, s: int, t: int) -> NDArray[np.int64]:
-    """The same, rows and columns of the matrix apart."""
-    return np.stack(divmod(_folding(n, s, t, CPU).numpy(), math.comb(n, t)))
+@lru_cache(maxsize=32)
+def _parting(n: int, s: int, t: int, device: torch.device) -> tuple[tuple[Tensor, Tensor, int], ...]:
+    """The same way by way: rows and columns of the matrix, and the sign."""
+    with torch.inference_mode(False):
+        ways, size = zip(_folding(n, s, t, device), _signs(s, t), strict=True), math.comb(n, t)
+        return tuple((places // size, places % size, sign) for places, sign in ways)
 
 
 @_table
