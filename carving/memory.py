@@ -336,7 +336,7 @@ class Memory:
 
         Give every path that was stored, as far as known: what others hold stays noise. A path that holds several leaves
         is given as often, and each time has another answer. The result says whether it `converged`; if not, its answers
-        are, but for chance, no worse than single ones. It takes memory for what every path shows (`scheme.core_shape` numbers).
+        are, but for chance, no worse than single ones. It takes memory for what every path shows, a core each.
         """
         asked = self._asked(paths)
         choices, candidates = self._candidates(among, made=True)
