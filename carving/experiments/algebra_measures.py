@@ -124,7 +124,7 @@ def peers(part: str, sizes: list[tuple[int, int, int]], **axes: object) -> list[
 def recovered(settings: list[Setting]) -> list[Published]:
     """All fillers are exact, as the appendix proves; section 4.7 asks only that they be orthogonal to "the roles"."""
     why = "fillers must be orthogonal to every role in use, not to their own alone"
-    return [Published(one, "exact", 1.0, 1e-10, source="exact recovery", why=why) for one in settings]
+    return [Published(one, "exact", 1.0, source="exact recovery", why=why) for one in settings]
 
 
 def stored(settings: list[Setting]) -> list[Published]:
