@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from carving import OSC, Memory, make, top
 from carving.blades import Blades, contract, expand, inner, norm, reject, total, wedge
 from carving.clifford import CliffordOSC, CliffordTPR, likeness
+from carving.experiments.algebra_measures import algebra
 from carving.experiments.measures import accuracy
 
 NEAR = dict(rtol=0, atol=1e-10)
@@ -319,6 +320,18 @@ def test_the_best_candidates_and_the_experiments_accuracy_work():
     assert best.indices[:, 0].tolist() == list(range(20))
     found = accuracy({"scheme": "CliffordOSC", "d": 60, "p": 2, "N": 40, "L": 100}, seed=1)
     assert found["retrieval"] > 0.9 and found["numbers"] == math.comb(60, 2) + 100 * 120
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "depth", "exact", "size"),
+    [("CliffordTPR", 8, 1, 16, 28), ("CliffordTPR", 16, 2, 275, 560), ("TPR", 8, 1, 64, 64), ("TPR", 6, 2, 216, 216)],
+)
+def test_full_memories_hold_what_theory_says(name, n, depth, exact, size):
+    """For n=16 the best of all numbers of roles is 11: 55 paths with fillers of 5 numbers each."""
+    found = algebra({"part": "capacity", "scheme": name, "n": n, "depth": depth}, seed=2)
+    assert (found["fillers"], found["coordinates"]) == (exact, size)
+    if name == "CliffordTPR":
+        assert exact == max(math.comb(roles, depth) * (n - roles) for roles in range(depth, n))
 
 
 def test_scores_have_gradients():
