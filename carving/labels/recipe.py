@@ -26,7 +26,7 @@ from carving.labels.rows import Rows, rows_of
 from carving.labels.training import AT_ONCE, SAMPLE, Progress, Settings, make_network, sampled, split, train
 from carving.scheme import slices
 
-FEW = 10_000  # points up to which networks are trained again on all of them
+FEW = 20_000  # points up to which networks are trained again on all of them
 HELD = 4_000  # points at most that are held back for validation, where there are more
 PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
 SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
@@ -55,7 +55,7 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
         patience=5,
     )
     # The fewer points, the more is dropped; of dense features nothing: they are few, and each tells its own.
-    words = 0.0 if dense else min(0.5, max(0.1, 0.5 * math.sqrt(5_000 / points)))
+    words = 0.0 if dense else min(0.5, max(0.1, 0.5 * 5_000 / points))
     return [
         Settings(trunk="linear", loss="head", input_drop=words, **common),
         Settings(trunk="both", loss="softmax", input_drop=words, drop=0.2 + 0.6 * words, **common),
