@@ -4,7 +4,7 @@ from carving.experiments.experiment import Experiment, Lines, Setting, trials
 from carving.experiments.measures import minimum_dimension
 
 WIDTHS = {50: 4, 100: 4, 500: 6, 1000: 6, 5000: 8, 10_000: 8}  # k1 of compact fillers, about where the sum is smallest
-TIGHT = {50: 3, 100: 3, 500: 4, 1000: 4, 5000: 5, 10_000: 5}  # the same where all contexts are decoded together
+TIGHT = dict.fromkeys(WIDTHS, 3)  # the same where all contexts are decoded together
 
 
 def searches(sizes: list[int], repeats: int, kinds: str, questions: int = 1000) -> list[Setting]:
@@ -34,14 +34,14 @@ EXPERIMENT = Experiment(
     source="nothing; the paper's own OSC, TPR and HLB beside them",
     notes="Memory and codebook for as many fillers as pairs. Compact fillers have p k1 numbers, k1 as the table in the "
     "file says. 'joint' decodes all contexts together, with 'spread' some contexts are written louder than others. HLB "
-    "is searched up to 1,000 pairs; the paper has 3.4 billion numbers at 10,000.",
+    "is searched up to 500 pairs; the paper has 3.4 billion numbers at 10,000.",
     measure=minimum_dimension,
     scales={
         "smoke": (trials(1, searches([50], 2, "compact joint", 30)),),
         "small": (trials(3, searches([50, 100, 500], 3, EVERY, 300)), trials(1, searches([1000], 3, EVERY, 300))),
         "paper": (
-            trials(3, searches([50, 100, 500, 1000], 10, EVERY)),
-            trials(1, searches([5000, 10_000], 3, ALONE), searches([5000, 10_000], 1, "joint loud")),
+            trials(3, searches([50, 100, 500, 1000], 5, f"{ALONE} joint loud")),
+            trials(1, searches([5000, 10_000], 1, f"{ALONE} joint loud"), searches([50, 100, 500], 2, "hlb")),
         ),
     },
     panels=(
