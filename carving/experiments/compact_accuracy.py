@@ -4,8 +4,8 @@ from carving.experiments.experiment import Experiment, Lines, Published, Setting
 from carving.experiments.measures import compact_gain
 
 #        d   p  pairs: about the loads at which ordinary fillers reach 90, 97 and 99.5 %
-LOADS = ((100, 2, (210, 260, 330)), (150, 2, (500, 600, 720)), (200, 2, (900, 1050, 1250)),
-         (34, 3, (900, 1100, 1400)), (45, 3, (2000, 2500, 3000)), (60, 3, (5000, 6000, 7000)))  # fmt: skip
+LOADS = ((60, 2, (60, 90, 130)), (100, 2, (210, 260, 330)), (150, 2, (500, 600, 720)),
+         (20, 3, (180, 240, 330)), (34, 3, (900, 1100, 1400)), (45, 3, (2000, 2500, 3000)))  # fmt: skip
 
 
 def settings(loads: tuple[tuple[int, int, tuple[int, ...]], ...], questions: int) -> list[Setting]:
@@ -13,7 +13,7 @@ def settings(loads: tuple[tuple[int, int, tuple[int, ...]], ...], questions: int
     return [one for d, p, pairs in loads for one in grid(scheme="OSC", d=d, p=p, N=list(pairs), questions=questions)]
 
 
-PAPER = settings(LOADS, 1000)
+PAPER = settings(LOADS, 400)
 
 EXPERIMENT = Experiment(
     name="compact-accuracy",
