@@ -48,18 +48,18 @@ def _top(
 
 def best_of(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k best of each row, best first, of equal ones the first: `topk` promises no order among equal scores."""
-    if not bool(torch.isfinite(scores).all()):
-        row = int((~torch.isfinite(scores)).any(1).nonzero()[0])
+    values, ids = scores.topk(min(k + 1, scores.shape[1]), dim=1)  # one more tells ties, without another scan
+    if not bool(torch.isfinite(values).all()):  # not-a-number and infinity come first
+        row = int((~torch.isfinite(values)).any(1).nonzero()[0])
         raise ValueError(
             f"scores must be finite numbers, got not-a-number or infinity for point {row}; "
             "the network's outputs have grown too large: lower the learning rate"
         )
-    values, ids = scores.topk(k, dim=1)
-    ids, order = ids.sort(dim=1)
-    values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
+    tied = values[:, -1] == values[:, k - 1] if values.shape[1] > k else values.new_zeros(len(values), dtype=torch.bool)
+    ids, order = ids[:, :k].sort(dim=1)
+    values, order = values[:, :k].gather(1, order).sort(dim=1, descending=True, stable=True)
     ids = ids.gather(1, order)
-    tied = (scores >= values[:, -1:]).sum(1) > k  # which of the equal ones came in is chance: sort these rows whole
-    if bool(tied.any()):
+    if bool(tied.any()):  # which of the equal ones came in is chance: sort these rows whole
         again, where = scores[tied].sort(dim=1, descending=True, stable=True)
         values[tied], ids[tied] = again[:, :k], where[:, :k]
     return values, ids
