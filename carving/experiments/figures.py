@@ -1,5 +1,6 @@
 """Figures in the style of the paper: shaded deviations, and markers and dashes that can be told apart in grey."""
 
+import math
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
@@ -84,12 +85,23 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
     if panel.log_x:
         axes.set_xscale("log")
         places = sorted({setting[panel.x] for setting in chosen(rows, panel)})
-        axes.set_xticks(places, [f"{place:,}" for place in places])
+        shown = apart(places)
+        axes.set_xticks(shown, [f"{place:,}" for place in shown])
         axes.minorticks_off()
     if panel.log_y:
         axes.set_yscale("log")
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def apart(places: Sequence[float]) -> list[float]:
+    """Places on a logarithmic axis whose labels do not run into each other."""
+    span, shown = math.log(places[-1] / places[0]) or 1.0, [places[0]]
+    for place in places[1:]:
+        width = 0.018 * (len(f"{place:,}") + len(f"{shown[-1]:,}")) / 2  # of the axis
+        if math.log(place / shown[-1]) / span > width:
+            shown.append(place)
+    return shown
 
 
 def _shares(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
