@@ -98,7 +98,7 @@ def apart(places: Sequence[float]) -> list[float]:
     """Places on a logarithmic axis whose labels do not run into each other."""
     span, shown = math.log(places[-1] / places[0]) or 1.0, [places[0]]
     for place in places[1:]:
-        width = 0.018 * (len(f"{place:,}") + len(f"{shown[-1]:,}")) / 2  # of the axis
+        width = 0.024 * (len(f"{place:,}") + len(f"{shown[-1]:,}")) / 2  # of the axis
         if math.log(place / shown[-1]) / span > width:
             shown.append(place)
     return shown
