@@ -165,6 +165,10 @@ def minimum_dimension(setting: Setting, seed: int) -> Measured:
 
     low = setting.get("k1", 1)  # no scheme is that small
     high = max(4, low + 1)
+    if setting.get("joint"):  # what cannot be decoded takes the most rounds: from one cell a pair to eight, at first
+        low, high = (
+            max(size, round((cells * setting["N"]) ** (1 / setting["p"]))) for size, cells in ((low, 1), (high, 8))
+        )
     while not enough(high):
         low, high = high, 2 * high
     while high - low > 1:
