@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 import typer
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +20,7 @@ from rich.table import Table
 from carving import formats, planner
 from carving.checks import show_bytes
 from carving.draws import Path, canonical
-from carving.files import identity
+from carving.files import identity, lock_beside
 from carving.labels import commands as label_commands
 from carving.memory import Answer, Memory, as_pair, canonical_roles
 from carving.progress import bar
@@ -68,10 +68,7 @@ def told() -> Iterator[None]:
 @contextmanager
 def locked(file: FilePath) -> Iterator[None]:
     """Only one command at a time changes a file: the next one waits, so that no one's pairs are lost."""
-    if file.is_dir() or not file.parent.is_dir():
-        wrong = "is a folder" if file.is_dir() else f"lies in a folder that does not exist: {file.parent}"
-        raise FileNotFoundError(f"{file} {wrong}; name a file in a folder that exists")
-    lock = FileLock(file.with_name(f".{file.name}.lock"))
+    lock = lock_beside(file)
     try:
         lock.acquire(timeout=1)
     except Timeout:

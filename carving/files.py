@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 import torch
+from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -45,6 +46,14 @@ class Contents:
     counts: Tensor
     fillers: Tensor | None
     metadata: dict[str, str]
+
+
+def lock_beside(file: FilePath) -> FileLock:
+    """A lock for those who write the file; a place where no file can be is refused."""
+    if file.is_dir() or not file.parent.is_dir():
+        wrong = "is a folder" if file.is_dir() else f"lies in a folder that does not exist: {file.parent}"
+        raise FileNotFoundError(f"{file} {wrong}; name a file in a folder that exists")
+    return FileLock(file.with_name(f".{file.name}.lock"))
 
 
 def write(

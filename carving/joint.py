@@ -79,7 +79,7 @@ def decode(
     onsager = torch.zeros_like(even)
     best: tuple[float, _Round] | None = None
     noise: list[float] = []
-    damping, still = 0.0, 0
+    damping, still, rested = 0.0, 0, False
     for number in range(rounds):
         left = even - scheme.evened(task.written(cores)) if number else even
         residual = left + onsager
@@ -92,7 +92,8 @@ def decode(
             still = 0 if changed and noise[-1] < best[0] else still + (noise[-1] > 0.999 * best[0])
         if best is None or noise[-1] < best[0]:
             best = noise[-1], found
-        if still >= STILL or noise[-1] <= least:
+        rested = still >= STILL or noise[-1] <= least
+        if rested:
             break
         if number and noise[-1] > noise[-2]:  # the steps are too long
             damping = min(0.9, 0.5 * (1 + damping))
@@ -102,10 +103,8 @@ def decode(
         onsager = torch.lerp(fresh, onsager, damping) if damping else fresh
     assert best is not None
     answer = best[1]
-    unsure = float((1 - answer.probabilities).mean())
-    return Decoded(
-        answer.indices, answer.probabilities, answer.scores, unsure < SURE, len(noise), tuple(noise)
-    )  # fmt: skip
+    converged = rested and float((1 - answer.probabilities).mean()) < SURE
+    return Decoded(answer.indices, answer.probabilities, answer.scores, converged, len(noise), tuple(noise))
 
 
 def _energy(memory: Tensor) -> float:

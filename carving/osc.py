@@ -346,8 +346,7 @@ class OSC(Scheme):
 
     def _mixed(self, weights: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
         if self.compact:
-            codes = candidates if candidates.dim() == 2 else self._codes(candidates)
-            return (weights @ codes).view(-1, *self.core_shape)
+            return super()._mixed(weights, contexts, candidates)
         basis, total = contexts.basis, len(candidates)
         columns = candidates.permute(1, 2, 0)  # (p, d, L)
         inside = torch.bmm(basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)

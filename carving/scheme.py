@@ -178,8 +178,8 @@ class Scheme(ABC):
         """Scores (n, L) of candidates for all contexts, or (n, m) of each context's own candidates."""
 
     def _codes(self, candidates: Tensor) -> Tensor:
-        """The candidates (L, `code`) made ready."""
-        raise NotImplementedError
+        """The candidates' flat cores, where those are the same in every context."""
+        return self._encode(candidates, None).flatten(1)
 
     def _adjoint(self, memory: Tensor, contexts: Any) -> Tensor:
         """The transpose of `_write`; `_read`, for most schemes."""
@@ -208,7 +208,7 @@ class Scheme(ABC):
     def _mixed(self, weights: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
         """Sums (n, *core_shape) of the candidates' cores with weights (n, L)."""
         if not self.facts.contextual:
-            codes = candidates if self.code and candidates.dim() == 2 else self._encode(candidates, None).flatten(1)
+            codes = candidates if self.code and candidates.dim() == 2 else self._codes(candidates)
             return (weights.to(codes.dtype) @ codes).view(-1, *self.core_shape)
         sums = []  # fillers look different in every context: one after the other
         for row, weight in enumerate(weights):

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from carving.files import lock_beside
 
 if TYPE_CHECKING:
     from carving.labels.data import Dataset
@@ -154,10 +156,7 @@ def _table(found: dict[str, float]) -> str:
 @contextmanager
 def _alone(model: Path) -> Iterator[None]:
     """Two runs must not write the same checkpoints."""
-    if model.is_dir() or not model.parent.is_dir():
-        wrong = "is a folder" if model.is_dir() else f"lies in a folder that does not exist: {model.parent}"
-        raise FileNotFoundError(f"{model} {wrong}; name a file in a folder that exists")
-    lock = FileLock(model.with_name(f".{model.name}.lock"))
+    lock = lock_beside(model)
     try:
         lock.acquire(timeout=0)
     except Timeout:
