@@ -426,3 +426,12 @@ def test_bad_questions_are_refused(arguments, error, message):
     )
     with pytest.raises(error, match=message):
         decode(**(given | arguments))
+
+
+def test_what_was_cut_short_has_not_converged():
+    scheme = OSC(40, 2, compact=True)
+    held = scheme.contexts([(i,) for i in range(20)])
+    fillers = scheme.fillers(range(20))
+    memory = scheme.trace(held, fillers)
+    assert not decode(scheme, memory, held, fillers, rounds=1).converged  # every answer is right, none is checked
+    assert decode(scheme, memory, held, fillers).converged
