@@ -27,8 +27,8 @@ from osc_speed import show
 from rich.console import Console
 from torch import Tensor
 
-from carving.blades import Blades, Multivectors, contract, expand, reverse, wedge
-from carving.grades import subsets
+from carving.clifford import Blades, Multivectors, contract, expand, reverse, wedge
+from carving.clifford.grades import subsets
 
 OUTPUT = Path(__file__).parent.parent / "results" / "clifford-speed.json"
 BATCH, CALLS = 1_000, 100

@@ -10,7 +10,7 @@ from kingdon import Algebra
 from torch.testing import assert_close
 
 from carving import OSC
-from carving.blades import (
+from carving.clifford.blades import (
     Blades,
     Multivectors,
     contract,
@@ -27,7 +27,7 @@ from carving.blades import (
     total,
     wedge,
 )
-from carving.grades import fold, ranks, subsets, unfold
+from carving.clifford.grades import fold, ranks, subsets, unfold
 
 NEAR = dict(rtol=1e-11, atol=1e-11)
 
@@ -124,7 +124,7 @@ def test_sums_of_blades_have_the_sum_of_their_coordinates(drawn, generator, monk
         expected = expand(blades).coordinates
         assert_close(total(blades).coordinates, expected.sum(1), **NEAR)
         assert_close(total(blades, weights).coordinates, (weights.unsqueeze(2) * expected).sum(1), **NEAR)
-    monkeypatch.setattr("carving.blades.WORKSPACE", 1_000)  # in many chunks
+    monkeypatch.setattr("carving.clifford.blades.WORKSPACE", 1_000)  # in many chunks
     assert_close(total(blades, weights).coordinates, (weights.unsqueeze(2) * expected).sum(1), **NEAR)
 
 
@@ -321,7 +321,7 @@ def test_leading_dimensions_broadcast(drawn):
 def test_a_small_workspace_changes_nothing(drawn, monkeypatch):
     a, b, c = drawn(6, 1, 3, 5), drawn(6, 3, 5, simple=False), drawn(6, 2, 7)
     expected = wedge(a, b).coordinates, contract(a, b).coordinates, contract_sum(a, c)
-    monkeypatch.setattr("carving.blades.WORKSPACE", 700)
+    monkeypatch.setattr("carving.clifford.blades.WORKSPACE", 700)
     for found, wanted in zip((wedge(a, b).coordinates, contract(a, b).coordinates), expected, strict=False):
         assert_close(found, wanted, **NEAR)
     assert_close(contract_sum(a, c), expected[2], **NEAR)

@@ -9,8 +9,19 @@ from kingdon import Algebra
 from torch.testing import assert_close
 
 from carving import OSC, Memory, make, top
-from carving.blades import Blades, contract, expand, inner, norm, reject, total, wedge
-from carving.clifford import CliffordOSC, CliffordTPR, likeness
+from carving.clifford import (
+    Blades,
+    CliffordOSC,
+    CliffordTPR,
+    contract,
+    expand,
+    inner,
+    norm,
+    reject,
+    total,
+    wedge,
+)
+from carving.clifford.osc import likeness
 from carving.experiments.algebra_measures import algebra
 from carving.experiments.measures import accuracy
 

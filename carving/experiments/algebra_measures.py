@@ -7,9 +7,8 @@ from itertools import combinations, product
 import torch
 from torch import Generator, Tensor
 
-from carving.blades import Blades, reject, total, wedge
 from carving.capacity import excess
-from carving.clifford import CliffordTPR
+from carving.clifford import Blades, CliffordTPR, reject, total, wedge
 from carving.experiments.experiment import Measured, Published, Setting, grid
 from carving.experiments.measures import accuracy, scheme_of, seed_within
 from carving.osc import orthonormal

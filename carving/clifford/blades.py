@@ -15,7 +15,7 @@ from typing import TypeVar, final
 import torch
 from torch import Tensor
 
-from carving.grades import check_room, contract_rows, count, fold, subsets, unfold, wedge_rows
+from carving.clifford.grades import check_room, contract_rows, count, fold, subsets, unfold, wedge_rows
 
 WORKSPACE = 64 * 2**20  # bytes that a product may use at a time beside its arguments and its result
 

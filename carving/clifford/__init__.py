@@ -1,0 +1,39 @@
+"""Geometric algebra of large spaces, one grade at a time, and on it the paper's Clifford forms of TPR and OSC."""
+
+from carving.clifford.blades import (
+    Blades,
+    Multivectors,
+    contract,
+    contract_sum,
+    expand,
+    factor,
+    inner,
+    inverse,
+    norm,
+    project,
+    reject,
+    reverse,
+    total,
+    wedge,
+)
+from carving.clifford.osc import CliffordOSC
+from carving.clifford.tpr import CliffordTPR
+
+__all__ = [
+    "Blades",
+    "CliffordOSC",
+    "CliffordTPR",
+    "Multivectors",
+    "contract",
+    "contract_sum",
+    "expand",
+    "factor",
+    "inner",
+    "inverse",
+    "norm",
+    "project",
+    "reject",
+    "reverse",
+    "total",
+    "wedge",
+]

@@ -1,0 +1,227 @@
+"""Tensor products in Clifford algebra (section 4.7 and appendix C of the paper).
+
+`CliffordTPR` binds by wedging orthonormal roles with a filler and unbinds by contraction; fillers
+that are orthogonal to every role come back exactly.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carving import draws
+from carving.checks import as_path, check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
+from carving.clifford.blades import WORKSPACE, Blades, Multivectors, contract, contract_sum, expand, total
+from carving.clifford.grades import count
+from carving.draws import Leaf, Path, Role
+from carving.osc import orthonormal
+
+SETTINGS = ("complement", "disjoint")
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class CliffordTPR:
+    """Paths of `depth` roles in R^n, wedged with a filler: binom(n, depth + 1) numbers, and exact.
+
+    The roles are R orthonormal vectors, the fillers lie in the orthogonal complement of all of them. In the setting
+    "disjoint" roles are supported on the first R coordinates and fillers on the others; in "complement" both are
+    supported everywhere. The one is a rotation of the other, so that they hold the same.
+
+    A wedge does not know the order of its roles but for a sign, so paths are sets of roles, written in the order in
+    which `roles` lists them. `tagged=True` gives every level of a path its own copy of each role; then the order counts
+    and roles may repeat.
+    """
+
+    n: int
+    depth: int
+    roles: tuple[Role, ...]
+    setting: str
+    tagged: bool
+    seed: int
+    dtype: torch.dtype
+    device: torch.device
+    vectors: Tensor  # (R, n), the roles in their order
+
+    def __init__(
+        self,
+        n: int,
+        depth: int,
+        roles: Iterable[Role],
+        setting: str = "complement",
+        tagged: bool = False,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        *,
+        vectors: Tensor | None = None,
+    ) -> None:
+        n = check_integer("n", n, 2, way_out="it is the dimension of the space")
+        depth = check_integer(
+            "depth", depth, 1, n - 1, "it is the number of roles in a path; the filler takes a dimension"
+        )
+        names = listed(roles, "roles")
+        if len(set(map(draws.canonical, names))) != len(names):
+            raise ValueError(
+                f"every role must stand in the list once, got {names!r}; tagged=True lets paths repeat roles"
+            )
+        values: dict[str, Any] = dict(
+            n=n,
+            depth=depth,
+            roles=tuple(names),
+            setting=check_choice("setting", setting, SETTINGS),
+            tagged=bool(tagged),
+            seed=check_integer("seed", seed, 0, 2**64 - 1, "any integer from 0 on will do"),
+            dtype=check_real_dtype(dtype),
+            device=check_device(device),
+        )
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        size = len(self._places)
+        if not depth <= size < n:
+            raise ValueError(
+                f"{size} orthonormal roles and a filler must fit into R^{n}, and a path of {depth} different roles "
+                f"needs as many; give {depth} to {n - 1} roles{', counting each once a level' if tagged else ''}"
+            )
+        made = self._drawn() if vectors is None else orthonormal_roles(vectors, size, n)
+        if setting == "disjoint" and bool(made[:, size:].any()):
+            raise ValueError(
+                f'in the setting "disjoint" the {size} roles have zeros behind their first {size} numbers, got others; '
+                'setting="complement" takes any'
+            )
+        object.__setattr__(self, "vectors", made.to(self.device, self.dtype))
+
+    @property
+    def _places(self) -> dict[bytes, int]:
+        """Where each role stands in the canonical order; tagged ones level by level."""
+        levels: list[Path] = [(level,) for level in range(self.depth)] if self.tagged else [()]
+        names = [draws.canonical_path((*level, role)) for level in levels for role in self.roles]
+        return {name: place for place, name in enumerate(names)}
+
+    def _drawn(self) -> Tensor:
+        """Roles by their labels; in the complement a role at the end of the list changes none before it."""
+        names = list(self._places)
+        width = len(names) if self.setting == "disjoint" else self.n
+        words = draws.bits(names, draws.words_for_normals(width), seed=self.seed, purpose="clifford role")
+        made = torch.zeros(len(names), self.n, dtype=torch.float64)
+        made[:, :width] = orthonormal(draws.normals(words)[:, :width])
+        return made
+
+    @property
+    def coordinates(self) -> int:
+        """The numbers of a memory."""
+        return count(self.n, self.depth + 1)
+
+    @property
+    def capacity(self) -> int:
+        """How many numbers of fillers can be stored exactly: those of a filler, in each of the paths."""
+        size = len(self.vectors)
+        paths = len(self.roles) ** self.depth if self.tagged else count(size, self.depth)
+        return paths * (self.n - size)
+
+    # Symbols -> vectors
+
+    def fillers(self, labels: Iterable[Leaf]) -> Tensor:
+        """The labels' fillers (m, n): unit vectors orthogonal to every role, the same for ever."""
+        names = [draws.canonical(label) for label in listed(labels, "labels")]
+        words = draws.bits(names, draws.words_for_normals(self.n), seed=self.seed, purpose="clifford filler")
+        return self.admitted(draws.normals(words)[:, : self.n].to(self.device, self.dtype))
+
+    def admitted(self, vectors: Tensor) -> Tensor:
+        """The vectors (*, n) without what they have of any role, as unit vectors: fillers that come back exactly."""
+        check_tensor("vectors", vectors, (*vectors.shape[:-1], self.n), "a filler has n numbers")
+        outside = vectors
+        for _ in range(2):  # once more, for the last digits
+            outside = outside - outside @ self.vectors.mT @ self.vectors
+        return torch.nn.functional.normalize(outside, dim=-1)
+
+    def order(self, paths: Iterable[Path]) -> tuple[list[list[int]], Tensor]:
+        """The places of each path's roles in canonical order, and the signs (m,) of bringing them there."""
+        known, found, signs = self._places, [], []
+        for path in [as_path(path) for path in listed(paths, "paths")]:
+            places = self._look_up(path, known)
+            inversions = sum(a > b for i, a in enumerate(places) for b in places[i + 1 :])
+            found.append(sorted(places))
+            signs.append(-1.0 if inversions % 2 else 1.0)
+        return found, torch.tensor(signs, dtype=self.dtype, device=self.device)
+
+    def _look_up(self, path: Path, known: dict[bytes, int]) -> list[int]:
+        if len(path) != self.depth:
+            raise ValueError(f"this memory holds paths of {self.depth} roles, got {path!r} with {len(path)}")
+        names = [draws.canonical_path((level, role) if self.tagged else (role,)) for level, role in enumerate(path)]
+        for role, name in zip(path, names, strict=True):
+            if name not in known:
+                raise ValueError(
+                    f"the role {role!r} of {path!r} is not in the list; known: {', '.join(map(repr, self.roles))}"
+                )
+        if len(set(names)) < len(names):
+            raise ValueError(
+                f"a role that repeats annihilates the pair (a ^ a = 0), got {path!r}; "
+                "CliffordTPR(..., tagged=True) gives every level of a path its own roles"
+            )
+        return [known[name] for name in names]
+
+    def contexts(self, paths: Iterable[Path]) -> Blades:
+        """The paths' roles in canonical order, wedged: blades (m, depth, n)."""
+        places, _ = self.order(paths)
+        return Blades(self.vectors[torch.tensor(places, device=self.device)])
+
+    # The verbs
+
+    def bind(self, paths: Iterable[Path], fillers: Tensor) -> Blades:
+        """Each path's roles in canonical order, wedged with its filler: blades (m, depth + 1, n)."""
+        roles = self.contexts(paths).factors
+        check_tensor("fillers", fillers, (len(roles), self.n), "fillers(labels) makes them, one for each path")
+        inside = torch.linalg.vector_norm(fillers @ self.vectors.mT, dim=-1)
+        if bool((inside > torch.finfo(inside.dtype).eps ** 0.5 * torch.linalg.vector_norm(fillers, dim=-1)).any()):
+            raise ValueError(
+                "fillers must be orthogonal to every role of the memory, not only to those of their own path, or other "
+                "pairs come back mixed with them; admitted(vectors) takes out what is not"
+            )
+        return Blades(torch.cat([roles, fillers.unsqueeze(-2)], dim=-2))
+
+    def bundle(self, bound: Blades, weights: Tensor | None = None) -> Multivectors:
+        """The sum of bound pairs, in binom(n, depth + 1) coordinates."""
+        return total(bound, weights)
+
+    def unbind(self, memory: Multivectors | Blades, paths: Iterable[Path], *, canonical: bool = True) -> Tensor:
+        """The fillers (m, n) of the paths: their roles contracted onto the memory, the first one first.
+
+        The memory is a bundle in coordinates, or the bound blades that it sums, N x (depth + 1) x n numbers. Where
+        nothing is stored, zero comes. `canonical=False` asks in the order of the path: an odd one turns the sign.
+        """
+        if memory.n != self.n or memory.grade != self.depth + 1:
+            raise ValueError(
+                f"a memory of this kind has grade {self.depth + 1} in R^{self.n}, got grade {memory.grade} in "
+                f"R^{memory.n}; bundle(bind(paths, fillers)) makes it"
+            )
+        places, signs = self.order(paths)
+        rows = torch.tensor(places, device=self.device).flip(-1)  # a wedge's last factor contracts first
+        if isinstance(memory, Blades):
+            found = contract_sum(Blades(self.vectors[rows]), memory)
+        else:  # questions in coordinates, so that all of a chunk are one product
+            each = count(self.n, self.depth) * self.dtype.itemsize
+            parts = rows.split(max(1, WORKSPACE // (3 * each)))
+            asked = (contract(expand(Blades(self.vectors[part])), memory) for part in parts)
+            found = torch.cat([expand(one).coordinates for one in asked])
+        return found if canonical else found * signs.unsqueeze(-1)
+
+
+def orthonormal_roles(vectors: Tensor, size: int, n: int) -> Tensor:
+    """The roles that were given, which must be orthonormal."""
+    check_tensor("vectors", vectors, (size, n), "there is one for each role")
+    upper = torch.linalg.qr(vectors.double().mT).R.diagonal().abs()
+    dependent = (upper <= 1e-6 * torch.linalg.vector_norm(vectors.double(), dim=-1)).nonzero()
+    if len(dependent):
+        raise ValueError(
+            f"role vectors must be linearly independent, but number {int(dependent[0])} depends on those before it, so "
+            "that their wedge is zero; leave it out or draw it anew"
+        )
+    off = (vectors.double() @ vectors.double().mT - torch.eye(size, dtype=torch.float64, device=vectors.device)).abs()
+    if float(off.max()) > 1e-5:
+        raise ValueError(
+            f"role vectors must be orthonormal, got inner products that are off by {float(off.max()):.2g}; "
+            "carving.osc.orthonormal(vectors) makes them so"
+        )
+    return vectors
