@@ -1,10 +1,11 @@
 """Our recipe for OSC heads: one for all data sets, which looks at a validation part for all that depends on the data.
 
 Three networks are trained with the head: a linear one and a deep one (with a linear path beside it) towards the
-direction of the labels' codes, a deep one with more dropout by cross entropy over the label scores. What each is good
-at differs, and outputs of networks add as memories do, so the blend costs no more to score than one of them. The
-validation part says when each stops, how much of each goes into the blend, and how much rare labels are to be favoured.
-Where there are few points, the networks are then trained anew on all of them, for as many epochs as were best.
+direction of the labels' codes, and one that is deep alone, with more dropout, by cross entropy over the label scores.
+What each is good at differs, and outputs of networks add as memories do, so the blend costs no more to score than one
+of them. The validation part says when each stops, how much of each goes into the blend, and how much rare labels are to
+be favoured. Where there are few points, the networks are then trained anew on all of them, for as many epochs as were
+best.
 """
 
 import math
@@ -28,6 +29,9 @@ from carving.scheme import slices
 
 FEW = 20_000  # points up to which networks are trained again on all of them
 HELD = 4_000  # points at most that are held back for validation, where there are more
+BATCHES = {32: 2_000, 64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
+WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
+STEPS = 700  # that are taken at least, however few points there are
 PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
 SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
 FAVOURS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # of rare labels: times the logarithm of one over the propensity
@@ -45,22 +49,24 @@ def head_options(labels: int) -> dict[str, int]:
 def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
     """The networks that are tried."""
     points, dense = len(data), data.features.nnz > DENSE * data.features.shape[0] * data.features.shape[1]
-    batch = 64 if points < 8_000 else 128 if points < 20_000 else 256
+    batch = next((size for size, below in BATCHES.items() if points < below), 256)
+    epochs = epochs or max(4, min(15, round(400_000 / points)), math.ceil(STEPS * batch / points))
     common: dict[str, Any] = dict(
+        hidden=1024 if data.features.shape[1] <= WIDE else 512,
         normalise="auto",
         schedule="cosine",
-        epochs=epochs or max(4, min(15, round(400_000 / points))),
+        epochs=epochs,
         batch=batch,
         rate=1e-3 * math.sqrt(batch / 64),
-        patience=5,
+        patience=max(5, epochs // 4),
     )
     # The fewer points, the more is dropped; of dense features nothing: they are few, and each tells its own.
     words = 0.0 if dense else min(0.5, max(0.1, 0.5 * 5_000 / points))
     return [
         Settings(trunk="linear", loss="head", input_drop=words, **common),
-        Settings(trunk="both", loss="softmax", input_drop=words, drop=0.2 + 0.6 * words, **common),
+        Settings(trunk="deep", loss="softmax", input_drop=words, drop=0.2 + 0.6 * words, **common),
         # Without dropout of words it learns faster, and by heart: half of the epochs.
-        Settings(trunk="both", loss="head", drop=0.2, **(common | dict(epochs=common["epochs"] // 2 + 1))),
+        Settings(trunk="both", loss="head", drop=0.2, **(common | dict(epochs=epochs // 2 + 1))),
     ]
 
 
