@@ -19,6 +19,7 @@ from carving.scheme import FILLERS, Contexts, Places, Scheme, slices
 
 CELLS = 2**23  # weights of candidates in contexts that stand beside each other
 SURE = 0.01  # the mean doubt below which the answers count as found
+WORTH = 2.0  # standard deviations of chance that changed answers must promise to gain, where doubts are left
 STILL = 3  # rounds without a change after which nothing more will come
 LEAST = 1e-7  # of the memory's energy: below, the residual is rounding
 HOLDS = "no context holds more fillers than there are candidates"
@@ -65,7 +66,7 @@ def decode(
     `holds` says how many fillers each context holds at most (one). `prior` (L,) are the candidates' probabilities
     beforehand, up to a factor, and `absence` that of nothing being there. Stored contexts that are not given stay
     noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one at a time; the
-    round that explains most of the memory counts, so that the others cannot do harm.
+    round that explains most of the memory counts, or the first one, where that promises no more than chance.
     """
     check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
     even = scheme.evened(memory)
@@ -77,6 +78,7 @@ def decode(
     least = LEAST * max(energy, 1.0) / scalars  # an empty memory has no energy at all
     cores = torch.zeros(len(task.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=memory.device)
     onsager = torch.zeros_like(even)
+    first: _Round | None = None
     best: tuple[float, _Round] | None = None
     noise: list[float] = []
     damping, still, rested = 0.0, 0, False
@@ -90,6 +92,7 @@ def decode(
         if best is not None:
             changed = bool((found.indices != best[1].indices).any())
             still = 0 if changed and noise[-1] < best[0] else still + (noise[-1] > 0.999 * best[0])
+        first = first or found
         if best is None or noise[-1] < best[0]:
             best = noise[-1], found
         rested = still >= STILL or noise[-1] <= least
@@ -101,9 +104,14 @@ def decode(
         cores = torch.lerp(found.cores, cores, damping) if damping else found.cores
         fresh = found.doubt / (scalars * noise[-1]) * residual
         onsager = torch.lerp(fresh, onsager, damping) if damping else fresh
-    assert best is not None
+    assert first is not None and best is not None
     answer = best[1]
     converged = rested and float((1 - answer.probabilities).mean()) < SURE
+    if not converged:
+        # Far beyond what can be decoded, answers change by chance as often to the worse as to the better.
+        now, before = answer.probabilities, first.probabilities
+        moved = (now + before)[answer.indices != first.indices].sum()  # right answers that come or go: their variance
+        answer = answer if bool((now - before).sum() > WORTH * moved.sqrt()) else first
     return Decoded(answer.indices, answer.probabilities, answer.scores, converged, len(noise), tuple(noise))
 
 
