@@ -579,7 +579,10 @@ def reproduce(
         else:
             folder = out or FilePath("results") / scale
             agree = sum(one.verdict.startswith("agrees") for one in found)
-            say(f"{agree} of {len(found)} published numbers agree; see {folder / 'report.md'}")
+            beside = (
+                f"{agree} of {len(found)} published numbers agree" if found else "nothing published to compare with"
+            )
+            say(f"{beside}; see {folder / 'report.md'}")
 
 
 app.command()(told()(label_commands.train))

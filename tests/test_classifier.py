@@ -325,6 +325,14 @@ def test_the_recipe_takes_tiny_data(points, labels):
     assert made.predict(data.features, 2).shape == (points, labels)
 
 
+def test_few_points_are_seen_often_and_many_seldom():
+    for points, least, most in ((6, 200, 200), (400, 700, 1_000), (5_000, 700, 1_500), (100_000, 1_000, 2_000)):
+        features = csr_matrix((points, 4), dtype=np.float32)
+        first, *_ = recipe.trials(Dataset(features, csr_matrix(np.ones((points, 1), np.float32))))
+        assert least <= first.epochs * -(-points // first.batch) <= most, points
+        assert first.epochs <= 200
+
+
 def test_many_points_are_trained_on_once(monkeypatch):
     monkeypatch.setattr(recipe, "FEW", 50)
     names = set()

@@ -31,7 +31,7 @@ FEW = 20_000  # points up to which networks are trained again on all of them
 HELD = 4_000  # points at most that are held back for validation, where there are more
 BATCHES = {32: 2_000, 64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
 WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
-STEPS = 700  # that are taken at least, however few points there are
+STEPS = 700  # that are taken at least, as far as 200 epochs allow
 PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
 SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
 FAVOURS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # of rare labels: times the logarithm of one over the propensity
@@ -50,7 +50,7 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
     """The networks that are tried."""
     points, dense = len(data), data.features.nnz > DENSE * data.features.shape[0] * data.features.shape[1]
     batch = next((size for size, below in BATCHES.items() if points < below), 256)
-    epochs = epochs or max(4, min(15, round(400_000 / points)), math.ceil(STEPS * batch / points))
+    epochs = epochs or max(4, min(15, round(400_000 / points)), min(200, math.ceil(STEPS * batch / points)))
     common: dict[str, Any] = dict(
         hidden=1024 if data.features.shape[1] <= WIDE else 512,
         normalise="auto",
