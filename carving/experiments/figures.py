@@ -12,7 +12,6 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from numpy.typing import NDArray
 
 from carving.experiments.experiment import Cells, Experiment, Heat, Lines, Published
 from carving.experiments.runner import Row
@@ -64,6 +63,7 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
     names = list(dict.fromkeys(names_of(setting, panel.series) for setting in chosen(rows, panel)))
     # Among many lines OSC is solid and bold, everything else broken and thin, so that the eye finds it.
     few = len(names) <= len(DASHES)
+    least = -1 if any(row["measured"].get(panel.y, 0) < 0 for row in rows) else 0
     dashes, looks = cycle(DASHES if few else DASHES[1:]), zip(cycle(MARKERS), cycle(COLOURS), names, strict=False)
     for marker, colour, name in looks:
         ours = name.startswith("OSC")
@@ -72,7 +72,9 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
         dash = ":" if panel.fit else "-" if ours and not few else next(dashes)
         width = 1.6 if ours else 0.9
         axes.plot(x, mean, dash, marker=marker, color=colour, label=name, markersize=4, linewidth=width)
-        low, high = (mean - deviation, mean + deviation) if not panel.percent else _shares(mean, deviation)
+        low, high = mean - deviation, mean + deviation
+        if panel.percent:  # shares stay between nothing and everything, differences of shares may be less
+            low, high = low.clip(least, 1), high.clip(least, 1)
         axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
         fit = log_fit(list(map(tuple, points))) if panel.fit else None
         if fit is not None:
@@ -102,11 +104,6 @@ def apart(places: Sequence[float]) -> list[float]:
         if math.log(place / shown[-1]) / span > width:
             shown.append(place)
     return shown
-
-
-def _shares(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """A deviation to both sides that stays between nothing and everything."""
-    return (mean - deviation).clip(0, 1), (mean + deviation).clip(0, 1)
 
 
 def _stars(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Published]) -> None:
