@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.checks import check_integer, check_tensor
+from carving.checks import check_integer, check_tensor, listed
 from carving.scheme import FILLERS, Contexts, Places, Scheme, slices
 
 CELLS = 2**23  # weights of candidates in contexts that stand beside each other
@@ -22,7 +22,6 @@ SURE = 0.01  # the mean doubt below which the answers count as found
 WORTH = 2.0  # standard deviations of chance that changed answers must promise to gain, where doubts are left
 STILL = 3  # rounds without a change after which nothing more will come
 LEAST = 1e-7  # of the memory's energy: below, the residual is rounding
-HOLDS = "no context holds more fillers than there are candidates"
 
 Heard = Callable[[int, float], None]  # told the round, and the share of the memory that is not explained yet
 
@@ -55,23 +54,26 @@ def decode(
     contexts: Places,
     candidates: Tensor,
     *,
-    holds: Sequence[int] | None = None,
+    holds: int | Sequence[int] = 1,
     prior: Tensor | None = None,
+    shares: Tensor | None = None,
     absence: float = 0.0,
     rounds: int = 100,
     heard: Heard | None = None,
 ) -> Decoded:
     """The candidate of every context, found together: the more contexts are given, the less noise is left.
 
-    `holds` says how many fillers each context holds at most (one). `prior` (L,) are the candidates' probabilities
-    beforehand, up to a factor, and `absence` that of nothing being there. Stored contexts that are not given stay
-    noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one at a time; the
-    round that explains most of the memory counts, or the first one, where that promises no more than chance.
+    `holds` says how many fillers the contexts hold at most, or each of them. `prior` (L,) are the candidates'
+    probabilities beforehand, up to a factor, and `absence` that of nothing being there. `shares` (L,) says which part
+    of all stored pairs holds each candidate: a filler that other contexts hold as well echoes in this one. Stored
+    contexts that are not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The
+    first round asks one at a time; the round that explains most of the memory counts, or the first one, where that
+    promises no more than chance.
     """
     check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
     even = scheme.evened(memory)
     made = contexts if isinstance(contexts, Contexts) else scheme.contexts(contexts)
-    task = _checked(scheme, made, candidates, holds, prior, absence, memory.device)
+    task = _checked(scheme, made, candidates, holds, prior, shares, absence, memory.device)
     scalars, energy = scheme.facts.memory_scalars, _energy(even)
     if not math.isfinite(energy):
         raise ValueError("the memory must hold finite numbers, got infinity or not-a-number; store its pairs again")
@@ -130,6 +132,7 @@ class _Task:
     holds: Tensor  # (n,)
     owners: Tensor  # (rows,) the context of each row
     prior: Tensor  # (L,) logarithms of probabilities beforehand
+    echoes: Tensor  # (L,) the noise that each candidate meets, beside that of one which is stored nowhere else
     nothing: float  # the same of nothing being there
 
     def written(self, cores: Tensor) -> Tensor:
@@ -176,7 +179,7 @@ class _Task:
         scheme = self.scheme
         inner = scheme.inner(cores, contexts, self.candidates)
         energy = scheme.energy(contexts, self.candidates).expand(inner.shape)
-        logits = (inner - energy / 2) / spread.unsqueeze(1) + self.prior
+        logits = (inner - energy / 2) / (spread.unsqueeze(1) * self.echoes) + self.prior
         top, best = logits.max(dim=1)
         peak = top.clamp_min(self.nothing)
         weights = (logits - peak.unsqueeze(1)).exp_()
@@ -202,8 +205,9 @@ def _checked(
     scheme: Scheme,
     contexts: Contexts,
     candidates: Tensor,
-    holds: Sequence[int] | None,
+    holds: int | Sequence[int],
     prior: Tensor | None,
+    shares: Tensor | None,
     absence: float,
     device: torch.device,
 ) -> _Task:
@@ -216,16 +220,22 @@ def _checked(
     count, total = len(contexts), len(candidates)
     if not count:
         raise ValueError("contexts must not be empty: give at least one")
-    many = [1] * count if holds is None else [check_integer("holds", one, 1, total, HOLDS) for one in holds]
+    every = [holds] * count if isinstance(holds, int) else listed(holds, "holds")
+    many = [check_integer("holds", one, 1, way_out="leave out contexts that hold nothing") for one in every]
     if len(many) != count:
         raise ValueError(f"holds must be one number for each of the {count} contexts, got {len(many)} numbers")
-    if not 0 <= absence < 1:
+    if not isinstance(absence, float | int) or not 0 <= absence < 1:
         raise ValueError(f"absence must be a probability from 0 to below 1, got {absence!r}; 0 if all hold something")
     known = torch.ones(total) if prior is None else prior
     check_tensor("prior", known, (total,), "give one for each candidate")
     if not bool((known >= 0).all()) or not 0 < float(known.double().sum()) < math.inf:
         raise ValueError(f"prior must hold probabilities, not all zero, got {known}; counts will do")
     known = torch.log((1 - absence) * known.double() / known.double().sum())
+    parts = torch.zeros(total) if shares is None else shares
+    check_tensor("shares", parts, (total,), "give one for each candidate")
+    if not bool(((parts >= 0) & (parts <= 1)).all()):
+        raise ValueError(f"shares must lie between 0 and 1, got {parts}; they are parts of all stored pairs")
+    louder = max(0.0, scheme.facts.echo / scheme.facts.interference - 1)
     each = torch.tensor(many)
     return _Task(
         scheme=scheme,
@@ -235,5 +245,6 @@ def _checked(
         holds=each.to(device),
         owners=torch.arange(count).repeat_interleave(each).to(device),
         prior=known.to(device, scheme.dtype),
+        echoes=(1 + louder * parts.double()).to(device, scheme.dtype),
         nothing=math.log(absence) if absence else -math.inf,
     )

@@ -351,14 +351,15 @@ class Memory:
             _tell(progress, done - told)
             told = done
 
-        counts = self.counts[list(choices)].clamp_min(0) + UNSEEN
+        counts = self.counts[list(choices)].clamp_min(0)
         found = joint.decode(
             self.scheme,
             self.tensor,
             self.scheme.contexts([first[name] for name in times]),
             candidates,
             holds=list(times.values()),
-            prior=counts,
+            prior=counts + UNSEEN,
+            shares=counts / max(float(self.counts.clamp_min(0).sum()), 1.0),
             absence=check_absence(absence),
             rounds=rounds,
             heard=heard,

@@ -437,6 +437,15 @@ def test_everything_stays_on_its_device_and_in_its_dtype():
 
 # Bad input
 
+
+def test_vectors_may_have_very_different_lengths():
+    far = Blades(torch.eye(6)[:2] * torch.tensor([[1e8], [1.0]]))
+    vector = torch.arange(6.0)
+    assert_close(project(vector, far), torch.tensor([0.0, 1, 0, 0, 0, 0]))
+    small = Blades(1e-18 * torch.eye(4)[:2])
+    assert_close(inverse(small).factors.abs().sum(-1), torch.full((2,), 1e18), rtol=1e-5, atol=0)
+
+
 TWO = torch.eye(4)[:2]
 
 
@@ -452,7 +461,7 @@ TWO = torch.eye(4)[:2]
         (lambda: wedge(*torch.eye(3), torch.ones(3)), ValueError, r"in R\^3 a wedge of grade 4 is always zero"),
         (lambda: Blades(torch.ones(4, 3)), ValueError, r"grade of 1 to 3, got 4 vectors; more vectors than dimensions"),
         (lambda: Multivectors(torch.ones(4), 3, 4), ValueError, r"grades of R\^3 go from 0 to 3, got 4"),
-        (lambda: Multivectors(torch.ones(4), 4, 2), ValueError, r"has 6 coordinates \(\*, 6\), got \(4,\)"),
+        (lambda: Multivectors(torch.ones(4), 4, 2), ValueError, r"has 6 real coordinates \(\*, 6\), got \(4,\)"),
         (lambda: Blades(torch.ones(4)), ValueError, r"takes a real tensor \(\*, r, n\) .* got \(4,\); unsqueeze"),
         (lambda: Blades(torch.ones(2, 4, dtype=torch.int64)), ValueError, "takes a real tensor"),
         (lambda: contract(Blades(TWO), torch.ones(4)), ValueError, "grade 2 onto grade 1 is always zero; the smaller"),
@@ -483,6 +492,27 @@ TWO = torch.eye(4)[:2]
         (lambda: wedge(), ValueError, "something to wedge, got nothing"),
         (lambda: wedge([1.0, 2.0]), TypeError, "were wanted, got list"),
         (lambda: wedge(torch.tensor(1.0)), ValueError, r"vectors must have shape \(\*, n\)"),
+        (
+            lambda: wedge(torch.ones(3), torch.ones(3).double()),
+            TypeError,
+            "got torch.float32 and torch.float64; use",
+        ),
+        (lambda: inner(Blades(TWO), Blades(TWO.double())), TypeError, "one kind"),
+        (lambda: wedge(torch.ones(2, 4), torch.ones(3, 4)), ValueError, r"broadcast, got \(2,\) and \(3,\); unsqueeze"),
+        (lambda: wedge(torch.arange(4), torch.arange(4)), ValueError, "real tensor .* of torch.int64"),
+        (lambda: Multivectors(torch.arange(6), 4, 2), ValueError, "real coordinates .* of torch.int64"),
+        (lambda: reverse([1.0, 2.0]), TypeError, "were wanted, got list"),
+        (lambda: inverse(Multivectors(torch.zeros(3, 1), 4, 0)), ValueError, "zero has no inverse"),
+        (lambda: project(Blades(torch.eye(4)[:3]), Blades(TWO)), ValueError, "nothing of grade 3 fits"),
+        (lambda: reject(Blades(TWO), Blades(torch.eye(4)[:3])), ValueError, "is orthogonal to a blade of grade 3"),
+        (lambda: reject(torch.ones(4), Blades(torch.eye(4))), ValueError, "is orthogonal to a blade of grade 4"),
+        (
+            lambda: total(Blades(torch.ones(5, 2, 4)), torch.ones(4)),
+            ValueError,
+            r"one weight, \(5,\) in all, got",
+        ),
+        (lambda: total(Blades(torch.ones(0, 1, 4))), ValueError, "at least one blade, got none"),
+        (lambda: total(Blades(torch.ones(0, 2, 4))), ValueError, "at least one blade, got none"),
     ],
 )
 def test_bad_input_is_refused_with_the_way_out(call, error, message):

@@ -377,7 +377,7 @@ SIX = CliffordTPR(6, 2, ["a", "b", "c"])
         (
             lambda: CliffordOSC(20, 3, k1=2),
             ValueError,
-            "k1 must be an integer between 3 and 19, got 2; p=3 vectors of a",
+            "k1 must be an integer between 3 and 19, got 2; fewer than p=3 dimensions leave no wedge",
         ),
         (lambda: CliffordOSC(20, 2, k1=20), ValueError, "between 2 and 19, got 20"),
         (lambda: CliffordOSC(3, 3), ValueError, "d must be an integer of at least 4, got 3"),
@@ -401,7 +401,7 @@ SIX = CliffordTPR(6, 2, ["a", "b", "c"])
         (
             lambda: CliffordTPR(4, 2, ["a", "b"], vectors=torch.eye(4)[:2] * 2),
             ValueError,
-            "must be orthonormal, got inner products that are off by 3; carving.osc.orthonormal",
+            "must be orthonormal to the last digits of .*, got inner products that are off by 3; carving.osc",
         ),
         (lambda: CliffordTPR(4, 2, ["a", "b"], vectors=torch.eye(3)[:2]), ValueError, r"shape \(2, 4\), got \(2, 3\)"),
         (lambda: SIX.bind([("a",)], SIX.fillers(["x"])), ValueError, r"paths of 2 roles, got \('a',\) with 1"),

@@ -66,9 +66,10 @@ class Multivectors:
 
     def __post_init__(self) -> None:
         size = count(self.n, self.grade)
-        if not isinstance(self.coordinates, Tensor) or self.coordinates.shape[-1:] != (size,):
+        given = self.coordinates
+        if not isinstance(given, Tensor) or given.shape[-1:] != (size,) or not given.is_floating_point():
             raise ValueError(
-                f"grade {self.grade} of R^{self.n} has {size} coordinates (*, {size}), got {_shape(self.coordinates)}; "
+                f"grade {self.grade} of R^{self.n} has {size} real coordinates (*, {size}), got {_shape(given)}; "
                 "expand(blades) makes them"
             )
 
@@ -95,7 +96,7 @@ def wedge(*parts: Element) -> Blades | Multivectors:
         raise ValueError(f"in R^{n} a wedge of grade {grade} is always zero; leave out a factor")
     if all(isinstance(one, Blades) for one in elements):
         factors = [one.factors for one in elements if isinstance(one, Blades)]
-        batch = torch.broadcast_shapes(*(one.shape[:-2] for one in factors))
+        batch = torch.broadcast_shapes(*(one.batch for one in elements))
         return Blades(torch.cat([one.expand(*batch, -1, -1) for one in factors], dim=-2))
     product, *rest = map(expand, elements)
     for one in rest:
@@ -134,7 +135,7 @@ def contract(a: Element, b: Element) -> Blades | Multivectors:
 
 def contract_sum(a: Blades, terms: Blades) -> Tensor:
     """Blades (*, r, n) contracted onto the sum of N blades (N, r + 1, n): vectors (*, n), without any coordinates."""
-    _space(a, terms)
+    _space(a, terms, broadcast=False)
     s, size = a.grade, len(terms.factors)
     if len(terms.batch) != 1 or terms.grade != s + 1:
         raise ValueError(
@@ -190,6 +191,7 @@ def reverse(a: E) -> E:
         return Blades(a.factors.flip(-2))
     if isinstance(a, Multivectors):
         return Multivectors(reversal(a.grade) * a.coordinates, a.n, a.grade)
+    _element(a)
     return a
 
 
@@ -197,11 +199,17 @@ def inverse(a: E) -> E:
     """The inverse of a blade, also of one in coordinates: its reverse over its squared norm."""
     if isinstance(a, Blades):
         _directions(a)
-        first, rest = a.factors.flip(-2).split((1, a.grade - 1), dim=-2)
-        return Blades(torch.cat([first / inner(a, a)[..., None, None], rest], dim=-2))
+        # Vectors of length 1 first, so that the volume of short or long ones is a number still.
+        lengths = torch.linalg.vector_norm(a.factors, dim=-1, keepdim=True).flip(-2)
+        units = a.factors.flip(-2) / lengths
+        volume = determinant(units @ units.mT)[..., None, None]  # squared
+        first, rest = units.split((1, a.grade - 1), dim=-2)
+        return Blades(torch.cat([first / volume, rest], dim=-2) / lengths)
     if isinstance(a, Multivectors):
         if a.grade:
             factor(a)  # refuses what is no blade
+        elif not bool(a.coordinates.all()):
+            raise ValueError("zero has no inverse, got a number that is zero; leave it out")
         turned = reverse(a)
         return Multivectors(turned.coordinates / a.coordinates.square().sum(-1, keepdim=True), a.n, a.grade)
     _directions(_simple(a))
@@ -210,13 +218,13 @@ def inverse(a: E) -> E:
 
 def project(a: E, by: Element) -> E:
     """The part inside the blade: of a vector (a contracted onto A) A^-1, of a blade the wedge of its vectors' parts."""
-    blade = _simple(by)
-    _space(_element(a), blade)
+    blade, element = _simple(by), _element(a)
+    _space(element, blade)
+    if _grade(element) > blade.grade:
+        raise ValueError(
+            f"nothing of grade {_grade(element)} fits into a blade of grade {blade.grade}; give a larger blade"
+        )
     if isinstance(a, Multivectors):
-        if a.grade > blade.grade:
-            raise ValueError(
-                f"nothing of grade {a.grade} fits into a blade of grade {blade.grade}; give a larger blade"
-            )
         return expand(contract(contract(a, expand(blade)), inverse(expand(blade))))
     directions = _directions(blade)  # (*, r, n), orthonormal
     if isinstance(a, Blades):
@@ -234,9 +242,17 @@ def reject(a: E, by: Element) -> E:
         # (a ^ A) A^-1: what a has inside A dies in the wedge. A right contraction is a reversed left one.
         both, undo = expand(wedge(a, blade)), reverse(inverse(blade))
         return reverse(expand(contract(undo, reverse(both))))
+    blade, element = _simple(by), _element(a)
+    n, grade = _space(element, blade), _grade(element) + blade.grade
+    if grade > n:
+        raise ValueError(
+            f"nothing of grade {_grade(element)} in R^{n} is orthogonal to a blade of grade {blade.grade}; "
+            "give a smaller blade"
+        )
+    directions = _directions(blade)
     if isinstance(a, Blades):
-        return Blades(a.factors - project(a, by).factors)
-    return a - project(a, by)
+        return Blades(a.factors - a.factors @ directions.mT @ directions)
+    return a - (a.unsqueeze(-2) @ directions.mT @ directions).squeeze(-2)
 
 
 # Coordinates
@@ -261,6 +277,10 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
     """
     if not blades.batch:
         raise ValueError(f"a sum takes blades (*, N, r, n), got {_shape(blades.factors)}; expand(blade) takes one")
+    if weights is not None and weights.shape != blades.batch:
+        raise ValueError(f"every blade takes one weight, {tuple(blades.batch)} in all, got {_shape(weights)}")
+    if not blades.batch[-1]:
+        raise ValueError("a sum takes at least one blade, got none; leave it out")
     n, grade, half = blades.n, blades.grade, (blades.grade + 1) // 2
     if grade == 1:
         vectors = blades.factors.squeeze(-2)
@@ -274,8 +294,7 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
         right = expand(Blades(some[..., half:, :])).coordinates
         left = left if weights is None else left * weights[..., rows, None]
         matrix = left.mT @ right if matrix is None else matrix + left.mT @ right
-    if matrix is None:
-        raise ValueError("a sum takes at least one blade, got none")
+    assert matrix is not None
     return Multivectors(fold(matrix, n, half, grade - half), n, grade)
 
 
@@ -367,7 +386,7 @@ def _directions(blades: Blades) -> Tensor:
     if not torch.compiler.is_compiling():
         lengths = torch.linalg.vector_norm(blades.factors, dim=-1)
         own = upper.diagonal(dim1=-2, dim2=-1).abs()
-        low = own <= blades.n * torch.finfo(own.dtype).eps * lengths.amax(-1, keepdim=True)
+        low = own <= blades.n * torch.finfo(own.dtype).eps * lengths
         if bool(low.any()):
             row = int(low.reshape(-1, blades.grade).any(0).nonzero()[0])
             raise ValueError(
@@ -402,8 +421,19 @@ def _grade(a: Blades | Multivectors) -> int:
     return a.grade
 
 
-def _space(*elements: Blades | Multivectors) -> int:
-    """The dimension of the space that all lie in."""
+def _space(*elements: Blades | Multivectors, broadcast: bool = True) -> int:
+    """The dimension of the space that all lie in; their numbers are of one kind and their batches broadcast."""
+    kinds = [one.factors.dtype if isinstance(one, Blades) else one.coordinates.dtype for one in elements]
+    if len(set(kinds)) > 1:
+        shown = " and ".join(map(str, dict.fromkeys(kinds)))
+        raise TypeError(f"all must have numbers of one kind, got {shown}; use .to({kinds[-1]})")
+    batches = [one.batch for one in elements if one.batch]
+    if broadcast and len(set(batches)) > 1:
+        try:
+            torch.broadcast_shapes(*batches)
+        except RuntimeError:
+            shown = " and ".join(str(tuple(one)) for one in batches)
+            raise ValueError(f"batches must broadcast, got {shown}; unsqueeze makes room for the other's") from None
     dimensions = [one.n for one in elements]
     if len(set(dimensions)) > 1:
         raise ValueError(
@@ -419,4 +449,6 @@ def _chunks(size: int, bytes_each: int) -> list[slice]:
 
 
 def _shape(tensor: object) -> str:
-    return str(tuple(tensor.shape)) if isinstance(tensor, Tensor) else type(tensor).__name__
+    if not isinstance(tensor, Tensor):
+        return type(tensor).__name__
+    return f"{tuple(tensor.shape)}{'' if tensor.is_floating_point() else f' of {tensor.dtype}'}"

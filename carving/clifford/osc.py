@@ -15,7 +15,7 @@ from torch import Tensor
 from carving import draws
 from carving.checks import check_device, check_integer, check_real_dtype
 from carving.clifford.blades import Blades, determinant, expand, total
-from carving.clifford.grades import leading, unfold, wedge_rows
+from carving.clifford.grades import fold, leading, unfold, wedge_rows
 from carving.draws import Bits, Path
 from carving.osc import BLOCK, orthonormal
 from carving.scheme import Contexts, Facts, Scheme, slices
@@ -65,9 +65,7 @@ class CliffordOSC(Scheme):
         p = check_integer("p", p, 1, 4, "memories have binom(d, p) cells")
         d = check_integer("d", d, p + 1, way_out="it is the dimension of the space, and contexts keep p to d - 1 of it")
         usual = next((k for k in range(p, d - 1) if math.comb(k, p) ** 2 >= math.comb(d, p)), d - 1)
-        way_out = (
-            f"p={p} vectors of a smaller subspace are linearly dependent, and their wedge is zero; {usual} is usual"
-        )
+        way_out = f"fewer than p={p} dimensions leave no wedge, d={d} forbid nothing; {usual} is usual"
         if not isinstance(signed, bool):
             raise TypeError(f"signed must be True or False, got {signed!r}; False is the paper's form")
         values: dict[str, Any] = dict(
@@ -221,9 +219,21 @@ class CliffordOSC(Scheme):
         parts = inside.unbind(0)  # p of (n, k1, m), a candidate a column
         scores = torch.bmm(unfold(cores, self.k1, half, self.p - half), self._wedged(parts[half:]))
         scores = (scores * self._wedged(parts[:half]) if half else scores).sum(1)
-        dots = [[(a * b).sum(1) for b in parts[: i + 1]] for i, a in enumerate(parts)]  # (n, m) each
-        sides = torch.stack([row[-1] for row in dots]).prod(0)
-        return scores * inverse_volume(gram_determinant(dots), sides)
+        return scores * self._inverse_volumes(parts)
+
+    def _mixed(self, weights: Tensor, contexts: Kept, candidates: Tensor) -> Tensor:
+        columns, half = candidates.permute(1, 2, 0), self.p // 2  # (p, d, L)
+        inside = torch.bmm(contexts.basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)
+        parts = inside.unflatten(1, contexts.basis.shape[:2]).unbind(0)  # p of (n, k1, m)
+        right = self._wedged(parts[half:]) * (weights * self._inverse_volumes(parts)).unsqueeze(1)
+        if not half:
+            return right.sum(2)
+        return fold(torch.bmm(self._wedged(parts[:half]), right.mT), self.k1, half, self.p - half)
+
+    def _inverse_volumes(self, parts: Sequence[Tensor]) -> Tensor:
+        """One over the volumes (n, m) that candidates' parts in the subspace span."""
+        dots = [[(a * b).sum(1) for b in parts[: i + 1]] for i, a in enumerate(parts)]
+        return inverse_volume(gram_determinant(dots), torch.stack([row[-1] for row in dots]).prod(0))
 
     def _wedged(self, parts: Sequence[Tensor]) -> Tensor:
         """The wedges of columns (n, k1, m), one or two of them."""

@@ -5,7 +5,7 @@ that are orthogonal to every role come back exactly.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -42,7 +42,7 @@ class CliffordTPR:
     seed: int
     dtype: torch.dtype
     device: torch.device
-    vectors: Tensor  # (R, n), the roles in their order
+    vectors: Tensor = field(repr=False)  # (R, n), the roles in their order
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class CliffordTPR:
                 f"{size} orthonormal roles and a filler must fit into R^{n}, and a path of {depth} different roles "
                 f"needs as many; give {depth} to {n - 1} roles{', counting each once a level' if tagged else ''}"
             )
-        made = self._drawn() if vectors is None else orthonormal_roles(vectors, size, n)
+        made = self._drawn() if vectors is None else orthonormal_roles(vectors, size, n, self.dtype)
         if setting == "disjoint" and bool(made[:, size:].any()):
             raise ValueError(
                 f'in the setting "disjoint" the {size} roles have zeros behind their first {size} numbers, got others; '
@@ -130,11 +130,16 @@ class CliffordTPR:
 
     def admitted(self, vectors: Tensor) -> Tensor:
         """The vectors (*, n) without what they have of any role, as unit vectors: fillers that come back exactly."""
-        check_tensor("vectors", vectors, (*vectors.shape[:-1], self.n), "a filler has n numbers")
+        shape = (*vectors.shape[:-1], self.n) if isinstance(vectors, Tensor) else (-1, self.n)
+        check_tensor("vectors", vectors, shape, "a filler has n numbers", self.dtype)
         outside = vectors
         for _ in range(2):  # once more, for the last digits
             outside = outside - outside @ self.vectors.mT @ self.vectors
-        return torch.nn.functional.normalize(outside, dim=-1)
+        lengths = torch.linalg.vector_norm(outside, dim=-1)
+        wanted = torch.linalg.vector_norm(vectors, dim=-1) * self.n * torch.finfo(self.dtype).eps
+        if not bool((lengths > wanted).all()):  # not-a-number is not larger, either
+            raise ValueError("a vector that lies among the roles, is zero or not finite leaves no filler; draw another")
+        return outside / lengths.unsqueeze(-1)
 
     def order(self, paths: Iterable[Path]) -> tuple[list[list[int]], Tensor]:
         """The places of each path's roles in canonical order, and the signs (m,) of bringing them there."""
@@ -172,9 +177,12 @@ class CliffordTPR:
     def bind(self, paths: Iterable[Path], fillers: Tensor) -> Blades:
         """Each path's roles in canonical order, wedged with its filler: blades (m, depth + 1, n)."""
         roles = self.contexts(paths).factors
-        check_tensor("fillers", fillers, (len(roles), self.n), "fillers(labels) makes them, one for each path")
-        inside = torch.linalg.vector_norm(fillers @ self.vectors.mT, dim=-1)
-        if bool((inside > torch.finfo(inside.dtype).eps ** 0.5 * torch.linalg.vector_norm(fillers, dim=-1)).any()):
+        way_out = "fillers(labels) makes them, one for each path"
+        check_tensor("fillers", fillers, (len(roles), self.n), way_out, self.dtype)
+        inside, lengths = (torch.linalg.vector_norm(x, dim=-1) for x in (fillers @ self.vectors.mT, fillers))
+        if not bool((torch.isfinite(lengths) & (lengths > 0)).all()):
+            raise ValueError(f"a filler that is zero or not finite binds to nothing; {way_out}")
+        if bool((inside > torch.finfo(inside.dtype).eps ** 0.5 * lengths).any()):
             raise ValueError(
                 "fillers must be orthogonal to every role of the memory, not only to those of their own path, or other "
                 "pairs come back mixed with them; admitted(vectors) takes out what is not"
@@ -191,6 +199,14 @@ class CliffordTPR:
         The memory is a bundle in coordinates, or the bound blades that it sums, N x (depth + 1) x n numbers. Where
         nothing is stored, zero comes. `canonical=False` asks in the order of the path: an odd one turns the sign.
         """
+        if not isinstance(memory, Blades | Multivectors):
+            raise TypeError(
+                f"a memory is what bundle(bind(paths, fillers)) makes, or bound blades, got {type(memory).__name__}"
+            )
+        if isinstance(memory, Multivectors) and memory.batch:
+            raise ValueError(
+                f"one memory is asked at a time, got a batch of {tuple(memory.batch)}; take memories in turn"
+            )
         if memory.n != self.n or memory.grade != self.depth + 1:
             raise ValueError(
                 f"a memory of this kind has grade {self.depth + 1} in R^{self.n}, got grade {memory.grade} in "
@@ -208,7 +224,7 @@ class CliffordTPR:
         return found if canonical else found * signs.unsqueeze(-1)
 
 
-def orthonormal_roles(vectors: Tensor, size: int, n: int) -> Tensor:
+def orthonormal_roles(vectors: Tensor, size: int, n: int, dtype: torch.dtype) -> Tensor:
     """The roles that were given, which must be orthonormal."""
     check_tensor("vectors", vectors, (size, n), "there is one for each role")
     upper = torch.linalg.qr(vectors.double().mT).R.diagonal().abs()
@@ -219,9 +235,9 @@ def orthonormal_roles(vectors: Tensor, size: int, n: int) -> Tensor:
             "that their wedge is zero; leave it out or draw it anew"
         )
     off = (vectors.double() @ vectors.double().mT - torch.eye(size, dtype=torch.float64, device=vectors.device)).abs()
-    if float(off.max()) > 1e-5:
+    if float(off.max()) > 100 * torch.finfo(dtype).eps:
         raise ValueError(
-            f"role vectors must be orthonormal, got inner products that are off by {float(off.max()):.2g}; "
-            "carving.osc.orthonormal(vectors) makes them so"
+            f"role vectors must be orthonormal to the last digits of {dtype}, got inner products that are off by "
+            f"{float(off.max()):.2g}; carving.osc.orthonormal(vectors) makes them so"
         )
     return vectors

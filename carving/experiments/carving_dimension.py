@@ -26,8 +26,8 @@ EXPERIMENT = Experiment(
     source="appendix, heat map of the carving dimension: k1 of the order of sqrt(d) is best",
     notes="N is not said in the paper; here N = d²/20 for p=2 and d³/25 for p=3, with as many fillers. The plateau is "
     "broad. The paper states the trade-off the wrong way round: interference from other contexts grows with k1, the "
-    "spread of wrong candidates in the same context shrinks. At scale paper the best k1 is 1.0 to 1.5 times sqrt(d) for "
-    "both orders; sqrt(d) itself loses up to 2 % of it for p=2 and 7 % for p=3, d^(1/3) for p=3 from 23 to 59 %.",
+    "spread of wrong candidates in the same context shrinks. At scale paper the best k1 is 1.0 to 1.5 sqrt(d) for both "
+    "orders; sqrt(d) itself loses up to 2 % of it for p=2 and 7 % for p=3, d^(1/3) for p=3 from 23 to 59 %.",
     measure=accuracy,
     scales={
         "smoke": (trials(2, squares(2, [20, 30], 12, [2, 4, 6, 10], 30), squares(3, [10], 12, [2, 3, 5], 30)),),
