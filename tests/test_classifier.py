@@ -155,7 +155,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights_bit_by_bit(tmp_path
     _, again, resumed = run(
         train, settings, validation=held, checkpoint=checkpoint, watch=lambda p, _: seen.append(p.epoch)
     )
-    assert set(seen) == {3, 4}
+    assert set(seen) == {3, 4, 5}  # 5 tells how the last one ended
     assert again == progress
     assert same(straight, resumed)
 
@@ -340,6 +340,46 @@ def test_many_points_are_trained_on_once(monkeypatch):
     made = MultiLabelClassifier(epochs=1, watch=lambda name, *_: names.add(name)).fit(data.features, data.labels)
     assert names == {"trial 1 of 3", "trial 2 of 3", "trial 3 of 3"}
     assert 1 <= len(made.network_.networks) <= 3
+
+
+def test_rows_of_any_size_come_to_one_length():
+    features = csr_matrix(np.array([[3, 4], [3e-30, 4e-30], [3e25, 4e25], [0, 0]], np.float32))
+    features.resize(4, 20)
+    scaled = Scaling.fitted(features, "rows")(rows_of(features))
+    assert_close(scaled.values.view(3, 2), torch.tensor([[0.6, 0.8]] * 3) * networks.LENGTH)
+
+
+def test_stored_twice_is_stored_once_and_nothing_is_asked():
+    data = topics(60)
+    made = MultiLabelClassifier(settings=QUICK).fit(data.features, data.labels)
+    twice = csr_matrix(([1.0, 1.0, 2.0], [1, 1, 2], [0, 3]), (1, data.features.shape[1]))
+    once = csr_matrix(([2.0, 2.0], [1, 2], [0, 2]), twice.shape)
+    assert_close(made.decision_function(twice), made.decision_function(once))
+    assert made.predict(data.features[:0]).shape == (0, data.labels.shape[1])
+    assert made.decision_function(data.features[:0]).shape == (0, data.labels.shape[1])
+    with pytest.raises(ValueError, match="got nan in row 0, column 2"):
+        made.predict(csr_matrix(([np.nan], [2], [0, 1]), twice.shape))
+
+
+def test_fewer_labels_than_five_are_ranked_and_measured():
+    data = topics(40, features=5, labels=3)
+    made = MultiLabelClassifier(settings=QUICK).fit(data.features, data.labels)
+    assert made.predict(data.features).sum(axis=1).min() == 3
+    assert set(made.evaluate(data.features, data.labels)) == {
+        f"{m}@{k}" for m in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3)
+    }
+    assert 0 < made.score(data.features, data.labels) <= 1
+    with pytest.raises(ValueError, match="between 1 and 3, got 5"):
+        made.predict(data.features, 5)
+
+
+def test_loading_leaves_the_generator_alone(tmp_path):
+    data = topics(40)
+    MultiLabelClassifier(settings=QUICK).fit(data.features, data.labels).save(tmp_path / "m")
+    before = torch.get_rng_state()
+    made = MultiLabelClassifier.load(tmp_path / "m")
+    assert torch.equal(before, torch.get_rng_state())
+    assert made.chosen_ is None
 
 
 def test_rare_labels_are_favoured_by_their_propensity():

@@ -338,3 +338,40 @@ def test_one_tuple_of_components_cannot_hold_several_labels():
         found[form] = float((best[:, :, None] == truth[1600:, None]).any(2).float().mean())
     assert found["carved"] > 0.6
     assert found["components"] < found["carved"] - 0.2
+
+
+def test_label_sets_are_sets():
+    head, outputs = OSCHead(10, d=12), torch.randn(1, 16)
+    wanted = head.loss(outputs, [[1, 2]])
+    stored = csr_matrix(([1.0, 1.0, 0.0], [1, 2, 5], [0, 3]), (1, 10))
+    assert_close(head.loss(outputs, stored), wanted)
+    assert_close(head.loss(outputs, [[2, 1, 1]]), wanted)
+    with pytest.raises(TypeError, match=r"numbered from 0 .* got 1.7"):
+        head.loss(outputs, [[1.7]])
+    with pytest.raises(ValueError, match="zeros and ones, got 3"):
+        head.loss(outputs, csr_matrix(([3.0], [1], [0, 1]), (1, 10)))
+
+
+def test_long_sets_are_summed_in_parts(monkeypatch):
+    head, sets = OSCHead(50, d=12), [list(range(40)), [], [3, 4], [7]]
+    whole = head.summed(head.sets(sets, 4))
+    monkeypatch.setattr("carving.labels.heads.PADDED", 1)
+    assert_close(head.summed(head.sets(sets, 4)), whole)
+
+
+def test_halves_are_ranked_and_a_bias_is_one_for_each_label():
+    head, outputs = OSCHead(np.int64(20), d=12), torch.randn(3, 16)
+    assert_close(head.top(outputs.bfloat16(), 2)[0], head.top(outputs.bfloat16().float(), 2)[0])
+    assert head.top(outputs[:0], 2)[1].shape == (0, 2)
+    with pytest.raises(ValueError, match=r"bias must have shape \(20\)"):
+        head.top(outputs, 2, torch.zeros(19))
+
+
+def test_labels_that_are_not_kept_are_drawn_once(monkeypatch):
+    head, drawn = OSCHead(300, d=12, cached=False), []
+    monkeypatch.setattr("carving.labels.scoring.WORKSPACE", 20_000)
+    codes = OSCHead.codes
+    monkeypatch.setattr(OSCHead, "codes", lambda self, part: drawn.append(part.stop - part.start) or codes(self, part))
+    head.top(torch.randn(4, 16), 3)
+    assert len(drawn) > 1
+    assert sum(drawn) == 300

@@ -249,6 +249,12 @@ def test_arff_labels_may_be_a_number(tmp_path):
     same(read(written(tmp_path, first, "first.arff"), labels=1), [[0.5]], [[1]])
 
 
+def test_words_of_arff_stand_for_their_places(tmp_path):
+    head = "@relation x\n@attribute a {no,maybe,'for sure'}\n@attribute b {0,1}\n@data\n"
+    for body in ("'for sure',1\nno,1\nmaybe,0\n", "{0 'for sure',1 1}\n{1 1}\n{0 maybe}\n"):
+        same(read(written(tmp_path, head + body, "words.arff"), labels=-1), [[2], [0], [1]], [[1], [1], [0]])
+
+
 def test_arff_and_text_agree_on_random_data(tmp_path):
     data = random_array((30, 12), density=0.3, rng=np.random.default_rng(4), dtype=np.float32).toarray().round(3)
     tags = (np.random.default_rng(5).random((30, 4)) < 0.4).astype(np.float32)
@@ -272,7 +278,10 @@ def test_arff_and_text_agree_on_random_data(tmp_path):
         ("@relation x\n", "without @data"),
         ("@relation x\n@data\n1\n", "line 2.*attributes were wanted"),
         ("@relation x\nnonsense\n", "line 2.*nonsense"),
-        ("@attribute a {red,green}\n", "line 1.*red"),
+        ("@attribute a {red,red}\n", "line 1.*red"),
+        ("@attribute a {red,green}\n@attribute b {0,1}\n@data\nblue,1\n", "line 4: attribute 0 takes red, green, got"),
+        ("@attribute a numeric\n@attribute b {0,1}\n@data\n{0 1,1 1\n", "line 4: .* must end with }"),
+        ("@attribute a numeric\n@attribute b {0,1}\n@data\n{0}\n", "line 4: `column value` was wanted, got '0'"),
         ("@attribute a {1,0}\n", "line 1"),
         ("@attribute a string\n", "line 1.*string"),
         ("@attribute a numeric\n@attribute a numeric\n", "line 2.*line 1 already"),
@@ -283,7 +292,7 @@ def test_arff_and_text_agree_on_random_data(tmp_path):
         ("@attribute a numeric\n@attribute b {0,1}\n@data\n{0 1,1 1}\n{0 x}\n", "line 5.*x"),
         ("@attribute a numeric\n@attribute b {0,1}\n@data\nnan,1\n", "line 4.*nan"),
         ("@attribute a numeric\n@attribute b {0,1}\n@data\n1,0\n", "no labels"),
-        ("@attribute a numeric\n@attribute b {0,1}\n@data\n1,3\n", "labels must be 0 or 1"),
+        ("@attribute a numeric\n@attribute b {0,1}\n@data\n1,3\n", "line 4: attribute 1 takes 0, 1, got '3'"),
         ("@attribute a numeric\n@data\n1\n", "does not fit"),
     ],
 )

@@ -15,6 +15,7 @@ from carving.labels.text import CHUNK, File, Lines, Matrices, lines_of, name_of,
 NAME = rb"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{}]+"""
 ATTRIBUTE = re.compile(rb"\s*@attribute\s+(" + NAME + rb")\s*(.*?)\s*$", re.IGNORECASE | re.DOTALL)
 NUMERIC = (b"numeric", b"real", b"integer")
+Values = dict[str, float] | None  # what an attribute's values stand for; None of one that has any number
 MEKA = re.compile(r"-C\s+(-?\d+)")  # so MEKA tells the number of labels, within the relation's name
 
 
@@ -26,8 +27,8 @@ def read_arff(path: Path, labels: File | int | None = None) -> Matrices:
     """
     with lines_of(path) as lines:
         relation, attributes = _declared(path, lines)
-        chosen = _label_columns(path, relation, attributes, labels)
-        matrix = _rows(path, lines, len(attributes))
+        chosen = _label_columns(path, relation, list(attributes), labels)
+        matrix = _rows(path, lines, list(attributes.values()))
     others = np.setdiff1d(np.arange(len(attributes)), chosen)
     if not len(others):
         raise ValueError(f"{path} has no features: all of its {len(attributes)} attributes are labels")
@@ -38,10 +39,11 @@ def read_arff(path: Path, labels: File | int | None = None) -> Matrices:
     return matrix[:, others].tocsr(), found
 
 
-def _declared(path: Path, lines: Lines) -> tuple[str, list[str]]:
-    """The relation's name and those of the attributes, whose values must be numbers; the lines are left at the data."""
+def _declared(path: Path, lines: Lines) -> tuple[str, dict[str, Values]]:
+    """The relation's name, and the attributes with their values; the lines are left at the data."""
     relation, number = "", 0
-    attributes: dict[str, int] = {}
+    attributes: dict[str, Values] = {}
+    seen: dict[str, int] = {}
     for number, line in lines:
         word = line.split(None, 1)[0].lower() if line.strip() else b"%"
         if word.startswith(b"%"):
@@ -49,32 +51,36 @@ def _declared(path: Path, lines: Lines) -> tuple[str, list[str]]:
         if word == b"@relation":
             relation = line.decode(errors="replace").split(None, 1)[-1].strip()
         elif word == b"@attribute":
-            name = _attribute(path, number, line)
+            name, values = _attribute(path, number, line)
             if name in attributes:
-                raise BadLineError(str(path), number, f"attribute {name!r} stands in line {attributes[name]} already")
-            attributes[name] = number
+                raise BadLineError(str(path), number, f"attribute {name!r} stands in line {seen[name]} already")
+            attributes[name], seen[name] = values, number
         elif word == b"@data":
             if not attributes:
                 raise BadLineError(str(path), number, "attributes were wanted before @data")
-            return relation, list(attributes)
+            return relation, attributes
         else:
             wanted = "@relation, @attribute or @data was wanted"
             raise BadLineError(str(path), number, f"{wanted}, got {line[:60].decode(errors='backslashreplace')!r}")
     raise BadLineError(str(path), number or 1, "the file ends without @data" if number else "the file is empty")
 
 
-def _attribute(path: Path, number: int, line: bytes) -> str:
+def _attribute(path: Path, number: int, line: bytes) -> tuple[str, Values]:
     match = ATTRIBUTE.match(line)
     kind = match.group(2) if match else b""
-    nominal = kind.startswith(b"{") and [_bare(value) for value in kind.strip(b"{}").split(b",")]
-    # Of a nominal attribute the first value is the one that sparse rows leave out.
-    if match is None or not (kind.lower() in NUMERIC or nominal in (["0", "1"], ["0"])):
+    if match is not None and kind.lower() in NUMERIC:
+        return _bare(match.group(1)), None
+    values = [_bare(value) for value in kind[1:-1].split(b",")] if kind[:1] + kind[-1:] == b"{}" else []
+    # The first value is the one that sparse rows leave out, so it must be nothing. Words stand for their places.
+    words = not any(value.lstrip("+-").replace(".", "", 1).isdecimal() for value in values)
+    if match is None or not values or not (words or values[0] == "0") or len(set(values)) < len(values):
         raise BadLineError(
             str(path),
             number,
-            f"`@attribute name numeric` or {{0,1}} was wanted, got {line.strip()[:80].decode(errors='replace')!r}",
+            "`@attribute name numeric`, {0,1} or words such as {no,yes} were wanted, got "
+            f"{line.strip()[:80].decode(errors='replace')!r}",
         )
-    return _bare(match.group(1))
+    return _bare(match.group(1)), {one: float(place if words else one) for place, one in enumerate(values)}
 
 
 def _bare(text: bytes) -> str:
@@ -114,8 +120,8 @@ def _companion(path: Path) -> Path:
         if (path.parent / f"{name}.xml").exists():
             return path.parent / f"{name}.xml"
     raise ValueError(
-        f"which attributes of {path} are labels? There is no {stem}.xml beside it; give labels=FILE.xml, or their "
-        "number: labels=159 are the first 159 attributes, labels=-159 the last"
+        f"which attributes of {path} are labels? There is no {stem}.xml beside it; give labels=FILE.xml "
+        "(--labels FILE.xml), or their number: 159 are the first 159 attributes, -159 the last"
     )
 
 
@@ -131,10 +137,10 @@ def _named(path: Path) -> list[str]:
     return names
 
 
-def _rows(path: Path, lines: Lines, wide: int) -> csr_matrix:
+def _rows(path: Path, lines: Lines, attributes: list[Values]) -> csr_matrix:
     parts, rows = [], ((number, line) for number, line in lines if line.strip() and not line.lstrip().startswith(b"%"))
     while chunk := list(islice(rows, CHUNK)):
-        parts += [_chunk(path, some, wide) for some in _runs(chunk)]
+        parts += [_chunk(path, some, attributes) for some in _runs(chunk)]
     if not parts:
         raise ValueError(f"{path} is empty: there is nothing after @data")
     return vstack(parts, format="csr")
@@ -149,25 +155,53 @@ def _runs(rows: list[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
             start = end
 
 
-def _chunk(path: Path, rows: list[tuple[int, bytes]], wide: int) -> csr_matrix:
+def _chunk(path: Path, rows: list[tuple[int, bytes]], attributes: list[Values]) -> csr_matrix:
     """Rows as the lines of the other format, which is parsed fast."""
+    known = {column: values for column, values in enumerate(attributes) if values is not None}
+    as_text = []
     for number, line in rows:
         if b"?" in line:
             raise BadLineError(str(path), number, "numbers were wanted, got ?, a missing value; fill it in beforehand")
-    as_text = [_sparse(line) if line.lstrip().startswith(b"{") else _dense(path, n, line, wide) for n, line in rows]
-    return parse(str(path), as_text, rows[0][0], wide, 0)[0]
+        sparse = line.lstrip().startswith(b"{")
+        pairs = _sparse(path, number, line) if sparse else _dense(path, number, line, len(attributes))
+        as_text.append(b" ".join(b"%b:%b" % (key, _value(path, number, key, value, known)) for key, value in pairs))
+    return parse(str(path), as_text, rows[0][0], len(attributes), 0)[0]
 
 
-def _sparse(line: bytes) -> bytes:
-    """`{3 1, 7 0.5}` as `3:1 7:0.5`."""
-    pairs = line.strip().strip(b"{}").replace(b"'", b"").replace(b'"', b"").split(b",")
-    return b" ".join(b":".join(pair.split()) for pair in pairs)
+Pairs = list[tuple[bytes, bytes]]  # the column, and the value that stands there
 
 
-def _dense(path: Path, number: int, line: bytes, wide: int) -> bytes:
-    values = line.replace(b"'", b"").replace(b'"', b"").split(b",")
+def _sparse(path: Path, number: int, line: bytes) -> Pairs:
+    """`{3 1, 7 0.5}`."""
+    inside = line.strip()
+    if not inside.endswith(b"}"):
+        raise BadLineError(str(path), number, "a row that begins with { must end with }")
+    pairs = [pair.split(None, 1) for pair in inside[1:-1].split(b",") if pair.strip()]
+    for pair in pairs:
+        if len(pair) != 2:
+            raise BadLineError(str(path), number, f"`column value` was wanted, got {_bare(pair[0])!r}")
+    return [(key, value.strip()) for key, value in pairs]
+
+
+def _dense(path: Path, number: int, line: bytes, wide: int) -> Pairs:
+    values = [value.strip() for value in line.split(b",")]
     if len(values) != wide:
         raise BadLineError(str(path), number, f"{wide} values were wanted, one for each attribute, got {len(values)}")
-    return b" ".join(
-        b"%d:%b" % (i, value.strip()) for i, value in enumerate(values) if value.strip() not in (b"0", b"0.0")
-    )
+    return [(b"%d" % i, value) for i, value in enumerate(values) if value not in (b"0", b"0.0")]
+
+
+def _value(path: Path, number: int, key: bytes, value: bytes, known: dict[int, dict[str, float]]) -> bytes:
+    """The number that a value stands for; `parse` tells what is wrong with a key or a number."""
+    values = known.get(int(key)) if key.isdigit() else None
+    bare = _bare(value)
+    if values is None:
+        return bare.encode(errors="surrogateescape")
+    if bare not in values and _as_integer(bare) not in values:
+        span = ", ".join(list(values)[:8])
+        raise BadLineError(str(path), number, f"attribute {int(key)} takes {span}, got {bare!r}")
+    return b"%g" % values[bare if bare in values else _as_integer(bare)]
+
+
+def _as_integer(text: str) -> str:
+    """`1.0` as `1`, so that either will do."""
+    return text.removesuffix(".0")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from scipy.sparse import csr_matrix
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from carving.checks import check_integer
@@ -21,7 +21,8 @@ from carving.labels import metrics, recipe
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.networks import Blend, Scaling
-from carving.labels.rows import rows_of
+from carving.labels.rows import rows_of, tidy
+from carving.labels.text import where
 from carving.labels.training import AT_ONCE, Progress, Settings, make_network, network_of, predict, split, train
 from carving.labels.vectors import make_head
 from carving.scheme import slices
@@ -33,7 +34,7 @@ class BadModel(ValueError):
     """A file that is no model, or damaged."""
 
 
-class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
+class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
     """A network with a label head. Without `settings` our recipe makes it; with them, one network is trained so.
 
     `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that are
@@ -76,8 +77,6 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         if self.settings is None and self.head != "OSC":
             raise ValueError(f"the recipe is for OSC heads; train {self.head} with settings=Settings(...)")
         folder = None if self.checkpoints is None else Path(self.checkpoints)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
         self.chosen_: recipe.Chosen | None = None
         if self.settings is None:
             tried = recipe.trials(data, self.epochs)
@@ -116,15 +115,16 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
 
     # Answers
 
-    def rank(self, X: Any, k: int = 5) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Numbers and scores (n, k) of each point's best labels, best first."""
+    def rank(self, X: Any, k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Numbers and scores (n, k) of each point's best labels, best first; five, or all where there are fewer."""
         features = self._checked(X)
+        k = min(5, self.n_labels_) if k is None else k
         check_integer("k", k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
         scores, ids = predict(self.network_, self.head_, features, k, self._bias)
         return ids.numpy(), scores.numpy()
 
-    def predict(self, X: Any, k: int = 5) -> csr_matrix:
-        """The k best labels of each point, as ones in a matrix (n, L)."""
+    def predict(self, X: Any, k: int | None = None) -> csr_matrix:
+        """The k best labels of each point (five), as ones in a matrix (n, L)."""
         ids, _ = self.rank(X, k)
         return _sparse(ids, np.ones(ids.shape, np.float32), self.n_labels_)
 
@@ -134,18 +134,20 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
             return _sparse(*self.rank(X, k), self.n_labels_)
         features = self._checked(X)
         with torch.no_grad():
-            parts = slices(features.shape[0], AT_ONCE)
+            parts = list(slices(features.shape[0], AT_ONCE)) or [slice(0, 0)]
             scores = torch.cat([self.head_(self.network_(rows_of(features, part))) for part in parts])
             return (scores if self._bias is None else scores + self._bias).numpy()
 
-    def score(self, X: Any, y: Any, k: int = 5) -> float:
-        """nDCG@k over the points that have labels."""
+    def score(self, X: Any, y: Any, k: int | None = None) -> float:
+        """nDCG@k over the points that have labels; k is 5, or all labels where there are fewer."""
         truth = self._truth(X, y)
-        return metrics.ndcg(self.rank(truth.features, k)[0], truth.labels, k)
+        ranked = self.rank(truth.features, k)[0]
+        return metrics.ndcg(ranked, truth.labels, ranked.shape[1])
 
-    def evaluate(self, X: Any, y: Any, ks: tuple[int, ...] = (1, 3, 5), unlabelled: bool = False) -> dict[str, float]:
-        """P, nDCG, PSP and PSnDCG at each k; propensities are those of the training points."""
+    def evaluate(self, X: Any, y: Any, ks: tuple[int, ...] | None = None, unlabelled: bool = False) -> dict[str, float]:
+        """P, nDCG, PSP and PSnDCG at each k (1, 3, 5); propensities are those of the training points."""
         truth = self._truth(X, y)
+        ks = tuple(k for k in (1, 3, 5) if k <= self.n_labels_) if ks is None else ks
         ids, _ = self.rank(truth.features, max(ks))
         return metrics.measures(ids, truth.labels, self.propensities_, ks, unlabelled=unlabelled)
 
@@ -154,11 +156,14 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
             raise NotFittedError(
                 "the classifier is not trained yet; call fit(X, y), or MultiLabelClassifier.load(file)"
             )
-        features = csr_matrix(X, dtype=np.float32)
+        features = tidy(X, "features")
         if features.shape[1] != self.n_features_in_:
             raise ValueError(f"the model has {self.n_features_in_} features, the points have {features.shape[1]}")
         if not np.isfinite(features.data).all():
-            raise ValueError("features must be finite numbers, got not-a-number or infinity")
+            row, column = where(features, ~np.isfinite(features.data))
+            raise ValueError(
+                f"features must be finite numbers, got {features[row, column]} in row {row}, column {column}"
+            )
         return features
 
     def _truth(self, X: Any, y: Any) -> Dataset:
@@ -222,10 +227,12 @@ class MultiLabelClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         made = cls(facts["head"], facts["head_options"], seed=facts["seed"])
         head = make_head(facts["head"], facts["labels"], **facts["head_options"])
         settings = [Settings(**one) for one in facts["settings"]]
-        networks = [
-            network_of(Scaling(facts["features"], *how), facts["features"], head, one)
-            for how, one in zip(facts["scaling"], settings, strict=True)
-        ]
+        with torch.random.fork_rng(devices=[]):  # weights are drawn, only to be replaced
+            networks = [
+                network_of(Scaling(facts["features"], *how), facts["features"], head, one)
+                for how, one in zip(facts["scaling"], settings, strict=True)
+            ]
+        made.chosen_ = None
         blend = Blend(networks, facts["weights"], facts["units"])
         for module, prefix in ((blend, "network/"), (head, "head/")):
             module.load_state_dict({n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)})

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 errors = Console(stderr=True, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
-Split = Annotated[Path | None, typer.Option(help="A split file: the rows of DATA to take, its first column.")]
+Split = Annotated[Path | None, typer.Option(help="A split file: the rows of DATA to take.")]
+Column = Annotated[int, typer.Option(min=0, help="The column of the split files to take, from 0.")]
+Labels = Annotated[
+    str | None,
+    typer.Option(help="ARFF: the XML file of the labels, or their number (negative: the last); else their own file."),
+]
+Pool = Annotated[int, typer.Option(min=1, help="Take means of so many features that follow each other.")]
 AllRows = Annotated[bool, typer.Option("--all-rows", help="Count test points without labels as found in nothing.")]
 
 
@@ -29,6 +35,11 @@ def train(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The file to write (.safetensors).")],
     test: Annotated[Path | None, typer.Option(help="Test points to evaluate the model on in the end.")] = None,
     split: Split = None,
+    test_split: Annotated[Path | None, typer.Option(help="The same for the test points.")] = None,
+    column: Column = 0,
+    labels: Labels = None,
+    test_labels: Annotated[str | None, typer.Option(help="The same for the test points, if it is another.")] = None,
+    pool: Pool = 1,
     head: Annotated[str, typer.Option(help="OSC, or for comparison HLB, MAP, VTB or HRR.")] = "OSC",
     trunk: Annotated[
         str | None, typer.Option(help="One network instead of our recipe: deep, linear, or both added.")
@@ -42,6 +53,7 @@ def train(
     patience: Annotated[int, typer.Option(min=1, help="One network: epochs without a gain before it stops.")] = 4,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even where a killed run could go on.")] = False,
+    all_rows: AllRows = False,
     as_json: Json = False,
 ) -> None:
     """Train a classifier for many labels; a run that was killed goes on where it was."""
@@ -49,15 +61,15 @@ def train(
 
     folder = model.with_name(f"{model.name}.checkpoints")
     with _alone(model):
-        points = _read(data, split)
-        tested = None if test is None else _read(test, None)
+        points = _read(data, split, column, labels, pool)
+        tested = None if test is None else _read(test, test_split, column, test_labels or labels, pool)
         _check_pair(points, tested, test)
         if fresh and folder.exists():
             shutil.rmtree(folder)
         with _shown() as watch:
             made = MultiLabelClassifier(
                 head,
-                settings=_settings(head, trunk, epochs, patience, points.labelled()),
+                settings=_settings(head, trunk, epochs, patience if validation else None, points.labelled()),
                 epochs=epochs,
                 validation=validation,
                 seed=seed,
@@ -65,11 +77,13 @@ def train(
                 watch=watch,
             ).fit(points.features, points.labels)
         made.save(model)
-        shutil.rmtree(folder)  # only now: until the model is there, the checkpoints are all there is
+        shutil.rmtree(folder, ignore_errors=True)  # only now: until the model is there, they are all there is
     facts: dict[str, Any] = dict(model=str(model), points=len(points.labelled()), labels=made.n_labels_)
     facts |= dict(parameters=sum(p.numel() for p in made.network_.parameters()), validation=_validation(made))
     if tested is not None:
-        facts["test"] = made.evaluate(tested.features, tested.labels)
+        facts["test"] = made.evaluate(tested.features, tested.labels, unlabelled=all_rows)
+        facts["unlabelled"] = len(tested) - len(tested.labelled())
+        facts["all_rows"] = all_rows
     typer.echo(json.dumps(facts) if as_json else _told(facts))
 
 
@@ -77,6 +91,9 @@ def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `carving train` wrote.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Test points.")],
     split: Split = None,
+    column: Column = 0,
+    labels: Labels = None,
+    pool: Pool = 1,
     all_rows: AllRows = False,
     as_json: Json = False,
 ) -> None:
@@ -84,17 +101,20 @@ def evaluate(
     from carving.labels.classifier import MultiLabelClassifier
 
     made = MultiLabelClassifier.load(model)
-    points = _read(data, split)
+    points = _read(data, split, column, labels, pool)
     found = made.evaluate(points.features, points.labels, unlabelled=all_rows)
     bare = len(points) - len(points.labelled())
     if as_json:
         typer.echo(json.dumps(dict(model=str(model), points=len(points), unlabelled=bare, measures=found)))
         return
-    note = f", {bare} without labels {'counted' if all_rows else 'left out'}" if bare else ""
-    typer.echo(f"{len(points)} points{note}\n{_table(found)}")
+    typer.echo(f"{len(points)} points{_bare(bare, all_rows)}\n{_table(found)}")
 
 
-def _settings(head: str, trunk: str | None, epochs: int | None, patience: int, points: "Dataset") -> Any:
+def _bare(points: int, counted: bool) -> str:
+    return f", {points} without labels {'counted' if counted else 'left out'}" if points else ""
+
+
+def _settings(head: str, trunk: str | None, epochs: int | None, patience: int | None, points: "Dataset") -> Any:
     """One network where it is wanted: the recipe's trials for OSC, the published way for the others."""
     from dataclasses import replace
 
@@ -109,12 +129,14 @@ def _settings(head: str, trunk: str | None, epochs: int | None, patience: int, p
     return replace(tried.get(trunk, tried["both"]), trunk=trunk, patience=patience)
 
 
-def _read(path: Path, split: Path | None) -> "Dataset":
+def _read(path: Path, split: Path | None, column: int, labels: str | None, pool: int) -> "Dataset":
     from carving.labels.data import read
 
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    return read(path, split=split)
+    number = labels is not None and labels.removeprefix("-").isdecimal()
+    found = read(path, split=split, column=column, labels=int(labels) if labels and number else labels)
+    return found.pooled(pool) if pool > 1 else found
 
 
 def _check_pair(points: "Dataset", tested: "Dataset | None", test: Path | None) -> None:
@@ -131,7 +153,7 @@ def _validation(made: Any) -> dict[str, float] | None:
     if made.chosen_ is not None:
         return {"nDCG@5": made.chosen_.ndcg, "PSnDCG@5": made.chosen_.psndcg}
     seen = made.progress_.validation
-    return {"nDCG@5": max(seen)} if seen else None
+    return {"nDCG@5": seen[made.progress_.best]} if seen else None
 
 
 def _told(facts: dict[str, Any]) -> str:
@@ -142,7 +164,9 @@ def _told(facts: dict[str, Any]) -> str:
     if facts["validation"]:
         shown = ", ".join(f"{name} {100 * value:.2f}" for name, value in facts["validation"].items())
         lines.append(f"on the validation part: {shown}")
-    return "\n".join([*lines, _table(facts["test"])] if "test" in facts else lines)
+    if "test" in facts:
+        lines += [f"on the test part{_bare(facts['unlabelled'], facts['all_rows'])}:", _table(facts["test"])]
+    return "\n".join(lines)
 
 
 def _table(found: dict[str, float]) -> str:
@@ -169,7 +193,7 @@ def _alone(model: Path) -> Iterator[None]:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[str, Any, float], None]]:
-    """A bar for each network: its epoch, its loss and its validation nDCG."""
+    """A bar for each network: its epoch, its loss and its validation nDCG; where none can be drawn, a line an epoch."""
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn()
     with Progress(*columns, console=errors, disable=not errors.is_terminal) as shown:
         tasks: dict[str, Any] = {}
@@ -177,11 +201,14 @@ def _shown() -> Iterator[Callable[[str, Any, float], None]]:
         def watch(name: str, progress: Any, share: float) -> None:
             if name not in tasks:
                 tasks[name] = shown.add_task(name, total=None, told="")
-            told = f"epoch {progress.epoch + 1}"
+            told = f"epoch {min(progress.epoch + 1, progress.epochs)} of {progress.epochs}"
             if progress.losses:
                 told += f", loss {progress.losses[-1]:.3f}"
             if progress.validation:
                 told += f", validation nDCG@5 {100 * progress.validation[-1]:.2f}"
-            shown.update(tasks[name], total=1.0, completed=share, told=told)
+            shown.update(tasks[name], total=progress.epochs, completed=progress.epoch + share, told=told)
+            if not errors.is_terminal and not share:
+                done = told.replace(told.split(" of ")[0], f"epoch {progress.epoch}", 1)
+                errors.print(f"{name}: {done}", markup=False)
 
         yield watch

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 
 from carving.checks import check_integer
 from carving.labels.arff import read_arff
+from carving.labels.rows import tidy
 from carving.labels.text import File, name_of, read_split, read_text, read_two, unpacked, where
 
 
@@ -29,7 +30,7 @@ class Dataset:
     name: str = ""
 
     def __post_init__(self) -> None:
-        features, labels = _tidy(self.features, "features"), _tidy(self.labels, "labels")
+        features, labels = tidy(self.features, "features"), tidy(self.labels, "labels")
         if features.shape[0] != labels.shape[0]:
             raise ValueError(
                 "features and labels must have a row for each point, "
@@ -77,22 +78,6 @@ def pooled(features: csr_matrix, width: int = 7) -> csr_matrix:
     shorter = csr_matrix(means, (whole.shape[0], columns))
     shorter.sum_duplicates()
     return shorter
-
-
-def _tidy(matrix: Any, what: str) -> csr_matrix:
-    """CSR of float32 with sorted columns, each once, and without stored zeros; the caller's own stays as it was."""
-    if not issparse(matrix):
-        matrix = np.asarray(matrix)
-        if matrix.ndim != 2:
-            raise ValueError(f"{what} must have shape (points, {what}), got {matrix.shape}")
-    tidy = csr_matrix(matrix, dtype=np.float32)
-    if tidy.indices.dtype != np.int32 and max(tidy.nnz, *tidy.shape) < 2**31:  # half the room
-        tidy = csr_matrix((tidy.data, tidy.indices.astype(np.int32), tidy.indptr.astype(np.int32)), tidy.shape)
-    if not tidy.has_canonical_format or not tidy.data.all():
-        tidy = tidy.copy()
-        tidy.sum_duplicates()
-        tidy.eliminate_zeros()
-    return tidy
 
 
 def read(path: File, *, split: File | None = None, column: int = 0, labels: File | int | None = None) -> Dataset:

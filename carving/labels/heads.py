@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -29,6 +30,8 @@ PRESENT, MISSING = "present", "missing"
 CHUNK = 4096  # labels made at a time
 KEPT = 2**24  # numbers of codes that may be kept, so that they need not be made again and again
 
+PADDED = 2**24  # numbers of components that are summed at a time
+
 Which = slice | Tensor
 EVERY = slice(None)
 
@@ -43,7 +46,7 @@ class Head(nn.Module, ABC):
 
     def __init__(self, labels: int | Sequence[Leaf], missing: bool, trainable: bool, cached: bool, seed: int) -> None:
         super().__init__()
-        if isinstance(labels, int):
+        if isinstance(labels, int | np.integer):
             self.labels: Sequence[Leaf] = range(check_integer("labels", labels, 1))
         else:
             self.labels = listed(labels, "labels")
@@ -113,15 +116,17 @@ class Head(nn.Module, ABC):
     def forward(self, outputs: Tensor) -> Tensor:
         """The scores of all labels, (n, L); `top` makes the best ones without making all."""
         cores = self.read(outputs)
-        if self.count * self.core <= KEPT:
+        if self._keeps:
             return self.similarity(cores, self._all_codes())
         return torch.cat([self.similarity(cores, self.codes(part)) for part in slices(self.count, CHUNK)], dim=1)
 
+    @property
+    def _keeps(self) -> bool:
+        return self.cached and not self.trainable and self.count * self.core <= KEPT
+
     @final
     def _all_codes(self) -> Tensor:
-        """The codes of all labels, made once unless they are trained."""
-        if self.trainable or not self.cached:
-            return self.codes()
+        """The codes of all labels, made once."""
         if self._kept is None:
             self._kept = self.codes()
         return self._kept
@@ -130,17 +135,23 @@ class Head(nn.Module, ABC):
     def top(self, outputs: Tensor, k: int = 5, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Scores and numbers (n, k) of the best labels, best first; of equal ones the smaller number first."""
 
+        if bias is not None:
+            check_tensor("bias", bias, (self.count,), "give one for each label")
+
         def scores(cores: Tensor, part: slice) -> Tensor:
-            codes = self._all_codes()[part] if self.count * self.core <= KEPT else self.codes(part)
+            codes = self._all_codes()[part] if self._keeps else self.codes(part)
             found = self.similarity(cores, codes)
             return found if bias is None else found + bias[part]
 
         with torch.no_grad():
-            return scoring.top(self.read(outputs), scores, self.count, k, self.core)
+            kind = next((t.dtype for t in (*self.buffers(), *self.parameters())), outputs.dtype)
+            cores = self.read(outputs.to(kind))  # a network may give halves, as it does under autocast
+            return scoring.top(cores, scores, self.count, k, self.core)
 
     @final
     def _check(self, outputs: Tensor) -> None:
-        check_tensor("outputs", outputs, (-1, self.width), f"the network's last layer must have {self.width} outputs")
+        shape = (len(outputs) if isinstance(outputs, Tensor) else -1, self.width)
+        check_tensor("outputs", outputs, shape, f"the network's last layer must have {self.width} outputs")
 
     @final
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Head":
@@ -271,11 +282,17 @@ class OSCHead(Head):
         """The sum of the codes of each point's labels, (n, core)."""
         seen, place = sets.columns.unique(return_inverse=True)  # drawn once each, where they are drawn
         made = self._components(seen, role) if len(seen) else self.basis.new_zeros(self.scheme.p, 1, self.scheme.k1)
-        longest = max(1, int(sets.counts.max()))
-        padded = made.new_zeros(self.scheme.p, len(sets), longest, self.scheme.k1)
-        at = torch.arange(len(place), device=place.device) - sets.starts[sets.owners]
-        padded[:, sets.owners, at] = made[:, place]
-        return self._added(padded)
+        owners, counts = sets.owners, sets.counts
+        at = torch.arange(len(place), device=place.device) - sets.starts[owners]
+        # Sets are padded to the longest; many points together only where that is short.
+        longest = max(1, int(counts.max()) if len(counts) else 1)
+        found = []
+        for some in slices(len(sets), max(1, PADDED // (self.scheme.p * longest * self.scheme.k1))):
+            stored = slice(int(sets.starts[some.start]), int(sets.starts[some.stop]))
+            padded = made.new_zeros(self.scheme.p, some.stop - some.start, longest, self.scheme.k1)
+            padded[:, owners[stored] - some.start, at[stored]] = made[:, place[stored]]
+            found.append(self._added(padded))
+        return torch.cat(found) if found else made.new_zeros(0, self.core)
 
     def _everything(self, role: str) -> Tensor:
         total = self.basis.new_zeros(self.core)

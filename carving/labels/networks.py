@@ -56,9 +56,11 @@ class Scaling(nn.Module):
         if self.how == "columns":
             return (rows.dense() - self.shift) * self.scale
         if self.how == "rows":
-            norms = rows.values.new_zeros(len(rows)).index_add(0, rows.owners, rows.values.square()).sqrt()
-            lengths = LENGTH / norms.clamp_min(torch.finfo(norms.dtype).tiny)
-            rows = Rows(rows.columns, rows.starts, rows.values * lengths[rows.owners], rows.width)
+            owners, empty = rows.owners, rows.values.new_zeros(len(rows))
+            largest = empty.scatter_reduce(0, owners, rows.values.abs(), "amax")[owners]
+            values = rows.values / torch.where(largest > 0, largest, 1.0)  # whose squares neither vanish nor overflow
+            norms = empty.index_add(0, owners, values.square()).sqrt()[owners]
+            rows = Rows(rows.columns, rows.starts, values * (LENGTH / norms.clamp_min(1.0)), rows.width)
         return rows.dense() if self.dense else rows
 
 

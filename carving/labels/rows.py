@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -56,20 +57,40 @@ def rows_of(matrix: csr_matrix, which: Any = slice(None)) -> Rows:
     )
 
 
+def tidy(matrix: Any, what: str) -> csr_matrix:
+    """CSR of float32 with sorted columns, each once, and without stored zeros; the caller's own stays as it was."""
+    if not issparse(matrix):
+        matrix = np.asarray(matrix)
+        if matrix.ndim != 2:
+            raise ValueError(f"{what} must have shape (points, {what}), got {matrix.shape}")
+    tidy = csr_matrix(matrix, dtype=np.float32)
+    if tidy.indices.dtype != np.int32 and max(tidy.nnz, *tidy.shape) < 2**31:  # half the room
+        tidy = csr_matrix((tidy.data, tidy.indices.astype(np.int32), tidy.indptr.astype(np.int32)), tidy.shape)
+    if not tidy.has_canonical_format or not tidy.data.all():
+        tidy = tidy.copy()
+        tidy.sum_duplicates()
+        tidy.eliminate_zeros()
+    return tidy
+
+
 def label_sets(given: Any, labels: int) -> Rows:
     """Label sets, however they come: rows, a CSR matrix, a tensor of zeros and ones, or a list of lists of labels."""
     if isinstance(given, Rows):
         sets = given
     elif issparse(given):
-        sets = rows_of(csr_matrix(given))
+        matrix = tidy(given, "labels")
+        if (matrix.data != 1).any():
+            raise ValueError(f"labels must be zeros and ones, got {matrix.data[matrix.data != 1][0]:g}")
+        sets = rows_of(matrix)
     elif isinstance(given, Tensor):
         if given.dim() != 2:
             raise ValueError(f"labels must be zeros and ones of shape (points, labels), got {tuple(given.shape)}")
         owners, columns = given.nonzero(as_tuple=True)
         sets = _gathered(columns, torch.bincount(owners, minlength=len(given)), given.shape[1])
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        counts = torch.tensor([len(one) for one in given], dtype=torch.int64)
-        sets = _gathered(torch.tensor([i for one in given for i in one], dtype=torch.int64), counts, labels)
+        own = [sorted({_number(one) for one in some}) for some in given]
+        counts = torch.tensor([len(some) for some in own], dtype=torch.int64)
+        sets = _gathered(torch.tensor([one for some in own for one in some], dtype=torch.int64), counts, labels)
     else:
         raise TypeError(
             "label sets must be a CSR matrix, a tensor of zeros and ones or a list of lists of label numbers, "
@@ -81,6 +102,14 @@ def label_sets(given: Any, labels: int) -> Rows:
         wrong = sets.columns[(sets.columns < 0) | (sets.columns >= labels)][0]
         raise ValueError(f"label numbers must lie between 0 and {labels - 1}, got {int(wrong)}")
     return sets
+
+
+def _number(label: Any) -> int:
+    if isinstance(label, Tensor) and label.dim() == 0:
+        label = label.item()
+    if isinstance(label, bool) or not isinstance(label, Integral):
+        raise TypeError(f"labels are numbered from 0 in the order of the head's, got {label!r} in a label set")
+    return int(label)
 
 
 def _gathered(columns: Tensor, counts: Tensor, width: int) -> Rows:

@@ -5,6 +5,7 @@ that it refuses is looked at again here.
 """
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -114,6 +115,8 @@ def header(path: Path, lines: Lines, wanted: str) -> list[int]:
     for name, value in zip(wanted.split(), numbers, strict=True):
         if value is None or value < 1:
             raise BadLineError(str(path), 1, f"the header promises {value} {name}; there must be at least one")
+        if value >= 2**31:
+            raise BadLineError(str(path), 1, f"the header promises {value} {name}; sparse matrices hold {2**31 - 1}")
     return [value for value in numbers if value is not None]
 
 
@@ -222,18 +225,16 @@ def _ordered(name: str, number: int, line: bytes, wide: int) -> bytes:
 
 
 def _integer(field: bytes) -> int | None:
-    try:
-        return int(field)
-    except ValueError:
-        return None
+    return int(field) if re.fullmatch(rb"[+-]?[0-9]+", field) else None
 
 
 def _is_number(field: bytes) -> bool:
+    """Whether it is one in the files, too: Python alone would read 1_000."""
     try:
         float(field)
     except ValueError:
         return False
-    return True
+    return b"_" not in field
 
 
 def _text(field: bytes) -> str:

@@ -84,6 +84,7 @@ class Progress:
 
     losses: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)  # nDCG@5, a share of 1
+    epochs: int = 0  # that will be done at most
 
     @property
     def epoch(self) -> int:
@@ -142,7 +143,10 @@ def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     order = np.random.Generator(np.random.Philox(seeded("validation", seed))).permutation(len(data))
     held = max(1, round(share * len(data)))
     if held >= len(data):
-        raise ValueError(f"{len(data)} labelled points are too few to keep a validation part; take validation=0")
+        raise ValueError(
+            f"{len(data)} labelled points are too few to keep a validation part; train one network without "
+            "(settings=Settings(...), validation=0; `--trunk linear --validation 0` on the command line)"
+        )
     return data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
 
 
@@ -162,7 +166,7 @@ def train(
         raise ValueError("early stopping needs a validation part; give one, or patience=None")
     modules = nn.ModuleDict(dict(network=network, head=head))
     optimizers = _optimizers(modules, settings)
-    progress, best = Progress(), None
+    progress, best = Progress(epochs=settings.until or settings.epochs), None
     identity = fingerprint(data, settings, head, seed)
     if checkpoint is not None and checkpoint.exists():
         progress, best = _resume(checkpoint, identity, modules, optimizers)
@@ -179,6 +183,8 @@ def train(
         if checkpoint is not None and (progress.over(settings) or time.monotonic() - written >= PAUSE):
             _write(checkpoint, identity, modules, optimizers, progress, best)
             written = time.monotonic()
+        if watch is not None:
+            watch(progress, 0.0)
     if best is not None:
         modules.load_state_dict(best)
     network.eval()
@@ -240,9 +246,9 @@ def _loss(head: Head, outputs: Tensor, sets: Rows, settings: Settings) -> Tensor
 
 
 def sampled(head: Head, outputs: Tensor, sets: Rows) -> tuple[Tensor, Rows]:
-    """Scores of the batch's labels and of others by chance, SAMPLE in all, and the sets in their numbers."""
+    """Scores of the batch's labels and of others by chance, SAMPLE in all or half as many others, and the sets."""
     own, place = sets.columns.unique(return_inverse=True)
-    chance = torch.randint(head.count, (max(0, SAMPLE - len(own)),))
+    chance = torch.randint(head.count, (max(SAMPLE // 2, SAMPLE - len(own)),))
     fresh = chance[~torch.isin(chance, own)].unique().to(own.device)
     seen = torch.cat([own, fresh])
     scores = head.similarity(head.read(outputs), head.codes(seen))
@@ -266,7 +272,7 @@ def predict(
     """Scores and numbers (n, k) of each point's best labels."""
     network.eval()
     with torch.no_grad():
-        parts = slices(features.shape[0], AT_ONCE)
+        parts = list(slices(features.shape[0], AT_ONCE)) or [slice(0, 0)]
         found = [head.top(network(rows_of(features, part)), k, bias) for part in parts]
     return torch.cat([scores for scores, _ in found]), torch.cat([ids for _, ids in found])
 
@@ -306,6 +312,7 @@ def _write(
             for name, value in state.items():
                 tensors[f"optimizer/{number}/{parameter}/{name}"] = torch.as_tensor(value)
     metadata = dict(format=FORMAT, run=identity, progress=json.dumps(asdict(progress)))
+    path.parent.mkdir(parents=True, exist_ok=True)
     replace_whole(path, save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata))
 
 
@@ -319,7 +326,10 @@ def _resume(
     except SafetensorError as error:
         raise ValueError(f"{path} is no whole checkpoint ({error}); remove it to begin anew") from None
     if metadata.get("format") != FORMAT or metadata.get("run") != identity:
-        raise ValueError(f"{path} is the checkpoint of another run (data, settings or seed); remove it to begin anew")
+        raise ValueError(
+            f"{path} is the checkpoint of another run (data, settings or seed); remove it, or take --fresh, to begin "
+            "anew"
+        )
     parts: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimizer": {}}
     for name, tensor in tensors.items():
         kind, rest = name.split("/", 1)
