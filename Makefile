@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo reproduce test test-slow check format bench bench-large bench-structures clean
+.PHONY: demo reproduce test test-slow check format bench bench-large bench-structures bench-labels clean
 
 demo: $(READY)
 	$(BIN)/carving demo
@@ -43,6 +43,9 @@ bench-large: $(READY)
 
 bench-structures: $(READY)
 	$(BIN)/python benchmarks/structures.py "$(DATA)"
+
+bench-labels: $(READY)
+	$(BIN)/python benchmarks/labels_accuracy.py "$(DATA)"
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

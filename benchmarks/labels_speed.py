@@ -94,8 +94,9 @@ def available() -> int:
 
 
 def held(head: OSCHead) -> int:
-    """Numbers that the head keeps beside the network: bases, and the labels' components where they are kept."""
-    return sum(tensor.numel() for tensor in head.buffers())
+    """Numbers that the head keeps beside the network: bases, and the labels' components or codes, if any."""
+    kept = 0 if head._kept is None else head._kept.numel()  # whole codes, where they are few
+    return kept + sum(tensor.numel() for tensor in head.buffers())
 
 
 def measure(labels: int, seconds: float) -> tuple[dict[str, object], dict[str, object]]:
