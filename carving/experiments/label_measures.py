@@ -88,7 +88,7 @@ def _plain(file: Path) -> str:
 
 @lru_cache(maxsize=1)
 def parts(folder: Path | None, name: str, pool: int) -> tuple[Dataset, Dataset]:
-    """Training part, without points that have no label, and test part; kept, since trials of one set often follow."""
+    """Training part and test part; kept, since trials of one set often follow."""
     if name == SYNTHETIC:
         return synthetic(240), synthetic(100, first=240)
     files = None if folder is None else found(folder, name)
@@ -97,7 +97,6 @@ def parts(folder: Path | None, name: str, pool: int) -> tuple[Dataset, Dataset]:
     one, other = (read(file, split=split) for file, split in files)
     if one.labels.shape[1] != other.labels.shape[1] or one.features.shape[1] != other.features.shape[1]:
         raise ValueError(f"{files[0][0]} and {files[1][0]} have other features or labels: do they belong together?")
-    one = one.labelled()
     return (one.pooled(pool), other.pooled(pool)) if pool > 1 else (one, other)
 
 
@@ -123,12 +122,13 @@ class FromFiles:
         """Quality on the test part after training with the setting's head and hyper-parameters, shares of 1."""
         torch_seed = seed % 2**63
         with torch.inference_mode(False):
-            data, test = parts(self.folder, setting["dataset"], setting.get("pool", 1))
+            whole, test = parts(self.folder, setting["dataset"], setting.get("pool", 1))
+            data = whole.labelled()
             head, settings = head_of(setting, data.labels.shape[1], seed), settings_of(setting)
             network = make_network(data, head, settings, torch_seed)
             train(network, head, data, settings, seed=torch_seed)
             ranked = predict(network, head, test.features, 5)[1].numpy()
-        propensities = metrics.propensities(data.labels)
+        propensities = metrics.propensities(whole.labels)
         batched = metrics.measures(ranked, test.labels, propensities, (5,), batch=settings.batch)
         return metrics.measures(ranked, test.labels, propensities) | {
             "nDCG@5 by batch": batched["nDCG@5"],

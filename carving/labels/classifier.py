@@ -68,7 +68,8 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any) -> Self:
         """Train on features (n, F) and labels (n, L) of zeros and ones; points without labels are left out."""
         check_integer("seed", self.seed, 0, 2**63 - 1)
-        data = Dataset(X, y).labelled()
+        whole = Dataset(X, y)
+        data = whole.labelled()
         count = data.labels.shape[1]
         options = self.head_options
         if options is None:
@@ -85,7 +86,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         else:
             network, made = self._single(data, head, self.settings, folder), [self.settings]
         favour = 0.0 if self.chosen_ is None else self.chosen_.favour
-        self._keep(head, network, made, metrics.propensities(data.labels), data.features.shape[1], favour)
+        self._keep(head, network, made, metrics.propensities(whole.labels), data.features.shape[1], favour)
         return self
 
     def _single(self, data: Dataset, head: Head, settings: Settings, folder: Path | None) -> Blend:
