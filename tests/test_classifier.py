@@ -382,6 +382,18 @@ def test_loading_leaves_the_generator_alone(tmp_path):
     assert made.chosen_ is None
 
 
+def test_rare_labels_are_favoured_on_the_scale_of_the_validation(monkeypatch):
+    """Also where one network is chosen alone: outputs that were trained for their direction have any length."""
+    monkeypatch.setattr(recipe, "FAVOURS", (0.0, 1e-9))  # tells the order of equal ones, at most
+    data = topics(200)
+    tried = [dataclasses.replace(QUICK, loss="head", patience=2)]
+    head = OSCHead(data.labels.shape[1], d=72)
+    blend, chosen = recipe.fit(data, head, seed=0, tried=tried)
+    outputs = blend.eval()(rows_of(data.features))
+    assert chosen.units == [True]
+    assert_close(outputs.norm(dim=1), torch.full((200,), chosen.weights[0]))
+
+
 def test_rare_labels_are_favoured_by_their_propensity():
     assert recipe.bias_of(np.array([0.5, 0.1]), 0.0) is None
     assert_close(recipe.bias_of(np.array([0.5, 0.1]), 2.0), torch.tensor([2 * np.log(2), 2 * np.log(10)]).float())

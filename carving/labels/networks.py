@@ -158,7 +158,5 @@ class Blend(nn.Module):
     def forward(self, rows: Rows) -> Tensor:
         """The outputs of a batch of points, (n, outputs)."""
         outputs = [network(rows) for network in self.networks]
-        if len(outputs) == 1:  # nothing to bring to one scale
-            return outputs[0]
         parts = zip(outputs, self.weights, self.units, strict=True)
         return torch.stack([weight * (normalize(one, dim=1) if unit else one) for one, weight, unit in parts]).sum(0)
