@@ -8,7 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.artist import Artist
+from matplotlib.artist import Artist, getp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -46,8 +46,8 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
                 _lines(axes, panel, rows, experiment.published)
                 lines, names = axes.get_legend_handles_labels()
                 legends.append(dict(zip(names, lines, strict=True)))
-        if len({frozenset(legend.keys() - {PAPER, THEORY}) for legend in legends}) == 1:
-            together = {name: line for legend in legends for name, line in legend.items()}
+        together = {name: line for legend in legends for name, line in legend.items()}
+        if _one_legend(legends):
             figure.legend(together.values(), together.keys(), loc="outside right upper", fontsize=7)
         else:  # the panels speak of different things
             for axes, legend in zip(figure.axes, legends, strict=False):
@@ -57,6 +57,16 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
         figure.set_layout_engine("none")  # what was laid out stays: to do it again takes as long as to draw
         figure.savefig(svg, metadata={"Date": None})
     return png
+
+
+def _one_legend(legends: Sequence[dict[str, Artist]]) -> bool:
+    """Whether one legend will do: one of them names every line, and a name looks alike in all."""
+    looks: dict[str, set[Any]] = {}
+    for legend in legends:
+        for name, line in legend.items():
+            if name not in (PAPER, THEORY):
+                looks.setdefault(name, set()).add((getp(line, "color"), getp(line, "marker")))
+    return any(looks.keys() <= legend.keys() for legend in legends) and all(len(one) == 1 for one in looks.values())
 
 
 def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Published]) -> None:
