@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.artist import Artist, getp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import PercentFormatter, StrMethodFormatter
 
 from carving.experiments.experiment import Cells, Experiment, Heat, Lines, Published
 from carving.experiments.runner import Row
@@ -102,18 +102,26 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
         axes.minorticks_off()
     if panel.log_y:
         axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if low >= 1 and high / low < 100:  # few powers of ten: plain numbers in between
+            for labelled in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+                labelled(StrMethodFormatter("{x:,.0f}"))
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
 def apart(places: Sequence[float]) -> list[float]:
-    """Places on a logarithmic axis whose labels do not run into each other."""
+    """Places on a logarithmic axis whose labels do not run into each other, the first and the last among them."""
     span, shown = math.log(places[-1] / places[0]) or 1.0, [places[0]]
-    for place in places[1:]:
-        width = 0.024 * (len(f"{place:,}") + len(f"{shown[-1]:,}")) / 2  # of the axis
-        if math.log(place / shown[-1]) / span > width:
+
+    def free(one: float, other: float) -> bool:
+        width = 0.024 * (len(f"{one:,}") + len(f"{other:,}")) / 2  # of the axis
+        return abs(math.log(one / other)) / span > width
+
+    for place in places[1:-1]:
+        if free(place, shown[-1]) and free(place, places[-1]):
             shown.append(place)
-    return shown
+    return [*shown, places[-1]] if len(places) > 1 else shown
 
 
 def _stars(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Published]) -> None:
