@@ -121,14 +121,16 @@ def accuracy(setting: Setting, seed: int) -> Measured:
 
 
 def joint_accuracy(setting: Setting, seed: int) -> Measured:
-    """Retrieval where all N contexts are decoded together."""
+    """Retrieval where all N contexts are decoded together, and where each is asked alone, in the same memory."""
     scheme, generator = scheme_of(setting, seed), Generator().manual_seed(seed)
     stored = torch.tensor(stored_fillers(setting, generator))
     contexts = scheme.contexts([(number,) for number in range(len(stored))])
     fillers = scheme.fillers(range(vocabulary_of(setting)))
-    found = decode(scheme, scheme.trace(contexts, fillers[stored]), contexts, fillers)
+    memory = scheme.trace(contexts, fillers[stored])
+    alone, found = (decode(scheme, memory, contexts, fillers, rounds=rounds) for rounds in (1, 100))
     return {
         "retrieval": found.indices.eq(stored).double().mean().item(),
+        "alone": alone.indices.eq(stored).double().mean().item(),
         "questions": len(stored),
         "rounds": found.rounds,
         "converged": float(found.converged),
