@@ -19,7 +19,9 @@ from carving.scheme import FILLERS, Contexts, Places, Scheme, slices
 
 CELLS = 2**23  # weights of candidates in contexts that stand beside each other
 SURE = 0.01  # the mean doubt below which the answers count as found
-WORTH = 2.0  # standard deviations of chance that changed answers must promise to gain, where doubts are left
+# Where doubts are left, answers of later rounds count if either tells that they are better:
+FALLEN = 0.9  # of the first round's noise is left at most
+WORTH = 2.0  # standard deviations of chance are promised by their probabilities
 STILL = 3  # rounds without a change after which nothing more will come
 LEAST = 1e-7  # of the memory's energy: below, the residual is rounding
 
@@ -109,7 +111,7 @@ def decode(
     assert first is not None and best is not None
     answer = best[1]
     converged = rested and float((1 - answer.probabilities).mean()) < SURE
-    if not converged:
+    if not converged and best[0] > FALLEN * noise[0]:
         # Far beyond what can be decoded, answers change by chance as often to the worse as to the better.
         now, before = answer.probabilities, first.probabilities
         moved = (now + before)[answer.indices != first.indices].sum()  # right answers that come or go: their variance

@@ -424,7 +424,7 @@ def test_compact_fillers_are_recalled_as_well_as_ordinary_ones(d, p, k1, pairs):
 @pytest.mark.slow
 @pytest.mark.parametrize(("d", "p", "k1", "pairs"), GRID)
 def test_compact_fillers_are_recalled_as_well_as_ordinary_ones_over_a_grid(d, p, k1, pairs):
-    mean, error = compared(d, p, k1, pairs, 20)
+    mean, error = compared(d, p, k1, pairs, 40)
     assert mean > -3 * error - 0.002
     assert error < 0.01
 
