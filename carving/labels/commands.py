@@ -201,14 +201,13 @@ def _shown() -> Iterator[Callable[[str, Any, float], None]]:
         def watch(name: str, progress: Any, share: float) -> None:
             if name not in tasks:
                 tasks[name] = shown.add_task(name, total=None, told="")
-            told = f"epoch {min(progress.epoch + 1, progress.epochs)} of {progress.epochs}"
+            told = f"epoch {progress.epoch} of {progress.epochs}"  # that is done, as are loss and validation
             if progress.losses:
                 told += f", loss {progress.losses[-1]:.3f}"
             if progress.validation:
                 told += f", validation nDCG@5 {100 * progress.validation[-1]:.2f}"
             shown.update(tasks[name], total=progress.epochs, completed=progress.epoch + share, told=told)
-            if not errors.is_terminal and not share:
-                done = told.replace(told.split(" of ")[0], f"epoch {progress.epoch}", 1)
-                errors.print(f"{name}: {done}", markup=False)
+            if not errors.is_terminal and not share:  # an epoch has ended
+                errors.print(f"{name}: {told}", markup=False)
 
         yield watch
