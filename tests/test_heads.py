@@ -352,6 +352,15 @@ def test_label_sets_are_sets():
         head.loss(outputs, csr_matrix(([3.0], [1], [0, 1]), (1, 10)))
 
 
+def test_label_sets_may_name_their_labels():
+    head, outputs = OSCHead(["physics", "maths", "music"], d=12), torch.randn(2, 16)
+    assert_close(head.loss(outputs, [["music", "physics"], [1]]), head.loss(outputs, [[0, 2], [1]]))
+    with pytest.raises(ValueError, match="no label 'poetry'; its 3 names begin with physics, maths, music"):
+        head.loss(outputs, [["poetry"], []])
+    with pytest.raises(TypeError, match=r"numbered from 0 .* got 'music'"):
+        OSCHead(3, d=12).loss(outputs, [["music"], []])
+
+
 def test_long_sets_are_summed_in_parts(monkeypatch):
     head, sets = OSCHead(50, d=12), [list(range(40)), [], [3, 4], [7]]
     whole = head.summed(head.sets(sets, 4))

@@ -56,6 +56,7 @@ class Head(nn.Module, ABC):
         self.seed = check_integer("seed", seed, 0, 2**64 - 1)
         self._sums: dict[str, Tensor] = {}
         self._kept: Tensor | None = None
+        self._names: dict[str, int] | None = None
 
     @property
     def count(self) -> int:
@@ -107,8 +108,10 @@ class Head(nn.Module, ABC):
 
     @final
     def sets(self, labels: Any, points: int) -> Rows:
-        """Label sets as rows, one for each point."""
-        made = label_sets(labels, self.count)
+        """Label sets as rows, one for each point; in lists a label is its number, or its name."""
+        if self._names is None:
+            self._names = {label: at for at, label in enumerate(self.labels) if isinstance(label, str)}
+        made = label_sets(labels, self.count, self._names)
         if len(made) != points:
             raise ValueError(f"every point needs a label set, got {points} points and {len(made)} sets")
         return made

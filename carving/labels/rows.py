@@ -1,7 +1,8 @@
 """Rows of a sparse matrix as torch tensors: a batch of features, or a batch of label sets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix, issparse
 from torch import Tensor
+
+NAMELESS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +76,11 @@ def tidy(matrix: Any, what: str) -> csr_matrix:
     return tidy
 
 
-def label_sets(given: Any, labels: int) -> Rows:
-    """Label sets, however they come: rows, a CSR matrix, a tensor of zeros and ones, or a list of lists of labels."""
+def label_sets(given: Any, labels: int, names: Mapping[str, int] = NAMELESS) -> Rows:
+    """Label sets, however they come: rows, a CSR matrix, a tensor of zeros and ones, or a list of lists of labels.
+
+    In lists a label is its number, or its name.
+    """
     if isinstance(given, Rows):
         sets = given
     elif issparse(given):
@@ -88,12 +94,12 @@ def label_sets(given: Any, labels: int) -> Rows:
         owners, columns = given.nonzero(as_tuple=True)
         sets = _gathered(columns, torch.bincount(owners, minlength=len(given)), given.shape[1])
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        own = [sorted({_number(one) for one in some}) for some in given]
+        own = [sorted({_number(one, names) for one in some}) for some in given]
         counts = torch.tensor([len(some) for some in own], dtype=torch.int64)
         sets = _gathered(torch.tensor([one for some in own for one in some], dtype=torch.int64), counts, labels)
     else:
         raise TypeError(
-            "label sets must be a CSR matrix, a tensor of zeros and ones or a list of lists of label numbers, "
+            "label sets must be a CSR matrix, a tensor of zeros and ones or a list of lists of labels, "
             f"got {type(given).__name__}"
         )
     if sets.width != labels:
@@ -104,9 +110,14 @@ def label_sets(given: Any, labels: int) -> Rows:
     return sets
 
 
-def _number(label: Any) -> int:
+def _number(label: Any, names: Mapping[str, int]) -> int:
     if isinstance(label, Tensor) and label.dim() == 0:
         label = label.item()
+    if isinstance(label, str) and names:
+        if label not in names:
+            first = ", ".join(islice(names, 3))
+            raise ValueError(f"the head has no label {label!r}; its {len(names)} names begin with {first}")
+        return names[label]
     if isinstance(label, bool) or not isinstance(label, Integral):
         raise TypeError(f"labels are numbered from 0 in the order of the head's, got {label!r} in a label set")
     return int(label)
