@@ -9,6 +9,7 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import struct
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from uuid import uuid4
 import torch
 from filelock import FileLock
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save_file
 from torch import Tensor
 
 from carving.draws import STREAM, Leaf, canonical
@@ -93,7 +94,7 @@ def write(
         "energy": repr(float(kept.double().square().sum())),
     }
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(FilePath(path), save(tensors, metadata))
+    replace_whole(FilePath(path), tensors, metadata)
 
 
 def read(path: str | os.PathLike[str]) -> Contents:
@@ -213,26 +214,31 @@ PARSERS: dict[bytes, Callable[[bytes], Leaf]] = {
 }
 
 
-def replace_whole(path: FilePath, data: bytes) -> None:
-    """Write a file beside the path, flush it to disk, and put it in the path's place."""
+def replace_whole(path: FilePath, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write a safetensors file beside the path, flush it to disk, and put it in the path's place."""
     if path.is_dir() or not path.parent.is_dir():
         missing = "is a folder" if path.is_dir() else f"lies in a folder that does not exist: {path.parent}"
         raise FileNotFoundError(f"{path} {missing}; name a file in a folder that exists")
     target = path.resolve()  # a link stays one
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}"):
         if time.time() - left.stat().st_mtime > STALE:  # of a process that was killed
-            left.unlink(missing_ok=True)
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
+            shutil.rmtree(left, ignore_errors=True)
+    # In a folder of its own: safetensors writes to a file of a name that it chooses, and moves it.
+    aside = target.with_name(f".{target.name}.{uuid4().hex}")
+    aside.mkdir()
     try:
-        with open(temporary, "wb") as file:
-            if target.exists():
-                os.chmod(temporary, target.stat().st_mode & 0o7777)
-            file.write(data)
-            file.flush()
+        whole = aside / target.name
+        whole.touch()
+        mode = (target if target.exists() else whole).stat().st_mode & 0o7777
+        save_file(tensors, whole, metadata)  # from where they lie: there may be no room for a copy
+        with open(whole, "rb+") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        os.chmod(whole, mode)
+        os.replace(whole, target)
+    except SafetensorError as error:
+        raise OSError(f"{path} could not be written: {error}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
     if hasattr(os, "O_DIRECTORY"):  # the name, too, is on disk only when the folder is
         folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:

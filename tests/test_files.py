@@ -217,7 +217,8 @@ def test_a_file_keeps_its_mode_and_reaches_the_disk_before_it_takes_its_place(fi
     assert done == ["flushed", "replaced", "flushed"]  # the file, its place, the folder
     assert file.stat().st_mode & 0o777 == 0o640
     old = file.with_name(f".{file.name}.{'0' * 32}")
-    old.write_bytes(b"what a killed process left")
+    old.mkdir()
+    (old / "part").write_bytes(b"what a killed process left")
     os.utime(old, (0, 0))
     filled(OSC(24, 3)).save(file)
     assert not old.exists()

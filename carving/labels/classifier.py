@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
@@ -198,7 +197,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed=self.seed,
         )
         metadata = dict(format=FORMAT, facts=json.dumps(facts))
-        replace_whole(Path(path), save({name: t.detach().contiguous() for name, t in tensors.items()}, metadata))
+        replace_whole(Path(path), {name: t.detach().contiguous() for name, t in tensors.items()}, metadata)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
@@ -313,7 +312,7 @@ def _write(
                 tensors[f"optimizer/{number}/{parameter}/{name}"] = torch.as_tensor(value)
     metadata = dict(format=FORMAT, run=identity, progress=json.dumps(asdict(progress)))
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_whole(path, save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata))
+    replace_whole(path, {name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata)
 
 
 def _resume(
