@@ -143,6 +143,7 @@ def kill_in(epoch):
 def test_a_killed_run_goes_on_and_ends_with_the_same_weights_bit_by_bit(tmp_path, monkeypatch, lazy):
     monkeypatch.setattr(networks, "LAZY", lazy)
     monkeypatch.setattr(training, "PAUSE", 0)
+    monkeypatch.setattr(training, "REST", 0)
     data = topics(150)
     train, held = training.split(data, 0.2, 0)
     settings = dataclasses.replace(QUICK, epochs=5, schedule="cosine", decay=0.01)
@@ -301,6 +302,7 @@ def test_two_halves_of_the_truth_are_blended():
 
 def test_the_recipe_learns_is_repeatable_and_goes_on_when_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "PAUSE", 0)
+    monkeypatch.setattr(training, "REST", 0)
     data, test = topics(300), topics(100, seed=1)
     made = MultiLabelClassifier(epochs=6, seed=1).fit(data.features, data.labels)
     assert made.score(test.features, test.labels) > 0.85

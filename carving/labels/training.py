@@ -33,6 +33,7 @@ FORMAT = "carving training 1"
 AT_ONCE = 1024  # points predicted at a time
 ALIKE = 0.002  # validation nDCG@5 that is this near is as good: it is noisy, and later epochs have lower rates
 PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written
+REST = 5  # and so many times as long as the last one took: those of very many features have gigabytes
 SAMPLE = 8192  # labels that a softmax looks at where there are more: those of the batch, and others by chance
 
 LOSSES: dict[str, Callable[[Tensor, Rows], Tensor]] = dict(softmax=losses.softmax, binary=losses.binary)
@@ -169,7 +170,7 @@ def train(
     identity = fingerprint(data, settings, head, seed)
     if checkpoint is not None and checkpoint.exists():
         progress, best = _resume(checkpoint, identity, modules, optimizers)
-    propensities, written = metrics.propensities(data.labels), time.monotonic()
+    propensities, written, took = metrics.propensities(data.labels), time.monotonic(), 0.0
     while not progress.over(settings):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeded("epoch", seed, progress.epoch))
@@ -179,9 +180,11 @@ def train(
             progress.validation.append(validated(network, head, validation, propensities)[0])
             if progress.best == progress.epoch - 1:
                 best = {name: tensor.detach().clone() for name, tensor in modules.state_dict().items()}
-        if checkpoint is not None and (progress.over(settings) or time.monotonic() - written >= PAUSE):
+        now = time.monotonic()
+        if checkpoint is not None and (progress.over(settings) or now - written >= max(PAUSE, REST * took)):
             _write(checkpoint, identity, modules, optimizers, progress, best)
             written = time.monotonic()
+            took = written - now
         if watch is not None:
             watch(progress, 0.0)
     if best is not None:
