@@ -280,7 +280,7 @@ def test_the_blend_prefers_what_is_right_and_weights_sum_to_one():
     head = OSCHead(12, **HEAD)
     right = head.summed(rows_of(data.labels))
     noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0))
-    weights, (ndcg, psndcg) = recipe.weighed([noise, right], head, data, metrics.propensities(data.labels))
+    weights, (ndcg, psndcg) = recipe.weighed([head(noise), head(right)], data, metrics.propensities(data.labels))
     assert abs(sum(weights) - 1) < 1e-9 and weights[1] >= 0.5
     assert ndcg > 0.99 and psndcg > 0.99
 
@@ -295,7 +295,7 @@ def test_two_halves_of_the_truth_are_blended():
         known[:, part] = truth[:, part]
         exact = head.summed(rows_of(csr_matrix(known)))
         halves.append(exact + 0.02 * torch.randn(exact.shape, generator=generator))
-    weights, (ndcg, _) = recipe.weighed(halves, head, data, metrics.propensities(data.labels))
+    weights, (ndcg, _) = recipe.weighed([head(half) for half in halves], data, metrics.propensities(data.labels))
     alone = metrics.ndcg(head.top(halves[0], 5)[1].numpy(), data.labels, 5)
     assert min(weights) > 0.2 and ndcg > alone + 0.1
 
@@ -395,6 +395,24 @@ def test_rare_labels_are_favoured_on_the_scale_of_the_validation():
     assert_close(outputs.norm(dim=1), torch.full((200,), chosen.weights[0]))
 
 
+def test_scores_of_a_blend_are_those_of_its_outputs(monkeypatch):
+    """The blend is chosen by adding scores; of very many labels it is by fewer points."""
+    data, head = topics(200), OSCHead(12, **HEAD)
+    q, right = metrics.propensities(data.labels), head.summed(rows_of(data.labels))
+    outputs = [right + 2 * torch.randn(right.shape, generator=torch.Generator().manual_seed(i)) for i in range(2)]
+    settings = [dataclasses.replace(QUICK, loss=loss) for loss in ("head", "softmax")]
+    weights, units, favour, found = recipe.blended(outputs, settings, head, data, q)
+    assert units == [True, False] and min(weights) > 0
+    whole = weights[0] * torch.nn.functional.normalize(outputs[0], dim=1) + weights[1] * outputs[1]
+    ranked = head.top(whole, 5, recipe.bias_of(q, favour))[1].numpy()
+    assert np.allclose(found, (metrics.ndcg(ranked, data.labels, 5), metrics.psndcg(ranked, data.labels, 5, q)))
+    monkeypatch.setattr(recipe, "SCORES", 12 * 50)
+    seen = []
+    monkeypatch.setattr(recipe, "measured", lambda scores, *_: (seen.append(scores.shape), (0.0, 0.0))[1])
+    recipe.blended(outputs, settings, head, data, q)
+    assert set(seen) == {(50, 12)}
+
+
 def test_rare_labels_are_favoured_by_their_propensity():
     assert recipe.bias_of(np.array([0.5, 0.1]), 0.0) is None
     assert_close(recipe.bias_of(np.array([0.5, 0.1]), 2.0), torch.tensor([2 * np.log(2), 2 * np.log(10)]).float())
@@ -407,7 +425,7 @@ def test_scales_of_outputs_make_logits():
     drawn = torch.multinomial(logits.softmax(1), 1, generator=torch.Generator().manual_seed(1))
     outputs = logits @ torch.linalg.pinv(head.codes()).mT
     for scale in (1.0, 8.0):
-        assert recipe.scale_of(outputs / scale, head, label_sets(drawn.tolist(), 12)) == scale
+        assert recipe.scale_of(head(outputs / scale), label_sets(drawn.tolist(), 12)) == scale
 
 
 @pytest.mark.parametrize("labels", [1, 2, 983, 20_000])

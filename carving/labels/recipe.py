@@ -9,7 +9,7 @@ best.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.networks import DENSE, Blend, Network
 from carving.labels.rows import Rows, rows_of
-from carving.labels.training import AT_ONCE, SAMPLE, Progress, Settings, make_network, sampled, split, train
+from carving.labels.scoring import best_of
+from carving.labels.training import AT_ONCE, Progress, Settings, make_network, split, train
 from carving.scheme import slices
 
 FEW = 20_000  # points up to which networks are trained again on all of them
@@ -32,6 +33,7 @@ HELD = 4_000  # points at most that are held back for validation, where there ar
 BATCHES = {32: 2_000, 64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
 WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
 STEPS = 700  # that are taken at least, as far as 200 epochs allow
+SCORES = 2**26  # of label scores that are kept at a time for each network, to choose the blend
 PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
 SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
 FAVOURS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # of rare labels: times the logarithm of one over the propensity
@@ -139,19 +141,23 @@ def outputs_of(network: Network, data: Dataset) -> Tensor:
 def blended(
     outputs: list[Tensor], settings: list[Settings], head: Head, data: Dataset, propensities: Any
 ) -> tuple[list[float], list[bool], float, tuple[float, float]]:
-    """Weights of the outputs, which are brought to length 1 before, how rare labels are favoured, and the measures."""
-    sets = rows_of(data.labels)
-    units = [one.loss == "head" for one in settings]
-    scaled, scales = [], []
+    """Weights of the outputs, which are brought to length 1 before, how rare labels are favoured, and the measures.
+
+    Scores of OSC add as outputs do, so each network is scored once; where labels are very many, for fewer points.
+    """
+    some = np.linspace(0, len(data) - 1, min(len(data), max(1, SCORES // head.count))).round().astype(np.int64)
+    data, units = data.take(some), [one.loss == "head" for one in settings]
+    sets, scored, scales = rows_of(data.labels), [], []
     for output, unit in zip(outputs, units, strict=True):
-        plain = normalize(output, dim=1) if unit else output
-        scales.append(scale_of(plain, head, sets))
-        scaled.append(scales[-1] * plain)
-    shares, found = weighed(scaled, head, data, propensities)
-    blend = torch.stack([share * one for share, one in zip(shares, scaled, strict=True)]).sum(0)
+        with torch.no_grad():
+            scores = head(normalize(output[some], dim=1) if unit else output[some])
+        scales.append(scale_of(scores, sets))
+        scored.append(scores.mul_(scales[-1]))
+    shares, found = weighed(scored, data, propensities)
+    blend = _added(shares, scored)
     best = 0.0
     for favour in FAVOURS[1:]:
-        now = measured(blend, head, data, propensities, bias_of(propensities, favour))
+        now = measured(blend, data, propensities, bias_of(propensities, favour))
         if sum(now) > sum(found):
             best, found = favour, now
     return [share * scale for share, scale in zip(shares, scales, strict=True)], units, best, found
@@ -162,40 +168,39 @@ def bias_of(propensities: Any, favour: float) -> Tensor | None:
     return torch.from_numpy(favour * -np.log(propensities)).float() if favour else None
 
 
-def scale_of(outputs: Tensor, head: Head, sets: Rows) -> float:
-    """The factor that makes the label scores the best logits."""
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scores, sets = (head(outputs), sets) if head.count <= SAMPLE else sampled(head, outputs, sets)
-        return min(SCALES, key=lambda scale: float(losses.softmax(scale * scores, sets)))
+def scale_of(scores: Tensor, sets: Rows) -> float:
+    """The factor that makes the label scores (n, L) the best logits."""
+    return min(SCALES, key=lambda scale: float(losses.softmax(scale * scores, sets)))
 
 
-def measured(
-    outputs: Tensor, head: Head, data: Dataset, propensities: Any, bias: Tensor | None = None
-) -> tuple[float, float]:
-    """nDCG@5 and PSnDCG@5."""
-    k = min(5, head.count)
-    ranked = head.top(outputs, k, bias)[1].numpy()
+def measured(scores: Tensor, data: Dataset, propensities: Any, bias: Tensor | None = None) -> tuple[float, float]:
+    """nDCG@5 and PSnDCG@5 of the scores (n, L)."""
+    k = min(5, scores.shape[1])
+    ranked = best_of(scores if bias is None else scores + bias, k)[1].numpy()
     return metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities)
 
 
-def weighed(
-    outputs: list[Tensor], head: Head, data: Dataset, propensities: Any
-) -> tuple[list[float], tuple[float, float]]:
+def weighed(scored: list[Tensor], data: Dataset, propensities: Any) -> tuple[list[float], tuple[float, float]]:
     """Shares that sum to 1, by greedy selection: again and again the one is added that makes the blend best."""
     known: dict[tuple[int, ...], tuple[float, float]] = {}
 
     def tried(counts: tuple[int, ...]) -> tuple[float, float]:
         ratio = tuple(int(c) for c in np.array(counts) // np.gcd.reduce(counts))
         if ratio not in known:
-            parts = [count * one for count, one in zip(counts, outputs, strict=True) if count]
-            known[ratio] = measured(torch.stack(parts).sum(0), head, data, propensities)
+            known[ratio] = measured(_added(ratio, scored), data, propensities)
         return known[ratio]
 
-    counts, best = (0,) * len(outputs), (0,) * len(outputs)
+    counts, best = (0,) * len(scored), (0,) * len(scored)
     for _ in range(PICKS):
-        options = [tuple(c + (i == j) for j, c in enumerate(counts)) for i in range(len(outputs))]
+        options = [tuple(c + (i == j) for j, c in enumerate(counts)) for i in range(len(scored))]
         counts = max(options, key=lambda option: sum(tried(option)))
         if not any(best) or sum(tried(counts)) > sum(tried(best)):
             best = counts
     return [count / sum(best) for count in best], tried(best)
+
+
+def _added(weights: Sequence[float], scored: list[Tensor]) -> Tensor:
+    total = torch.zeros_like(scored[0])
+    for weight, scores in zip(weights, scored, strict=True):
+        total.add_(scores, alpha=weight)
+    return total
