@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from scipy.sparse import csr_matrix, random_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -162,10 +163,12 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights_bit_by_bit(tmp_path
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path):
-    data, checkpoint = topics(60), tmp_path / "run.safetensors"
-    _, progress, done = run(data, checkpoint=checkpoint)
-    _, again, same_again = run(data, checkpoint=checkpoint, watch=kill_in(0))
+    checkpoint = tmp_path / "run.safetensors"
+    data, held = training.split(topics(80), 0.2, 0)
+    _, progress, done = run(data, validation=held, checkpoint=checkpoint)
+    _, again, same_again = run(data, validation=held, checkpoint=checkpoint, watch=kill_in(0))
     assert again == progress and same(done, same_again)
+    assert all(name.startswith("weights/") for name in load_file(checkpoint))  # of what is over, the weights are left
 
 
 def test_a_seed_gives_the_same_network_and_another_seed_another():

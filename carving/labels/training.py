@@ -171,6 +171,7 @@ def train(
     if checkpoint is not None and checkpoint.exists():
         progress, best = _resume(checkpoint, identity, modules, optimizers)
     propensities, written, took = metrics.propensities(data.labels), time.monotonic(), 0.0
+    finished = progress.over(settings)
     while not progress.over(settings):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeded("epoch", seed, progress.epoch))
@@ -181,7 +182,7 @@ def train(
             if progress.best == progress.epoch - 1:
                 best = {name: tensor.detach().clone() for name, tensor in modules.state_dict().items()}
         now = time.monotonic()
-        if checkpoint is not None and (progress.over(settings) or now - written >= max(PAUSE, REST * took)):
+        if checkpoint is not None and now - written >= max(PAUSE, REST * took) and not progress.over(settings):
             _write(checkpoint, identity, modules, optimizers, progress, best)
             written = time.monotonic()
             took = written - now
@@ -189,6 +190,8 @@ def train(
             watch(progress, 0.0)
     if best is not None:
         modules.load_state_dict(best)
+    if checkpoint is not None and not finished:  # the weights are all that is wanted of a run that is over
+        _write(checkpoint, identity, modules, [], progress, None)
     network.eval()
     return progress
 
