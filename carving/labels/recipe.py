@@ -104,11 +104,14 @@ def fit(
         how: dict[str, Any] = dict(seed=seed, validation=held, checkpoint=checkpoint, watch=told)
         return network, train(network, head, data, settings, **how)
 
-    most, rest = split(data, 0.15 if len(data) <= FEW else min(0.1, HELD / len(data)), seed)
-    networks, outputs, ended = [], [], []
+    again = len(data) <= FEW
+    most, rest = split(data, 0.15 if again else min(0.1, HELD / len(data)), seed)
+    networks: dict[int, Network] = {}
+    outputs, ended = [], []
     for number, settings in enumerate(tried):
         network, progress = trained(most, rest, settings, f"trial {number + 1}", len(tried))
-        networks.append(network)
+        if not again:
+            networks[number] = network
         outputs.append(outputs_of(network, rest))
         ended.append(replace(settings, patience=None, until=progress.best + 1))
     shares, units, favour, found = blended(outputs, ended, head, rest, metrics.propensities(most.labels))
@@ -121,13 +124,10 @@ def fit(
         ndcg=found[0],
         psndcg=found[1],
     )
-    networks = [networks[i] for i in kept]
-    if len(data) <= FEW:
-        networks = [
-            trained(data, None, settings, f"network {number + 1}", len(kept))[0]
-            for number, settings in enumerate(chosen.settings)
-        ]
-    return Blend(networks, chosen.weights, chosen.units), chosen
+    if again:
+        names = {i: f"network {number}" for number, i in enumerate(kept, start=1)}
+        networks = {i: trained(data, None, ended[i], name, len(kept))[0] for i, name in names.items()}
+    return Blend([networks[i] for i in kept], chosen.weights, chosen.units), chosen
 
 
 def outputs_of(network: Network, data: Dataset) -> Tensor:
