@@ -578,10 +578,10 @@ def reproduce(
             typer.echo(json.dumps(experiments.as_json(found)))
         else:
             folder = out or FilePath("results") / scale
-            agree = sum(one.verdict.startswith("agrees") for one in found)
-            beside = (
-                f"{agree} of {len(found)} published numbers agree" if found else "nothing published to compare with"
-            )
+            kinds = Counter(one.verdict.partition(":")[0] for one in found)
+            plural = {"agrees": "agree", "differs": "differ"}
+            counts = ", ".join(f"{count} {plural.get(kind, kind)}" for kind, count in kinds.most_common())
+            beside = f"of {len(found)} published numbers {counts}" if found else "nothing published to compare with"
             say(f"{beside}; see {folder / 'report.md'}")
 
 
