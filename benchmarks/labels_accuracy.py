@@ -98,12 +98,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="data sets; all by default")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--fresh", action="store_true", help="make every result again")
+    parser.add_argument("--fresh", action="store_true", help="make the results of these names and methods again")
     given, console = parser.parse_args(), Console(width=150)
     found = pairs(given.folder)
     if not found or set(given.names) - set(found):
         parser.error(f"{given.folder} has the data sets {', '.join(found) or 'none at all: NAME_train.txt is missing'}")
-    rows = json.loads(OUTPUT.read_text()) if OUTPUT.exists() and not given.fresh else []
+    rows = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else []
+    if given.fresh:
+        rows = [r for r in rows if r["method"] not in given.methods or r["dataset"] not in (given.names or found)]
     done = {(row["dataset"], row["method"], row["seed"]) for row in rows}
     for name in given.names or found:
         train, test = (read(file) for file in found[name])

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from difflib import get_close_matches
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -43,6 +43,13 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None, way_
     if number < low or (high is not None and number > high):
         raise ValueError(f"{name} must be {span}, got {number}{hint}")
     return number
+
+
+def check_number(name: str, value: Any) -> float:
+    """The value, which must be a real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    return float(value)
 
 
 def check_real_dtype(dtype: Any) -> torch.dtype:

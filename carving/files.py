@@ -5,6 +5,7 @@ after the other), `counts` (how often each was stored), `fillers` where they wer
 scheme with its parameters and a checksum over all of it.
 """
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -221,8 +222,9 @@ def replace_whole(path: FilePath, tensors: dict[str, Tensor], metadata: dict[str
         raise FileNotFoundError(f"{path} {missing}; name a file in a folder that exists")
     target = path.resolve()  # a link stays one
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}"):
-        if time.time() - left.stat().st_mtime > STALE:  # of a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process may be done with it just now
+            if time.time() - left.stat().st_mtime > STALE:  # of a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
     # In a folder of its own: safetensors writes to a file of a name that it chooses, and moves it.
     aside = target.with_name(f".{target.name}.{uuid4().hex}")
     aside.mkdir()

@@ -118,8 +118,8 @@ def weights(network):
     return [p.detach().clone() for p in network.parameters()]
 
 
-def run(data, settings=QUICK, seed=3, **how):
-    head = OSCHead(data.labels.shape[1], **HEAD)
+def run(data, settings=QUICK, seed=3, labels=None, options=None, **how):
+    head = OSCHead(labels or data.labels.shape[1], **(HEAD | (options or {})))
     network = training.make_network(data, head, settings, seed)
     return weights(network), training.train(network, head, data, settings, seed=seed, **how), weights(network)
 
@@ -193,6 +193,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
     data, checkpoint = topics(60), tmp_path / "run.safetensors"
     run(data, checkpoint=checkpoint)
     others = [dict(seed=4), dict(settings=dataclasses.replace(QUICK, rate=1e-3)), dict(data=topics(60, seed=1))]
+    others += [dict(options=dict(seed=1)), dict(labels=[f"label {i}" for i in range(12)]), dict(validation=data)]
     for other in others:
         with pytest.raises(ValueError, match="another run"):
             run(**(dict(data=data) | other), checkpoint=checkpoint)
@@ -203,7 +204,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
 
 def test_training_ends_when_validation_no_longer_gets_better(monkeypatch):
     shown = iter([0.3, 0.5, 0.4, 0.499, 0.45, 0.4, 0.3, 0.9])
-    monkeypatch.setattr(training, "validated", lambda *_: (next(shown), 0.0))
+    monkeypatch.setattr(training, "validated", lambda *_: next(shown))
     data = topics(60)
     _, progress, kept = run(data, dataclasses.replace(QUICK, epochs=8, patience=3), validation=data)
     assert progress.epoch == 7 and progress.best == 3
@@ -435,6 +436,17 @@ def test_scales_of_outputs_make_logits():
 def test_the_recipes_head_fits_any_number_of_labels(labels):
     options = recipe.head_options(labels)
     assert 24**2 <= OSCHead(labels, cached=False, **options).width <= 64**2
+
+
+@pytest.mark.parametrize("options", [dict(trainable=True), dict(form="components"), dict(absolute=True)])
+def test_the_recipe_refuses_heads_whose_scores_do_not_add(options):
+    data = topics(40)
+    with pytest.raises(ValueError, match=r"scores add, got .*settings=Settings"):
+        MultiLabelClassifier(head_options=HEAD | options).fit(data.features, data.labels)
+    with pytest.raises(ValueError, match="leave epochs=3 out"):
+        MultiLabelClassifier(settings=QUICK, epochs=3).fit(data.features, data.labels)
+    with pytest.raises(ValueError, match="epochs must be an integer of at least 1"):
+        MultiLabelClassifier(epochs=0).fit(data.features, data.labels)
 
 
 # The classifier

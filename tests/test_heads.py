@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from carving.labels import losses, scoring
 from carving.labels.heads import MISSING, PRESENT, OSCHead
 from carving.labels.rows import Rows, label_sets, rows_of
-from carving.labels.vectors import VECTORS, VectorHead
+from carving.labels.vectors import VECTORS, VectorHead, make_head
 from carving.osc import OSC
 
 SETS = [[0, 3], [5], [1, 2, 6, 4], [3]]
@@ -384,3 +384,42 @@ def test_labels_that_are_not_kept_are_drawn_once(monkeypatch):
     head.top(torch.randn(4, 16), 3)
     assert len(drawn) > 1
     assert sum(drawn) == 300
+
+
+@pytest.mark.parametrize("head", [OSCHead(20, d=12, cached=False), VectorHead("MAP", 20, 16, cached=False)])
+def test_heads_follow_to_other_numbers(head):
+    head, sets = head.double(), [[1, 2], [3]]
+    outputs = torch.randn(2, head.width, requires_grad=True)
+    for given in (outputs, outputs.double(), outputs.bfloat16()):  # as networks give them, under autocast as well
+        assert head(given).dtype == head.loss(given, sets).dtype == head.top(given, 3)[0].dtype == torch.float64
+    head.loss(outputs.bfloat16(), sets).backward()
+
+
+def test_what_was_made_without_gradients_is_trained_with_later():
+    head = OSCHead(20, d=12, missing=True)
+    outputs = torch.randn(2, head.width, requires_grad=True)
+    with torch.inference_mode():
+        head.top(outputs, 3)
+        head.loss(outputs, [[1], [2]])
+    (head(outputs).sum() + head.loss(outputs, [[1], [2]])).backward()
+    assert outputs.grad.isfinite().all()
+
+
+def test_scores_may_be_absolute_for_comparison():
+    head, same = OSCHead(20, d=12), OSCHead(20, d=12, absolute=True, tanh=True)
+    outputs = torch.randn(3, head.width)
+    assert_close(same(outputs), head(outputs).abs())
+    assert same.squashed and not head.squashed
+
+
+def test_label_sets_that_are_none_are_refused():
+    head, outputs = OSCHead(["sun", "sea"], d=12), torch.randn(2, 16)
+    assert_close(head.loss(outputs, np.array([[1, 0], [1, 1]])), head.loss(outputs, [["sun"], ["sea", "sun"]]))
+    with pytest.raises(TypeError, match=r"every point has a set of labels, got 'sun' .* write \['sun'\]"):
+        head.loss(outputs, ["sun", "sea"])
+    with pytest.raises(TypeError, match=r"got 1 where one was wanted"):
+        head.loss(outputs, [1, 0])
+    with pytest.raises(ValueError, match=r"zeros and ones, got 0.3"):
+        head.loss(outputs, torch.tensor([[0.3, 0], [0, 1]]))
+    with pytest.raises(ValueError, match="no head 'osc'; did you mean OSC"):
+        make_head("osc", 3)

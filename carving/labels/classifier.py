@@ -18,7 +18,7 @@ from carving.checks import check_integer
 from carving.files import replace_whole
 from carving.labels import metrics, recipe
 from carving.labels.data import Dataset
-from carving.labels.heads import Head
+from carving.labels.heads import Head, OSCHead
 from carving.labels.networks import Blend, Scaling
 from carving.labels.rows import rows_of, tidy
 from carving.labels.text import where
@@ -74,8 +74,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if options is None:
             options = recipe.head_options(count) if self.head == "OSC" else {}
         head = make_head(self.head, count, **(dict(seed=self.seed) | options))
-        if self.settings is None and self.head != "OSC":
-            raise ValueError(f"the recipe is for OSC heads; train {self.head} with settings=Settings(...)")
+        self._check_recipe(head)
         folder = None if self.checkpoints is None else Path(self.checkpoints)
         self.chosen_: recipe.Chosen | None = None
         if self.settings is None:
@@ -87,6 +86,26 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         favour = 0.0 if self.chosen_ is None else self.chosen_.favour
         self._keep(head, network, made, metrics.propensities(whole.labels), data.features.shape[1], favour)
         return self
+
+    def _check_recipe(self, head: Head) -> None:
+        if self.settings is not None:
+            if self.epochs is not None:
+                raise ValueError(f"settings= tell the epochs ({self.settings.epochs}); leave epochs={self.epochs} out")
+            return
+        if not isinstance(head, OSCHead):
+            raise ValueError(f"the recipe is for OSC heads; train {self.head} with settings=Settings(...)")
+        if self.epochs is not None:
+            check_integer("epochs", self.epochs, 1)
+        for wrong, what in (
+            (head.trainable, "trainable=True"),
+            (head.form == "components", 'form="components"'),
+            (head.absolute, "absolute=True"),
+        ):
+            if wrong:
+                raise ValueError(
+                    f"the recipe's networks share one head whose scores add, got {what}; train one network with "
+                    "settings=Settings(...)"
+                )
 
     def _single(self, data: Dataset, head: Head, settings: Settings, folder: Path | None) -> Blend:
         held: Dataset | None = None

@@ -59,6 +59,8 @@ def train(
     """Train a classifier for many labels; a run that was killed goes on where it was."""
     from carving.labels.classifier import MultiLabelClassifier
 
+    if any(file is not None and file.exists() and model.exists() and file.samefile(model) for file in (data, test)):
+        raise ValueError(f"{model} holds the data; name another file for the model")
     folder = model.with_name(f"{model.name}.checkpoints")
     with _alone(model):
         points = _read(data, split, column, labels, pool)
@@ -66,11 +68,12 @@ def train(
         _check_pair(points, tested, test)
         if fresh and folder.exists():
             shutil.rmtree(folder)
+        settings = _settings(head, trunk, epochs, patience if validation else None, points.labelled())
         with _shown() as watch:
             made = MultiLabelClassifier(
                 head,
-                settings=_settings(head, trunk, epochs, patience if validation else None, points.labelled()),
-                epochs=epochs,
+                settings=settings,
+                epochs=epochs if settings is None else None,
                 validation=validation,
                 seed=seed,
                 checkpoints=folder,

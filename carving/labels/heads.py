@@ -68,6 +68,11 @@ class Head(nn.Module, ABC):
         """The contexts that the head has."""
         return (PRESENT, MISSING) if self.missing else (PRESENT,)
 
+    @property
+    @abstractmethod
+    def _at(self) -> Tensor:
+        """A tensor of the head, which tells its device and its kind of numbers."""
+
     @abstractmethod
     def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
         """What a role shows of the network's outputs: (n, width) -> (n, core)."""
@@ -98,7 +103,8 @@ class Head(nn.Module, ABC):
         if self.trainable:
             return self._everything(role)
         if role not in self._sums:
-            self._sums[role] = self._everything(role)
+            with torch.inference_mode(False):
+                self._sums[role] = self._everything(role)
         return self._sums[role]
 
     @final
@@ -114,7 +120,7 @@ class Head(nn.Module, ABC):
         made = label_sets(labels, self.count, self._names)
         if len(made) != points:
             raise ValueError(f"every point needs a label set, got {points} points and {len(made)} sets")
-        return made
+        return made.to(self._at.device)
 
     def forward(self, outputs: Tensor) -> Tensor:
         """The scores of all labels, (n, L); `top` makes the best ones without making all."""
@@ -131,7 +137,8 @@ class Head(nn.Module, ABC):
     def _all_codes(self) -> Tensor:
         """The codes of all labels, made once."""
         if self._kept is None:
-            self._kept = self.codes()
+            with torch.inference_mode(False):  # or nothing could be trained with them later
+                self._kept = self.codes()
         return self._kept
 
     @final
@@ -147,14 +154,14 @@ class Head(nn.Module, ABC):
             return found if bias is None else found + bias[part]
 
         with torch.no_grad():
-            kind = next((t.dtype for t in (*self.buffers(), *self.parameters())), outputs.dtype)
-            cores = self.read(outputs.to(kind))  # a network may give halves, as it does under autocast
-            return scoring.top(cores, scores, self.count, k, self.core)
+            return scoring.top(self.read(outputs), scores, self.count, k, self.core)
 
     @final
-    def _check(self, outputs: Tensor) -> None:
+    def _checked(self, outputs: Tensor) -> Tensor:
+        """The outputs in the head's own kind of numbers: a network may give halves, as it does under autocast."""
         shape = (len(outputs) if isinstance(outputs, Tensor) else -1, self.width)
         check_tensor("outputs", outputs, shape, f"the network's last layer must have {self.width} outputs")
+        return outputs.to(self._at.dtype)
 
     @final
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Head":
@@ -186,6 +193,8 @@ class OSCHead(Head):
 
     The network gives the carved coordinates of the memory, k1^p numbers for each role (`form="carved"`); or the whole
     memory of d^p numbers (`"full"`), which the roles read to the same; or `rank` tuples of components (`"components"`).
+    The components of all labels are kept, p k1 numbers each, unless `cached=False`. `absolute` scores and a `tanh` at
+    the network's end are for comparison with the other heads.
     """
 
     def __init__(
@@ -199,13 +208,15 @@ class OSCHead(Head):
         form: str = "carved",
         rank: int = 1,
         missing: bool = False,
+        absolute: bool = False,
+        tanh: bool = False,
         trainable: bool = False,
         cached: bool = True,
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(labels, missing, trainable, cached, seed)
-        check_integer("d", d, 2, way_out="it is the side of the memory that the labels are bound in; 125 is usual")
+        d = check_integer("d", d, 2, way_out="it is the side of the memory that the labels are bound in; 125 is usual")
         order, kept = PRESETS[check_choice("preset", preset, tuple(PRESETS))](d)
         p = check_integer("p", order if p is None else p, 1, 4)
         k1 = check_integer(
@@ -214,9 +225,10 @@ class OSCHead(Head):
         self.scheme = OSC(d, p, k1, signed=False, seed=seed, dtype=dtype)
         self.form = check_choice("form", form, ("carved", "full", "components"))
         self.rank = check_integer("rank", rank, 1)
-        self.core, self.squashed = k1**p, False
-        self.options = dict(d=d, p=p, k1=k1, form=form, rank=rank)
-        self.options |= dict(missing=missing, trainable=trainable, cached=cached, seed=seed)
+        self.core, self.squashed = k1**p, tanh
+        self.absolute = absolute
+        self.options = dict(d=d, p=p, k1=k1, form=form, rank=self.rank, absolute=absolute, tanh=tanh)
+        self.options |= dict(missing=missing, trainable=trainable, cached=cached, seed=self.seed)
         sizes = dict(carved=len(self.roles) * self.core, full=d**p, components=len(self.roles) * rank * p * k1)
         self.width = sizes[form]
         contexts = self.scheme.contexts([(role,) for role in self.roles])
@@ -240,9 +252,13 @@ class OSCHead(Head):
         s = self.scheme
         return f"labels={self.count}, d={s.d}, p={s.p}, k1={s.k1}, form={self.form}, width={self.width}"
 
+    @property
+    def _at(self) -> Tensor:
+        return self.basis
+
     def _drawn(self, which: Which, role: int) -> Tensor:
         """Components (p, m, k1) from the labels' names."""
-        return self._inside(self.scheme.fillers(self._named(which)).to(self.basis.device), role)
+        return self._inside(self.scheme.fillers(self._named(which)).to(self.basis), role)
 
     def _inside(self, fillers: Tensor, role: int) -> Tensor:
         return normalize(fillers.transpose(0, 1) @ self.basis[role].mT, dim=-1)
@@ -257,7 +273,7 @@ class OSCHead(Head):
 
     def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
         """What a role shows of the network's outputs: (n, width) -> (n, core)."""
-        self._check(outputs)
+        outputs = self._checked(outputs)
         at, k1, p = self._place(role), self.scheme.k1, self.scheme.p
         if self.form == "carved":
             return outputs[:, at * self.core : (at + 1) * self.core]
@@ -305,7 +321,8 @@ class OSCHead(Head):
 
     def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
         """How much of each code there is: inner products; a negative one says that the label is absent."""
-        return cores @ codes.mT
+        scores = cores @ codes.mT
+        return scores.abs() if self.absolute else scores
 
     def loss(self, outputs: Tensor, labels: Any) -> Tensor:
         """1 - cosine to the sum of the labels' codes; and what is missing must not point to all other labels."""

@@ -13,7 +13,7 @@ from carving.labels.rows import Rows
 
 DENSE = 0.25  # from this share of stored features on, batches are made dense: it is faster, and no larger
 LENGTH = 8.0  # of a normalised row: about that of a text of 64 words, each counted once
-LAZY = 2**27  # weights of a first layer from which on only the rows that a batch touches are updated
+LAZY = 2**26  # weights of a first layer from which on only the rows that a batch touches are updated
 WIDE = 2**25  # weights of a linear trunk from which on it goes through a bottleneck
 
 Features = Rows | Tensor  # a batch, sparse or dense

@@ -36,6 +36,12 @@ class Rows:
         """The row that each stored column belongs to."""
         return torch.repeat_interleave(torch.arange(len(self), device=self.starts.device), self.counts)
 
+    def to(self, device: torch.device) -> "Rows":
+        """The rows on a device."""
+        if self.starts.device == device:
+            return self
+        return Rows(self.columns.to(device), self.starts.to(device), self.values.to(device), self.width)
+
     def dense(self) -> Tensor:
         """The rows with their zeros, (n, width)."""
         full = self.values.new_zeros(len(self), self.width)
@@ -77,9 +83,9 @@ def tidy(matrix: Any, what: str) -> csr_matrix:
 
 
 def label_sets(given: Any, labels: int, names: Mapping[str, int] = NAMELESS) -> Rows:
-    """Label sets, however they come: rows, a CSR matrix, a tensor of zeros and ones, or a list of lists of labels.
+    """Label sets, however they come: rows, a CSR matrix, an array of zeros and ones, or a list of lists of labels.
 
-    In lists a label is its number, or its name.
+    In lists a label is its number, from 0 in the order of the head's labels, or its name, if that is a string.
     """
     if isinstance(given, Rows):
         sets = given
@@ -88,18 +94,24 @@ def label_sets(given: Any, labels: int, names: Mapping[str, int] = NAMELESS) -> 
         if (matrix.data != 1).any():
             raise ValueError(f"labels must be zeros and ones, got {matrix.data[matrix.data != 1][0]:g}")
         sets = rows_of(matrix)
-    elif isinstance(given, Tensor):
+    elif isinstance(given, Tensor | np.ndarray):
+        given = torch.as_tensor(given)
         if given.dim() != 2:
             raise ValueError(f"labels must be zeros and ones of shape (points, labels), got {tuple(given.shape)}")
+        if bool(((given != 0) & (given != 1)).any()):
+            raise ValueError(f"labels must be zeros and ones, got {given[(given != 0) & (given != 1)][0]:g}")
         owners, columns = given.nonzero(as_tuple=True)
         sets = _gathered(columns, torch.bincount(owners, minlength=len(given)), given.shape[1])
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        for one in given:
+            if isinstance(one, str | bytes | Integral):
+                raise TypeError(f"every point has a set of labels, got {one!r} where one was wanted; write [{one!r}]")
         own = [sorted({_number(one, names) for one in some}) for some in given]
         counts = torch.tensor([len(some) for some in own], dtype=torch.int64)
         sets = _gathered(torch.tensor([one for some in own for one in some], dtype=torch.int64), counts, labels)
     else:
         raise TypeError(
-            "label sets must be a CSR matrix, a tensor of zeros and ones or a list of lists of labels, "
+            "label sets must be a CSR matrix, an array of zeros and ones or a list of lists of labels, "
             f"got {type(given).__name__}"
         )
     if sets.width != labels:

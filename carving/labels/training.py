@@ -19,8 +19,8 @@ from safetensors import SafetensorError, safe_open
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from carving.checks import check_choice, check_integer
-from carving.draws import bits, canonical_path
+from carving.checks import check_choice, check_integer, check_number
+from carving.draws import bits, canonical, canonical_path
 from carving.files import replace_whole
 from carving.labels import losses, metrics
 from carving.labels.data import Dataset
@@ -67,11 +67,13 @@ class Settings:
         for name in ("hidden", "expansion", "epochs", "batch"):
             check_integer(name, getattr(self, name), 1)
         for name in ("drop", "input_drop"):
-            if not 0 <= getattr(self, name) < 1:
+            if not 0 <= check_number(name, getattr(self, name)) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
-        for name, low in (("rate", 0), ("gamma", 0), ("decay", -math.inf)):
-            if not low < getattr(self, name) < math.inf:
+        for name in ("rate", "gamma"):
+            if not 0 < check_number(name, getattr(self, name)) < math.inf:
                 raise ValueError(f"{name} must be a positive number, got {getattr(self, name)}")
+        if not 0 <= check_number("decay", self.decay) < math.inf:
+            raise ValueError(f"decay must not be negative, got {self.decay}; 0 is none")
         if self.patience is not None:
             check_integer("patience", self.patience, 1)
         if self.until is not None:
@@ -167,10 +169,10 @@ def train(
     modules = nn.ModuleDict(dict(network=network, head=head))
     optimizers = _optimizers(modules, settings)
     progress, best = Progress(epochs=settings.until or settings.epochs), None
-    identity = fingerprint(data, settings, head, seed)
+    identity = fingerprint(data, validation, settings, head, seed)
     if checkpoint is not None and checkpoint.exists():
         progress, best = _resume(checkpoint, identity, modules, optimizers)
-    propensities, written, took = metrics.propensities(data.labels), time.monotonic(), 0.0
+    written, took = time.monotonic(), 0.0
     finished = progress.over(settings)
     while not progress.over(settings):
         with torch.random.fork_rng(devices=[]):
@@ -178,7 +180,7 @@ def train(
             loss = _epoch(network, head, data, settings, optimizers, progress, seed, watch)
         progress.losses.append(loss)
         if validation is not None:
-            progress.validation.append(validated(network, head, validation, propensities)[0])
+            progress.validation.append(validated(network, head, validation))
             if progress.best == progress.epoch - 1:
                 best = {name: tensor.detach().clone() for name, tensor in modules.state_dict().items()}
         now = time.monotonic()
@@ -282,20 +284,24 @@ def predict(
     return torch.cat([scores for scores, _ in found]), torch.cat([ids for _, ids in found])
 
 
-def validated(network: nn.Module, head: Head, data: Dataset, propensities: Any) -> tuple[float, float]:
-    """nDCG@5 and PSnDCG@5 of a network on data, shares of 1."""
+def validated(network: nn.Module, head: Head, data: Dataset) -> float:
+    """nDCG@5 of a network on data, a share of 1."""
     k = min(5, head.count)
-    ranked = predict(network, head, data.features, k)[1].numpy()
-    return metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities)
+    return metrics.ndcg(predict(network, head, data.features, k)[1].numpy(), data.labels, k)
 
 
 # Checkpoints
 
 
-def fingerprint(data: Dataset, settings: Settings, head: Head, seed: int) -> str:
+def fingerprint(data: Dataset, validation: Dataset | None, settings: Settings, head: Head, seed: int) -> str:
     """What a run is: another one must not go on from its checkpoint."""
-    digest = hashlib.sha256(json.dumps([asdict(settings), repr(head), seed], sort_keys=True).encode())
-    for matrix in (data.features, data.labels):
+    facts = [asdict(settings), repr(head), head.options, seed]
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    if not isinstance(head.labels, range):
+        digest.update(b"".join(map(canonical, head.labels)))
+    for matrix in (
+        matrix for part in (data, validation) if part is not None for matrix in (part.features, part.labels)
+    ):
         digest.update(repr(matrix.shape).encode())
         for part in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data):
             digest.update(np.ascontiguousarray(part).data)

@@ -59,7 +59,8 @@ class VectorHead(Head):
     """HLB, MAP, VTB or HRR: `width` outputs that are unbound from a role and compared with the labels' vectors.
 
     `scale` is the size of HLB's entries. `each` takes the loss of Ganesan et al., label by label. `trainable` trains
-    labels and roles. Scores are absolute cosines, as published; `absolute=False` keeps their sign.
+    labels and roles. Scores are absolute cosines, as published; `absolute=False` keeps their sign. The vectors of all
+    labels are kept, unless `cached=False`.
     """
 
     def __init__(
@@ -85,8 +86,8 @@ class VectorHead(Head):
         self.name, self.scale, self.each, self.absolute = name, float(scale), each, absolute
         self.width = self.core = check_integer("width", width, 2, way_out="400 is usual")
         self.squashed = True
-        self.options = dict(width=width, scale=self.scale, missing=missing, each=each, absolute=absolute)
-        self.options |= dict(trainable=trainable, cached=cached, seed=seed)
+        self.options = dict(width=self.width, scale=self.scale, missing=missing, each=each, absolute=absolute)
+        self.options |= dict(trainable=trainable, cached=cached, seed=self.seed)
         self.row, self.space = VECTORS[name], Space(width, (width,), dtype, seed, option=(self.scale, 1 / width))
         made = self._atoms([draws.canonical_path((role,)) for role in self.roles], "role")
         self.role_vectors: Tensor  # (roles, width)
@@ -102,6 +103,10 @@ class VectorHead(Head):
         """What a printed network shows."""
         return f"{self.name}, labels={self.count}, width={self.width}"
 
+    @property
+    def _at(self) -> Tensor:
+        return self.role_vectors
+
     def _atoms(self, names: list[bytes], purpose: str) -> Tensor:
         words = self.row.words(self.width)
         made = torch.empty(len(names), self.width, dtype=self.space.dtype)
@@ -116,11 +121,11 @@ class VectorHead(Head):
         """The vectors of some labels, (m, width): the same in every role."""
         if self.vectors is not None:
             return self.vectors[which]
-        return self._drawn(which).to(self.role_vectors.device)
+        return self._drawn(which).to(self.role_vectors)
 
     def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
         """The outputs with the role unbound, (n, width)."""
-        self._check(outputs)
+        outputs = self._checked(outputs)
         return self.row.unbind(self.space, outputs, self.role_vectors[self._place(role)])
 
     def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
@@ -154,4 +159,7 @@ class VectorHead(Head):
 
 def make_head(name: str, labels: int | Sequence[Leaf], **options: Any) -> Head:
     """A head by name: OSC, HLB, MAP, VTB or HRR."""
+    known = ("OSC", *VECTORS)
+    if name not in known:
+        raise ValueError(f"there is no head {name!r}; {nearest(name, known)}")
     return OSCHead(labels, **options) if name == "OSC" else VectorHead(name, labels, **options)
