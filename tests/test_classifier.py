@@ -443,6 +443,8 @@ def test_the_recipe_refuses_heads_whose_scores_do_not_add(options):
     data = topics(40)
     with pytest.raises(ValueError, match=r"scores add, got .*settings=Settings"):
         MultiLabelClassifier(head_options=HEAD | options).fit(data.features, data.labels)
+    with pytest.raises(ValueError, match=r"rows of many lengths; .*MultiLabelBinarizer"):
+        MultiLabelClassifier().fit(data.features, [[1, 2], [3]] * 20)
     with pytest.raises(ValueError, match="leave epochs=3 out"):
         MultiLabelClassifier(settings=QUICK, epochs=3).fit(data.features, data.labels)
     with pytest.raises(ValueError, match="epochs must be an integer of at least 1"):

@@ -69,7 +69,11 @@ def rows_of(matrix: csr_matrix, which: Any = slice(None)) -> Rows:
 def tidy(matrix: Any, what: str) -> csr_matrix:
     """CSR of float32 with sorted columns, each once, and without stored zeros; the caller's own stays as it was."""
     if not issparse(matrix):
-        matrix = np.asarray(matrix)
+        try:
+            matrix = np.asarray(matrix)
+        except ValueError:
+            way_out = "; scikit-learn's MultiLabelBinarizer makes one of label sets" if what == "labels" else ""
+            raise ValueError(f"{what} must be a matrix (points, {what}), got rows of many lengths{way_out}") from None
         if matrix.ndim != 2:
             raise ValueError(f"{what} must have shape (points, {what}), got {matrix.shape}")
     tidy = csr_matrix(matrix, dtype=np.float32)
