@@ -179,13 +179,12 @@ def at_hand(experiment: Experiment, scale: str, folder: Path | None, console: Co
     if folder is not None and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is no folder; --data wants the one that holds the data sets")
     measure = FromFiles(None if folder is None else folder.resolve())
-    planned = experiment.scales[scale]
-    missing = [name for name in _names(s for part in planned for s in part.settings) if not measure.has(name)]
+    settings = (s for part in experiment.scales[scale] for s in part.settings)
+    missing = [name for name in _names(settings) if not measure.has(name)]
     if missing:
         where = "no --data was given" if folder is None else f"{folder} does not have them"
         console.print(f"{experiment.name}: skipped {', '.join(missing)}; {where}. {get(missing)}", markup=False)
-    kept = tuple(Trials(p.count, tuple(s for s in p.settings if s["dataset"] not in missing)) for p in planned)
-    return replace(experiment, measure=measure, scales={**experiment.scales, scale: kept})
+    return replace(_without(experiment, scale, missing), measure=measure)
 
 
 def with_missing(experiment: Experiment, scale: str, rows: Sequence[Row]) -> Experiment:
@@ -196,7 +195,14 @@ def with_missing(experiment: Experiment, scale: str, rows: Sequence[Row]) -> Exp
     missing = _names(s for part in experiment.scales[scale] for s in part.settings if s["dataset"] not in ran)
     if not missing:
         return experiment
-    return replace(experiment, notes=f"{experiment.notes} Missing: {', '.join(missing)}. {get(missing)}")
+    notes = f"{experiment.notes} Missing: {', '.join(missing)}. {get(missing)}"
+    return replace(_without(experiment, scale, missing), notes=notes)
+
+
+def _without(experiment: Experiment, scale: str, missing: Sequence[str]) -> Experiment:
+    parts = experiment.scales[scale]
+    kept = tuple(Trials(p.count, tuple(s for s in p.settings if s["dataset"] not in missing)) for p in parts)
+    return replace(experiment, scales={**experiment.scales, scale: kept})
 
 
 def get(names: Sequence[str]) -> str:

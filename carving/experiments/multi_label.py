@@ -39,7 +39,8 @@ EXPERIMENT = Experiment(
     title="heads for very many labels",
     source="section 6.2, its table, and appendix E",
     notes="Test part, over the points that have labels, with the hyper-parameters of the paper (`paper`) and of the "
-    "published code of HLB (`code`). OSC has p=2 and k1=d/3 in carved coordinates; `OSC p=3` has k1=sqrt(d).",
+    "published code of HLB (`code`). OSC has p=2 and k1=d/3 in carved coordinates; `OSC p=3` has k1=sqrt(d). Of VTB on "
+    "Bibtex neither gives what the table has.",
     measure=FromFiles(),
     scales={
         "smoke": (trials(2, [setting_of("synthetic", head, "paper") for head in HEADS]),),
