@@ -95,12 +95,12 @@ def write_report(scale: str, folder: Path) -> Path:
 
     sections = []
     for name in NAMES:
-        experiment, wanted = load(name), [trial.key for trial in planned(load(name), scale)]
-        rows = {key_of(row): row for row in read_rows(folder / f"{name}.jsonl")}
-        some = [rows[key] for key in wanted if key in rows]
+        experiment, rows = load(name), {key_of(row): row for row in read_rows(folder / f"{name}.jsonl")}
+        some = [rows[trial.key] for trial in planned(experiment, scale) if trial.key in rows]
         if some:
             experiment = with_missing(experiment, scale, some)
-            sections.append(report.section(experiment, some, folder, unfinished=len(wanted) - len(some)))
+            unfinished = len(planned(experiment, scale)) - len(some)
+            sections.append(report.section(experiment, some, folder, unfinished))
     return report.write(sections, scale, folder)
 
 
