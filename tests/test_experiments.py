@@ -305,3 +305,15 @@ def test_an_unknown_experiment_is_refused_with_a_hint(tmp_path):
         reproduce(["flop"], "smoke", out=tmp_path)
     with pytest.raises(ValueError, match="scale must be one of"):
         reproduce(["flops"], "tiny", out=tmp_path)
+
+
+def test_the_root_of_d_may_be_rounded_up():
+    for d, nearest, up in ((16, 4, 4), (17, 4, 5), (25, 5, 5), (27, 5, 6), (34, 6, 6)):
+        setting = {"scheme": "OSC", "d": d, "p": 3}
+        assert scheme_of(setting, 0).k1 == nearest
+        assert scheme_of(setting | {"up": True}, 0).k1 == up
+
+
+def test_a_published_number_may_speak_of_what_a_setting_does_not_have():
+    published = Published({"d": 3, "up": None}, "d", 1, 1)
+    assert published.speaks_of({"d": 3}) and not published.speaks_of({"d": 3, "up": True})

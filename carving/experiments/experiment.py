@@ -50,8 +50,8 @@ class Published:
     comparable: bool = True  # False: measured under other conditions, as times on another machine
 
     def speaks_of(self, setting: Setting) -> bool:
-        """Whether the number is about this setting."""
-        return all(key in setting and setting[key] == value for key, value in self.where.items())
+        """Whether the number is about this setting; None stands for a key that it does not have."""
+        return all(setting.get(key) == value for key, value in self.where.items())
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ def scheme_of(setting: Setting, seed: int) -> Scheme:
     options: dict[str, Any] = {key: setting[key] for key in ("p", "k1", "memory", "accounting") if key in setting}
     if name == "OSC":
         compact = setting.get("compact", False)
+        if setting.get("up"):  # the root of d rounded up, not to the nearest
+            options["k1"] = math.isqrt(d - 1) + 1
         options |= dict(compact=compact, spread=setting.get("spread", 0.0), signed=setting.get("signed", compact))
         return make(name, d, seed=seed, **options)
     if name == "TPR":
