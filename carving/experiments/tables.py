@@ -120,7 +120,7 @@ def _with_error(value: float, error: float | None) -> str:
 
 def spelled(setting: Setting) -> str:
     """A setting in words."""
-    return ", ".join(f"{key}={value}" for key, value in setting.items())
+    return ", ".join(f"{key}={value}" for key, value in setting.items() if value is not None)
 
 
 def comparison_table(found: Sequence[Comparison]) -> Table:

@@ -25,7 +25,7 @@ def rows(scheme: Setting, table: tuple[tuple[int, int, float, float], ...]) -> l
     """The table's columns of one scheme."""
     found = []
     for n, d, numbers, unit in table:
-        where = {"up": None} | scheme | {"N": n}
+        where = scheme | {"N": n, "up": scheme.get("up")}
         found.append(Published(where, "d", d, 1, source=SOURCE, single=True))
         found.append(Published(where, "numbers", numbers, unit, 0, SOURCE, "it follows from d", comparable=False))
     return found
@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
     source="table TPR: the smallest d whose accuracy exceeds 99 % in the mean of 10 trials, vocabulary = N, depth 1",
     notes="Roles and fillers of TPR are unit vectors; k1 = round(sqrt(d)). The paper's d is one search, taken to be as "
     "random as one of ours. Numbers in all are d² + N d and d³ + 3 d N. The paper does not tell how it rounds sqrt(d). "
-    "With `up` it is rounded up, which matters for d=27 alone (k1 is 6, not 5): so all of its dimensions are found.",
+    "With `up` it is rounded up, which matters where d is 27 (k1 is 6, not 5): so all of its dimensions are found.",
     measure=minimum_dimension,
     scales={
         "smoke": (trials(2, searches([20], 3, 20)),),
