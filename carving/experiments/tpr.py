@@ -17,7 +17,7 @@ OSC = ((50, 13, 4e3, 1e3), (100, 16, 9e3, 1e3), (500, 27, 60e3, 1e3), (1_000, 34
 
 
 def searches(sizes: list[int], repeats: int, questions: int, what: tuple[Setting, ...] = BOTH) -> list[Setting]:
-    """Schemes at these N."""
+    """The schemes (TPR and OSC, where nothing is said) at these N."""
     return [one | size for one in what for size in grid(N=sizes, repeats=repeats, questions=questions)]
 
 
@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
     source="table TPR: the smallest d whose accuracy exceeds 99 % in the mean of 10 trials, vocabulary = N, depth 1",
     notes="Roles and fillers of TPR are unit vectors; k1 = round(sqrt(d)). The paper's d is one search, taken to be as "
     "random as one of ours. Numbers in all are d² + N d and d³ + 3 d N. The paper does not tell how it rounds sqrt(d). "
-    "With `up` it is rounded up, which matters where d is 27 (k1 is 6, not 5): so all of its dimensions are found.",
+    "With `up` it is rounded up, which matters where d is 27 (k1 is 6, not 5): all of its dimensions are met within 1.",
     measure=minimum_dimension,
     scales={
         "smoke": (trials(2, searches([20], 3, 20)),),
