@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from carving import OSC, Memory
-from carving.planner import pairs_within
+from carving.prediction.plan import pairs_within
 
 BINS, VOCABULARY, QUESTIONS = 15, 1000, 50_000
 SIZES = [(120, 2), (22, 3), (34, 3)]

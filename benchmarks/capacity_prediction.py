@@ -15,7 +15,8 @@ from rich.progress import track
 from rich.table import Table
 from torch import Generator, Tensor
 
-from carving import OSC, TPR, Scheme, capacity, make
+from carving import OSC, TPR, Scheme, make
+from carving.prediction import alone as capacity
 
 OUTPUT = Path(__file__).parent.parent / "results" / "capacity-prediction.json"
 CONTEXTS = 5_000  # asked in each setting

@@ -21,7 +21,7 @@ from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
-from carving.osc import OSC
+from carving.schemes.osc import OSC
 
 SETTINGS = {"B2": (200, 2), "B3": (75, 3)}
 WANTED = {"B2": 5.0, "B3": 2.0}

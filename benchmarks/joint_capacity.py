@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 from carving import OSC, make
-from carving.joint import Decoded, decode
+from carving.answers.together import Decoded, decode
 from carving.scheme import Scheme
 
 OUTPUT = Path(__file__).parent.parent / "results" / "joint-capacity.json"

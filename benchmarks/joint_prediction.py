@@ -16,7 +16,9 @@ from rich.progress import track
 from rich.table import Table
 from torch import Generator
 
-from carving import Scheme, joint, make, planner
+from carving import Scheme, make
+from carving.answers import together as joint
+from carving.prediction import plan as planner
 
 OUTPUT = Path(__file__).parent.parent / "results" / "joint-prediction.json"
 NEAR = 0.07  # of the pairs

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from carving import make, top
-from carving.capacity import vsa_accuracy
+from carving.prediction.alone import vsa_accuracy
 
 OUTPUT = Path(__file__).parent.parent / "results" / "large-vsa.json"
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from carving.osc import OSC
+from carving.schemes.osc import OSC
 
 SETTINGS = {"B1": (64, 2), "B2": (200, 2), "B3": (75, 3)}
 VOCABULARIES = (100, 1_000, 10_000)

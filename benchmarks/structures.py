@@ -17,10 +17,10 @@ import torch
 from rich.console import Console
 
 from carving import Memory, formats, plan
-from carving.draws import Leaf
-from carving.draws import Path as RolePath
-from carving.osc import OSC
 from carving.progress import bar
+from carving.schemes.osc import OSC
+from carving.symbols import Leaf
+from carving.symbols import Path as RolePath
 
 RESULTS = Path(__file__).parent.parent / "results" / "structures.json"
 SAMPLE = 4000  # questions to the memory without signs

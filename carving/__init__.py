@@ -1,15 +1,14 @@
 """Symbolic memories of fixed size: Orthogonal Subspace Carving and the architectures around it."""
 
-from carving.cache import ContextCache
+from carving.answers.best import Best, top
 from carving.memory import Answer, Memory
-from carving.osc import OSC
-from carving.planner import plan
-from carving.recall import Best, top
+from carving.prediction.plan import plan
 from carving.scheme import Contexts, Scheme
 from carving.schemes import SCHEMES, make
-from carving.tpr import TPR
-from carving.vocabulary import Vocabulary
-from carving.vsa import VSA
+from carving.schemes.osc import OSC
+from carving.schemes.tpr import TPR
+from carving.schemes.vsa import VSA
+from carving.symbols import Vocabulary
 
 __version__ = "0.1.0"
 
@@ -20,7 +19,6 @@ __all__ = [
     "VSA",
     "Answer",
     "Best",
-    "ContextCache",
     "Contexts",
     "Memory",
     "Scheme",

@@ -9,27 +9,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carving.draws import Path
+from carving.errors import BadType, BadValue
+from carving.symbols import Path
 
 
 def listed(given: Iterable[Any], what: str) -> list[Any]:
     """The things in a list; a lone string, a set (it has no order) or nothing at all is refused."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"{what} must be a list, got {given!r}; for a single one write [{given!r}]")
+        raise BadType(f"{what} must be a list, got {given!r}; for a single one write [{given!r}]")
     if isinstance(given, set | frozenset):
-        raise TypeError(f"{what} must have an order, got a set; sorted(...) gives it one")
+        raise BadType(f"{what} must have an order, got a set; sorted(...) gives it one")
     things = list(given)
     if not things:
-        raise ValueError(f"{what} must not be empty: give at least one")
+        raise BadValue(f"{what} must not be empty: give at least one")
     return things
 
 
 def as_path(path: Any) -> Path:
     """The path as a tuple of labels; a bare label or an empty path is refused."""
     if not isinstance(path, tuple | list):
-        raise TypeError(f"a path must be a tuple of labels, got {path!r}; a path of one role is ({path!r},)")
+        raise BadType(f"a path must be a tuple of labels, got {path!r}; a path of one role is ({path!r},)")
     if not path:
-        raise ValueError("a path must name at least one role, got an empty one")
+        raise BadValue("a path must name at least one role, got an empty one")
     return tuple(path)
 
 
@@ -38,24 +39,24 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None, way_
     span = f"an integer of at least {low}" if high is None else f"an integer between {low} and {high}"
     hint = f"; {way_out}" if way_out else ""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be {span}, got {value!r} of type {type(value).__name__}{hint}")
+        raise BadType(f"{name} must be {span}, got {value!r} of type {type(value).__name__}{hint}")
     number = int(value)
     if number < low or (high is not None and number > high):
-        raise ValueError(f"{name} must be {span}, got {number}{hint}")
+        raise BadValue(f"{name} must be {span}, got {number}{hint}")
     return number
 
 
 def check_number(name: str, value: Any) -> float:
     """The value, which must be a real number."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise BadType(f"{name} must be a number, got {value!r}")
     return float(value)
 
 
 def check_real_dtype(dtype: Any) -> torch.dtype:
     """The dtype; schemes compute in single or double precision."""
     if dtype not in (torch.float32, torch.float64):
-        raise TypeError(
+        raise BadType(
             f"dtype must be torch.float32 or torch.float64, got {dtype!r}; memories are kept in others in files only"
         )
     return dtype
@@ -64,7 +65,7 @@ def check_real_dtype(dtype: Any) -> torch.dtype:
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     """The value; it must be one of the choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        raise BadValue(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
 
 
@@ -82,7 +83,7 @@ def check_device(device: Any) -> torch.device:
     try:
         return torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f'device must be one that torch knows, such as "cpu" or "cuda:0", got {device!r}') from error
+        raise BadValue(f'device must be one that torch knows, such as "cpu" or "cuda:0", got {device!r}') from error
 
 
 def check_tensor(
@@ -90,12 +91,12 @@ def check_tensor(
 ) -> None:
     """Refuse a tensor of another shape (-1 admits any length but zero) or dtype."""
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}; {way_out}")
+        raise BadType(f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}; {way_out}")
     got = tensor.shape
     if got != shape and not _fits(got, shape):
-        raise ValueError(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}; {way_out}")
+        raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}; {way_out}")
     if dtype is not None and tensor.dtype != dtype:
-        raise TypeError(
+        raise BadType(
             f"{name} must be of {dtype}, got {tensor.dtype}; use .to({dtype}), or the scheme's like(dtype=...)"
         )
 

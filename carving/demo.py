@@ -12,13 +12,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from carving import capacity, formats, planner
-from carving.draws import canonical
+from carving import formats
+from carving.formats.documents import Document, Pair, flatten
 from carving.memory import Answer, Memory
-from carving.planner import Plan
+from carving.prediction import alone as capacity
+from carving.prediction import plan as planner
+from carving.prediction.plan import Plan
 from carving.progress import bar
 from carving.schemes import make
-from carving.structure import Document, Pair, flatten
+from carving.symbols import canonical
 
 # A small grammar of English: a symbol becomes one of its expansions, each a dict of roles and what stands there.
 GRAMMAR: dict[str, list[dict[str, str]]] = {

@@ -1,4 +1,4 @@
-"""Labels become bytes, bytes a key, the key bits, the bits numbers: all randomness that labels give.
+"""Bytes become a key, the key bits, the bits numbers: all randomness that labels give.
 
 The same labels give the same bits on every machine, for ever, and the same real numbers to 1e-6. torch's
 own generators promise neither, so the bits come from NumPy's Philox (a stream that NumPy guarantees) and
@@ -7,66 +7,19 @@ the transforms are written here. Golden values in the tests guard both.
 
 import hashlib
 import math
-import struct
 from collections.abc import Iterable, Sequence
-from reprlib import repr as shortened
-from typing import Never
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Label = str | int | float | bool | bytes | None
-Role = Label | tuple[()]  # `()` is a role that no key of a document can be
-Leaf = Label | dict[Never, Never] | list[Never]  # an empty dict or list is a leaf: it has nothing below it
-Path = tuple[Role, ...]
+from carving.errors import BadValue
+from carving.symbols import canonical_path
+
 Bits = NDArray[np.uint64]
 
 STREAM = b"carving 1\n"  # names the way from labels to bits; to change it is to change every memory
-
-
-def canonical(label: Role | Leaf) -> bytes:
-    """The label's bytes, unambiguous: `1`, `"1"`, `1.0` and `True` are four labels; so are `{}`, `[]` and `()` three.
-
-    A tag, a length, a colon, the content. Text is taken as it is, without Unicode normalisation.
-    """
-    if isinstance(label, str):  # first and without a further call: most labels are strings
-        text = label.encode("utf-8", "surrogatepass")
-        return b"s%d:%s" % (len(text), text)
-    if isinstance(label, bool):  # before int: True is an int too
-        return _tagged(b"t" if label else b"f", b"")
-    if isinstance(label, int):
-        if label.bit_length() > 10_000:
-            raise ValueError(f"an integer label may have 10,000 bits, got one of {label.bit_length()}; use bytes")
-        return _tagged(b"i", b"%d" % label)
-    if isinstance(label, float):
-        # One zero and one not-a-number: labels that look alike must not differ in their bytes.
-        value = 0.0 if label == 0 else math.nan if math.isnan(label) else label
-        return _tagged(b"d", struct.pack(">d", value))
-    if isinstance(label, bytes):
-        return _tagged(b"b", label)
-    if label is None:
-        return _tagged(b"n", b"")
-    if isinstance(label, np.bool_ | np.integer | np.floating) and isinstance(label.item(), int | float):
-        return canonical(label.item())
-    for kind, tag in ((dict, b"{"), (list, b"["), (tuple, b"(")):
-        if isinstance(label, kind) and not label:
-            return _tagged(tag, b"")
-    # shortened: a label's whole repr may be endless, or nested deeper than Python can show
-    raise TypeError(
-        "a label must be a string, an integer, a float, a boolean, bytes, None or an empty dict, list or tuple, "
-        f"got {shortened(label)} of type {type(label).__name__}; str(...) makes a label of it"
-    )
-
-
-def canonical_path(path: Path) -> bytes:
-    """The path's bytes: `("ab", "c")`, `("a", "bc")` and `("abc",)` differ, and the order counts."""
-    return b"p%d:" % len(path) + b"".join(map(canonical, path))
-
-
-def _tagged(tag: bytes, content: bytes) -> bytes:
-    return b"%s%d:%s" % (tag, len(content), content)
 
 
 def bits(names: Iterable[bytes], words: int, *, seed: int, purpose: str) -> Bits:
@@ -145,7 +98,7 @@ def signs(words: Bits, count: int) -> Tensor:
 def integers(words: Bits, below: int) -> Tensor:
     """One integer of 0 .. below-1 from each word, uniform but for 2^-32, as int64."""
     if not 1 <= below <= 2**32:
-        raise ValueError(f"below must lie between 1 and 2^32, got {below}; draw larger integers in two parts")
+        raise BadValue(f"below must lie between 1 and 2^32, got {below}; draw larger integers in two parts")
     # floor(word * below / 2^64), from the word's halves so that nothing overflows
     factor, half = np.uint64(below), np.uint64(32)
     carry = ((words & np.uint64(0xFFFFFFFF)) * factor) >> half

@@ -13,7 +13,6 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -25,16 +24,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from carving.draws import STREAM, Leaf, canonical
+from carving.draws import STREAM
+from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
 from carving.schemes import make
+from carving.symbols import Leaf, canonical, parse_labels
 
 STALE = 3600  # seconds after which a file that was never finished is removed
 VERSION = 1  # of the file; what labels give has a version of its own
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 
 
-class BadFile(ValueError):
+class BadFile(BadValue):
     """A file that is no memory, is damaged, or of a later version."""
 
 
@@ -69,11 +70,11 @@ def write(
 ) -> None:
     """Write a file: killed at any moment, the old one or the new one is there whole."""
     if dtype is not None and dtype not in DTYPES.values():
-        raise TypeError(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
+        raise BadType(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
     real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     kept = real.detach().to("cpu", dtype or scheme.dtype)
     if not bool(torch.isfinite(kept).all()):
-        raise ValueError(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
+        raise BadValue(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
     names = b"".join(map(canonical, vocabulary))
     tensors = {
         "memory": kept.contiguous(),
@@ -120,29 +121,29 @@ def read(path: str | os.PathLike[str]) -> Contents:
 
 def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     if metadata.get("checksum") != checksum(tensors, metadata):
-        raise ValueError("its checksum does not match what it holds")
+        raise BadValue("its checksum does not match what it holds")
     memory, counts, fillers = tensors["memory"], tensors["counts"], tensors.get("fillers")
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
-        raise ValueError(f"its tensors are of {memory.dtype} and {counts.dtype}")
+        raise BadValue(f"its tensors are of {memory.dtype} and {counts.dtype}")
     scheme = _scheme(json.loads(metadata["scheme"]), memory, DTYPES[metadata["dtype"]])
     complex_ = scheme.memory_dtype.is_complex
     wanted = (*scheme.memory_shape, 2) if complex_ else scheme.memory_shape
     if tuple(memory.shape) != wanted:
-        raise ValueError(f"its scheme {scheme} wants a tensor of shape {wanted}, it holds {tuple(memory.shape)}")
+        raise BadValue(f"its scheme {scheme} wants a tensor of shape {wanted}, it holds {tuple(memory.shape)}")
     tensor = memory.to(scheme.dtype)
     tensor = torch.view_as_complex(tensor) if complex_ else tensor
-    vocabulary = labels(tensors["vocabulary"].numpy().tobytes())
+    vocabulary = parse_labels(tensors["vocabulary"].numpy().tobytes())
     if counts.shape != (len(vocabulary),) or len(set(map(canonical, vocabulary))) != len(vocabulary):
-        raise ValueError(
+        raise BadValue(
             f"it holds {len(vocabulary)} leaves, not all different, or counts of shape {tuple(counts.shape)}"
         )
     if fillers is not None:
         fillers = torch.view_as_complex(fillers) if complex_ and fillers.is_floating_point() else fillers
         if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= len(vocabulary):
-            raise ValueError(f"its fillers have shape {tuple(fillers.shape)} for {len(vocabulary)} leaves")
+            raise BadValue(f"its fillers have shape {tuple(fillers.shape)} for {len(vocabulary)} leaves")
     for name, numbers in (("memory", tensor), ("counts", counts), ("fillers", fillers)):
         if numbers is not None and not bool(torch.isfinite(numbers).all()):
-            raise ValueError(f"its {name} hold not-a-number or infinity")
+            raise BadValue(f"its {name} hold not-a-number or infinity")
     return Contents(scheme, tensor, vocabulary, counts, fillers, metadata)
 
 
@@ -151,10 +152,10 @@ def _scheme(parameters: dict[str, Any], memory: Tensor, dtype: torch.dtype) -> S
     for name, value in parameters.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
         if name in ("d", "depth", "p", "k1", "m", "ones") and whole and value > 2 * memory.numel() + 64:
-            raise ValueError(f"it speaks of {name}={value}, but its tensor has {memory.numel()} numbers")
+            raise BadValue(f"it speaks of {name}={value}, but its tensor has {memory.numel()} numbers")
     scheme = make(**parameters, dtype=dtype)
     if {"name": type(scheme).__name__} | scheme.parameters != {"name": type(scheme).__name__} | parameters:
-        raise ValueError(f"its parameters {sorted(parameters)} are not those of {scheme}")
+        raise BadValue(f"its parameters {sorted(parameters)} are not those of {scheme}")
     return scheme
 
 
@@ -184,35 +185,6 @@ def checksum(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def labels(data: bytes) -> list[Leaf]:
-    """The labels of canonical bytes, one after the other."""
-    found: list[Leaf] = []
-    place = 0
-    while place < len(data):
-        colon = data.index(b":", place, place + 24)
-        start = colon + 1
-        size = int(data[place + 1 : colon])
-        end = start + size
-        if end > len(data) or size < 0:
-            raise ValueError("its vocabulary ends in the middle of a label")
-        found.append(PARSERS[data[place : place + 1]](data[start:end]))
-        place = end
-    return found
-
-
-PARSERS: dict[bytes, Callable[[bytes], Leaf]] = {
-    b"s": lambda content: content.decode("utf-8", "surrogatepass"),
-    b"t": lambda _: True,
-    b"f": lambda _: False,
-    b"i": lambda content: int(content),
-    b"d": lambda content: struct.unpack(">d", content)[0],
-    b"b": bytes,
-    b"n": lambda _: None,
-    b"{": lambda _: {},
-    b"[": lambda _: [],
-}
 
 
 def replace_whole(path: FilePath, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:

@@ -15,14 +15,19 @@ from typing import Any, Self, overload
 import torch
 from torch import Tensor
 
-from carving import files, joint, peeling, planner, recall
+from carving import files
+from carving.answers import best as recall
+from carving.answers import sets as peeling
+from carving.answers import together as joint
+from carving.answers.best import Odds
 from carving.checks import as_path, check_integer, check_tensor, listed
-from carving.draws import Leaf, Path, canonical, canonical_path
-from carving.recall import Odds
-from carving.scheme import Contexts, Scheme, slices
+from carving.chunks import slices
+from carving.errors import BadType, BadValue
+from carving.formats.documents import Document, Pair, flatten, rebuild
+from carving.prediction import plan as planner
+from carving.scheme import Contexts, Scheme
 from carving.schemes import make
-from carving.structure import Document, Pair, flatten, rebuild
-from carving.vocabulary import Vocabulary
+from carving.symbols import Leaf, Path, Vocabulary, canonical, canonical_path
 
 BATCH = 2048  # pairs or questions between two steps of the progress
 CODEBOOK = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
@@ -136,7 +141,7 @@ class Memory:
             total += len(batch)
             _tell(progress, len(batch))
         if not total:
-            raise ValueError("there must be something to store, got no pairs; give a document with at least one leaf")
+            raise BadValue("there must be something to store, got no pairs; give a document with at least one leaf")
         if weight != 1:
             trace *= weight
         changed = self.tensor + trace
@@ -258,7 +263,7 @@ class Memory:
     ) -> list[Answer]:
         """How probably each leaf is stored under its path: one answer a pair; see `recognise`."""
         if not len(self.vocabulary):
-            raise ValueError(EMPTY)
+            raise BadValue(EMPTY)
         return self._recognised([as_pair(pair) for pair in listed(pairs, "pairs")], check_absence(absence), progress)
 
     def _recognised(self, asked: list[Pair], absence: float = 0.5, progress: Progress | None = None) -> list[Answer]:
@@ -301,12 +306,12 @@ class Memory:
     ) -> list[list[Answer]]:
         """One list of answers a path, where contexts may hold several leaves; see `recall_set`."""
         if not 0 < threshold < 1:
-            raise ValueError(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
+            raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
         asked = self._asked(paths)
         choices, candidates = self._candidates(among, made=True)
         odds = self._odds(absence, choices)
         if odds is None:
-            raise ValueError(
+            raise BadValue(
                 f"sets need probabilities, which {self.scheme} has none of, because its memory settles; "
                 'memory="raw" or another scheme has them, and recall(..., top=k) gives the k best'
             )
@@ -393,7 +398,7 @@ class Memory:
         for path in asked:
             canonical_roles(path)
         if not len(self.vocabulary):
-            raise ValueError(EMPTY)
+            raise BadValue(EMPTY)
         return asked
 
     def _candidates(self, among: Iterable[Leaf] | None, made: bool = False) -> tuple[Sequence[int], Any]:
@@ -409,7 +414,7 @@ class Memory:
     def _place(self, leaf: Leaf) -> int:
         place = self.vocabulary.find(leaf)
         if place is None:
-            raise ValueError(
+            raise BadValue(
                 f"among must hold leaves that this memory knows, got {leaf!r}, which was never stored; leave it out"
             )
         return place
@@ -503,7 +508,7 @@ def as_pairs(what: Any) -> Iterable[Pair]:
         return what if what and isinstance(what[0], tuple) else _not_empty(flatten(what))
     if isinstance(what, Iterable) and not isinstance(what, str | bytes | Tensor):
         return what
-    raise TypeError(
+    raise BadType(
         f"a document (nested dicts and lists) or pairs of a path and a leaf were wanted, got {what!r} "
         f"of type {type(what).__name__}; a single pair is [(path, leaf)]"
     )
@@ -512,14 +517,14 @@ def as_pairs(what: Any) -> Iterable[Pair]:
 def _not_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
     for path, leaf in pairs:
         if not path:
-            raise ValueError("a document must have at least one leaf with a path, got an empty one")
+            raise BadValue("a document must have at least one leaf with a path, got an empty one")
         yield path, leaf
 
 
 def as_pair(pair: Any) -> Pair:
     """The pair; what is none, or has a label without canonical form, is refused."""
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise TypeError(f"a pair must be a tuple of a path and a leaf, got {pair!r}; such as (('a', 'b'), 'leaf')")
+        raise BadType(f"a pair must be a tuple of a path and a leaf, got {pair!r}; such as (('a', 'b'), 'leaf')")
     path = as_path(pair[0])
     canonical_roles(path)
     canonical_leaf(pair[1], path)
@@ -545,21 +550,21 @@ def canonical_leaf(leaf: Leaf, path: Path) -> bytes:
 def check_weight(weight: Any) -> float:
     """The weight, a finite number."""
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
-        raise ValueError(f"weight must be a finite number, got {weight!r}; 1 stores a pair once")
+        raise BadValue(f"weight must be a finite number, got {weight!r}; 1 stores a pair once")
     return float(weight)
 
 
 def check_absence(absence: Any) -> float:
     """The prior probability of absence."""
     if isinstance(absence, bool) or not isinstance(absence, int | float) or not 0 <= absence < 1:
-        raise ValueError(f"absence must be a probability from 0 to below 1, got {absence!r}; 0.5 is usual")
+        raise BadValue(f"absence must be a probability from 0 to below 1, got {absence!r}; 0.5 is usual")
     return float(absence)
 
 
 def check_finite(name: str, tensor: Tensor) -> None:
     """Refuse what is not finite."""
     if not bool(torch.isfinite(tensor).all()):
-        raise ValueError(f"{name} must be finite numbers, got not-a-number or infinity; look at where they come from")
+        raise BadValue(f"{name} must be finite numbers, got not-a-number or infinity; look at where they come from")
 
 
 def check_same(one: Memory, other: Memory) -> None:
@@ -569,7 +574,7 @@ def check_same(one: Memory, other: Memory) -> None:
     names = [kind] if ours[kind] != theirs[kind] else list(dict.fromkeys(chain(ours, theirs)))
     differ = [f"{n} ({ours.get(n)!r} and {theirs.get(n)!r})" for n in names if ours.get(n) != theirs.get(n)]
     if differ:
-        raise ValueError(
+        raise BadValue(
             f"only memories of one scheme, with the same parameters and seed, can be added; these differ in "
             f"{', '.join(differ)}; store the pairs of one in a memory like the other"
         )
@@ -581,4 +586,4 @@ def check_same(one: Memory, other: Memory) -> None:
             or not torch.equal(one.trained, other.trained)
         )
     ):
-        raise ValueError("these memories have different trained fillers, so that their tensors do not add")
+        raise BadValue("these memories have different trained fillers, so that their tensors do not add")

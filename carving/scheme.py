@@ -22,9 +22,12 @@ from typing import Any, Self, final
 import torch
 from torch import Tensor
 
-from carving import draws
+from carving import draws, symbols
 from carving.checks import as_path, check_tensor, listed, machine_bytes, show_bytes
-from carving.draws import Bits, Leaf, Path
+from carving.chunks import slices
+from carving.draws import Bits
+from carving.errors import BadValue
+from carving.symbols import Leaf, Path
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +246,7 @@ class Scheme(ABC):
     @final
     def fillers(self, labels: Iterable[Leaf]) -> Tensor:
         """The labels' fillers, (n, *filler_shape): the same for the same label, seed and scheme, for ever."""
-        names = [draws.canonical(label) for label in listed(labels, "labels")]
+        names = [symbols.canonical(label) for label in listed(labels, "labels")]
         made = self._empty_fillers(len(names))
         for rows in slices(len(names), draws.rows_in_cache(self._filler_words)):
             made[rows] = self._fillers(draws.bits(names[rows], self._filler_words, seed=self.seed, purpose="filler"))
@@ -278,7 +281,7 @@ class Scheme(ABC):
         size = math.prod(self.memory_shape) * self.memory_dtype.itemsize
         limit = machine_bytes(self.device)
         if limit is not None and size > limit:
-            raise ValueError(
+            raise BadValue(
                 f"a memory of shape {self.memory_shape} takes {show_bytes(size)}, but {self.device} has "
                 f"{show_bytes(limit)}; choose a smaller dimension or order"
             )
@@ -327,7 +330,7 @@ class Scheme(ABC):
         Where fillers look the same in every context (`facts.contextual` is False), contexts may be None.
         """
         if contexts is None and self.facts.contextual:
-            raise ValueError("fillers look different in every context of this scheme; give the cores' contexts")
+            raise BadValue("fillers look different in every context of this scheme; give the cores' contexts")
         made = None if contexts is None else self._made(contexts)
         count = cores.shape[0] if made is None else len(made)
         check_tensor("cores", cores, (count, *self.core_shape), CORES, self.memory_dtype)
@@ -407,7 +410,7 @@ class Scheme(ABC):
         else:
             fillers = listed(fillers, "labels")
             if len(fillers) != count:
-                raise ValueError(
+                raise BadValue(
                     f"every context needs one filler, got {count} contexts and {len(fillers)} labels; "
                     "a context that holds several fillers is given once for each"
                 )
@@ -483,9 +486,9 @@ class Scheme(ABC):
         if not isinstance(contexts, Contexts):
             return self.contexts(contexts)
         if not self._fit(contexts):
-            raise ValueError(f"the contexts are not of {self}; its own contexts(paths) makes the right ones")
+            raise BadValue(f"the contexts are not of {self}; its own contexts(paths) makes the right ones")
         if not len(contexts):
-            raise ValueError("contexts must not be empty: give at least one")
+            raise BadValue("contexts must not be empty: give at least one")
         return contexts
 
     # Chunks
@@ -510,8 +513,3 @@ class Scheme(ABC):
             deepest = max(map(len, paths))
             for rows in slices(len(paths), min(size, self._rows(self._context_numbers(deepest)))):
                 yield rows, self.contexts(paths[rows])
-
-
-def slices(count: int, size: int) -> Iterator[slice]:
-    """Chunks of `size` that cover `count` rows."""
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))

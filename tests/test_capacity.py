@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from carving import OSC, capacity, cores
+from carving import OSC
+from carving.prediction import alone as capacity
+from carving.prediction import rivals as cores
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,10 @@ from kingdon import Algebra
 from torch.testing import assert_close
 
 from carving import OSC, Memory, make, top
-from carving.clifford import (
-    Blades,
-    CliffordOSC,
-    CliffordTPR,
-    contract,
-    expand,
-    inner,
-    norm,
-    reject,
-    total,
-    wedge,
-)
+from carving.clifford import Blades, CliffordOSC, CliffordTPR, contract, expand, inner, norm, reject, total, wedge
 from carving.clifford.osc import likeness
-from carving.experiments.algebra_measures import algebra
-from carving.experiments.measures import accuracy
+from carving.lab.measures.algebra import algebra
+from carving.lab.measures.memories import accuracy
 
 NEAR = dict(rtol=0, atol=1e-10)
 
@@ -401,7 +390,7 @@ SIX = CliffordTPR(6, 2, ["a", "b", "c"])
         (
             lambda: CliffordTPR(4, 2, ["a", "b"], vectors=torch.eye(4)[:2] * 2),
             ValueError,
-            "must be orthonormal to the last digits of .*, got inner products that are off by 3; carving.osc",
+            "must be orthonormal to the last digits of .*, got inner products that are off by 3; carving.tensors",
         ),
         (lambda: CliffordTPR(4, 2, ["a", "b"], vectors=torch.eye(3)[:2]), ValueError, r"shape \(2, 4\), got \(2, 3\)"),
         (lambda: SIX.bind([("a",)], SIX.fillers(["x"])), ValueError, r"paths of 2 roles, got \('a',\) with 1"),

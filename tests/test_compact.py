@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, Memory, draws, top
-from carving.peeling import peel
-from carving.recall import Odds
+from carving import OSC, Memory, draws, symbols, top
+from carving.answers.best import Odds
+from carving.answers.sets import peel
 
 VARIANTS = [
     OSC(12, 1, compact=True),
@@ -210,7 +210,7 @@ def test_the_bases_of_the_components_are_orthonormal_and_differ():
 def test_bases_are_gram_schmidt_of_the_labels_numbers():
     """Each row has a positive product with the row that it came from: one orientation, whatever computes it."""
     scheme = OSC(10, 2, k1=3, dtype=torch.float64, compact=True, seed=2)
-    words = draws.bits([draws.canonical_path(("a", 1))], 1 + 30, seed=2, purpose="context")
+    words = draws.bits([symbols.canonical_path(("a", 1))], 1 + 30, seed=2, purpose="context")
     drawn = draws.normals(words[:, 1:]).view(2, 3, 10)
     for rows, remaining in zip(scheme.contexts([("a", 1)]).basis[0], drawn, strict=True):
         for place in range(3):

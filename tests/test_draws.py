@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carving import draws
+from carving import draws, symbols
 
 labels = st.one_of(
     st.text(st.characters()),
@@ -72,38 +72,38 @@ def test_canonical_bytes_stay_as_they_are():
         ((), b"(0:"),
     ]
     for label, expected in golden:
-        assert draws.canonical(label) == expected
-    assert draws.canonical_path(("sentence 5", 1)) == b"p2:s10:sentence 5i1:1"
-    assert draws.canonical_path(("sentence 5", ())) == b"p2:s10:sentence 5(0:"
+        assert symbols.canonical(label) == expected
+    assert symbols.canonical_path(("sentence 5", 1)) == b"p2:s10:sentence 5i1:1"
+    assert symbols.canonical_path(("sentence 5", ())) == b"p2:s10:sentence 5(0:"
 
 
 @given(st.lists(labels), st.lists(labels))
 def test_two_paths_have_the_same_bytes_only_if_they_are_the_same(one, other):
     same = list(map(kind, one)) == list(map(kind, other))
-    assert (draws.canonical_path(tuple(one)) == draws.canonical_path(tuple(other))) == same
+    assert (symbols.canonical_path(tuple(one)) == symbols.canonical_path(tuple(other))) == same
 
 
 @pytest.mark.parametrize("paths", [[("ab", "c"), ("a", "bc"), ("abc",), ("c", "ab")], [(1,), ("1",), (1.0,), (True,)]])
 def test_paths_that_look_alike_differ(paths):
-    assert len({draws.canonical_path(path) for path in paths}) == len(paths)
+    assert len({symbols.canonical_path(path) for path in paths}) == len(paths)
 
 
 def test_numbers_of_numpy_are_the_labels_that_they_equal():
-    assert draws.canonical(np.int64(3)) == draws.canonical(3)
-    assert draws.canonical(np.float32(0.5)) == draws.canonical(0.5)
-    assert draws.canonical(np.bool_(True)) == draws.canonical(True)
-    assert draws.canonical(-0.0) == draws.canonical(0.0)
+    assert symbols.canonical(np.int64(3)) == symbols.canonical(3)
+    assert symbols.canonical(np.float32(0.5)) == symbols.canonical(0.5)
+    assert symbols.canonical(np.bool_(True)) == symbols.canonical(True)
+    assert symbols.canonical(-0.0) == symbols.canonical(0.0)
 
 
 def test_a_huge_integer_is_refused():
     with pytest.raises(ValueError, match="use bytes"):
-        draws.canonical(10**5_000)
+        symbols.canonical(10**5_000)
 
 
 @pytest.mark.parametrize("label", [["a"], {"a": 1}, object(), ("a",), 1j, np.datetime64(1, "ns"), np.longdouble(1)])
 def test_what_is_no_label_is_refused_with_the_way_out(label):
     with pytest.raises(TypeError, match=r"a label must be a string.*of type.*str\(\.\.\.\)"):
-        draws.canonical(label)
+        symbols.canonical(label)
 
 
 def test_the_refusal_of_a_deep_or_long_thing_stays_short():
@@ -112,7 +112,7 @@ def test_the_refusal_of_a_deep_or_long_thing_stays_short():
         deep = [deep]
     for thing in (deep, ["a"] * 10_000):
         with pytest.raises(TypeError, match="empty dict, list or tuple") as told:
-            draws.canonical(thing)
+            symbols.canonical(thing)
         assert len(str(told.value)) < 400
 
 

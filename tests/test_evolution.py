@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from carving import capacity, evolution
-from carving.evolution import evolved
+from carving.prediction import alone as capacity
+from carving.prediction import together as evolution
+from carving.prediction.together import evolved
 
 
 def brute_force(s, p, k1, vocabulary, generator, count=3_000, books=6):

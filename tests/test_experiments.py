@@ -14,12 +14,12 @@ import pytest
 import torch
 from rich.console import Console
 
-from carving import experiments
-from carving.experiments import NAMES, load, reproduce
-from carving.experiments.experiment import SCALES, Experiment, Lines, Published, Trial, grid, planned, trials
-from carving.experiments.measures import minimum_dimension, scheme_of, share_recognised, share_right
-from carving.experiments.runner import pool, read_rows, run
-from carving.experiments.tables import compare, comparison_table, log_fit, summary
+from carving import lab as experiments
+from carving.lab import NAMES, load, reproduce
+from carving.lab.experiment import SCALES, Experiment, Lines, Published, Trial, grid, planned, trials
+from carving.lab.measures.memories import minimum_dimension, scheme_of, share_recognised, share_right
+from carving.lab.runner import pool, read_rows, run
+from carving.lab.tables import compare, comparison_table, log_fit, summary
 
 QUIET = Console(quiet=True)
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carving.formats import FORMATS, BadLineError, pairs
-from carving.structure import rebuild, show_conllu, show_table
+from carving.formats.documents import rebuild, show_conllu, show_table
 
 PACKERS = {"": bytes, ".xz": lzma.compress, ".gz": gzip.compress, ".bz2": bz2.compress}
 TRIPLES = "dog\tis\tanimal\ncat\tis\tanimal\n"

@@ -10,7 +10,7 @@ from carving.labels import losses, scoring
 from carving.labels.heads import MISSING, PRESENT, OSCHead
 from carving.labels.rows import Rows, label_sets, rows_of
 from carving.labels.vectors import VECTORS, VectorHead, make_head
-from carving.osc import OSC
+from carving.schemes.osc import OSC
 
 SETS = [[0, 3], [5], [1, 2, 6, 4], [3]]
 EXACT = dict(rtol=0, atol=1e-10)

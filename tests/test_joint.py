@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, Memory, make
-from carving.joint import decode
+from carving.answers.together import decode
 
 LINEAR = [name for name in SCHEMES if make(name, d=64).facts.linear]
 EVERY = [
@@ -403,7 +403,8 @@ def test_memory_is_bounded():
     """Weights of all candidates in all contexts would take 48 MB, several times, and the codes of all 80 MB."""
     code = """
 import resource, torch
-from carving import OSC, joint
+from carving import OSC
+from carving.answers import together as joint
 joint.CELLS = 2**20
 osc = OSC(30, 2, k1=10, compact=True, workspace=2**22)
 contexts, fillers = osc.contexts([(i,) for i in range(60)]), torch.randn(2, 200_000, 10).transpose(0, 1)

@@ -175,7 +175,7 @@ def test_memories_that_differ_do_not_add(other, message):
 def test_a_structure_is_read_back():
     memory = Memory(OSC(40, 3))
     document = {"a": [1, 2.5, {"b": None}], "c": {0: "x", 1: []}, "d": {}}
-    from carving.structure import flatten
+    from carving.formats.documents import flatten
 
     memory.store(document)
     assert memory.rebuild([path for path, _ in flatten(document)]) == document
@@ -187,7 +187,7 @@ labels = st.text(max_size=5) | st.integers(-9, 9) | st.booleans() | st.none()
 @settings(max_examples=30)
 @given(st.dictionaries(st.lists(labels, min_size=1, max_size=3).map(tuple), labels, min_size=1, max_size=12))
 def test_any_pairs_come_back(pairs):
-    from carving.draws import canonical, canonical_path
+    from carving.symbols import canonical, canonical_path
 
     distinct = {canonical_path(path): (path, leaf) for path, leaf in pairs.items()}.values()
     memory = Memory(OSC(32, 3))

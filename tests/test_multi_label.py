@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from carving.experiments import load, reproduce
-from carving.experiments.experiment import planned, trials
-from carving.experiments.label_measures import FromFiles, found, parts, setting_of, synthetic
-from carving.experiments.multi_label import EXPERIMENT, HEADS, TABLE
+from carving.lab import load, reproduce
+from carving.lab.experiment import planned, trials
+from carving.lab.measures.labels import FromFiles, found, parts, setting_of, synthetic
+from carving.lab.paper.multi_label import EXPERIMENT, HEADS, TABLE
 
 
 def text_of(data):
@@ -37,7 +37,7 @@ def hurried(monkeypatch):
     """The experiment over two data sets, in one short epoch."""
     settings = [setting_of(n, h, "paper") | {"epochs": 1, "hidden": 8} for n in ("Bibtex", "Eurlex-4K") for h in HEADS]
     short = replace(EXPERIMENT, scales={**EXPERIMENT.scales, "small": (trials(1, settings),)})
-    monkeypatch.setattr("carving.experiments.multi_label.EXPERIMENT", short)
+    monkeypatch.setattr("carving.lab.paper.multi_label.EXPERIMENT", short)
     assert load("multi-label") is short
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, draws
-from carving.capacity import interference
+from carving import OSC, draws, symbols
+from carving.prediction.alone import interference
 
 LETTERS = "abcd"
 
@@ -197,7 +197,7 @@ def test_bases_are_orthonormal_with_a_canonical_orientation():
     scheme = OSC(30, 2, k1=8, dtype=torch.float64)
     rows = scheme.contexts([("a",)]).basis[0]
     assert_close(rows @ rows.T, torch.eye(8, dtype=torch.float64))
-    words = draws.bits([draws.canonical_path(("a",))], 1 + 120, seed=0, purpose="context")
+    words = draws.bits([symbols.canonical_path(("a",))], 1 + 120, seed=0, purpose="context")
     remaining = draws.normals(words[:, 1:]).view(8, 30)
     for place in range(8):
         vector = remaining[place] / torch.linalg.norm(remaining[place])

@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from carving import capacity, joint, make, planner
+from carving import make
+from carving.answers import together as joint
 from carving.cli import app
-from carving.planner import Plan, pairs_within, plan, plan_within, predict
+from carving.prediction import alone as capacity
+from carving.prediction import plan as planner
+from carving.prediction.plan import Plan, pairs_within, plan, plan_within, predict
 
 KNOWN = {"OSC", "HLB", "TPR"}
 

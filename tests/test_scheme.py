@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, SCHEMES, ContextCache, make, top
+from carving import OSC, SCHEMES, make, top
 
 NEAR = dict(rtol=0, atol=1e-10)
 
@@ -173,35 +173,6 @@ def test_contexts_are_sliced_indexed_and_moved(scheme, pairs):
         contexts.anything = None
 
 
-def test_a_cache_answers_like_the_scheme(scheme, path):
-    one = scheme.contexts([path(scheme, 0)]).nbytes
-    cache = ContextCache(scheme, limit=4 * one)
-    for numbers in ([0, 1, 0], [1, 2, 3], [4], [0, 4, 3, 4], [0, 1, 2, 3, 4, 5]):
-        paths = [path(scheme, i) for i in numbers]
-        for found, expected in zip(*map(tensors, (cache.contexts(paths), scheme.contexts(paths))), strict=True):
-            assert_close(found, expected, rtol=0, atol=1e-6)
-        assert len(cache) <= 4
-
-
-def test_a_cache_makes_a_context_once_and_drops_the_longest_unused(monkeypatch):
-    scheme = OSC(10)
-    cache = ContextCache(scheme, limit=2 * scheme.contexts([("a",)]).nbytes)
-    cache.contexts([("a",)])
-    made = []
-    monkeypatch.setattr(
-        OSC, "_contexts", lambda self, paths, plain=OSC._contexts: made.extend(paths) or plain(self, paths)
-    )
-    for label in ("a", "b", "a", "c", "a", "b"):
-        cache.contexts([(label,)])
-    assert made == [("b",), ("c",), ("b",)]
-
-
-def test_changing_what_a_cache_gave_does_not_change_the_cache():
-    cache = ContextCache(OSC(10))
-    cache.contexts([("a",)]).basis.zero_()
-    assert cache.contexts([("a",)]).basis.abs().sum() > 0
-
-
 def test_strided_memories_and_contexts_are_read_like_contiguous_ones(double, pairs):
     contexts, fillers = pairs(double, 6)
     memory = double.trace(contexts, fillers)
@@ -326,7 +297,6 @@ def test_nor_where_contexts_are_made_from_deep_paths(scheme, pairs):
         (lambda s, c, f, m: s.read(m, OSC(21).contexts([("a",)])), ValueError, "the contexts are not of OSC"),
         (lambda s, c, f, m: s.read(m, make("HRR", d=20).contexts([("a",)])), ValueError, "the contexts are not of OSC"),
         (lambda s, c, f, m: OSC(20, device="gpu"), ValueError, "device must be one that torch knows"),
-        (lambda s, c, f, m: ContextCache(s, limit=0), ValueError, "limit must be an integer of at least 1"),
     ],
 )
 def test_bad_input_is_refused_with_what_was_wanted(call, error, message):

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from carving.draws import canonical, canonical_path
-from carving.structure import (
+from carving.formats.documents import (
     FIELDS,
     flatten,
     parse_brackets,
@@ -24,6 +23,7 @@ from carving.structure import (
     show_table,
     show_triple,
 )
+from carving.symbols import canonical, canonical_path
 
 
 def numbered_dict(items):

@@ -8,9 +8,9 @@ import torch
 from torch.testing import assert_close
 
 from carving import VSA, make
-from carving.algebra import hartley, to_unit_interval, two_signs
-from carving.architectures import ARCHITECTURES
-from carving.capacity import vsa_accuracy
+from carving.prediction.alone import vsa_accuracy
+from carving.schemes.algebra import hartley, to_unit_interval, two_signs
+from carving.schemes.architectures import ARCHITECTURES
 
 D = 1_024
 NAMES = list(ARCHITECTURES)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from carving.clifford.grades import check_room, contract_rows, count, fold, subsets, unfold, wedge_rows
+from carving.errors import BadType, BadValue
 
 WORKSPACE = 64 * 2**20  # bytes that a product may use at a time beside its arguments and its result
 
@@ -29,12 +30,12 @@ class Blades:
 
     def __post_init__(self) -> None:
         if not isinstance(self.factors, Tensor) or self.factors.dim() < 2 or not self.factors.is_floating_point():
-            raise ValueError(
+            raise BadValue(
                 f"a blade of grade r takes a real tensor (*, r, n) of its vectors, got {_shape(self.factors)}; "
                 "unsqueeze(-2) makes blades of single vectors"
             )
         if not 1 <= self.grade <= self.n:
-            raise ValueError(
+            raise BadValue(
                 f"a blade of R^{self.n} has a grade of 1 to {self.n}, got {self.grade} vectors; "
                 "more vectors than dimensions are linearly dependent, and their wedge is zero"
             )
@@ -68,7 +69,7 @@ class Multivectors:
         size = count(self.n, self.grade)
         given = self.coordinates
         if not isinstance(given, Tensor) or given.shape[-1:] != (size,) or not given.is_floating_point():
-            raise ValueError(
+            raise BadValue(
                 f"grade {self.grade} of R^{self.n} has {size} real coordinates (*, {size}), got {_shape(given)}; "
                 "expand(blades) makes them"
             )
@@ -89,11 +90,11 @@ Element = Tensor | Blades | Multivectors  # a plain tensor (*, n) is vectors
 def wedge(*parts: Element) -> Blades | Multivectors:
     """The outer product. Of vectors and blades it is a blade; where one is in coordinates, so is the product."""
     if not parts:
-        raise ValueError("there must be something to wedge, got nothing; give vectors, blades or multivectors")
+        raise BadValue("there must be something to wedge, got nothing; give vectors, blades or multivectors")
     elements = [_element(part) for part in parts]
     n, grade = _space(*elements), sum(map(_grade, elements))
     if grade > n:
-        raise ValueError(f"in R^{n} a wedge of grade {grade} is always zero; leave out a factor")
+        raise BadValue(f"in R^{n} a wedge of grade {grade} is always zero; leave out a factor")
     if all(isinstance(one, Blades) for one in elements):
         factors = [one.factors for one in elements if isinstance(one, Blades)]
         batch = torch.broadcast_shapes(*(one.batch for one in elements))
@@ -114,7 +115,7 @@ def contract(a: Element, b: Element) -> Blades | Multivectors:
     a, b = _element(a), _element(b)
     n, s, r = _space(a, b), _grade(a), _grade(b)
     if s > r:
-        raise ValueError(
+        raise BadValue(
             f"the left contraction of grade {s} onto grade {r} is always zero; "
             "the smaller grade comes first, contract(smaller, larger)"
         )
@@ -138,7 +139,7 @@ def contract_sum(a: Blades, terms: Blades) -> Tensor:
     _space(a, terms, broadcast=False)
     s, size = a.grade, len(terms.factors)
     if len(terms.batch) != 1 or terms.grade != s + 1:
-        raise ValueError(
+        raise BadValue(
             f"blades of grade {s} leave vectors of a sum of shape (N, {s + 1}, {a.n}), got {_shape(terms.factors)}; "
             "contract(a, total(terms)) takes any grade"
         )
@@ -158,7 +159,7 @@ def inner(a: Element, b: Element) -> Tensor:
     a, b = _element(a), _element(b)
     _space(a, b)
     if _grade(a) != _grade(b):
-        raise ValueError(
+        raise BadValue(
             f"elements of different grades are always orthogonal, got grades {_grade(a)} and {_grade(b)}; "
             "contract(smaller, larger) takes the one out of the other"
         )
@@ -209,7 +210,7 @@ def inverse(a: E) -> E:
         if a.grade:
             factor(a)  # refuses what is no blade
         elif not bool(a.coordinates.all()):
-            raise ValueError("zero has no inverse, got a number that is zero; leave it out")
+            raise BadValue("zero has no inverse, got a number that is zero; leave it out")
         turned = reverse(a)
         return Multivectors(turned.coordinates / a.coordinates.square().sum(-1, keepdim=True), a.n, a.grade)
     _directions(_simple(a))
@@ -221,7 +222,7 @@ def project(a: E, by: Element) -> E:
     blade, element = _simple(by), _element(a)
     _space(element, blade)
     if _grade(element) > blade.grade:
-        raise ValueError(
+        raise BadValue(
             f"nothing of grade {_grade(element)} fits into a blade of grade {blade.grade}; give a larger blade"
         )
     if isinstance(a, Multivectors):
@@ -245,7 +246,7 @@ def reject(a: E, by: Element) -> E:
     blade, element = _simple(by), _element(a)
     n, grade = _space(element, blade), _grade(element) + blade.grade
     if grade > n:
-        raise ValueError(
+        raise BadValue(
             f"nothing of grade {_grade(element)} in R^{n} is orthogonal to a blade of grade {blade.grade}; "
             "give a smaller blade"
         )
@@ -276,11 +277,11 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
     The blades' own coordinates are never held together: halves of them meet in one matrix product.
     """
     if not blades.batch:
-        raise ValueError(f"a sum takes blades (*, N, r, n), got {_shape(blades.factors)}; expand(blade) takes one")
+        raise BadValue(f"a sum takes blades (*, N, r, n), got {_shape(blades.factors)}; expand(blade) takes one")
     if weights is not None and weights.shape != blades.batch:
-        raise ValueError(f"every blade takes one weight, {tuple(blades.batch)} in all, got {_shape(weights)}")
+        raise BadValue(f"every blade takes one weight, {tuple(blades.batch)} in all, got {_shape(weights)}")
     if not blades.batch[-1]:
-        raise ValueError("a sum takes at least one blade, got none; leave it out")
+        raise BadValue("a sum takes at least one blade, got none; leave it out")
     n, grade, half = blades.n, blades.grade, (blades.grade + 1) // 2
     if grade == 1:
         vectors = blades.factors.squeeze(-2)
@@ -301,11 +302,11 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
 def factor(a: Multivectors) -> Blades:
     """Vectors whose wedge has these coordinates, which must be those of a blade; not every multivector is one."""
     if not a.grade:
-        raise ValueError("a number has no vectors; blades begin at grade 1")
+        raise BadValue("a number has no vectors; blades begin at grade 1")
     flat, n, grade = a.coordinates.reshape(-1, a.coordinates.shape[-1]), a.n, a.grade
     scale, largest = flat.abs().max(dim=-1)
     if not bool((scale > 0).all()):
-        raise ValueError("the zero blade has no vectors; leave out the multivectors whose coordinates are all zero")
+        raise BadValue("the zero blade has no vectors; leave out the multivectors whose coordinates are all zero")
     main = torch.from_numpy(subsets(n, grade)).to(flat.device)[largest]  # (b, r), where the largest coordinate stands
     pivot, batch = flat.gather(1, largest.unsqueeze(1)), torch.arange(len(flat), device=flat.device)
     vectors = []
@@ -317,7 +318,7 @@ def factor(a: Multivectors) -> Blades:
     found = Blades(torch.stack(vectors, dim=-2))
     off = (expand(found).coordinates - flat).abs().amax(-1)
     if bool((off > 100 * grade * torch.finfo(flat.dtype).eps ** 0.75 * scale).any()):
-        raise ValueError(
+        raise BadValue(
             f"these coordinates of grade {grade} are those of no blade, but of a sum of several; "
             "only single blades have vectors and inverses"
         )
@@ -389,7 +390,7 @@ def _directions(blades: Blades) -> Tensor:
         low = own <= blades.n * torch.finfo(own.dtype).eps * lengths
         if bool(low.any()):
             row = int(low.reshape(-1, blades.grade).any(0).nonzero()[0])
-            raise ValueError(
+            raise BadValue(
                 f"a zero blade has no inverse and spans nothing: vector {row} of its {blades.grade} is zero or depends "
                 "linearly on those before it; leave it out"
             )
@@ -405,10 +406,10 @@ def _simple(a: Element) -> Blades:
 def _element(a: Element) -> Blades | Multivectors:
     if isinstance(a, Tensor):
         if a.dim() < 1:
-            raise ValueError(f"vectors must have shape (*, n), got {_shape(a)}")
+            raise BadValue(f"vectors must have shape (*, n), got {_shape(a)}")
         return Blades(a.unsqueeze(-2))
     if not isinstance(a, Blades | Multivectors):
-        raise TypeError(f"vectors (a tensor), Blades or Multivectors were wanted, got {type(a).__name__}")
+        raise BadType(f"vectors (a tensor), Blades or Multivectors were wanted, got {type(a).__name__}")
     return a
 
 
@@ -426,17 +427,17 @@ def _space(*elements: Blades | Multivectors, broadcast: bool = True) -> int:
     kinds = [one.factors.dtype if isinstance(one, Blades) else one.coordinates.dtype for one in elements]
     if len(set(kinds)) > 1:
         shown = " and ".join(map(str, dict.fromkeys(kinds)))
-        raise TypeError(f"all must have numbers of one kind, got {shown}; use .to({kinds[-1]})")
+        raise BadType(f"all must have numbers of one kind, got {shown}; use .to({kinds[-1]})")
     batches = [one.batch for one in elements if one.batch]
     if broadcast and len(set(batches)) > 1:
         try:
             torch.broadcast_shapes(*batches)
         except RuntimeError:
             shown = " and ".join(str(tuple(one)) for one in batches)
-            raise ValueError(f"batches must broadcast, got {shown}; unsqueeze makes room for the other's") from None
+            raise BadValue(f"batches must broadcast, got {shown}; unsqueeze makes room for the other's") from None
     dimensions = [one.n for one in elements]
     if len(set(dimensions)) > 1:
-        raise ValueError(
+        raise BadValue(
             f"all must lie in one space, got some of {' and '.join(f'R^{n}' for n in dict.fromkeys(dimensions))}; "
             "zeros appended to the shorter vectors put them into the larger space"
         )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.checks import machine_bytes, show_bytes
+from carving.errors import BadValue
 
 CPU = torch.device("cpu")
 FEW = 2**17  # numbers that stay in a cache, so that one large step takes less time than many small ones
@@ -25,7 +26,7 @@ FEW = 2**17  # numbers that stay in a cache, so that one large step takes less t
 def count(n: int, grade: int) -> int:
     """binom(n, grade), the coordinates of a grade."""
     if not 0 <= grade <= n:
-        raise ValueError(f"grades of R^{n} go from 0 to {n}, got {grade}; what lies above is always zero")
+        raise BadValue(f"grades of R^{n} go from 0 to {n}, got {grade}; what lies above is always zero")
     return math.comb(n, grade)
 
 
@@ -33,7 +34,7 @@ def check_room(n: int, grade: int, like: Tensor) -> None:
     """Refuse coordinates that the machine cannot hold, before tables of them are made."""
     size, limit = count(n, grade) * (like.element_size() + 16 * grade), machine_bytes(like.device)
     if limit is not None and size > limit:
-        raise ValueError(
+        raise BadValue(
             f"grade {grade} of R^{n} has {count(n, grade):,} coordinates, which take {show_bytes(size)} with their "
             f"places, but {like.device} has {show_bytes(limit)}; keep them as Blades, which take {grade} x {n} numbers"
         )

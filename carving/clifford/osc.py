@@ -12,13 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carving import draws
+from carving import draws, symbols
 from carving.checks import check_device, check_integer, check_real_dtype
+from carving.chunks import slices
 from carving.clifford.blades import Blades, determinant, expand, total
 from carving.clifford.grades import fold, leading, unfold, wedge_rows
-from carving.draws import Bits, Path
-from carving.osc import BLOCK, orthonormal
-from carving.scheme import Contexts, Facts, Scheme, slices
+from carving.draws import Bits
+from carving.errors import BadType
+from carving.scheme import Contexts, Facts, Scheme
+from carving.symbols import Path
+from carving.tensors import BLOCK, orthonormal
 
 CACHE = 2**19  # numbers that the caches hold, so that many small steps take less time than one large one
 
@@ -67,7 +70,7 @@ class CliffordOSC(Scheme):
         usual = next((k for k in range(p, d - 1) if math.comb(k, p) ** 2 >= math.comb(d, p)), d - 1)
         way_out = f"fewer than p={p} dimensions leave no wedge, d={d} forbid nothing; {usual} is usual"
         if not isinstance(signed, bool):
-            raise TypeError(f"signed must be True or False, got {signed!r}; False is the paper's form")
+            raise BadType(f"signed must be True or False, got {signed!r}; False is the paper's form")
         values: dict[str, Any] = dict(
             d=d,
             p=p,
@@ -143,7 +146,7 @@ class CliffordOSC(Scheme):
         basis = torch.empty(count, self.k1, self.d, dtype=self.dtype, device="cpu")
         signs = torch.ones(count, dtype=self.dtype, device="cpu")
         for rows in slices(count, draws.rows_in_cache(words)):
-            names = map(draws.canonical_path, paths[rows])
+            names = map(symbols.canonical_path, paths[rows])
             drawn = draws.bits(names, 1 + words, seed=self.seed, purpose="clifford context")
             gaussian = draws.normals(drawn[:, 1:])[:, : self.k1 * self.d].unflatten(-1, (self.k1, self.d))
             basis[rows] = orthonormal(gaussian)

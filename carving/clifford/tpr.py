@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carving import draws
+from carving import draws, symbols
 from carving.checks import as_path, check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
 from carving.clifford.blades import WORKSPACE, Blades, Multivectors, contract, contract_sum, expand, total
 from carving.clifford.grades import count
-from carving.draws import Leaf, Path, Role
-from carving.osc import orthonormal
+from carving.errors import BadType, BadValue
+from carving.symbols import Leaf, Path, Role
+from carving.tensors import orthonormal
 
 SETTINGS = ("complement", "disjoint")
 
@@ -62,8 +63,8 @@ class CliffordTPR:
             "depth", depth, 1, n - 1, "it is the number of roles in a path; the filler takes a dimension"
         )
         names = listed(roles, "roles")
-        if len(set(map(draws.canonical, names))) != len(names):
-            raise ValueError(
+        if len(set(map(symbols.canonical, names))) != len(names):
+            raise BadValue(
                 f"every role must stand in the list once, got {names!r}; tagged=True lets paths repeat roles"
             )
         values: dict[str, Any] = dict(
@@ -80,13 +81,13 @@ class CliffordTPR:
             object.__setattr__(self, name, value)
         size = len(self._places)
         if not depth <= size < n:
-            raise ValueError(
+            raise BadValue(
                 f"{size} orthonormal roles and a filler must fit into R^{n}, and a path of {depth} different roles "
                 f"needs as many; give {depth} to {n - 1} roles{', counting each once a level' if tagged else ''}"
             )
         made = self._drawn() if vectors is None else orthonormal_roles(vectors, size, n, self.dtype)
         if setting == "disjoint" and bool(made[:, size:].any()):
-            raise ValueError(
+            raise BadValue(
                 f'in the setting "disjoint" the {size} roles have zeros behind their first {size} numbers, got others; '
                 'setting="complement" takes any'
             )
@@ -96,7 +97,7 @@ class CliffordTPR:
     def _places(self) -> dict[bytes, int]:
         """Where each role stands in the canonical order; tagged ones level by level."""
         levels: list[Path] = [(level,) for level in range(self.depth)] if self.tagged else [()]
-        names = [draws.canonical_path((*level, role)) for level in levels for role in self.roles]
+        names = [symbols.canonical_path((*level, role)) for level in levels for role in self.roles]
         return {name: place for place, name in enumerate(names)}
 
     def _drawn(self) -> Tensor:
@@ -124,7 +125,7 @@ class CliffordTPR:
 
     def fillers(self, labels: Iterable[Leaf]) -> Tensor:
         """The labels' fillers (m, n): unit vectors orthogonal to every role, the same for ever."""
-        names = [draws.canonical(label) for label in listed(labels, "labels")]
+        names = [symbols.canonical(label) for label in listed(labels, "labels")]
         words = draws.bits(names, draws.words_for_normals(self.n), seed=self.seed, purpose="clifford filler")
         return self.admitted(draws.normals(words)[:, : self.n].to(self.device, self.dtype))
 
@@ -138,7 +139,7 @@ class CliffordTPR:
         lengths = torch.linalg.vector_norm(outside, dim=-1)
         wanted = torch.linalg.vector_norm(vectors, dim=-1) * self.n * torch.finfo(self.dtype).eps
         if not bool((lengths > wanted).all()):  # not-a-number is not larger, either
-            raise ValueError("a vector that lies among the roles, is zero or not finite leaves no filler; draw another")
+            raise BadValue("a vector that lies among the roles, is zero or not finite leaves no filler; draw another")
         return outside / lengths.unsqueeze(-1)
 
     def order(self, paths: Iterable[Path]) -> tuple[list[list[int]], Tensor]:
@@ -153,15 +154,15 @@ class CliffordTPR:
 
     def _look_up(self, path: Path, known: dict[bytes, int]) -> list[int]:
         if len(path) != self.depth:
-            raise ValueError(f"this memory holds paths of {self.depth} roles, got {path!r} with {len(path)}")
-        names = [draws.canonical_path((level, role) if self.tagged else (role,)) for level, role in enumerate(path)]
+            raise BadValue(f"this memory holds paths of {self.depth} roles, got {path!r} with {len(path)}")
+        names = [symbols.canonical_path((level, role) if self.tagged else (role,)) for level, role in enumerate(path)]
         for role, name in zip(path, names, strict=True):
             if name not in known:
-                raise ValueError(
+                raise BadValue(
                     f"the role {role!r} of {path!r} is not in the list; known: {', '.join(map(repr, self.roles))}"
                 )
         if len(set(names)) < len(names):
-            raise ValueError(
+            raise BadValue(
                 f"a role that repeats annihilates the pair (a ^ a = 0), got {path!r}; "
                 "CliffordTPR(..., tagged=True) gives every level of a path its own roles"
             )
@@ -181,9 +182,9 @@ class CliffordTPR:
         check_tensor("fillers", fillers, (len(roles), self.n), way_out, self.dtype)
         inside, lengths = (torch.linalg.vector_norm(x, dim=-1) for x in (fillers @ self.vectors.mT, fillers))
         if not bool((torch.isfinite(lengths) & (lengths > 0)).all()):
-            raise ValueError(f"a filler that is zero or not finite binds to nothing; {way_out}")
+            raise BadValue(f"a filler that is zero or not finite binds to nothing; {way_out}")
         if bool((inside > torch.finfo(inside.dtype).eps ** 0.5 * lengths).any()):
-            raise ValueError(
+            raise BadValue(
                 "fillers must be orthogonal to every role of the memory, not only to those of their own path, or other "
                 "pairs come back mixed with them; admitted(vectors) takes out what is not"
             )
@@ -200,15 +201,15 @@ class CliffordTPR:
         nothing is stored, zero comes. `canonical=False` asks in the order of the path: an odd one turns the sign.
         """
         if not isinstance(memory, Blades | Multivectors):
-            raise TypeError(
+            raise BadType(
                 f"a memory is what bundle(bind(paths, fillers)) makes, or bound blades, got {type(memory).__name__}"
             )
         if isinstance(memory, Multivectors) and memory.batch:
-            raise ValueError(
+            raise BadValue(
                 f"one memory is asked at a time, got a batch of {tuple(memory.batch)}; take memories in turn"
             )
         if memory.n != self.n or memory.grade != self.depth + 1:
-            raise ValueError(
+            raise BadValue(
                 f"a memory of this kind has grade {self.depth + 1} in R^{self.n}, got grade {memory.grade} in "
                 f"R^{memory.n}; bundle(bind(paths, fillers)) makes it"
             )
@@ -230,14 +231,14 @@ def orthonormal_roles(vectors: Tensor, size: int, n: int, dtype: torch.dtype) ->
     upper = torch.linalg.qr(vectors.double().mT).R.diagonal().abs()
     dependent = (upper <= 1e-6 * torch.linalg.vector_norm(vectors.double(), dim=-1)).nonzero()
     if len(dependent):
-        raise ValueError(
+        raise BadValue(
             f"role vectors must be linearly independent, but number {int(dependent[0])} depends on those before it, so "
             "that their wedge is zero; leave it out or draw it anew"
         )
     off = (vectors.double() @ vectors.double().mT - torch.eye(size, dtype=torch.float64, device=vectors.device)).abs()
     if float(off.max()) > 100 * torch.finfo(dtype).eps:
-        raise ValueError(
+        raise BadValue(
             f"role vectors must be orthonormal to the last digits of {dtype}, got inner products that are off by "
-            f"{float(off.max()):.2g}; carving.osc.orthonormal(vectors) makes them so"
+            f"{float(off.max()):.2g}; carving.tensors.orthonormal(vectors) makes them so"
         )
     return vectors

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
+from carving.errors import BadValue
 from carving.formats import BadLineError
 from carving.labels.text import CHUNK, File, Lines, Matrices, lines_of, name_of, parse
 
@@ -31,11 +32,11 @@ def read_arff(path: Path, labels: File | int | None = None) -> Matrices:
         matrix = _rows(path, lines, list(attributes.values()))
     others = np.setdiff1d(np.arange(len(attributes)), chosen)
     if not len(others):
-        raise ValueError(f"{path} has no features: all of its {len(attributes)} attributes are labels")
+        raise BadValue(f"{path} has no features: all of its {len(attributes)} attributes are labels")
     matrix = matrix.tocsc()
     found = matrix[:, chosen].tocsr()
     if not found.count_nonzero():
-        raise ValueError(f"{path} has no labels: none of its {matrix.shape[0]} points has one")
+        raise BadValue(f"{path} has no labels: none of its {matrix.shape[0]} points has one")
     return matrix[:, others].tocsr(), found
 
 
@@ -97,7 +98,7 @@ def _label_columns(path: Path, relation: str, attributes: list[str], labels: Fil
         labels = int(meka.group(1)) if meka else _companion(path)
     if isinstance(labels, int):
         if not 0 < abs(labels) < len(attributes):
-            raise ValueError(
+            raise BadValue(
                 f"labels={labels} does not fit {path}: of its {len(attributes)} attributes the first so many are "
                 "labels, or, negative, the last so many, and one at least is a feature"
             )
@@ -107,7 +108,7 @@ def _label_columns(path: Path, relation: str, attributes: list[str], labels: Fil
     names = _named(Path(labels))
     for name in names:
         if name not in at:
-            raise ValueError(
+            raise BadValue(
                 f"{labels} names the label {name!r}, but {path} has no such attribute; do they belong together?"
             )
     return [at[name] for name in names]
@@ -119,7 +120,7 @@ def _companion(path: Path) -> Path:
     for name in (stem, re.sub(r"[-_](train|test)$", "", stem)):
         if (path.parent / f"{name}.xml").exists():
             return path.parent / f"{name}.xml"
-    raise ValueError(
+    raise BadValue(
         f"which attributes of {path} are labels? There is no {stem}.xml beside it; give labels=FILE.xml "
         "(--labels FILE.xml), or their number: 159 are the first 159 attributes, -159 the last"
     )
@@ -133,7 +134,7 @@ def _named(path: Path) -> list[str]:
         raise BadLineError(str(path), error.position[0], f"this is no XML: {error}") from error
     names = list(dict.fromkeys(name for name in found if name is not None))
     if not names or len(names) < len(found):
-        raise ValueError(f'{path} must name every label once, as in <label name="physics"/>, got {len(names)} names')
+        raise BadValue(f'{path} must name every label once, as in <label name="physics"/>, got {len(names)} names')
     return names
 
 
@@ -142,7 +143,7 @@ def _rows(path: Path, lines: Lines, attributes: list[Values]) -> csr_matrix:
     while chunk := list(islice(rows, CHUNK)):
         parts += [_chunk(path, some, attributes) for some in _runs(chunk)]
     if not parts:
-        raise ValueError(f"{path} is empty: there is nothing after @data")
+        raise BadValue(f"{path} is empty: there is nothing after @data")
     return vstack(parts, format="csr")
 
 

@@ -15,6 +15,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from carving.checks import check_integer
+from carving.chunks import slices
+from carving.errors import BadValue
 from carving.files import replace_whole
 from carving.labels import metrics, recipe
 from carving.labels.data import Dataset
@@ -24,12 +26,11 @@ from carving.labels.rows import rows_of, tidy
 from carving.labels.text import where
 from carving.labels.training import AT_ONCE, Progress, Settings, make_network, network_of, predict, split, train
 from carving.labels.vectors import make_head
-from carving.scheme import slices
 
 FORMAT = "carving labels 1"
 
 
-class BadModel(ValueError):
+class BadModel(BadValue):
     """A file that is no model, or damaged."""
 
 
@@ -90,10 +91,10 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _check_recipe(self, head: Head) -> None:
         if self.settings is not None:
             if self.epochs is not None:
-                raise ValueError(f"settings= tell the epochs ({self.settings.epochs}); leave epochs={self.epochs} out")
+                raise BadValue(f"settings= tell the epochs ({self.settings.epochs}); leave epochs={self.epochs} out")
             return
         if not isinstance(head, OSCHead):
-            raise ValueError(f"the recipe is for OSC heads; train {self.head} with settings=Settings(...)")
+            raise BadValue(f"the recipe is for OSC heads; train {self.head} with settings=Settings(...)")
         if self.epochs is not None:
             check_integer("epochs", self.epochs, 1)
         for wrong, what in (
@@ -102,7 +103,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             (head.absolute, "absolute=True"),
         ):
             if wrong:
-                raise ValueError(
+                raise BadValue(
                     f"the recipe's networks share one head whose scores add, got {what}; train one network with "
                     "settings=Settings(...)"
                 )
@@ -177,10 +178,10 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         features = tidy(X, "features")
         if features.shape[1] != self.n_features_in_:
-            raise ValueError(f"the model has {self.n_features_in_} features, the points have {features.shape[1]}")
+            raise BadValue(f"the model has {self.n_features_in_} features, the points have {features.shape[1]}")
         if not np.isfinite(features.data).all():
             row, column = where(features, ~np.isfinite(features.data))
-            raise ValueError(
+            raise BadValue(
                 f"features must be finite numbers, got {features[row, column]} in row {row}, column {column}"
             )
         return features
@@ -189,7 +190,7 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         truth = Dataset(X, y)
         self._checked(truth.features)
         if truth.labels.shape[1] != self.n_labels_:
-            raise ValueError(
+            raise BadValue(
                 f"the model has {self.n_labels_} labels, the data {truth.labels.shape[1]}: it is of another label set"
             )
         return truth

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from carving.checks import check_integer
+from carving.errors import BadValue
 from carving.labels.arff import read_arff
 from carving.labels.rows import tidy
 from carving.labels.text import File, name_of, read_split, read_text, read_two, unpacked, where
@@ -32,23 +33,23 @@ class Dataset:
     def __post_init__(self) -> None:
         features, labels = tidy(self.features, "features"), tidy(self.labels, "labels")
         if features.shape[0] != labels.shape[0]:
-            raise ValueError(
+            raise BadValue(
                 "features and labels must have a row for each point, "
                 f"got {features.shape[0]} and {labels.shape[0]} rows"
             )
         if not features.shape[0]:
-            raise ValueError("there must be at least one point, got matrices without rows")
+            raise BadValue("there must be at least one point, got matrices without rows")
         for name, matrix in (("features", features), ("labels", labels)):
             if not np.isfinite(matrix.data).all():
                 row, column = where(matrix, ~np.isfinite(matrix.data))
-                raise ValueError(
+                raise BadValue(
                     f"{name} must be finite numbers, got {matrix[row, column]} in row {row}, column {column}"
                 )
         if (labels.data != 1).any():
             row, column = where(labels, labels.data != 1)
-            raise ValueError(f"labels must be 0 or 1, got {labels[row, column]} in row {row}, column {column}")
+            raise BadValue(f"labels must be 0 or 1, got {labels[row, column]} in row {row}, column {column}")
         if not labels.nnz:
-            raise ValueError("there must be labels, but no point has one; there is nothing to learn or to measure")
+            raise BadValue("there must be labels, but no point has one; there is nothing to learn or to measure")
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "labels", labels)
 
@@ -90,9 +91,7 @@ def read(path: File, *, split: File | None = None, column: int = 0, labels: File
     if unpacked(path).suffix.lower() == ".arff":
         features, targets = read_arff(path, labels)
     elif isinstance(labels, int):
-        raise ValueError(
-            f"a number of labels, {labels}, is for ARFF files; {path.name} tells its own in its first line"
-        )
+        raise BadValue(f"a number of labels, {labels}, is for ARFF files; {path.name} tells its own in its first line")
     else:
         features, targets = read_text(path) if labels is None else read_two(path, Path(labels))
     data = Dataset(features, targets, name_of(path))

@@ -18,13 +18,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from carving import draws
+from carving import symbols
 from carving.checks import check_choice, check_integer, check_tensor, listed
-from carving.draws import Leaf
+from carving.chunks import slices
+from carving.errors import BadValue
 from carving.labels import losses, scoring
 from carving.labels.rows import Rows, label_sets
-from carving.osc import OSC, Subspaces, outer
-from carving.scheme import slices
+from carving.schemes.osc import OSC, Subspaces
+from carving.symbols import Leaf
+from carving.tensors import outer
 
 PRESENT, MISSING = "present", "missing"
 CHUNK = 4096  # labels made at a time
@@ -50,8 +52,8 @@ class Head(nn.Module, ABC):
             self.labels: Sequence[Leaf] = range(check_integer("labels", labels, 1))
         else:
             self.labels = listed(labels, "labels")
-            if len({draws.canonical(label) for label in self.labels}) < len(self.labels):
-                raise ValueError("labels must differ from each other, got one twice; number them, or join the two")
+            if len({symbols.canonical(label) for label in self.labels}) < len(self.labels):
+                raise BadValue("labels must differ from each other, got one twice; number them, or join the two")
         self.missing, self.trainable, self.cached = missing, trainable, cached or trainable
         self.seed = check_integer("seed", seed, 0, 2**64 - 1)
         self._sums: dict[str, Tensor] = {}
@@ -119,7 +121,7 @@ class Head(nn.Module, ABC):
             self._names = {label: at for at, label in enumerate(self.labels) if isinstance(label, str)}
         made = label_sets(labels, self.count, self._names)
         if len(made) != points:
-            raise ValueError(f"every point needs a label set, got {points} points and {len(made)} sets")
+            raise BadValue(f"every point needs a label set, got {points} points and {len(made)} sets")
         return made.to(self._at.device)
 
     def forward(self, outputs: Tensor) -> Tensor:
@@ -172,7 +174,7 @@ class Head(nn.Module, ABC):
     @final
     def _place(self, role: str) -> int:
         if role not in self.roles:
-            raise ValueError(f"this head has the roles {', '.join(self.roles)}, not {role!r}; missing=True gives both")
+            raise BadValue(f"this head has the roles {', '.join(self.roles)}, not {role!r}; missing=True gives both")
         return self.roles.index(role)
 
     @final

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from carving.checks import check_integer
+from carving.errors import BadType, BadValue
 
 Numbers = NDArray[np.float64]
 Ids = NDArray[np.integer[Any]]
@@ -24,7 +25,7 @@ def propensities(train_labels: csr_matrix, a: float = 0.55, b: float = 1.5) -> N
     """How probably each label is noticed where it belongs, by its frequency among the training points (Jain et al.)."""
     points = train_labels.shape[0]
     if not points:
-        raise ValueError("propensities are counted on training points, got a matrix without rows")
+        raise BadValue("propensities are counted on training points, got a matrix without rows")
     counts = np.bincount(train_labels.indices[train_labels.data != 0], minlength=train_labels.shape[1])
     # Below e points the formula's constant turns negative, and probabilities would exceed 1.
     constant = max(0.0, np.log(points) - 1) * (b + 1) ** a
@@ -35,10 +36,10 @@ def ranking(scores: Any, k: int) -> NDArray[np.int64]:
     """The k best labels of each row of scores (n, L), best first; of equal ones the smaller number comes first."""
     scores = np.asarray(scores)
     if scores.ndim != 2:
-        raise ValueError(f"scores must have shape (points, labels), got {scores.shape}")
+        raise BadValue(f"scores must have shape (points, labels), got {scores.shape}")
     check_integer("k", k, 1, scores.shape[1], f"there are {scores.shape[1]} labels")
     if np.isnan(scores).any():
-        raise ValueError(f"scores must be numbers, got NaN in row {int(np.isnan(scores).any(axis=1).argmax())}")
+        raise BadValue(f"scores must be numbers, got NaN in row {int(np.isnan(scores).any(axis=1).argmax())}")
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
@@ -148,7 +149,7 @@ def _averaged(gained: Numbers, best: Numbers | None, labels: csr_matrix, batch: 
     """The mean over points, or, beside the best, the ratio of both means; over all at once or averaged over batches."""
     kept = np.ones(len(gained), bool) if unlabelled else labels.getnnz(axis=1) > 0
     if not labels.nnz:
-        raise ValueError("there is nothing to measure: no point has a label")
+        raise BadValue("there is nothing to measure: no point has a label")
     gained = gained[kept]
     best = np.ones(len(gained)) if best is None else best[kept]
     size = len(gained) if batch is None else check_integer("batch", batch, 1, way_out="None takes all points at once")
@@ -161,28 +162,28 @@ def _averaged(gained: Numbers, best: Numbers | None, labels: csr_matrix, batch: 
 def _checked(ranked: Any, labels: csr_matrix, k: int) -> Ids:
     """The first k places of the ranking; what is none is refused."""
     if getattr(labels, "format", None) != "csr" or not (labels.data == 1).all():
-        raise TypeError(
+        raise BadType(
             "labels must be a CSR matrix that stores ones and nothing else; Dataset(features, labels) makes it"
         )
     ranks = np.asarray(ranked)
     if ranks.ndim != 2 or not np.issubdtype(ranks.dtype, np.integer):
-        raise TypeError(
+        raise BadType(
             f"a ranking must be integers of shape (points, places), got {ranks.dtype} of shape {ranks.shape}; "
             "ranking(scores, k) makes one of scores"
         )
     points, known = labels.shape
     if len(ranks) != points:
-        raise ValueError(f"a ranking must have a row for each of the {points} points, got {len(ranks)} rows")
+        raise BadValue(f"a ranking must have a row for each of the {points} points, got {len(ranks)} rows")
     check_integer("k", k, 1, known, f"there are {known} labels")
     if k > ranks.shape[1]:
-        raise ValueError(f"the ranking has {ranks.shape[1]} places, too few for k={k}; ask for the {k} best labels")
+        raise BadValue(f"the ranking has {ranks.shape[1]} places, too few for k={k}; ask for the {k} best labels")
     first = ranks[:, :k]
     if first.size and not 0 <= first.min() <= first.max() < known:
-        raise ValueError(f"a ranking must name labels from 0 to {known - 1}, got {first.min()} to {first.max()}")
+        raise BadValue(f"a ranking must name labels from 0 to {known - 1}, got {first.min()} to {first.max()}")
     ordered = np.sort(first, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if twice.any():
-        raise ValueError(
+        raise BadValue(
             f"a ranking must name a label once, got {first[twice.argmax()].tolist()} in row {twice.argmax()}"
         )
     return first
@@ -191,7 +192,7 @@ def _checked(ranked: Any, labels: csr_matrix, k: int) -> Ids:
 def _weights(propensities: Any, known: int) -> Numbers:
     given = np.asarray(propensities, dtype=np.float64)
     if given.shape != (known,):
-        raise ValueError(f"propensities must be one for each of the {known} labels, got shape {given.shape}")
+        raise BadValue(f"propensities must be one for each of the {known} labels, got shape {given.shape}")
     if not ((given > 0) & (given <= 1)).all():
-        raise ValueError("propensities must lie above 0 and not above 1; propensities(train_labels) gives them")
+        raise BadValue("propensities must lie above 0 and not above 1; propensities(train_labels) gives them")
     return 1 / given

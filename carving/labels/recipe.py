@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from carving.chunks import slices
 from carving.labels import losses, metrics
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
@@ -26,7 +27,6 @@ from carving.labels.networks import DENSE, Blend, Network
 from carving.labels.rows import Rows, rows_of
 from carving.labels.scoring import best_of
 from carving.labels.training import AT_ONCE, Progress, Settings, make_network, split, train
-from carving.scheme import slices
 
 FEW = 20_000  # points up to which networks are trained again on all of them
 HELD = 4_000  # points at most that are held back for validation, where there are more

@@ -11,6 +11,8 @@ import torch
 from scipy.sparse import csr_matrix, issparse
 from torch import Tensor
 
+from carving.errors import BadType, BadValue
+
 NAMELESS: Mapping[str, int] = {}
 
 
@@ -73,9 +75,9 @@ def tidy(matrix: Any, what: str) -> csr_matrix:
             matrix = np.asarray(matrix)
         except ValueError:
             way_out = "; scikit-learn's MultiLabelBinarizer makes one of label sets" if what == "labels" else ""
-            raise ValueError(f"{what} must be a matrix (points, {what}), got rows of many lengths{way_out}") from None
+            raise BadValue(f"{what} must be a matrix (points, {what}), got rows of many lengths{way_out}") from None
         if matrix.ndim != 2:
-            raise ValueError(f"{what} must have shape (points, {what}), got {matrix.shape}")
+            raise BadValue(f"{what} must have shape (points, {what}), got {matrix.shape}")
     tidy = csr_matrix(matrix, dtype=np.float32)
     if tidy.indices.dtype != np.int32 and max(tidy.nnz, *tidy.shape) < 2**31:  # half the room
         tidy = csr_matrix((tidy.data, tidy.indices.astype(np.int32), tidy.indptr.astype(np.int32)), tidy.shape)
@@ -96,33 +98,33 @@ def label_sets(given: Any, labels: int, names: Mapping[str, int] = NAMELESS) -> 
     elif issparse(given):
         matrix = tidy(given, "labels")
         if (matrix.data != 1).any():
-            raise ValueError(f"labels must be zeros and ones, got {matrix.data[matrix.data != 1][0]:g}")
+            raise BadValue(f"labels must be zeros and ones, got {matrix.data[matrix.data != 1][0]:g}")
         sets = rows_of(matrix)
     elif isinstance(given, Tensor | np.ndarray):
         given = torch.as_tensor(given)
         if given.dim() != 2:
-            raise ValueError(f"labels must be zeros and ones of shape (points, labels), got {tuple(given.shape)}")
+            raise BadValue(f"labels must be zeros and ones of shape (points, labels), got {tuple(given.shape)}")
         if bool(((given != 0) & (given != 1)).any()):
-            raise ValueError(f"labels must be zeros and ones, got {given[(given != 0) & (given != 1)][0]:g}")
+            raise BadValue(f"labels must be zeros and ones, got {given[(given != 0) & (given != 1)][0]:g}")
         owners, columns = given.nonzero(as_tuple=True)
         sets = _gathered(columns, torch.bincount(owners, minlength=len(given)), given.shape[1])
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
         for one in given:
             if isinstance(one, str | bytes | Integral):
-                raise TypeError(f"every point has a set of labels, got {one!r} where one was wanted; write [{one!r}]")
+                raise BadType(f"every point has a set of labels, got {one!r} where one was wanted; write [{one!r}]")
         own = [sorted({_number(one, names) for one in some}) for some in given]
         counts = torch.tensor([len(some) for some in own], dtype=torch.int64)
         sets = _gathered(torch.tensor([one for some in own for one in some], dtype=torch.int64), counts, labels)
     else:
-        raise TypeError(
+        raise BadType(
             "label sets must be a CSR matrix, an array of zeros and ones or a list of lists of labels, "
             f"got {type(given).__name__}"
         )
     if sets.width != labels:
-        raise ValueError(f"the head has {labels} labels, the label sets speak of {sets.width}; make a head for them")
+        raise BadValue(f"the head has {labels} labels, the label sets speak of {sets.width}; make a head for them")
     if len(sets.columns) and not 0 <= int(sets.columns.min()) <= int(sets.columns.max()) < labels:
         wrong = sets.columns[(sets.columns < 0) | (sets.columns >= labels)][0]
-        raise ValueError(f"label numbers must lie between 0 and {labels - 1}, got {int(wrong)}")
+        raise BadValue(f"label numbers must lie between 0 and {labels - 1}, got {int(wrong)}")
     return sets
 
 
@@ -132,10 +134,10 @@ def _number(label: Any, names: Mapping[str, int]) -> int:
     if isinstance(label, str) and names:
         if label not in names:
             first = ", ".join(islice(names, 3))
-            raise ValueError(f"the head has no label {label!r}; its {len(names)} names begin with {first}")
+            raise BadValue(f"the head has no label {label!r}; its {len(names)} names begin with {first}")
         return names[label]
     if isinstance(label, bool) or not isinstance(label, Integral):
-        raise TypeError(f"labels are numbered from 0 in the order of the head's, got {label!r} in a label set")
+        raise BadType(f"labels are numbered from 0 in the order of the head's, got {label!r} in a label set")
     return int(label)
 
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from carving.checks import check_integer
-from carving.scheme import slices
+from carving.chunks import slices
+from carving.errors import BadValue
 
 WORKSPACE = 64 * 2**20  # bytes for the codes and scores of a chunk
 AT_ONCE = 1024  # points
@@ -51,7 +52,7 @@ def best_of(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     values, ids = scores.topk(min(k + 1, scores.shape[1]), dim=1)  # one more tells ties, without another scan
     if not bool(torch.isfinite(values).all()):  # not-a-number and infinity come first
         row = int((~torch.isfinite(values)).any(1).nonzero()[0])
-        raise ValueError(
+        raise BadValue(
             f"scores must be finite numbers, got not-a-number or infinity for point {row}; "
             "the network's outputs have grown too large: lower the learning rate"
         )

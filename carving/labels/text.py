@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
+from carving.errors import BadValue
 from carving.formats import BROKEN, COMPRESSIONS, BadLineError
 
 File = str | Path
@@ -55,7 +56,7 @@ def read_text(path: Path) -> Matrices:
         points, wide, known = header(path, lines, "points features labels")
         features, labels = _parsed(path, lines, points, wide, known)
     if not labels.nnz:
-        raise ValueError(f"{path} has no labels: none of its {points} points has one")
+        raise BadValue(f"{path} has no labels: none of its {points} points has one")
     return features, labels
 
 
@@ -72,7 +73,7 @@ def read_two(path: Path, labels: Path) -> Matrices:
         )
     halves[1].data[:] = halves[1].data != 0  # they may carry a relevance
     if not halves[1].count_nonzero():
-        raise ValueError(f"{labels} has no labels: none of its {halves[1].shape[0]} points has one")
+        raise BadValue(f"{labels} has no labels: none of its {halves[1].shape[0]} points has one")
     return halves[0], halves[1]
 
 
@@ -94,7 +95,7 @@ def read_split(path: File, points: int, column: int = 0) -> NDArray[np.int64]:
                 raise BadLineError(str(path), number, f"row {row} stands in line {rows[row]} already")
             rows[row] = number
     if not rows:
-        raise ValueError(f"{path} is empty: a row number a line was wanted")
+        raise BadValue(f"{path} is empty: a row number a line was wanted")
     return np.array(list(rows), np.int64) - 1
 
 
@@ -169,7 +170,7 @@ def parse(name: str, lines: list[bytes], first: int, wide: int, known: int) -> M
 
     try:
         if any(b"#" in line or b"q" in line for line in lines):
-            raise ValueError("the reader would take it for a comment or a query")
+            raise BadValue("the reader would take it for a comment or a query")
         features, labels = parsed(lines)
     except (ValueError, OverflowError):
         # It does not tell the line. Where all that is wrong is the order of features, nothing is.

@@ -20,14 +20,16 @@ from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from carving.checks import check_choice, check_integer, check_number
-from carving.draws import bits, canonical, canonical_path
+from carving.chunks import slices
+from carving.draws import bits
+from carving.errors import BadValue
 from carving.files import replace_whole
 from carving.labels import losses, metrics
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.networks import Bag, Network, Scaling
 from carving.labels.rows import Rows, rows_of
-from carving.scheme import slices
+from carving.symbols import canonical, canonical_path
 
 FORMAT = "carving training 1"
 AT_ONCE = 1024  # points predicted at a time
@@ -68,12 +70,12 @@ class Settings:
             check_integer(name, getattr(self, name), 1)
         for name in ("drop", "input_drop"):
             if not 0 <= check_number(name, getattr(self, name)) < 1:
-                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+                raise BadValue(f"{name} must lie in [0, 1), got {getattr(self, name)}")
         for name in ("rate", "gamma"):
             if not 0 < check_number(name, getattr(self, name)) < math.inf:
-                raise ValueError(f"{name} must be a positive number, got {getattr(self, name)}")
+                raise BadValue(f"{name} must be a positive number, got {getattr(self, name)}")
         if not 0 <= check_number("decay", self.decay) < math.inf:
-            raise ValueError(f"decay must not be negative, got {self.decay}; 0 is none")
+            raise BadValue(f"decay must not be negative, got {self.decay}; 0 is none")
         if self.patience is not None:
             check_integer("patience", self.patience, 1)
         if self.until is not None:
@@ -141,11 +143,11 @@ def network_of(scaling: Scaling, features: int, head: Head, settings: Settings) 
 def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     """The data without, and the part for validation: a share of the points by chance."""
     if not 0 < share < 1:
-        raise ValueError(f"the validation part must be a share between 0 and 1, got {share}")
+        raise BadValue(f"the validation part must be a share between 0 and 1, got {share}")
     order = np.random.Generator(np.random.Philox(seeded("validation", seed))).permutation(len(data))
     held = max(1, round(share * len(data)))
     if held >= len(data):
-        raise ValueError(
+        raise BadValue(
             f"{len(data)} labelled points are too few to keep a validation part; train one network without "
             "(settings=Settings(...), validation=0; `--trunk linear --validation 0` on the command line)"
         )
@@ -165,7 +167,7 @@ def train(
 ) -> Progress:
     """Train in place; with validation the best epoch's weights are kept in the end."""
     if settings.patience is not None and validation is None:
-        raise ValueError("early stopping needs a validation part; give one, or patience=None")
+        raise BadValue("early stopping needs a validation part; give one, or patience=None")
     modules = nn.ModuleDict(dict(network=network, head=head))
     optimizers = _optimizers(modules, settings)
     progress, best = Progress(epochs=settings.until or settings.epochs), None
@@ -225,7 +227,7 @@ def _epoch(
             optimizer.step()
         total += float(loss.detach()) * len(which)
         if not math.isfinite(total):
-            raise ValueError(f"the loss became {total} in epoch {epoch + 1}; lower the rate, or normalise the features")
+            raise BadValue(f"the loss became {total} in epoch {epoch + 1}; lower the rate, or normalise the features")
         if watch is not None:
             watch(progress, (step + 1) / steps)
     return total / len(data)
@@ -335,9 +337,9 @@ def _resume(
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
     except SafetensorError as error:
-        raise ValueError(f"{path} is no whole checkpoint ({error}); remove it to begin anew") from None
+        raise BadValue(f"{path} is no whole checkpoint ({error}); remove it to begin anew") from None
     if metadata.get("format") != FORMAT or metadata.get("run") != identity:
-        raise ValueError(
+        raise BadValue(
             f"{path} is the checkpoint of another run (data, settings or seed); remove it, or take --fresh, to begin "
             "anew"
         )

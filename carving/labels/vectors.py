@@ -9,14 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
-from carving import algebra, draws
-from carving.algebra import Space
+from carving import draws, symbols
 from carving.checks import check_integer, nearest
-from carving.draws import Leaf
+from carving.chunks import slices
+from carving.errors import BadValue
 from carving.labels import losses
 from carving.labels.heads import CHUNK, EVERY, MISSING, PRESENT, Head, OSCHead, Which
 from carving.labels.rows import Rows
-from carving.scheme import slices
+from carving.schemes import algebra
+from carving.schemes.algebra import Space
+from carving.symbols import Leaf
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,16 @@ class VectorHead(Head):
     ) -> None:
         super().__init__(labels, missing, trainable, cached, seed)
         if name not in VECTORS:
-            raise ValueError(f"there is no vector head {name!r}; {nearest(name, VECTORS)}")
+            raise BadValue(f"there is no vector head {name!r}; {nearest(name, VECTORS)}")
         if not 0 < scale < math.inf:
-            raise ValueError(f"scale must be a positive number, got {scale}; HLB's heads take 0.25 to 1")
+            raise BadValue(f"scale must be a positive number, got {scale}; HLB's heads take 0.25 to 1")
         self.name, self.scale, self.each, self.absolute = name, float(scale), each, absolute
         self.width = self.core = check_integer("width", width, 2, way_out="400 is usual")
         self.squashed = True
         self.options = dict(width=self.width, scale=self.scale, missing=missing, each=each, absolute=absolute)
         self.options |= dict(trainable=trainable, cached=cached, seed=self.seed)
         self.row, self.space = VECTORS[name], Space(width, (width,), dtype, seed, option=(self.scale, 1 / width))
-        made = self._atoms([draws.canonical_path((role,)) for role in self.roles], "role")
+        made = self._atoms([symbols.canonical_path((role,)) for role in self.roles], "role")
         self.role_vectors: Tensor  # (roles, width)
         self.vectors: Tensor | None  # (L, width)
         if trainable:
@@ -115,7 +117,7 @@ class VectorHead(Head):
         return made
 
     def _drawn(self, which: Which) -> Tensor:
-        return self._atoms([draws.canonical(label) for label in self._named(which)], "filler")
+        return self._atoms([symbols.canonical(label) for label in self._named(which)], "filler")
 
     def codes(self, which: Which = EVERY, role: str = PRESENT) -> Tensor:
         """The vectors of some labels, (m, width): the same in every role."""
@@ -161,5 +163,5 @@ def make_head(name: str, labels: int | Sequence[Leaf], **options: Any) -> Head:
     """A head by name: OSC, HLB, MAP, VTB or HRR."""
     known = ("OSC", *VECTORS)
     if name not in known:
-        raise ValueError(f"there is no head {name!r}; {nearest(name, known)}")
+        raise BadValue(f"there is no head {name!r}; {nearest(name, known)}")
     return OSCHead(labels, **options) if name == "OSC" else VectorHead(name, labels, **options)

@@ -1,0 +1,5 @@
+"""`python -m carving` is `carving`."""
+
+from carving.cli import app
+
+app(prog_name="carving")

@@ -1,0 +1,1 @@
+"""Answers: how a memory is asked."""

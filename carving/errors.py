@@ -1,0 +1,13 @@
+"""What a person can mend, as errors of their own: the command line tells them in a sentence, without a traceback."""
+
+
+class UserError(Exception):
+    """Input that is not what was wanted. The message says what was wanted, what came, and the way out."""
+
+
+class BadValue(UserError, ValueError):
+    """A value that is not possible here."""
+
+
+class BadType(UserError, TypeError):
+    """A thing of another kind than was wanted."""

@@ -1,0 +1,9 @@
+"""The reproduction lab: every table and figure of the paper as data, a runner, and a report.
+
+`carving reproduce NAME --scale smoke|small|paper`; docs/experiments.md says how to add an experiment.
+"""
+
+from carving.lab.experiment import SCALES
+from carving.lab.reproduce import NAMES, as_json, load, reproduce
+
+__all__ = ["NAMES", "SCALES", "as_json", "load", "reproduce"]

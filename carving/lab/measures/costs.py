@@ -1,0 +1,101 @@
+"""What memories cost: operations, numbers, seconds, and the coherence that no memory can do without."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Generator
+from torch.utils.flop_counter import FlopCounterMode
+
+from carving.lab.experiment import Measured, Setting
+from carving.lab.measures.memories import carved
+from carving.schemes.osc import OSC, Subspaces
+from carving.schemes.vsa import VSA
+
+HLB, LITERAL, CORE = "HLB", "OSC as published", "OSC in core coordinates"
+
+
+def flops(setting: Setting, seed: int) -> Measured:
+    """The operations of one question to L candidates; in core coordinates also those of torch's products, counted."""
+    d, p, size = setting["d"], setting["p"], setting["L"]
+    k1 = math.isqrt(d)  # as the paper's timing code
+    if setting["method"] == HLB:
+        return {"flops": 2 * size * d**p}
+    if setting["method"] == LITERAL:
+        return {"flops": 2 * k1 * d**2 + 2 * size * p * d**2 + 2 * size * d**p}
+    reading = sum(2 * k1**mode * d ** (p - mode + 1) for mode in range(1, p + 1))
+    scheme = OSC(d, p, k1, seed=seed)
+    memory, context, fillers = scheme.zeros(), scheme.contexts([(0,)]), torch.zeros(size, p, d)
+    with FlopCounterMode(display=False) as counter:
+        scheme.score(memory, context, fillers)
+    return {"flops": reading + size * (2 * p * d * k1 + 2 * k1**p), "counted": counter.get_total_flops()}
+
+
+def speed(setting: Setting, seed: int) -> Measured:
+    """Milliseconds for one question to L candidates, the median of many; and the numbers that must be held."""
+    d, p, size, generator = setting["d"], setting["p"], setting["L"], Generator().manual_seed(seed)
+    if setting["method"] == HLB:
+        codebook = torch.empty(size, d**p).normal_(generator=generator)
+        memory, role = codebook.sum(0), codebook[0].sign()
+        return {"ms": milliseconds(lambda: (codebook @ (memory / role)).argmax()), "numbers": d**p * (size + 1)}
+    scheme = OSC(d, p, math.isqrt(d), seed=seed)
+    fillers, contexts = scheme.fillers(range(size)), scheme.contexts([(i,) for i in range(min(size, 1000))])
+    trace, context = scheme.trace(contexts, fillers[: len(contexts)]), contexts[:1]
+    return {
+        "ms": milliseconds(lambda: scheme.score(trace, context, fillers).argmax()),
+        "numbers": d**p + size * p * d,
+    }
+
+
+def milliseconds(ask: Callable[[], object]) -> float:
+    """The median of at least 5 runs, and of as many as fit into 0.3 seconds."""
+    ask()
+    taken: list[float] = []
+    while len(taken) < 5 or (sum(taken) < 0.3 and len(taken) < 1000):
+        start = time.perf_counter()
+        ask()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken) * 1e3
+
+
+def triangle(setting: Setting, seed: int) -> Measured:
+    """One part of the memory triangle: a footprint, a total, a signal-to-noise ratio or a coherence."""
+    return {"footprint": footprint, "total": total, "signal": signal, "coherence": coherence}[setting["part"]](
+        setting, seed
+    )
+
+
+def footprint(setting: Setting, seed: int) -> Measured:
+    """The numbers of a memory for trees of a depth; TPR has a mode for the filler and one for each role."""
+    d, depth = setting["d"], setting["depth"]
+    return {"footprint": {"TPR": d ** (depth + 1), "VSA": d, "OSC": d ** setting.get("p", 1)}[setting["scheme"]]}
+
+
+def total(setting: Setting, seed: int) -> Measured:
+    """The numbers of a memory and of its vocabulary, for memories with about so many cells."""
+    cells, size, p = setting["cells"], setting["L"], setting.get("p", 1)
+    side = round(cells ** (1 / {"TPR": 2, "VSA": 1, "OSC": p}[setting["scheme"]]))
+    return {"total": cells + size * side * p}
+
+
+def signal(setting: Setting, seed: int) -> Measured:
+    """One over the standard deviation of a stored filler's score, in a vector of d numbers that holds N pairs."""
+    scheme, pairs = VSA("MAP-I", setting["d"], seed=seed), setting["N"]
+    contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(pairs))
+    cores = scheme.read(scheme.trace(contexts, fillers), contexts)
+    scores = scheme.inner(cores, contexts, fillers.unsqueeze(1)).squeeze(1) / setting["d"]
+    return {"signal to noise": 1 / (scores - 1).square().mean().sqrt().item()}
+
+
+def coherence(setting: Setting, seed: int) -> Measured:
+    """The mean squared cosine of N bound fillers, and in units of Welch's bound (N-D)/(D(N-1)), D = d^p."""
+    d, p, pairs = setting["d"], setting["p"], setting["N"]
+    scheme = OSC(d, p, signed=False, seed=seed)
+    contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(pairs))
+    assert isinstance(contexts, Subspaces)
+    bound = carved(scheme, fillers, contexts).transpose(0, 1)
+    squares = (bound @ bound.mT).prod(0).square()
+    mean = ((squares.sum() - squares.diagonal().sum()) / (pairs * (pairs - 1))).item()
+    return {"coherence": mean, "over the bound": mean / ((pairs - d**p) / (d**p * (pairs - 1)))}

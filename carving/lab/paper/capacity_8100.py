@@ -1,0 +1,16 @@
+"""Figure "all VSAs, d=8100" of the appendix, and the second line of the table of the best VSA."""
+
+from carving.lab.experiment import Experiment
+from carving.lab.measures.memories import accuracy
+from carving.lab.paper.capacity_4096 import NOTES, PANELS, sizes, table
+
+EXPERIMENT = Experiment(
+    "capacity-8100",
+    "14 VSAs at d=8100 against OSC, p=2, depth 1",
+    "appendix, figure all VSAs (d=8100), and the table of the best VSA",
+    accuracy,
+    sizes(8100),
+    PANELS,
+    tuple(table(8100, (35.88, 0.40), (98.04, 0.26))),
+    notes=NOTES,
+)

@@ -1,0 +1,16 @@
+"""Figure "all VSAs, d=8100, role depth 48": OSC does not depend on the depth, approximate unbinding does."""
+
+from carving.lab.experiment import Experiment
+from carving.lab.measures.memories import accuracy
+from carving.lab.paper.capacity_4096 import NOTES, PANELS, sizes, table
+
+EXPERIMENT = Experiment(
+    "capacity-8100-depth48",
+    "14 VSAs at d=8100 against OSC, p=2, role depth 48",
+    "appendix, figure all VSAs (d=8100) at role depth 48; numbers are printed for OSC only, by reference to depth 1",
+    accuracy,
+    sizes(8100, depth=48, paper_trials=3),
+    PANELS,
+    tuple(table(8100, (0, 0), (0, 0), depth=48)),
+    notes=NOTES + " Three trials at scale paper: making 48 roles for each pair takes the time.",
+)

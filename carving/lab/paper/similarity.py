@@ -1,0 +1,32 @@
+"""Appendix A: how similar a bound object stays to its filler, for every scheme."""
+
+from carving.lab.experiment import Experiment, Lines, Setting, grid, trials
+from carving.lab.measures.memories import likeness
+from carving.lab.paper.capacity_4096 import VSAS
+
+KINDS = ("to its filler", "in two contexts", "to a stranger")
+
+
+def schemes(sides: list[int]) -> list[Setting]:
+    """Every scheme with side² numbers in its memory."""
+    found = [grid(scheme="OSC", d=side, p=2, cells=side**2) for side in sides]
+    found += [grid(scheme=VSAS, d=side**2, cells=side**2) for side in sides]
+    return [setting for some in found for setting in some]
+
+
+EXPERIMENT = Experiment(
+    name="similarity",
+    title="how similar a bound filler is to the filler, to itself in another context, to a stranger",
+    source="appendix A: binding keeps similarity in OSC, and not in VSAs",
+    notes="OSC: the product of the components' cosines, in theory about (k1/d)^(p/2) to the filler and (k1/d)^p in two "
+    "contexts, so small where k1 = sqrt(d); only k1 near d keeps a filler as it is. BSDC-CDT is the VSA "
+    "that keeps similarity. TPR has no such cosine: its bound objects are of another order.",
+    measure=likeness,
+    scales={
+        "smoke": (trials(2, schemes([16])),),
+        "small": (trials(5, schemes([16, 32, 64])),),
+        "paper": (trials(10, schemes([16, 32, 64, 90])),),
+    },
+    panels=tuple(Lines("cells", kind, ("scheme",), kind, label="similarity", percent=False) for kind in KINDS),
+    unpublished="appendix A says it in words.",
+)

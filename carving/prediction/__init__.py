@@ -1,0 +1,1 @@
+"""Prediction: what a memory will hold, before it is made."""

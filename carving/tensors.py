@@ -1,0 +1,75 @@
+"""Small functions of tensors that schemes are made of."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+BLOCK = 500  # candidates in one small product: BLAS works on blocks of this size in its cache
+
+
+def orthonormal(rows: Tensor) -> Tensor:
+    """The rows, orthonormalised one after the other (Gram-Schmidt): one answer, whatever computes it."""
+    basis, upper = torch.linalg.qr(rows.mT)
+    # A QR leaves the signs open; the positive diagonal settles them.
+    flipped = upper.diagonal(dim1=-2, dim2=-1).lt(0)
+    return torch.where(flipped.unsqueeze(-2), -basis, basis).mT
+
+
+def outer(vectors: Sequence[Tensor]) -> Tensor:
+    """The outer products of n rows of vectors, flattened: (n, s) each -> (n, s^m)."""
+    product = vectors[0]
+    for vector in vectors[1:]:
+        product = (product.unsqueeze(-1) * vector.unsqueeze(-2)).flatten(-2)
+    return product
+
+
+def inverse_norm(vectors: Tensor, dim: int) -> Tensor:
+    """One over the norms, or a large number for a vector of zeros, which then stays one."""
+    # Faster than torch.linalg.vector_norm along any dimension but the last.
+    return vectors.square().sum(dim).clamp_min(torch.finfo(vectors.dtype).tiny).rsqrt()
+
+
+def contract(cores: Tensor, components: Tensor) -> Tensor:
+    """The cores' inner products with outer products of normalised components, not formed whole.
+
+    (n, s, ..., s) with (p, n, s, m), a candidate a column, gives (n, m).
+    """
+    order, count, side, _ = components.shape
+    scales = inverse_norm(components, dim=2)
+    if order > 3:  # products of four unscaled numbers may overflow
+        components = components * scales.unsqueeze(2)
+    parts = components.unbind(0)
+    half = order // 2
+    right = columns_outer(parts[half:])  # (n, s^(p-half), m)
+    inner = torch.bmm(cores.reshape(count, -1, side ** (order - half)), right)
+    if half:
+        inner = inner * columns_outer(parts[:half])
+    scores = inner.sum(1)
+    if order <= 3:  # dividing m scores is cheaper than normalising s m components
+        for scale in scales.unbind(0):
+            scores = scores * scale
+    return scores
+
+
+def columns_outer(parts: Sequence[Tensor]) -> Tensor:
+    """The outer products of columns: (n, s, m) each -> (n, s^parts, m)."""
+    product = parts[0]
+    for part in parts[1:]:
+        product = (product.unsqueeze(2) * part.unsqueeze(1)).flatten(1, 2)
+    return product
+
+
+def thin_product(left: Tensor, right: Tensor) -> Tensor:
+    """left @ right: for a left factor of few rows in blocks of columns, which BLAS does in half of the time."""
+    number, size = blocks(right.shape[1])
+    if len(left) > 64 or number == 1 or number * size < right.shape[1]:
+        return left @ right
+    columns = right.unflatten(1, (number, size)).transpose(0, 1)
+    return torch.bmm(left.expand(number, -1, -1), columns).transpose(0, 1).flatten(1)
+
+
+def blocks(count: int) -> tuple[int, int]:
+    """Number and size of equal blocks of about BLOCK that leave fewer than `number` of `count` over."""
+    number = max(1, count // BLOCK)
+    return number, count // number
