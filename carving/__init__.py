@@ -1,9 +1,11 @@
 """Symbolic memories of fixed size: Orthogonal Subspace Carving and the architectures around it."""
 
+from carving.answers.answer import Answer
 from carving.answers.best import Best, top
-from carving.memory import Answer, Memory
+from carving.contexts import Contexts
+from carving.memory import Memory
 from carving.prediction.plan import plan
-from carving.scheme import Contexts, Scheme
+from carving.scheme import Scheme
 from carving.schemes import SCHEMES, make
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR

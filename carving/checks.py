@@ -1,5 +1,6 @@
 """What input must be: each check says what was wanted, what came, and the way out."""
 
+import math
 import os
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -133,3 +134,17 @@ def machine_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return PHYSICAL_MEMORY
+
+
+def check_weight(weight: Any) -> float:
+    """The weight, a finite number."""
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
+        raise BadValue(f"weight must be a finite number, got {weight!r}; 1 stores a pair once")
+    return float(weight)
+
+
+def check_absence(absence: Any) -> float:
+    """The prior probability of absence."""
+    if isinstance(absence, bool) or not isinstance(absence, int | float) or not 0 <= absence < 1:
+        raise BadValue(f"absence must be a probability from 0 to below 1, got {absence!r}; 0.5 is usual")
+    return float(absence)

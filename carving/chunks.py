@@ -1,8 +1,53 @@
-"""How much is done at once."""
+"""How much is done at once: what a scheme's steps take, and how many rows of them fit into its workspace."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The numbers that stand beside each other in each step of a scheme, as it states them of itself."""
+
+    pair: int  # adding a pair to the memory
+    core: int  # reading or writing a context
+    context: int  # making a context from a path of one role,
+    role: int = 0  # and for each further role of it
+    cell: int = 0  # matching a candidate in a context, beside the score
+    candidate: int = 0  # making a candidate ready to be matched
+    contexts: int = 2**40  # how many contexts are matched at once at the most
+    block: int = 2**40  # how many candidates at once with many contexts, so that products stay in the caches
 
 
 def slices(count: int, size: int) -> Iterator[slice]:
-    """Chunks of `size` that cover `count` rows."""
+    """Chunks of `size` that cover `count` rows.
+
+    >>> list(slices(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def rows_within(room: int, numbers: int) -> int:
+    """How many rows of so many numbers fit into a room of numbers; one at least."""
+    return max(1, room // max(1, numbers))
+
+
+def collect(count: int, parts: Iterable[tuple[slice, Tensor]]) -> Tensor:
+    """The parts as one tensor of `count` rows, each written to its place: never are all of them held twice."""
+    whole: Tensor | None = None
+    for rows, part in parts:
+        if len(part) == count:
+            return part
+        whole = part.new_empty(count, *part.shape[1:]) if whole is None else whole
+        whole[rows] = part
+    assert whole is not None
+    return whole
+
+
+def tile(cost: Cost, room: int, contexts: int, candidates: int) -> tuple[int, int]:
+    """How many of these contexts and candidates are matched at once."""
+    rows = min(contexts, cost.contexts, rows_within(room, cost.cell))
+    columns = min(candidates, rows_within(room, cost.candidate + cost.cell * rows))
+    return rows, min(columns, cost.block) if rows >= 8 else columns

@@ -13,8 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from carving import formats
+from carving.answers.answer import Answer
 from carving.formats.documents import Document, Pair, flatten
-from carving.memory import Answer, Memory
+from carving.memory import Memory
 from carving.prediction import alone as capacity
 from carving.prediction import plan as planner
 from carving.prediction.plan import Plan
@@ -79,9 +80,9 @@ def run(
         f"{len(pairs):,} leaves of {words:,} different words; the planner chose {named(plan)}: {plan.cells:,} numbers\n"
     )
     with bar(console, "storing", len(pairs)) as advance:
-        memory.store(pairs, progress=advance)
+        memory.store(pairs, on_progress=advance)
     with bar(console, "asking for every leaf", len(pairs)) as advance:
-        answers: list[Answer] = memory.recall_many(paths, absence=0.0, progress=advance)
+        answers: list[Answer] = memory.recall_many(paths, absence=0.0, on_progress=advance)
     right = sum(answer.leaf == leaf for answer, leaf in zip(answers, leaves, strict=True)) / len(pairs)
 
     for place in (0, len(pairs) // 2, len(pairs) - 1):
@@ -119,7 +120,7 @@ def asked_together(console: Console, pairs: list[Pair], words: int, accuracy: fl
     memory = Memory(make(plan.scheme, **plan.parameters))
     memory.store(pairs)
     with bar(console, "asking for all together", len(pairs)) as advance:
-        answers = memory.recall_all([path for path, _ in pairs], absence=0.0, progress=advance)
+        answers = memory.recall_all([path for path, _ in pairs], absence=0.0, on_progress=advance)
     return plan, sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True)) / len(pairs)
 
 

@@ -14,8 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from carving.chunks import slices
 from carving.errors import BadValue
 from carving.symbols import canonical_path
+from carving.tensors import orthonormal
 
 Bits = NDArray[np.uint64]
 
@@ -103,3 +105,18 @@ def integers(words: Bits, below: int) -> Tensor:
     factor, half = np.uint64(below), np.uint64(32)
     carry = ((words & np.uint64(0xFFFFFFFF)) * factor) >> half
     return torch.from_numpy((((words >> half) * factor + carry) >> half).astype(np.int64))
+
+
+def bases(
+    names: Sequence[bytes], shape: tuple[int, ...], *, seed: int, purpose: str, dtype: torch.dtype
+) -> tuple[Tensor, Bits]:
+    """For each name orthonormal rows (n, *shape), the Gram-Schmidt of normals, and one word (n, 1) for other uses."""
+    numbers = math.prod(shape)
+    words = words_for_normals(numbers)
+    rows_of_all = torch.empty(len(names), *shape, dtype=dtype, device="cpu")
+    first = np.empty((len(names), 1), dtype=np.uint64)
+    for rows in slices(len(names), rows_in_cache(words)):
+        drawn = bits(names[rows], 1 + words, seed=seed, purpose=purpose)
+        rows_of_all[rows] = orthonormal(normals(drawn[:, 1:])[:, :numbers].unflatten(-1, shape))
+        first[rows] = drawn[:, :1]
+    return rows_of_all, first

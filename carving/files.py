@@ -47,8 +47,7 @@ class Contents:
     tensor: Tensor
     vocabulary: list[Leaf]
     counts: Tensor
-    fillers: Tensor | None
-    metadata: dict[str, str]
+    fillers: Tensor | None = None  # of the first leaves, where they were trained
 
 
 def lock_beside(file: FilePath) -> FileLock:
@@ -59,23 +58,16 @@ def lock_beside(file: FilePath) -> FileLock:
     return FileLock(file.with_name(f".{file.name}.lock"))
 
 
-def write(
-    path: str | os.PathLike[str],
-    scheme: Scheme,
-    tensor: Tensor,
-    vocabulary: list[Leaf],
-    counts: Tensor,
-    fillers: Tensor | None,
-    dtype: torch.dtype | None = None,
-) -> None:
+def write(path: str | os.PathLike[str], contents: Contents, dtype: torch.dtype | None = None) -> None:
     """Write a file: killed at any moment, the old one or the new one is there whole."""
+    scheme, tensor, counts, fillers = contents.scheme, contents.tensor, contents.counts, contents.fillers
     if dtype is not None and dtype not in DTYPES.values():
         raise BadType(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
     real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     kept = real.detach().to("cpu", dtype or scheme.dtype)
     if not bool(torch.isfinite(kept).all()):
         raise BadValue(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
-    names = b"".join(map(canonical, vocabulary))
+    names = b"".join(map(canonical, contents.vocabulary))
     tensors = {
         "memory": kept.contiguous(),
         "vocabulary": torch.frombuffer(bytearray(names), dtype=torch.uint8)
@@ -144,7 +136,7 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     for name, numbers in (("memory", tensor), ("counts", counts), ("fillers", fillers)):
         if numbers is not None and not bool(torch.isfinite(numbers).all()):
             raise BadValue(f"its {name} hold not-a-number or infinity")
-    return Contents(scheme, tensor, vocabulary, counts, fillers, metadata)
+    return Contents(scheme, tensor, vocabulary, counts, fillers)
 
 
 def _scheme(parameters: dict[str, Any], memory: Tensor, dtype: torch.dtype) -> Scheme:
@@ -154,14 +146,14 @@ def _scheme(parameters: dict[str, Any], memory: Tensor, dtype: torch.dtype) -> S
         if name in ("d", "depth", "p", "k1", "m", "ones") and whole and value > 2 * memory.numel() + 64:
             raise BadValue(f"it speaks of {name}={value}, but its tensor has {memory.numel()} numbers")
     scheme = make(**parameters, dtype=dtype)
-    if {"name": type(scheme).__name__} | scheme.parameters != {"name": type(scheme).__name__} | parameters:
+    if identity(scheme) != parameters:
         raise BadValue(f"its parameters {sorted(parameters)} are not those of {scheme}")
     return scheme
 
 
 def identity(scheme: Scheme) -> dict[str, Any]:
     """The scheme's name and parameters: what `make` makes it from again."""
-    return {"name": type(scheme).__name__} | scheme.parameters
+    return {"name": scheme.name} | scheme.parameters
 
 
 def check_kind(path: FilePath, metadata: dict[str, str]) -> None:

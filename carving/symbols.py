@@ -56,7 +56,10 @@ def canonical(label: Role | Leaf) -> bytes:
 
 def canonical_path(path: Path) -> bytes:
     """The path's bytes: `("ab", "c")`, `("a", "bc")` and `("abc",)` differ, and the order counts."""
-    return b"p%d:" % len(path) + b"".join(map(canonical, path))
+    try:
+        return b"p%d:" % len(path) + b"".join(map(canonical, path))
+    except (BadType, BadValue) as error:
+        raise type(error)(f"in the path {shortened(path)}: {error}") from None
 
 
 def _tagged(tag: bytes, content: bytes) -> bytes:

@@ -73,3 +73,8 @@ def blocks(count: int) -> tuple[int, int]:
     """Number and size of equal blocks of about BLOCK that leave fewer than `number` of `count` over."""
     number = max(1, count // BLOCK)
     return number, count // number
+
+
+def as_reals(x: Tensor, dimensions: int) -> Tensor:
+    """The last dimensions as one of real numbers."""
+    return torch.view_as_real(x).flatten(-1 - dimensions) if x.is_complex() else x.flatten(-dimensions)

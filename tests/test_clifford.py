@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from carving import OSC, Memory, make, top
 from carving.clifford import Blades, CliffordOSC, CliffordTPR, contract, expand, inner, norm, reject, total, wedge
-from carving.clifford.osc import likeness
+from carving.clifford.osc import overlap_in_two_contexts
 from carving.lab.measures.algebra import algebra
 from carving.lab.measures.memories import accuracy
 
@@ -248,9 +248,9 @@ def test_noise_is_one_over_the_number_of_cells_whatever_is_kept(d, p, k1):
 
 
 def test_likeness_is_one_for_a_filler_that_fills_the_subspace_and_everything_for_a_space_that_is_all_kept():
-    assert likeness(9, 3, 3) == pytest.approx(1)  # then the bound blade is the context's, whatever the filler
-    assert likeness(9, 3, 9) == pytest.approx(math.comb(9, 3))  # nothing is carved
-    assert likeness(30, 1, 5) * 30**-1 == pytest.approx((5 / 30) ** 2 + (25 / 30) ** 2 / 29)
+    assert overlap_in_two_contexts(9, 3, 3) == pytest.approx(1)  # the bound blade is the context's
+    assert overlap_in_two_contexts(9, 3, 9) == pytest.approx(math.comb(9, 3))  # nothing is carved
+    assert overlap_in_two_contexts(30, 1, 5) * 30**-1 == pytest.approx((5 / 30) ** 2 + (25 / 30) ** 2 / 29)
 
 
 def test_equal_cells_hold_as_much_as_osc():

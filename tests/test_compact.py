@@ -10,8 +10,8 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, Memory, draws, symbols, top
-from carving.answers.best import Odds
-from carving.answers.sets import peel
+from carving.answers.likelihood import Likelihood
+from carving.answers.sets import recall_sets
 
 VARIANTS = [
     OSC(12, 1, compact=True),
@@ -47,7 +47,7 @@ def bound(basis, sign, filler):
 
 
 def all_bound(contexts, fillers):
-    numbers = (contexts.basis.numpy(), contexts.signs.numpy(), fillers.numpy())
+    numbers = (contexts.basis.numpy(), contexts.amplitudes.numpy(), fillers.numpy())
     return [bound(*one) for one in zip(*numbers, strict=True)]
 
 
@@ -84,7 +84,7 @@ def test_what_is_read_is_the_memory_along_the_bases(double, noisy):
     letters, sides = "abcd"[: double.p], "wxyz"[: double.p]
     formula = f"{letters},{','.join(map(''.join, zip(sides, letters, strict=True)))}->{sides}"
     for place, core in enumerate(double.read(memory, contexts)):
-        sign = contexts.signs[place].item()
+        sign = contexts.amplitudes[place].item()
         expected = np.einsum(formula, memory.numpy(), *contexts.basis[place].numpy()) / sign
         assert_close(core, torch.tensor(expected), **EXACT)
 
@@ -94,7 +94,7 @@ def test_scores_are_inner_products_with_bound_candidates(double, noisy):
     candidates = double.fillers(range(11))
     expected = literal_scores(memory, contexts, candidates)
     assert_close(double.score(memory, contexts, candidates), expected, **EXACT)
-    assert_close(double.score(memory, contexts, double.ready(candidates)), expected, **EXACT)
+    assert_close(double.score(memory, contexts, double.precompute(candidates)), expected, **EXACT)
 
 
 def test_scores_in_single_precision_are_the_same_but_for_rounding(scheme, double, noisy):
@@ -103,7 +103,7 @@ def test_scores_in_single_precision_are_the_same_but_for_rounding(scheme, double
     expected = literal_scores(memory, contexts, candidates).float()
     # A faint context is read with its loudness divided out, and with it its rounding.
     found = scheme.score(memory.float(), contexts.to(torch.float32), candidates.float())
-    assert_close(found, expected, rtol=1e-5, atol=1e-5 / contexts.signs.abs().min().item())
+    assert_close(found, expected, rtol=1e-5, atol=1e-5 / contexts.amplitudes.abs().min().item())
 
 
 def test_a_filler_is_the_same_in_every_context(double, pairs):
@@ -147,12 +147,15 @@ def test_chunks_change_nothing(double, noisy, pairs):
 def test_candidates_made_ready_score_and_answer_alike(double, noisy):
     memory, contexts = noisy
     candidates = double.fillers(range(700))
-    ready = double.ready(candidates)
-    assert ready.shape == (700, double.code)
-    assert double.ready(ready) is ready
+    ready = double.precompute(candidates)
+    assert ready.shape == (700, double.facts.code_size)
+    assert double.precompute(ready) is ready
     assert_close(double.score(memory, contexts, ready), double.score(memory, contexts, candidates), **EXACT)
-    for own in (double, double.like(workspace=700 * double.code - 1)):  # here codes are made again for every chunk
-        assert own.ready(candidates).dim() == (2 if own is double else candidates.dim())
+    for own in (
+        double,
+        double.like(workspace=700 * double.facts.code_size - 1),
+    ):  # here codes are made anew
+        assert own.precompute(candidates).dim() == (2 if own is double else candidates.dim())
         best = top(own, memory, contexts, candidates, 5)
         expected = double.score(memory, contexts, candidates).topk(5)
         assert_close(best.scores, expected.values, **EXACT)
@@ -191,7 +194,7 @@ def test_a_filler_of_zeros_scores_zero(scheme, pairs):
     memory, nothing = scheme.trace(contexts, fillers), torch.zeros_like(fillers)
     assert scheme.trace(contexts, nothing).eq(0).all()
     assert scheme.score(memory, contexts, nothing).eq(0).all()
-    assert scheme.score(memory, contexts, scheme.ready(nothing)).eq(0).all()
+    assert scheme.score(memory, contexts, scheme.precompute(nothing)).eq(0).all()
     assert scheme.score(memory, contexts, nothing.expand(2, 2, *scheme.filler_shape)).eq(0).all()
 
 
@@ -238,12 +241,12 @@ def test_contexts_fillers_and_scores_stay_as_they_are():
     scheme = OSC(6, 2, compact=True)
     context = scheme.contexts(paths[:1])
     assert_close(context.basis[0], torch.tensor(GOLDEN_BASES), **exact)
-    assert context.signs.tolist() == [1]
+    assert context.amplitudes.tolist() == [1]
     assert_close(scheme.fillers(["dog"])[0], torch.tensor(GOLDEN_FILLER), **exact)
     found = scheme.score(scheme.trace(paths, ["dog", "chased"]), paths, scheme.fillers(["dog", "chased", "cat"]))
     assert_close(found, torch.tensor(GOLDEN_SCORES), **exact)
     loud = OSC(6, 2, compact=True, spread=1.0, seed=3).contexts(paths[:1])
-    assert_close(loud.signs, torch.tensor([-1.0670843124]), **exact)
+    assert_close(loud.amplitudes, torch.tensor([-1.0670843124]), **exact)
 
 
 def test_dtype_and_batch_change_nothing(scheme, double):
@@ -251,7 +254,7 @@ def test_dtype_and_batch_change_nothing(scheme, double):
     contexts = scheme.contexts(paths)
     assert_close(scheme.contexts(paths[7:8]).basis[0], contexts.basis[7], rtol=0, atol=0)
     assert_close(scheme.contexts(paths[::-1]).basis.flip(0), contexts.basis, rtol=0, atol=0)
-    assert_close(scheme.contexts(paths[::-1]).signs.flip(0), contexts.signs, rtol=0, atol=0)
+    assert_close(scheme.contexts(paths[::-1]).amplitudes.flip(0), contexts.amplitudes, rtol=0, atol=0)
     assert_close(double.contexts(paths).basis.float(), contexts.basis, rtol=0, atol=1e-7)
     assert_close(double.fillers(range(9)).float(), scheme.fillers(range(9)), rtol=0, atol=0)
 
@@ -307,7 +310,7 @@ def test_trace_and_score_compile_whole(p, spread):
     score = torch.compile(osc.score, fullgraph=True, backend="aot_eager")
     memory = trace(contexts, fillers)
     assert_close(memory, osc.trace(contexts, fillers))
-    for some in (candidates, candidates[:1_000], candidates[:7], osc.ready(candidates)):
+    for some in (candidates, candidates[:1_000], candidates[:7], osc.precompute(candidates)):
         assert_close(score(memory, contexts, some), osc.score(memory, contexts, some))
     own = candidates[:10].expand(5, 10, *osc.filler_shape)
     assert_close(score(memory, contexts, own), osc.score(memory, contexts, own))
@@ -368,7 +371,7 @@ def simulated(scheme, pairs, trials, vocabulary=None, stored=None):
         osc = scheme.like(seed=seed)
         contexts = osc.contexts([(i,) for i in range(pairs)])
         fillers = osc.fillers(range(vocabulary or pairs))
-        found = osc.score(osc.trace(contexts, fillers[held]), contexts, osc.ready(fillers))
+        found = osc.score(osc.trace(contexts, fillers[held]), contexts, osc.precompute(fillers))
         scores.append(found.gather(1, held.unsqueeze(1)).squeeze(1))
         right.append(found.argmax(1).eq(held).double().mean())
     return torch.stack(scores).double(), torch.stack(right)
@@ -445,7 +448,7 @@ def test_reused_fillers_are_recalled_as_well_as_distinct_ones(vocabulary, zipf):
 
 
 def recalled(scheme, paths, fillers, held):
-    memory, ready = scheme.trace(paths, fillers[held]), scheme.ready(fillers)
+    memory, ready = scheme.trace(paths, fillers[held]), scheme.precompute(fillers)
     found = torch.cat(
         [scheme.score(memory, paths[s : s + 1_000], ready).argmax(1) for s in range(0, len(paths), 1_000)]
     )
@@ -470,7 +473,7 @@ def test_ten_thousand_pairs_in_seven_hundred_thousand_numbers(fillers):
 def test_loudness_has_a_mean_square_of_one_and_stays_within_its_bounds(spread, compact):
     scheme = OSC(3, 2, k1=1, compact=compact, spread=spread, dtype=torch.float64)
     paths = [("place", i) for i in range(4_000)]
-    loud = scheme.contexts(paths).signs
+    loud = scheme.contexts(paths).amplitudes
     square = loud.square()
     assert square.mean().item() == pytest.approx(1, abs=4 * square.std().item() / math.sqrt(4_000))
     assert square.max() / square.min() <= math.exp(4 * spread) * (1 + 1e-12)
@@ -483,7 +486,7 @@ def test_loudness_has_a_mean_square_of_one_and_stays_within_its_bounds(spread, c
     )
     assert abs(torch.corrcoef(torch.stack([level, loud.sign()]))[0, 1].item()) < 4 / math.sqrt(4_000)
     plain = OSC(3, 2, k1=1, compact=compact, dtype=torch.float64).contexts(paths)
-    assert_close(loud.sign(), plain.signs, rtol=0, atol=0)
+    assert_close(loud.sign(), plain.amplitudes, rtol=0, atol=0)
     assert_close(scheme.contexts(paths).basis, plain.basis, rtol=0, atol=0)
 
 
@@ -498,8 +501,8 @@ def test_loud_contexts_are_read_exactly_and_have_their_energy(scheme, double, pa
         assert_close(double.read(alone, one), core, **EXACT)
         assert_close(double.score(alone, one, fillers[place : place + 1]).item(), 1.0, **EXACT)
         assert_close(energy[place], alone.square().sum().expand(4), **EXACT)
-        assert_close(energy[place, 0], contexts.signs[place].square(), **EXACT)
-        assert_close(double.adjoint(alone, one), double.returned(core, one), **EXACT)
+        assert_close(energy[place, 0], contexts.amplitudes[place].square(), **EXACT)
+        assert_close(double.adjoint(alone, one), double.round_trip(core, one), **EXACT)
 
 
 @pytest.mark.parametrize(
@@ -536,8 +539,8 @@ def test_several_compact_fillers_of_one_context_are_found():
     rows, leaves = torch.tensor(held).T
     memory = scheme.trace(contexts[rows], fillers[leaves])
     variance = memory.square().sum() / memory.numel()
-    odds = Odds(variance.expand(50), torch.full((50,), -math.log(50)), memory.square().sum().item())
-    found = peel(scheme, memory, contexts, fillers, odds, 0.0)
+    odds = Likelihood(variance.expand(50), torch.full((50,), -math.log(50)), memory.square().sum().item())
+    found = recall_sets(scheme, memory, contexts, fillers, odds, 0.0)
     assert set(zip(found.rows.tolist(), found.indices.tolist(), strict=True)) == set(held)
 
 
@@ -571,6 +574,6 @@ def test_candidates_of_another_form_are_refused():
     with pytest.raises(ValueError, match=r"candidates must have shape \(any, 25\), got \(4, 24\)"):
         compact.score(memory, contexts, torch.zeros(4, 24))
     with pytest.raises(ValueError, match=r"candidates must have shape \(any, 2, 30\), got \(4, 25\)"):
-        ordinary.score(memory, ordinary.contexts([("a",)]), compact.ready(compact.fillers(range(4))))
+        ordinary.score(memory, ordinary.contexts([("a",)]), compact.precompute(compact.fillers(range(4))))
     with pytest.raises(ValueError, match="candidates must have shape"):
-        compact.ready(torch.zeros(3, 4, 2, 5))
+        compact.precompute(torch.zeros(3, 4, 2, 5))

@@ -61,14 +61,14 @@ def test_expected_cores_are_sums_of_encoded_candidates(double, pairs, generator,
     contexts, _ = pairs(own, 4)
     candidates = own.fillers(range(23))
     weights = torch.rand(4, 23, generator=generator, dtype=torch.float64)
-    mixed = own.mixed(weights, contexts, candidates)
+    mixed = own.expected_core(weights, contexts, candidates)
     for row in range(4):
         cores = [
             weights[row, i] * double.encode(candidates[i : i + 1], contexts[row]).squeeze(0).resolve_conj()
             for i in range(23)
         ]
         assert_close(mixed[row], sum(cores), rtol=1e-12, atol=1e-12)
-    assert_close(own.mixed(weights, contexts, own.ready(candidates)), mixed, rtol=1e-12, atol=1e-12)
+    assert_close(own.expected_core(weights, contexts, own.precompute(candidates)), mixed, rtol=1e-12, atol=1e-12)
 
 
 def test_expected_cores_are_those_of_the_transpose(double, pairs, generator):
@@ -78,7 +78,7 @@ def test_expected_cores_are_those_of_the_transpose(double, pairs, generator):
     weights = torch.rand(3, 9, generator=generator, dtype=torch.float64)
     shape = (3, *double.core_shape)
     cores = torch.randn(*shape, generator=generator, dtype=torch.float64).to(double.memory_dtype)
-    mixed = double.mixed(weights, contexts, candidates)
+    mixed = double.expected_core(weights, contexts, candidates)
     one = (cores.conj() * mixed).flatten(1).sum(1).real if cores.is_complex() else (cores * mixed).flatten(1).sum(1)
     assert_close(one, (double.inner(cores, contexts, candidates) * weights).sum(1), rtol=1e-10, atol=1e-10)
 
@@ -87,7 +87,7 @@ def test_a_candidate_of_zeros_is_expected_as_zeros(scheme, pairs):
     if type(scheme).__name__ != "OSC":
         pytest.skip("its candidates are not normalised")
     contexts, fillers = pairs(scheme, 2)
-    assert scheme.mixed(torch.ones(2, 2), contexts, torch.zeros_like(fillers)).eq(0).all()
+    assert scheme.expected_core(torch.ones(2, 2), contexts, torch.zeros_like(fillers)).eq(0).all()
 
 
 @pytest.mark.parametrize(("d", "p"), [(20, 2), (30, 3), (12, 4)])
@@ -96,7 +96,7 @@ def test_an_even_memory_has_no_traces(d, p, generator):
     scheme = OSC(d, p, dtype=torch.float64)
     contexts, fillers = scheme.contexts([(i,) for i in range(50)]), scheme.fillers(range(50))
     memory = scheme.trace(contexts, fillers) + torch.eye(d).view(d, d, *(1,) * (p - 2)).expand(scheme.memory_shape)
-    even = scheme.evened(memory)
+    even = scheme.without_traces(memory)
     for first in range(p):
         for second in range(first + 1, p):
             before, after = (torch.diagonal(m, dim1=first, dim2=second).sum(-1).norm() for m in (memory, even))
@@ -105,13 +105,13 @@ def test_an_even_memory_has_no_traces(d, p, generator):
     for first in range(p):  # what has no traces is left alone: a memory that is zero wherever two indices agree
         for second in range(first + 1, p):
             torch.diagonal(pure, dim1=first, dim2=second).zero_()
-    assert_close(scheme.evened(pure), pure, rtol=0, atol=1e-12)
+    assert_close(scheme.without_traces(pure), pure, rtol=0, atol=1e-12)
 
 
 def test_memories_with_independent_components_are_even():
     for scheme in (OSC(9, 2, compact=True), OSC(9, 1), make("HLB", d=64)):
         memory = scheme.trace([("a",)], ["leaf"])
-        assert_close(scheme.evened(memory), memory, rtol=0, atol=0)
+        assert_close(scheme.without_traces(memory), memory, rtol=0, atol=0)
 
 
 # One round, many rounds
@@ -120,12 +120,12 @@ def test_memories_with_independent_components_are_even():
 def test_one_round_asks_one_at_a_time(scheme):
     own, memory, contexts, fillers, _ = stored(scheme.like(dtype=torch.float64), 12, 30)
     found = decode(own, memory, contexts, fillers, rounds=1)
-    cores = own.adjoint(own.evened(memory), contexts)
+    cores = own.adjoint(own.without_traces(memory), contexts)
     # The bound candidate that lies nearest to the memory.
     distance = own.energy(contexts, fillers) - 2 * own.inner(cores, contexts, fillers)
     assert found.indices.tolist() == distance.argmin(1).tolist()
     assert found.rounds == 1
-    square = torch.view_as_real(own.evened(memory)) if memory.is_complex() else own.evened(memory)
+    square = torch.view_as_real(own.without_traces(memory)) if memory.is_complex() else own.without_traces(memory)
     assert found.noise[0] == pytest.approx(square.square().sum().item() / own.facts.memory_scalars)
     chances = torch.softmax(-distance / 2 / found.noise[0], 1)
     assert_close(found.probabilities, chances.amax(1), rtol=1e-6, atol=1e-9)
@@ -373,7 +373,7 @@ def test_a_single_pair_is_found():
 def test_paths_will_do_for_contexts_and_progress_is_told():
     own, memory, contexts, fillers, _ = stored(OSC(50, 2, compact=True), 200, 200)
     told_of = []
-    found = decode(own, memory, [(i,) for i in range(200)], fillers, heard=lambda *both: told_of.append(both))
+    found = decode(own, memory, [(i,) for i in range(200)], fillers, on_round=lambda *both: told_of.append(both))
     assert found.indices.tolist() == decode(own, memory, contexts, fillers).indices.tolist()
     assert [number for number, _ in told_of] == list(range(1, found.rounds + 1))
     assert told_of[0][1] == pytest.approx(1)

@@ -33,7 +33,7 @@ def literal_trace(scheme, contexts, fillers, weights=None):
     operators = carving_operators(scheme, contexts)
     return sum(
         weight.double() * sign.double() * bound(operator, filler)
-        for operator, sign, filler, weight in zip(operators, contexts.signs, fillers, weights, strict=True)
+        for operator, sign, filler, weight in zip(operators, contexts.amplitudes, fillers, weights, strict=True)
     )
 
 
@@ -43,7 +43,7 @@ def literal_scores(scheme, memory, contexts, candidates):
     return torch.stack(
         [
             sign.double() * torch.stack([(memory.double() * bound(operator, c)).sum() for c in candidates])
-            for operator, sign in zip(operators, contexts.signs, strict=True)
+            for operator, sign in zip(operators, contexts.amplitudes, strict=True)
         ]
     )
 
@@ -148,8 +148,8 @@ def test_unsigned_contexts_are_signed_ones_without_the_sign():
     paths = [(i,) for i in range(50)]
     signed, unsigned = OSC(10).contexts(paths), OSC(10, signed=False).contexts(paths)
     assert_close(signed.basis, unsigned.basis, rtol=0, atol=0)
-    assert unsigned.signs.eq(1).all()
-    assert set(signed.signs.tolist()) == {-1.0, 1.0}
+    assert unsigned.amplitudes.eq(1).all()
+    assert set(signed.amplitudes.tolist()) == {-1.0, 1.0}
 
 
 # Stability
@@ -169,10 +169,10 @@ def test_contexts_and_fillers_stay_as_they_are():
     path, exact = ("sentence 5", "subject"), dict(rtol=0, atol=1e-6)
     context = OSC(6, 2).contexts([path])
     assert_close(context.basis[0], torch.tensor(GOLDEN_BASIS), **exact)
-    assert context.signs.tolist() == [1]
+    assert context.amplitudes.tolist() == [1]
     forbidden = OSC(6, 2, k1=5, seed=3).contexts([path])
     assert_close(forbidden.basis[0, 0], torch.tensor(GOLDEN_FORBIDDEN), **exact)
-    assert forbidden.signs.tolist() == [-1]
+    assert forbidden.amplitudes.tolist() == [-1]
     assert_close(OSC(6, 2).fillers(["dog"])[0], torch.tensor(GOLDEN_FILLER), **exact)
 
 
@@ -317,7 +317,7 @@ def simulated(d, p, k1, pairs, vocabulary=None, trials=1, depth=1, signed=True, 
     """Scores of the stored fillers and the share recalled, contexts all different."""
     scores, right = [], []
     for seed in range(trials):
-        osc = OSC(d, p, k1, signed, seed)
+        osc = OSC(d, p, k1, signed, seed=seed)
         contexts = osc.contexts([(*(f"role {level}" for level in range(1, depth)), i) for i in range(pairs)])
         fillers = osc.fillers(range(vocabulary or pairs))
         held = torch.arange(pairs) if stored is None else stored

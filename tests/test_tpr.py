@@ -161,7 +161,6 @@ FOUR = TPR(4)
         (lambda: FOUR.bundle(torch.ones(4, 4), modes=0), ValueError, "modes must be an integer of at least 1"),
         (lambda: FOUR.similarity(torch.ones(4), torch.ones(4)), ValueError, r"others must have shape \(n, 4\)"),
         (lambda: FOUR.similarity(torch.ones(3), torch.ones(2, 4)), ValueError, "x must be of the shape of the others"),
-        (lambda: FOUR.identity(), NotImplementedError, "TPR has no identity"),
     ],
 )
 def test_bad_input_is_refused_with_the_way_out(call, error, message):

@@ -1,21 +1,25 @@
-"""How answers are found: the best candidates of a vocabulary, exactly."""
+"""The best candidates of a vocabulary, exactly: every one is rated, in chunks, and the k best of all are kept.
+
+One scan serves every caller: plain scores (`top`), log odds (`likelihood.py`), sets (`sets.py`), labels of a head.
+"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from carving.checks import check_integer, check_tensor, listed
 from carving.chunks import slices
+from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
-from carving.scheme import FILLERS, Contexts, Places, Scheme, Symbols
+from carving.scheme import FILLERS, ContextsOrPaths, FillersOrLabels, Scheme
 from carving.symbols import Leaf
 
-FEW = 4  # contexts that do not pay for making candidates ready
-MANY = 1024  # contexts for which candidates are made at a time
+FEW = 4  # contexts that do not pay for precomputing candidates
+MANY = 1024  # contexts for which candidates are precomputed at a time
 
 
 class Best(NamedTuple):
@@ -23,17 +27,52 @@ class Best(NamedTuple):
 
     Equal means to the last bit, as in architectures that count. Two copies of one filler may differ there, by where
     they stand in a product.
+
+    >>> best_of(torch.tensor([[0.2, 0.9, 0.9]]), 2).indices
+    tensor([[1, 2]])
     """
 
     scores: Tensor  # (n, k)
-    indices: Tensor  # (n, k), places in the vocabulary
+    indices: Tensor  # (n, k), of the vocabulary
+
+
+class Ranking(NamedTuple):
+    """The best candidates, how strongly each is held, and the logarithm of the sum of all scores' exponentials."""
+
+    best: Best
+    strengths: Tensor  # (n, k)
+    log_total: Tensor  # (n,); zeros where scores are no log odds
+
+
+class Rated(NamedTuple):
+    """The scores (n, m) of a chunk of candidates; what they are made of, where they are log odds."""
+
+    scores: Tensor
+    inner: Tensor | None = None
+    energy: Tensor | None = None
+
+    def strengths(self, columns: Tensor) -> Tensor:
+        """How strongly the candidates of these columns (n, k) are held: 1 for one that was stored once."""
+        if self.inner is None or self.energy is None:
+            return self.scores.gather(1, columns)
+        return self.inner.gather(1, columns) / self.energy.expand_as(self.inner).gather(1, columns)
+
+
+@dataclass(frozen=True)
+class Rating:
+    """How candidates are rated: the way to read the memory, and what to make of the cores."""
+
+    read: Callable[[Tensor, ContextsOrPaths], Tensor]
+    rate: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor], Rated]  # cores, contexts, fillers, indices
+    contextual: bool  # whether rating looks at the contexts
+    log_odds: bool = False  # whether scores are summed
 
 
 def top(
     scheme: Scheme,
     memory: Tensor,
-    contexts: Places,
-    candidates: Symbols,
+    contexts: ContextsOrPaths,
+    candidates: FillersOrLabels,
     k: int = 1,
     *,
     among: Tensor | None = None,
@@ -43,166 +82,139 @@ def top(
     Candidates may be labels: their fillers are then made chunk by chunk and never held together; what the contexts show
     of the memory is. `among` restricts the candidates by their indices: (m,) for all contexts alike, (n, m) for each
     its own, where -1 stands for no candidate, so that some contexts may have fewer.
+
+    >>> from carving import OSC
+    >>> scheme = OSC(d=64)
+    >>> memory = scheme.trace([("subject",), ("verb",)], ["dog", "barks"])
+    >>> top(scheme, memory, [("verb",)], ["dog", "barks", "cat"]).indices
+    tensor([[1]])
     """
-    return _scan(scheme, memory, contexts, candidates, k, among, None).best
+    plain = Rating(
+        scheme.read,
+        lambda cores, part, fillers, _: Rated(scheme.match(cores, part, fillers)),
+        scheme.facts.contextual,
+    )
+    return scan(scheme, memory, contexts, candidates, k, plain, among).best
+
+
+def scan(
+    scheme: Scheme,
+    memory: Tensor,
+    contexts: ContextsOrPaths,
+    candidates: FillersOrLabels,
+    k: int,
+    rating: Rating,
+    among: Tensor | None = None,
+) -> Ranking:
+    """The k candidates of each context that are rated highest."""
+    contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+    listing = Listing.of(scheme, candidates, among, len(contexts), k)
+    listing, columns, rows = listing.sized(scheme, len(contexts))
+    parts = [
+        listing.rows(chunk).ranked(scheme, cores, part, k, rating, columns)
+        for chunk, part, cores in _chunks(scheme, memory, contexts, rows, rating)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    best = Best(*(torch.cat(each) for each in zip(*(part.best for part in parts), strict=True)))
+    return Ranking(best, *(torch.cat(each) for each in list(zip(*parts, strict=True))[1:]))
 
 
 @dataclass(frozen=True)
-class Odds:
-    """What makes odds of inner products: the noise, and how likely candidates are before the memory is asked."""
+class Listing:
+    """The candidates of a scan: fillers or labels, all of them or each context's choices."""
 
-    variance: Tensor  # (L,) of the interference, in one real number of the memory, for each candidate
-    prior: Tensor  # (L,) the logarithm of each candidate's odds against "nothing is stored here"
-    norm: float  # the squared norm of the memory
+    candidates: Tensor | Sequence[Leaf]
+    choices: Tensor | None = None  # (m,) or (n, m) indices; as many as there are candidates stands for none
 
-    def weigh(self, seen: "Seen", indices: Tensor | slice, own: Tensor | float = 0.0) -> Tensor:
-        """The log odds: with b the bound candidate and M the memory, (<M, b> - |b|^2 / 2) / variance + prior.
+    @classmethod
+    def of(cls, scheme: Scheme, candidates: FillersOrLabels, among: Tensor | None, contexts: int, k: int) -> "Listing":
+        """The candidates, checked."""
+        if isinstance(candidates, Tensor):
+            check_tensor("candidates", candidates, (-1, *scheme.facts.filler_shape), FILLERS)
+        else:
+            candidates = listed(candidates, "candidates")
+            if among is not None:
+                raise BadValue("among needs the candidates themselves; give scheme.fillers(labels) instead of labels")
+        choices = None if among is None else checked_choices(among, contexts, len(candidates))
+        fewest = len(candidates) if choices is None else int(choices.lt(len(candidates)).sum(-1).min())
+        if not fewest:
+            raise BadValue("every context needs a candidate, but among leaves some with none; give them one or more")
+        check_integer("k", k, 1, fewest, "there are no more candidates to answer with")
+        return cls(candidates, choices)
 
-        `own` is variance that comes on top.
+    @property
+    def width(self) -> int:
+        """How many candidates a context has."""
+        return len(self.candidates) if self.choices is None else self.choices.shape[-1]
+
+    def sized(self, scheme: Scheme, contexts: int) -> tuple["Listing", int, int | None]:
+        """The candidates, precomputed where that pays; how many are rated at a time; and for how many contexts.
+
+        Scores take a quarter of the workspace; where candidates are gathered, these take it. Fillers that are made from
+        labels take all of it, and are then used for all contexts.
         """
-        return (seen.inner - seen.energy / 2) / (self.spread(seen, indices) + own) + self.prior[indices]
+        filler = math.prod(scheme.facts.filler_shape)
+        if not isinstance(self.candidates, Tensor):
+            return self, min(self.width, max(1, scheme.room // filler)), None
+        cells = max(1, scheme.room // (4 * (1 if self.choices is None else filler)))
+        columns = min(self.width, cells)
+        if not scheme.facts.code_size or self.choices is not None or contexts <= FEW:
+            return self, columns, max(1, cells // columns)
+        precomputed = scheme.precompute(self.candidates)
+        if precomputed.dim() != 2:  # too many to be held as codes: made for many contexts at a time
+            columns = min(self.width, max(1, cells // min(contexts, MANY)))
+        return Listing(precomputed), columns, max(1, cells // columns)
 
-    def spread(self, seen: "Seen", indices: Tensor | slice) -> Tensor:
-        """The variances along the bound candidates: more than the mean where roles are louder than others."""
-        variance = self.variance[indices]
-        return variance if seen.loudness is None else variance * (seen.loudness / self.norm)
+    def rows(self, rows: slice) -> "Listing":
+        """The candidates of some contexts."""
+        if self.choices is None or self.choices.dim() == 1:
+            return self
+        return Listing(self.candidates, self.choices[rows])
 
+    def ranked(
+        self, scheme: Scheme, cores: Tensor, contexts: Contexts | None, k: int, rating: Rating, columns: int
+    ) -> Ranking:
+        """The best of these candidates in contexts that show these cores, `columns` at a time."""
+        ranking: Ranking | None = None
+        for part in slices(self.width, columns):
+            ranked = self._ranked_part(scheme, cores, contexts, k, rating, part)
+            ranking = ranked if ranking is None else joined(ranking, ranked, k)
+        assert ranking is not None
+        return ranking
 
-class Seen(NamedTuple):
-    """What contexts show of candidates."""
-
-    inner: Tensor  # <memory, bound candidate>
-    energy: Tensor  # |bound candidate|^2
-    loudness: Tensor | None  # the memory's squared norm as these contexts see it, where it is not the same for all
-
-
-def seen(scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor) -> Seen:
-    """What the contexts' cores (of `scheme.adjoint`) show of candidates."""
-    energy = scheme.energy(contexts, candidates)
-    return Seen(scheme.inner(cores, contexts, candidates), energy, scheme.loudness(cores, contexts, candidates, energy))
-
-
-class Weighed(NamedTuple):
-    """The best candidates by their log odds, and the logarithm of the sum of all candidates' odds."""
-
-    best: Best
-    total: Tensor  # (n,)
-
-
-def weigh(
-    scheme: Scheme,
-    memory: Tensor,
-    contexts: Places,
-    candidates: Symbols,
-    odds: Odds,
-    k: int = 1,
-    *,
-    among: Tensor | None = None,
-) -> Weighed:
-    """The k candidates of each context with the best odds; everything else is as in `top`."""
-    return _scan(scheme, memory, contexts, candidates, k, among, odds)
-
-
-def _scan(
-    scheme: Scheme,
-    memory: Tensor,
-    contexts: Places,
-    candidates: Symbols,
-    k: int,
-    among: Tensor | None,
-    odds: Odds | None,
-) -> Weighed:
-    contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
-    stored = isinstance(candidates, Tensor)
-    if isinstance(candidates, Tensor):
-        check_tensor("candidates", candidates, (-1, *scheme.filler_shape), FILLERS)
-    else:
-        candidates = listed(candidates, "candidates")
-        if among is not None:
-            raise BadValue("among needs the candidates themselves; give scheme.fillers(labels) instead of labels")
-    absent = len(candidates)  # stands where there is no candidate
-    choices = None if among is None else checked_choices(among, len(contexts), absent)
-    width = absent if choices is None else choices.shape[-1]
-    fewest = width if choices is None else int(choices.lt(absent).sum(-1).min())
-    if not fewest:
-        raise BadValue("every context needs a candidate, but among leaves some with none; give them one or more")
-    k = check_integer("k", k, 1, fewest, "there are no more candidates to answer with")
-
-    # Scores take a quarter of the workspace; where candidates are gathered, these take it. Fillers that are made from
-    # labels take all of it, and are then used for all contexts.
-    filler = math.prod(scheme.filler_shape)
-    gathered = 1 if choices is None else filler
-    cells = max(1, scheme.workspace // (4 * scheme.dtype.itemsize * gathered))
-    columns = min(width, cells if stored else max(1, scheme.workspace // (filler * scheme.dtype.itemsize)))
-    if scheme.code and isinstance(candidates, Tensor) and choices is None and len(contexts) > FEW:
-        candidates = scheme.ready(candidates)
-        if candidates.dim() != 2:  # too many to be held as codes: made for many contexts at a time
-            columns = min(width, max(1, cells // min(len(contexts), MANY)))
-    parts = _parts(scheme, memory, contexts, max(1, cells // columns) if stored else None, odds is not None)
-    answers = []
-    for rows, part, cores in parts:
-        some = None if choices is None else choices[rows] if choices.dim() == 2 else choices
-        answers.append(best_of_all(scheme, cores, part, candidates, some, k, odds, columns))
-    best = Best(torch.cat([a.best.scores for a in answers]), torch.cat([a.best.indices for a in answers]))
-    return Weighed(best, torch.cat([a.total for a in answers]))
-
-
-def best_of_all(
-    scheme: Scheme,
-    cores: Tensor,
-    part: Contexts | None,
-    candidates: Tensor | list[Leaf],
-    choices: Tensor | None,
-    k: int,
-    odds: Odds | None,
-    columns: int,
-) -> Weighed:
-    """The best of all candidates, or of these contexts' choices, `columns` at a time."""
-    absent = len(candidates)
-    best: Best | None = None
-    total = torch.full((len(cores),), -torch.inf, dtype=scheme.dtype, device=cores.device)
-    for some in slices(absent if choices is None else choices.shape[-1], columns):
-        if choices is None:
-            fillers = candidates[some] if isinstance(candidates, Tensor) else scheme.fillers(candidates[some])
-            scores = _rated(scheme, cores, part, fillers, odds, some)
-            found = best_of(scores, k)
-            found = Best(found.scores, found.indices + some.start)
+    def _ranked_part(
+        self, scheme: Scheme, cores: Tensor, contexts: Contexts | None, k: int, rating: Rating, part: slice
+    ) -> Ranking:
+        candidates = self.candidates
+        if self.choices is None:
+            fillers = candidates[part] if isinstance(candidates, Tensor) else scheme.fillers(candidates[part])
+            rated = rating.rate(cores, contexts, fillers, part)
+            best = best_of(rated.scores, k)
+            indices = best.indices + part.start if part.start else best.indices
         else:
             assert isinstance(candidates, Tensor)
-            indices = choices[..., some]
-            chosen = indices.clamp_max(absent - 1)
-            scores = _rated(scheme, cores, part, candidates[chosen], odds, chosen)
-            scores = scores.masked_fill(indices == absent, -torch.inf)
-            found = best_of(scores, k)
-            found = Best(found.scores, indices.expand(len(cores), -1).gather(1, found.indices))
-        best = found if best is None else merged(best, found, k)
-        if odds is not None:
-            total = torch.logaddexp(total, scores.logsumexp(1))
-    assert best is not None
-    return Weighed(best, total)
+            choices = self.choices[..., part]
+            chosen = choices.clamp_max(len(candidates) - 1)
+            rated = rating.rate(cores, contexts, candidates[chosen], chosen)
+            rated = rated._replace(scores=rated.scores.masked_fill(choices == len(candidates), -torch.inf))
+            best = best_of(rated.scores, k)
+            indices = choices.expand(len(cores), -1).gather(1, best.indices)
+        log_total = rated.scores.logsumexp(1) if rating.log_odds else rated.scores.new_zeros(len(cores))
+        return Ranking(Best(best.scores, indices), rated.strengths(best.indices), log_total)
 
 
-def _parts(
-    scheme: Scheme, memory: Tensor, contexts: Places, size: int | None, transposed: bool
+def _chunks(
+    scheme: Scheme, memory: Tensor, contexts: ContextsOrPaths, size: int | None, rating: Rating
 ) -> Iterator[tuple[slice, Contexts | None, Tensor]]:
     """The contexts in chunks with their cores; with no size all in one, and only made where they are needed."""
-    take = scheme.adjoint if transposed else scheme.read
     if size is not None:
-        for rows, part in scheme.places(contexts, size):
-            yield rows, part, take(memory, part)
+        for rows, part in scheme.chunks_of(contexts, size):
+            yield rows, part, rating.read(memory, part)
         return
-    needed = scheme.facts.contextual or transposed
-    made = scheme.contexts(contexts) if needed and not isinstance(contexts, Contexts) else contexts
-    yield slice(None), made if isinstance(made, Contexts) else None, take(memory, made)
-
-
-def _rated(
-    scheme: Scheme, cores: Tensor, part: Contexts | None, fillers: Tensor, odds: Odds | None, indices: Tensor | slice
-) -> Tensor:
-    if odds is None:
-        return scheme.match(cores, part, fillers)
-    assert part is not None
-    return odds.weigh(seen(scheme, cores, part, fillers), indices)
+    if rating.contextual and not isinstance(contexts, Contexts):
+        contexts = scheme.contexts(contexts)
+    yield slice(None), contexts if isinstance(contexts, Contexts) else None, rating.read(memory, contexts)
 
 
 def best_of(scores: Tensor, k: int) -> Best:
@@ -223,12 +235,24 @@ def best_of(scores: Tensor, k: int) -> Best:
 
 def merged(first: Best, second: Best, k: int) -> Best:
     """The k best of two, where every index of the first stands before those of the second."""
-    scores, indices = (torch.cat(pair, dim=1) for pair in zip(first, second, strict=True))
+    return joined(
+        Ranking(first, first.scores, first.scores[:, 0]), Ranking(second, second.scores, second.scores[:, 0]), k
+    ).best
+
+
+def joined(first: Ranking, second: Ranking, k: int) -> Ranking:
+    """Two rankings as one, where every index of the first stands before those of the second."""
+    scores, indices = (torch.cat(pair, dim=1) for pair in zip(first.best, second.best, strict=True))
+    strengths = torch.cat((first.strengths, second.strengths), dim=1)
     best = best_of(scores, k)
-    return Best(best.scores, indices.gather(1, best.indices))
+    return Ranking(
+        Best(best.scores, indices.gather(1, best.indices)),
+        strengths.gather(1, best.indices),
+        torch.logaddexp(first.log_total, second.log_total),
+    )
 
 
-def checked_choices(among: Any, contexts: int, absent: int) -> Tensor:
+def checked_choices(among: object, contexts: int, absent: int) -> Tensor:
     """The indices in order, each once: (m,) or (n, m), with `absent` where there is none."""
     if not isinstance(among, Tensor) or among.is_floating_point() or among.is_complex() or among.dtype == torch.bool:
         kind = among.dtype if isinstance(among, Tensor) else type(among).__name__
@@ -242,7 +266,7 @@ def checked_choices(among: Any, contexts: int, absent: int) -> Tensor:
     if among.min() < low or among.max() >= absent:
         raise BadValue(
             f"among must hold indices of {low} .. {absent - 1}, got {int(among.min())} .. {int(among.max())}; "
-            "they are places in the vocabulary"
+            "they are those of the vocabulary"
         )
     if not own:
         return among.unique()

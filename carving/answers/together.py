@@ -8,16 +8,19 @@ of the noise that it sees, so that the noise stays Gaussian, with the variance t
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
+from carving.answers.likelihood import core_scalars, posterior, squared_norm
 from carving.checks import check_integer, check_tensor, listed
 from carving.chunks import slices
+from carving.contexts import Contexts
 from carving.errors import BadValue
-from carving.scheme import FILLERS, Contexts, Places, Scheme
+from carving.linear import LinearScheme
+from carving.scheme import FILLERS, ContextsOrPaths, Scheme
 
 CELLS = 2**23  # weights of candidates in contexts that stand beside each other
 SURE = 0.01  # the mean doubt below which the answers count as found
@@ -27,14 +30,14 @@ WORTH = 2.0  # standard deviations of chance are promised by their probabilities
 STILL = 3  # rounds without a change after which nothing more will come
 LEAST = 1e-7  # of the memory's energy: below, the residual is rounding
 
-Heard = Callable[[int, float], None]  # told the round, and the share of the memory that is not explained yet
+OnRound = Callable[[int, float], None]  # the round, and the share of the memory that is not explained yet
 
 
 @dataclass(frozen=True)
 class Decoded:
     """What contexts hold, answered together. One that holds several fillers has as many rows, one after the other."""
 
-    indices: Tensor  # (rows,) places of candidates; -1 where nothing is held
+    indices: Tensor  # (rows,) of candidates; -1 where nothing is held
     probabilities: Tensor  # (rows,) of that answer
     scores: Tensor  # (rows,) how strongly the memory, less all else, holds it: about 1
     converged: bool  # whether the answers came to rest, with hardly a doubt left
@@ -42,7 +45,16 @@ class Decoded:
     noise: tuple[float, ...]  # the variance of the interference in each round, in one number of the memory
 
 
-class _Round(NamedTuple):
+class Known(TypedDict, total=False):
+    """What is known before the memory is asked."""
+
+    holds: int | Sequence[int]  # how many fillers the contexts hold at most, or each of them; 1 where nothing is said
+    prior: Tensor | None  # (L,) the candidates' probabilities, up to a factor
+    shares: Tensor | None  # (L,) which part of all stored pairs holds each: one that others hold as well echoes here
+    absence: float  # the probability of nothing being there
+
+
+class Round(NamedTuple):
     """What the memory and the expectations of one round gave."""
 
     cores: Tensor  # (rows, *core_shape) what each row is expected to hold
@@ -55,89 +67,141 @@ class _Round(NamedTuple):
 def decode(
     scheme: Scheme,
     memory: Tensor,
-    contexts: Places,
+    contexts: ContextsOrPaths,
     candidates: Tensor,
     *,
-    holds: int | Sequence[int] = 1,
-    prior: Tensor | None = None,
-    shares: Tensor | None = None,
-    absence: float = 0.0,
     rounds: int = 100,
-    heard: Heard | None = None,
+    on_round: OnRound | None = None,
+    **known: Unpack[Known],
 ) -> Decoded:
     """The candidate of every context, found together: the more contexts are given, the less noise is left.
 
-    `holds` says how many fillers the contexts hold at most, or each of them. `prior` (L,) are the candidates'
-    probabilities beforehand, up to a factor, and `absence` that of nothing being there. `shares` (L,) says which part
-    of all stored pairs holds each candidate: a filler that other contexts hold as well echoes in this one. Stored
-    contexts that are not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The
-    first round asks one at a time; the round that explains most of the memory counts, or the first one, where that
-    promises no more than chance.
+    `known` is what is known beforehand (`Known`). Stored contexts that are not given stay noise; given ones that hold
+    nothing come out as empty, if `absence` allows. The first round asks one at a time; the round that explains most of
+    the memory counts, or the first one, where that promises no more than chance.
+
+    >>> from carving import OSC
+    >>> scheme = OSC(d=30, compact=True)
+    >>> paths, fillers = [(i,) for i in range(60)], scheme.fillers(range(60))
+    >>> found = decode(scheme, scheme.trace(paths, fillers), paths, fillers)
+    >>> found.converged, int((found.indices == torch.arange(60)).sum())
+    (True, 60)
     """
     check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
-    even = scheme.evened(memory)
-    made = contexts if isinstance(contexts, Contexts) else scheme.contexts(contexts)
-    task = _checked(scheme, made, candidates, holds, prior, shares, absence, memory.device)
-    scalars, energy = scheme.facts.memory_scalars, _energy(even)
+    question = Question.of(scheme, contexts, candidates, known, memory.device)
+    even = question.scheme.without_traces(memory)
+    energy = squared_norm(even)
     if not math.isfinite(energy):
         raise BadValue("the memory must hold finite numbers, got infinity or not-a-number; store its pairs again")
-    least = LEAST * max(energy, 1.0) / scalars  # an empty memory has no energy at all
-    cores = torch.zeros(len(task.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=memory.device)
-    onsager = torch.zeros_like(even)
-    first: _Round | None = None
-    best: tuple[float, _Round] | None = None
-    noise: list[float] = []
-    damping, still, rested = 0.0, 0, False
+    scalars = scheme.facts.memory_scalars
+    state = State(even, LEAST * max(energy, 1.0) / scalars)  # an empty memory has no energy at all
+    cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=memory.device)
     for number in range(rounds):
-        left = even - scheme.evened(task.written(cores)) if number else even
-        residual = left + onsager
-        noise.append(max(_energy(residual) / scalars, least))
-        found = task.asked(residual, cores, noise[-1])
-        if heard:
-            heard(number + 1, _energy(left) / max(energy, 1e-30))
-        if best is not None:
-            changed = bool((found.indices != best[1].indices).any())
-            still = 0 if changed and noise[-1] < best[0] else still + (noise[-1] > 0.999 * best[0])
-        first = first or found
-        if best is None or noise[-1] < best[0]:
-            best = noise[-1], found
-        rested = still >= STILL or noise[-1] <= least
-        if rested:
+        left = even - question.scheme.without_traces(question.written(cores)) if number else even
+        residual = left + state.onsager
+        noise = max(squared_norm(residual) / scalars, state.least)
+        answers = question.asked(residual, cores, noise)
+        if on_round:
+            on_round(number + 1, squared_norm(left) / max(energy, 1e-30))
+        if state.rests_after(answers, noise):
             break
-        if number and noise[-1] > noise[-2]:  # the steps are too long
-            damping = min(0.9, 0.5 * (1 + damping))
-        # What is expected and what corrects for it are damped alike: the correction belongs to the answers.
-        cores = torch.lerp(found.cores, cores, damping) if damping else found.cores
-        fresh = found.doubt / (scalars * noise[-1]) * residual
-        onsager = torch.lerp(fresh, onsager, damping) if damping else fresh
-    assert first is not None and best is not None
-    answer = best[1]
-    converged = rested and float((1 - answer.probabilities).mean()) < SURE
-    if not converged and best[0] > FALLEN * noise[0]:
-        # Far beyond what can be decoded, answers change by chance as often to the worse as to the better.
-        now, before = answer.probabilities, first.probabilities
-        moved = (now + before)[answer.indices != first.indices].sum()  # right answers that come or go: their variance
-        answer = answer if bool((now - before).sum() > WORTH * moved.sqrt()) else first
-    return Decoded(answer.indices, answer.probabilities, answer.scores, converged, len(noise), tuple(noise))
+        cores = state.damped(answers, cores, residual, scalars)
+    return state.decoded()
 
 
-def _energy(memory: Tensor) -> float:
-    return float(torch.linalg.vector_norm(memory).double().square())
+@dataclass
+class State:
+    """How a decoding goes: its best round, whether it still moves, and how strongly it is damped."""
+
+    even: Tensor
+    least: float  # the noise below which the residual is rounding
+    noise: list[float] = field(default_factory=list)
+    first: Round | None = None
+    best: Round | None = None
+    lowest: float = math.inf  # the noise of the best round
+    still: int = 0
+    rested: bool = False
+    damping: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.onsager = torch.zeros_like(self.even)
+
+    def rests_after(self, answers: Round, noise: float) -> bool:
+        """Take a round in; whether nothing more will come."""
+        self.noise.append(noise)
+        if self.best is not None:
+            changed = bool((answers.indices != self.best.indices).any())
+            self.still = 0 if changed and noise < self.lowest else self.still + (noise > 0.999 * self.lowest)
+        self.first = self.first or answers
+        if noise < self.lowest:
+            self.lowest, self.best = noise, answers
+        self.rested = self.still >= STILL or noise <= self.least
+        return self.rested
+
+    def damped(self, answers: Round, cores: Tensor, residual: Tensor, scalars: int) -> Tensor:
+        """What is expected next: with what corrects for it damped alike, because the correction belongs to it."""
+        if len(self.noise) > 1 and self.noise[-1] > self.noise[-2]:  # the steps are too long
+            self.damping = min(0.9, 0.5 * (1 + self.damping))
+        onsager = answers.doubt / (scalars * self.noise[-1]) * residual
+        self.onsager = torch.lerp(onsager, self.onsager, self.damping) if self.damping else onsager
+        return torch.lerp(answers.cores, cores, self.damping) if self.damping else answers.cores
+
+    def decoded(self) -> Decoded:
+        """The best round's answers, or the first one's."""
+        assert self.first is not None and self.best is not None
+        answers, first = self.best, self.first
+        converged = self.rested and float((1 - answers.probabilities).mean()) < SURE
+        if not converged and self.lowest > FALLEN * self.noise[0]:
+            # Far beyond what can be decoded, answers change by chance as often to the worse as to the better.
+            now, before = answers.probabilities, first.probabilities
+            moved = (now + before)[answers.indices != first.indices].sum()  # right answers that come or go: variance
+            answers = answers if bool((now - before).sum() > WORTH * moved.sqrt()) else first
+        found = answers.indices, answers.probabilities, answers.scores
+        return Decoded(*found, converged, len(self.noise), tuple(self.noise))
 
 
 @dataclass(frozen=True)
-class _Task:
+class Question:
     """What is asked, and the two halves of a round."""
 
-    scheme: Scheme
+    scheme: LinearScheme
     contexts: Contexts
     candidates: Tensor
     starts: Tensor  # (n,) the first row of each context
     holds: Tensor  # (n,)
     owners: Tensor  # (rows,) the context of each row
-    prior: Tensor  # (L,) logarithms of probabilities beforehand
+    log_prior: Tensor  # (L,) logarithms of probabilities beforehand
     echoes: Tensor  # (L,) the noise that each candidate meets, beside that of one which is stored nowhere else
-    nothing: float  # the same of nothing being there
+    log_absence: float  # the same of nothing being there
+
+    @classmethod
+    def of(
+        cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, known: Known, device: torch.device
+    ) -> "Question":
+        """The question, checked."""
+        if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+            raise BadValue(
+                f"joint decoding takes pairs out of a sum, which a memory of {scheme} is not, because it settles; "
+                'memory="raw" or another scheme is one'
+            )
+        own = contexts if isinstance(contexts, Contexts) else scheme.contexts(contexts)
+        check_tensor("candidates", candidates, (-1, *scheme.facts.filler_shape), FILLERS)
+        if not len(own):
+            raise BadValue("contexts must not be empty: give at least one")
+        holds = checked_holds(known.get("holds", 1), len(own))
+        echo = max(0.0, scheme.facts.echo / scheme.facts.interference - 1)
+        absence = checked_absence(known.get("absence", 0.0))
+        return cls(
+            scheme=scheme,
+            contexts=own,
+            candidates=scheme.precompute(candidates),
+            starts=(holds.cumsum(0) - holds).to(device),
+            holds=holds.to(device),
+            owners=torch.arange(len(own)).repeat_interleave(holds).to(device),
+            log_prior=checked_prior(known.get("prior"), len(candidates), absence).to(device, scheme.dtype),
+            echoes=(1 + echo * checked_shares(known.get("shares"), len(candidates))).to(device, scheme.dtype),
+            log_absence=math.log(absence) if absence else -math.inf,
+        )
 
     def written(self, cores: Tensor) -> Tensor:
         """The memory that the expected cores make."""
@@ -146,109 +210,79 @@ class _Task:
         summed = torch.zeros(len(self.contexts), *cores.shape[1:], dtype=cores.dtype, device=cores.device)
         return self.scheme.write(summed.index_add_(0, self.owners, cores), self.contexts)
 
-    def asked(self, residual: Tensor, cores: Tensor, noise: float) -> _Round:
+    def asked(self, residual: Tensor, cores: Tensor, noise: float) -> Round:
         """What every row holds, by the residual and the row's own part that was taken out of it."""
-        rows, numbers = len(self.owners), math.prod(self.scheme.core_shape) * (2 if cores.is_complex() else 1)
-        made, doubt = torch.empty_like(cores), 0.0
+        rows, numbers = len(self.owners), core_scalars(self.scheme)
+        expected, doubt = torch.empty_like(cores), 0.0
         indices = torch.empty(rows, dtype=torch.int64, device=cores.device)
         probabilities, scores = (torch.empty(rows, dtype=self.scheme.dtype, device=cores.device) for _ in range(2))
+        answers = Round(expected, 0.0, indices, probabilities, scores)
         size = max(1, min(len(self.contexts), CELLS // max(len(self.candidates), numbers)))
-        for some in slices(len(self.contexts), size):
-            places, starts, holds = self.contexts[some], self.starts[some], self.holds[some]
-            seen = self.scheme.adjoint(residual, places)
-            own = slice(int(starts[0]), int(starts[-1] + holds[-1]))
-            owners = self.owners[own] - some.start
-            # What each row was expected to hold, made anew row after row.
-            taken = self.scheme.returned(cores[own], places if len(owners) == len(places) else places[owners])
-            # The context's part of the memory: what is left of it and all that it was expected to hold.
-            whole = seen.index_add(0, owners, taken)
-            # What is not known of fillers found before in the same context is noise that its core alone bears. Those
-            # still to be found do not count: rows of one context would be slower to part.
-            open_ = torch.zeros(len(places), dtype=self.scheme.dtype, device=cores.device)
-            for slot in range(int(holds.max())):
-                which = (holds > slot).nonzero().squeeze(1)
-                row = starts[which] + slot
-                part = places if len(which) == len(places) else places[which]
-                others = torch.zeros_like(whole).index_add_(0, owners, taken)[which]
-                view = whole[which] - others + taken[row - own.start]
-                found = self._weighed(view, part, noise + open_[which] / numbers)
-                made[row], indices[row], probabilities[row], scores[row] = found[:4]
-                taken = taken.index_copy(0, row - own.start, self.scheme.returned(found[0], part))
-                open_[which] += found[4]
-                doubt += float(found[4].double().sum())
-        return _Round(made, doubt, indices, probabilities, scores)
+        for chunk in slices(len(self.contexts), size):
+            doubt += self._ask_chunk(chunk, residual, cores, noise, answers)
+        return answers._replace(doubt=doubt)
 
-    def _weighed(self, cores: Tensor, contexts: Contexts, spread: Tensor) -> tuple[Tensor, ...]:
-        """The expected cores, the best candidates, their probabilities and scores, and the energy that is open."""
-        scheme = self.scheme
-        inner = scheme.inner(cores, contexts, self.candidates)
-        energy = scheme.energy(contexts, self.candidates).expand(inner.shape)
-        logits = (inner - energy / 2) / (spread.unsqueeze(1) * self.echoes) + self.prior
-        top, best = logits.max(dim=1)
-        peak = top.clamp_min(self.nothing)
-        weights = (logits - peak.unsqueeze(1)).exp_()
-        empty = (self.nothing - peak).exp()
-        total = weights.sum(1) + empty
-        weights /= total.unsqueeze(1)
-        empty = empty / total
-        mean = scheme.mixed(weights, contexts, self.candidates)
-        returned = scheme.returned(mean, contexts)
-        open_ = (weights * energy).sum(1) - _inner(mean, returned)
-        score = (inner / energy).gather(1, best.unsqueeze(1)).squeeze(1)
-        chance = weights.gather(1, best.unsqueeze(1)).squeeze(1)
-        none = empty > chance
-        return mean, best.masked_fill(none, -1), torch.where(none, empty, chance), score, open_.clamp_min(0)
+    def _ask_chunk(self, chunk: slice, residual: Tensor, cores: Tensor, noise: float, answers: Round) -> float:
+        """Answer the rows of some contexts, in place; the energy that stays open."""
+        scheme, contexts, starts, holds = self.scheme, self.contexts[chunk], self.starts[chunk], self.holds[chunk]
+        own = slice(int(starts[0]), int(starts[-1] + holds[-1]))
+        owners = self.owners[own] - chunk.start
+        # What each row was expected to hold, made anew row after row.
+        taken = scheme.round_trip(cores[own], contexts if len(owners) == len(contexts) else contexts[owners])
+        # The contexts' parts of the memory: what is left of them and all that they were expected to hold.
+        whole = scheme.adjoint(residual, contexts).index_add(0, owners, taken)
+        # What is not known of fillers found before in the same context is noise that its core alone bears. Those still
+        # to be found do not count: rows of one context would be slower to part.
+        doubts = torch.zeros(len(contexts), dtype=scheme.dtype, device=cores.device)
+        total = 0.0
+        for slot in range(int(holds.max())):
+            which = (holds > slot).nonzero().squeeze(1)
+            rows = starts[which] + slot
+            part = contexts if len(which) == len(contexts) else contexts[which]
+            others = torch.zeros_like(whole).index_add_(0, owners, taken)[which]
+            view = whole[which] - others + taken[rows - own.start]
+            variance = (noise + doubts[which] / core_scalars(scheme)).unsqueeze(1) * self.echoes
+            found = posterior(scheme, view, part, self.candidates, variance, self.log_prior, self.log_absence)
+            answers.cores[rows], answers.indices[rows] = found.cores, found.indices
+            answers.probabilities[rows], answers.scores[rows] = found.probabilities, found.strengths
+            taken = taken.index_copy(0, rows - own.start, scheme.round_trip(found.cores, part))
+            doubts[which] += found.doubt
+            total += float(found.doubt.double().sum())
+        return total
 
 
-def _inner(one: Tensor, two: Tensor) -> Tensor:
-    product = (one.conj() * two).flatten(1).sum(1)
-    return product.real if product.is_complex() else product
+# What is known beforehand, checked
 
 
-def _checked(
-    scheme: Scheme,
-    contexts: Contexts,
-    candidates: Tensor,
-    holds: int | Sequence[int],
-    prior: Tensor | None,
-    shares: Tensor | None,
-    absence: float,
-    device: torch.device,
-) -> _Task:
-    if not scheme.facts.linear:
-        raise BadValue(
-            f"joint decoding takes pairs out of a sum, which a memory of {scheme} is not, because it settles; "
-            'memory="raw" or another scheme is one'
-        )
-    check_tensor("candidates", candidates, (-1, *scheme.filler_shape), FILLERS)
-    count, total = len(contexts), len(candidates)
-    if not count:
-        raise BadValue("contexts must not be empty: give at least one")
-    every = [holds] * count if isinstance(holds, int) else listed(holds, "holds")
-    many = [check_integer("holds", one, 1, way_out="leave out contexts that hold nothing") for one in every]
-    if len(many) != count:
-        raise BadValue(f"holds must be one number for each of the {count} contexts, got {len(many)} numbers")
+def checked_holds(holds: int | Sequence[int], contexts: int) -> Tensor:
+    """How many fillers each context holds at most."""
+    every = [holds] * contexts if isinstance(holds, int) else listed(holds, "holds")
+    counts = [check_integer("holds", each, 1, way_out="leave out contexts that hold nothing") for each in every]
+    if len(counts) != contexts:
+        raise BadValue(f"holds must be one number for each of the {contexts} contexts, got {len(counts)} numbers")
+    return torch.tensor(counts)
+
+
+def checked_absence(absence: float) -> float:
+    """The probability of nothing being there."""
     if not isinstance(absence, float | int) or not 0 <= absence < 1:
         raise BadValue(f"absence must be a probability from 0 to below 1, got {absence!r}; 0 if all hold something")
+    return float(absence)
+
+
+def checked_prior(prior: Tensor | None, total: int, absence: float) -> Tensor:
+    """The logarithms of the candidates' probabilities."""
     known = torch.ones(total) if prior is None else prior
     check_tensor("prior", known, (total,), "give one for each candidate")
     if not bool((known >= 0).all()) or not 0 < float(known.double().sum()) < math.inf:
         raise BadValue(f"prior must hold probabilities, not all zero, got {known}; counts will do")
-    known = torch.log((1 - absence) * known.double() / known.double().sum())
+    return torch.log((1 - absence) * known.double() / known.double().sum())
+
+
+def checked_shares(shares: Tensor | None, total: int) -> Tensor:
+    """The parts of all stored pairs that hold each candidate."""
     parts = torch.zeros(total) if shares is None else shares
     check_tensor("shares", parts, (total,), "give one for each candidate")
     if not bool(((parts >= 0) & (parts <= 1)).all()):
         raise BadValue(f"shares must lie between 0 and 1, got {parts}; they are parts of all stored pairs")
-    louder = max(0.0, scheme.facts.echo / scheme.facts.interference - 1)
-    each = torch.tensor(many)
-    return _Task(
-        scheme=scheme,
-        contexts=contexts,
-        candidates=scheme.ready(candidates),
-        starts=(each.cumsum(0) - each).to(device),
-        holds=each.to(device),
-        owners=torch.arange(count).repeat_interleave(each).to(device),
-        prior=known.to(device, scheme.dtype),
-        echoes=(1 + louder * parts.double()).to(device, scheme.dtype),
-        nothing=math.log(absence) if absence else -math.inf,
-    )
+    return parts.double()

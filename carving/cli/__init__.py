@@ -18,16 +18,19 @@ from rich.console import Console
 from rich.table import Table
 
 from carving import formats
+from carving.answers.answer import Answer
 from carving.checks import show_bytes
 from carving.cli import labels as label_commands
 from carving.errors import BadValue, UserError
 from carving.files import identity, lock_beside
 from carving.formats.documents import Pair
-from carving.memory import Answer, Memory, as_pair, canonical_roles
+from carving.memory import Memory
+from carving.pairs import as_pair
 from carving.prediction import plan as planner
 from carving.progress import bar
 from carving.schemes import make
 from carving.symbols import Path, canonical
+from carving.symbols import canonical_path as canonical_roles
 
 app = typer.Typer(
     help="Symbolic memories of fixed size.",
@@ -225,7 +228,7 @@ def store(
         else:
             held = new_memory(surveyed(sources), wanted, accuracy, room)
         with bar(errors, "storing", None) as advance:  # nothing is written before all of it is read
-            stored = held.store((pair for source in sources for pair in source), progress=advance)
+            stored = held.store((pair for source in sources for pair in source), on_progress=advance)
         held.save(memory)
         bad = sum(source.bad for source in sources)
         if as_json:
@@ -416,7 +419,7 @@ def forget(
                 gone += more
                 advance(more)
 
-            strangers: list[Pair] = held.forget((pair for source in sources for pair in source), progress=counted)
+            strangers: list[Pair] = held.forget((pair for source in sources for pair in source), on_progress=counted)
         held.save(memory)
         if as_json:
             never = [dict(path=list(path), leaf=leaf) for path, leaf in strangers]
@@ -531,15 +534,15 @@ def asked_again(held: Memory, pairs: list[Pair], joint: bool) -> dict[str, Any]:
     with bar(errors, "asking", len(pairs) if joint else len(wanted)) as advance:
         if joint:
             every = [name for name, leaves in wanted.items() for _ in range(leaves.total())]
-            answers = held.recall_all([paths[name] for name in every], absence=0.0, progress=advance)
+            answers = held.recall_all([paths[name] for name in every], absence=0.0, on_progress=advance)
             for name, answer in zip(every, answers, strict=True):
                 got[name][canonical(answer.leaf)] += 1
         else:
             if single:
-                each = held.recall_many([paths[name] for name in single], absence=0.0, progress=advance)
+                each = held.recall_many([paths[name] for name in single], absence=0.0, on_progress=advance)
                 got |= {name: Counter([canonical(answer.leaf)]) for name, answer in zip(single, each, strict=True)}
             if several:
-                sets = held.recall_sets([paths[name] for name in several], progress=advance)
+                sets = held.recall_sets([paths[name] for name in several], on_progress=advance)
                 # A set says that a leaf is there, not how often.
                 got |= {
                     name: Counter({leaf: wanted[name][leaf] for leaf in (canonical(answer.leaf) for answer in some)})

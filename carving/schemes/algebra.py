@@ -25,6 +25,7 @@ class Space:
     dtype: torch.dtype
     seed: int
     option: Any = None  # CGR: the order r; SEG: a segment's length; BSDC: how many ones; HLB: (mu, sigma)
+    scalars: int = 0  # real numbers, bits or indices that an atom is
     ties: Tensor | None = field(default=None, compare=False, repr=False)  # a chance of [0, 1) for each number of a sum
 
     @property

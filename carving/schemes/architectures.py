@@ -1,14 +1,15 @@
 """The fourteen vector symbolic architectures, as a table of small functions (`algebra.py` has them).
 
-A row says how bits become atoms, how a role acts on a filler and is undone, what a sum of bound vectors settles to, and
-which laws hold. Four architectures have discrete atoms; these are summed in a linear picture of them: a bit as +-1 or
-0/1, an index as a phasor or a one-hot segment.
+A row says how bits become atoms, how a role acts on a filler and is undone, what a sum of bound vectors settles to,
+which d fits, which options it has and what they change, and which laws hold. Five architectures have discrete atoms
+(BSC, the BSDCs and CGR); these are summed in a linear picture of them: a bit as +-1 or 0/1, an index as a phasor or a
+one-hot segment.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,87 @@ from carving.schemes import algebra
 from carving.schemes.algebra import Space
 
 Map = Callable[..., Any]
+Options = Mapping[str, Any]
+
+
+class Layout(NamedTuple):
+    """How d numbers make an atom."""
+
+    d: int  # coordinates
+    shape: tuple[int, ...]
+    option: Any = None  # the one parameter that the operations take
+    scalars: int | None = None  # real numbers, bits or indices that an atom is; None: as many as its shape has
+
+
+# Which d fits, and the layout: functions of the d wanted, the real numbers that a coordinate takes, and the options
+
+
+def _check_fit(d: int, near: int, wanted: str) -> None:
+    if d != near:
+        raise BadValue(f"the dimension must be {wanted}, got d={d}; the nearest is {near}")
+
+
+def coordinates(d: int, each: int, options: Options) -> Layout:
+    """A vector."""
+    _check_fit(d, max(1, round(d / each)) * each, f"a multiple of {each}")
+    return Layout(d // each, (d // each,))
+
+
+def square(d: int, each: int, options: Options) -> Layout:
+    """A vector that is a square matrix."""
+    side = math.isqrt(d)
+    near = side if d - side**2 <= (side + 1) ** 2 - d else side + 1
+    _check_fit(d, near**2, "a square")
+    return Layout(d, (d,))
+
+
+def unitary_blocks(d: int, each: int, options: Options) -> Layout:
+    """Square blocks of side m."""
+    m = check_integer("m", options["m"], 1)
+    unit = each * m * m
+    _check_fit(d, max(1, round(d / unit)) * unit, f"a multiple of {unit}")
+    return Layout(d // each, (d // unit, m, m), m)
+
+
+def segments(d: int, each: int, options: Options) -> Layout:
+    """About sqrt(d) segments of as many places, an index each."""
+    check_integer("d", d, 4, way_out="a segment needs two places at least")
+    count = math.isqrt(d)
+    return Layout(count, (count,), d // count)
+
+
+def circles(d: int, each: int, options: Options) -> Layout:
+    """Indices of r points on a circle."""
+    return coordinates(d, each, options)._replace(option=check_integer("r", options["r"], 2, 2**32))
+
+
+def few_ones(d: int, each: int, options: Options) -> Layout:
+    """Bits of which few are set, by default sqrt(d)."""
+    ones = math.ceil(math.sqrt(d)) if options["ones"] is None else options["ones"]
+    return Layout(d, (d,), check_integer("ones", ones, 1, d), ones)
+
+
+def two_hills(d: int, each: int, options: Options) -> Layout:
+    """Numbers about +-mu, with deviation sigma."""
+    mu, sigma = options["mu"], 1 / math.sqrt(d) if options["sigma"] is None else options["sigma"]
+    if not (isinstance(mu, int | float) and math.isfinite(mu) and mu != 0):
+        raise BadValue(f"mu must be a number other than 0, got {mu!r}; 1.0 is usual")
+    if not (isinstance(sigma, int | float) and math.isfinite(sigma) and sigma >= 0):
+        raise BadValue(f"sigma must be a number of at least 0, got {sigma!r}; 1/sqrt(d) is usual")
+    return Layout(d, (d,), (float(mu), float(sigma)))
+
+
+LARGEST_MATRIX = 8_192  # a side: drawing and orthonormalising one takes minutes and two GiB
+
+
+def with_matrix(d: int, each: int, options: Options) -> Layout:
+    """A vector of a space that has one dense matrix."""
+    if d > LARGEST_MATRIX:
+        raise BadValue(
+            f"MBAT's {options['form']} form holds a matrix of d x d numbers, so that d must be at most "
+            f"{LARGEST_MATRIX}, got d={d}; form='structured' does without one"
+        )
+    return coordinates(d, each, options)
 
 
 @dataclass(frozen=True)
@@ -36,7 +118,7 @@ class Architecture:
     bind_atoms: Map | None = None
     unbind_atoms: Map | None = None
     total: Map | None = None  # atoms -> the sum of their pictures
-    likeness: Map | None = None  # atoms, atoms -> similarities, where that is faster than with pictures
+    similarity: Map | None = None  # atoms, atoms -> similarities, where that is faster than with pictures
     aim: Map | None = None  # what a candidate's picture is compared as, where that is not the picture
     operator: Map | None = None  # role atoms -> what acts
     compose: Map | None = None  # operator, operator -> operator; None: they are kept as a sequence
@@ -47,6 +129,14 @@ class Architecture:
     overlap: bool = False  # similarity: common ones, as a share of the candidate's; else the cosine
     complex: bool = False
     identity: Map | None = None
+    dtype: torch.dtype | None = None  # of discrete atoms
+    segmented: bool = False  # the picture of an index is a segment of its own
+    ties: bool = False  # what a sum settles to may be a matter of chance
+    by_coordinate: bool = False  # energies are products of coordinates
+    layout: Callable[[int, int, Options], Layout] = coordinates
+    options: Options = field(default_factory=dict)  # with their defaults
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # what options that are not numbers may be
+    variants: tuple[tuple[Options, Mapping[str, Any]], ...] = ()  # values of options, and what they change
     # Facts
     exact: bool = True  # unbinding a single pair gives the filler
     adjoint: bool = True  # unbind is the transpose of bind
@@ -100,155 +190,105 @@ def _unit_blocks(space: Space) -> Tensor:
 _BSC: dict[str, Any] = dict(
     picture=A.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=A.as_bipolar,
     compose=A.multiply, settle=A.to_signs, back=A.from_bipolar, total=A.total_of_bits,
-    identity=_no_bits, self_inverse=True)
+    identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
 _SPARSE: dict[str, Any] = dict(
-    picture=A.as_numbers, settle=A.to_bits, back=A.from_numbers, overlap=True, commutative=False)
-_GROUP: dict[str, Any] = dict(bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, identity=_no_indices)
-_SEGMENTS: dict[str, Any] = dict(**_GROUP, picture=A.as_segments, total=A.total_of_segments, compose=A.add_modulo)
+    picture=A.as_numbers, settle=A.to_bits, back=A.from_numbers, overlap=True, commutative=False, dtype=torch.bool,
+    layout=few_ones, options={"ones": None})
+_GROUP: dict[str, Any] = dict(
+    bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, identity=_no_indices, dtype=torch.int64)
+_SEGMENTS: dict[str, Any] = dict(
+    picture=A.as_segments, total=A.total_of_segments, compose=A.add_modulo, segmented=True)
+_MODES: dict[str, Any] = dict(settle=A.to_modes, back=A.from_segments, ties=True)
 _MATRIX: dict[str, Any] = dict(commutative=False, associative=False, ordered=True)
 
 #               name        words       atoms        bind                 unbind
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,
-                 compose=A.convolve, energy=A.power, identity=_impulse, exact=False),
+                 compose=A.convolve, energy=A.power, identity=_impulse, exact=False,
+                 options={"unitary": False}, choices={"unitary": (False, True)},
+                 variants=(({"unitary": True}, dict(atoms=A.unitary, exact=True)),)),
     Architecture("FHRR",     EACH,       A.phasors,   A.multiply,          A.multiply_conjugate,
                  compose=A.multiply, identity=_complex_ones, complex=True),
     Architecture("MAP-I",    SIGNS,      A.signs,     A.multiply,          A.multiply,
                  compose=A.multiply, identity=_ones, self_inverse=True),
     Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,
-                 compose=A.multiply_rescaled, energy=A.squares, identity=_ones, settle=A.to_unit_interval, exact=False),
+                 compose=A.multiply_rescaled, energy=A.squares, by_coordinate=True, identity=_ones,
+                 settle=A.to_unit_interval, exact=False),
     Architecture("MAP-B",    SIGNS,      A.signs,     A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, settle=A.to_signs, self_inverse=True),
+                 compose=A.multiply, identity=_ones, settle=A.to_signs, ties=True, self_inverse=True),
     Architecture("BSC",      SIGNS,      A.coins,     A.multiply,          A.multiply,             **_BSC),
     Architecture("BSDC-S",   EACH,       A.sparse,    A.shifted,           A.shifted_back,
                  **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False),
     Architecture("BSDC-CDT", EACH,       A.sparse,    A.thinned,           None,
                  **_SPARSE | dict(commutative=True), associative=False),
     Architecture("BSDC-SEG", EACH,       A.indices,   A.segments_rolled,   A.segments_rolled_back,
-                 **_SEGMENTS, settle=A.to_bits, overlap=True, likeness=A.equal_indices),
+                 **_GROUP, **_SEGMENTS, settle=A.to_bits, overlap=True, similarity=A.equal_indices, layout=segments,
+                 options={"bundling": "or"}, choices={"bundling": ("or", "mode")},
+                 variants=(({"bundling": "mode"}, _MODES),)),
     Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,
-                 **_MATRIX, operator=A.two_signs),
+                 **_MATRIX, operator=A.two_signs,
+                 options={"form": "structured"}, choices={"form": ("structured", "rolled", "dense")},
+                 variants=(({"form": "dense"}, dict(bind=A.dense, unbind=A.dense_back, layout=with_matrix)),
+                           ({"form": "rolled"}, dict(bind=A.rolled, unbind=A.rolled_back, operator=A.roll_of,
+                                                     layout=with_matrix)))),
     Architecture("VTB",      NORMALS,    A.gaussian,  A.vtb,               A.vtb_transposed,
-                 **_MATRIX, compose=A.vtb_composed, energy=A.gram, identity=_square_identity, exact=False),
+                 **_MATRIX, compose=A.vtb_composed, energy=A.gram, identity=_square_identity, exact=False,
+                 layout=square),
     Architecture("CGR",      EACH,       A.indices,   A.multiply,          A.multiply_conjugate,
                  **_GROUP, picture=A.as_phasors, operator=A.as_phasors, compose=A.multiply, settle=A.to_phases,
-                 back=A.from_phasors, complex=True),
+                 back=A.from_phasors, complex=True, ties=True, layout=circles,
+                 options={"bundling": "round", "r": 8}, choices={"bundling": ("round", "mode")},
+                 variants=(({"r": 2}, dict(self_inverse=True)),
+                           ({"bundling": "mode"}, dict(
+                               bind=A.segments_rolled, unbind=A.segments_rolled_back, operator=None,
+                               aim=A.as_triangles, complex=False, **_SEGMENTS, **_MODES)))),
     Architecture("HLB",      BOTH,       A.mixture,   A.multiply,          A.divide,
-                 operator=A.away_from_zero, compose=A.multiply, transposed=A.multiply, energy=A.squares, identity=_ones,
-                 adjoint=False),
+                 operator=A.away_from_zero, compose=A.multiply, transposed=A.multiply, energy=A.squares,
+                 by_coordinate=True, identity=_ones, adjoint=False, layout=two_hills,
+                 options={"mu": 1.0, "sigma": None},
+                 variants=tuple(
+                     ({"mu": mu, "sigma": 0.0}, dict(adjoint=True, self_inverse=True)) for mu in (1.0, -1.0))),
     Architecture("GHRR",     EACH,       A.haar,      A.matrix_left,       A.matrix_left_adjoint,
-                 compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False, ordered=True),
+                 compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False, ordered=True,
+                 layout=unitary_blocks, options={"m": 2},
+                 variants=(({"m": 1}, dict(commutative=True, ordered=False)),)),
 )}
 # fmt: on
 
 
-def varied(row: Architecture, options: dict[str, Any]) -> Architecture:
-    """The row with what an option changes of it: unitary HRR, MBAT's form, the mode of CGR and BSDC-SEG."""
-    variants: dict[tuple[str, str, Any], dict[str, Any]] = {
-        ("HRR", "unitary", True): dict(atoms=A.unitary, exact=True),
-        ("HLB", "sigma", 0.0): (
-            dict(adjoint=True, self_inverse=True) if abs(options.get("mu", 0)) == 1 else {}
-        ),
-        ("CGR", "r", 2): dict(self_inverse=True),
-        ("GHRR", "m", 1): dict(commutative=True, ordered=False),
-        ("MBAT", "form", "dense"): dict(bind=A.dense, unbind=A.dense_back),
-        ("MBAT", "form", "rolled"): dict(bind=A.rolled, unbind=A.rolled_back, operator=A.roll_of),
-        ("BSDC-SEG", "bundling", "mode"): dict(settle=A.to_modes, back=A.from_segments),
-        ("CGR", "bundling", "mode"): dict(
-            bind=A.segments_rolled, unbind=A.segments_rolled_back, operator=None, compose=A.add_modulo,
-            picture=A.as_segments, total=A.total_of_segments, aim=A.as_triangles, settle=A.to_modes,
-            back=A.from_segments,
-            complex=False,
-        ),
-    }  # fmt: skip
-    for name, value in options.items():
-        row = replace(row, **variants.get((row.name, name, value), {}))
+def row_of(name: str) -> Architecture:
+    """The row of an architecture."""
+    if name not in ARCHITECTURES:
+        raise BadValue(f"there is no architecture {name!r}; {nearest(name, ARCHITECTURES)}")
+    return ARCHITECTURES[name]
+
+
+def chosen_options(row: Architecture, given: Options) -> dict[str, Any]:
+    """The architecture's options, with defaults where none was given."""
+    for option, value in given.items():
+        if option not in row.options:
+            raise BadType(f"{row.name} has no option {option!r}; its options: {', '.join(row.options) or 'none'}")
+        if option in row.choices:
+            check_choice(option, value, row.choices[option])
+    return {**row.options, **given}
+
+
+def varied(row: Architecture, options: Options) -> Architecture:
+    """The row with what its options change of it."""
+    for values, changes in row.variants:
+        if values.items() <= options.items():
+            row = replace(row, **changes)
     return row
 
 
-# The options of each architecture, with what they may be; the first is the default.
-OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "HRR": {"unitary": (False, True)},
-    "MBAT": {"form": ("structured", "rolled", "dense")},
-    "BSDC-SEG": {"bundling": ("or", "mode")},
-    "CGR": {"bundling": ("round", "mode")},
-}
-# Likewise the options that are numbers, with their defaults.
-NUMBERS: dict[str, dict[str, float | None]] = {
-    "CGR": {"r": 8},
-    "GHRR": {"m": 2},
-    "HLB": {"mu": 1.0, "sigma": None},
-    "BSDC-S": {"ones": None},
-    "BSDC-CDT": {"ones": None},
-}
-
-
-def chosen_options(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The architecture's options, with defaults where none was given."""
-    if name not in ARCHITECTURES:
-        raise BadValue(f"there is no architecture {name!r}; {nearest(name, ARCHITECTURES)}")
-    choices, numbers = OPTIONS.get(name, {}), NUMBERS.get(name, {})
-    for option, value in given.items():
-        if option in choices:
-            check_choice(option, value, choices[option])
-        elif option not in numbers:
-            known = ", ".join([*choices, *numbers]) or "none"
-            raise BadType(f"{name} has no option {option!r}; its options: {known}")
-    return {option: values[0] for option, values in choices.items()} | numbers | given
-
-
-LARGEST_MATRIX = 8_192  # a side: drawing and orthonormalising one takes minutes and two GiB
-
-
-def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: int, options: dict[str, Any]) -> Space:
+def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: int, options: Options) -> Space:
     """The space of d numbers; a d that does not fit is refused with the nearest that does."""
-    space = _shaped(row, d, real, dtype, seed, options)
-    if row.settle not in (A.to_signs, A.to_phases, A.to_modes):
+    try:
+        layout = row.layout(d, 2 if real and row.complex else 1, options)
+    except BadValue as error:
+        raise BadValue(f"{row.name}: {error}") from None
+    space = Space(layout.d, layout.shape, dtype, seed, layout.option, layout.scalars or math.prod(layout.shape))
+    if not row.ties:
         return space
-    numbers = math.prod(space.shape) * (space.option if row.picture is A.as_segments else 1)
+    numbers = math.prod(space.shape) * (space.option if row.segmented else 1)
     return replace(space, ties=A.chances(seed, numbers))
-
-
-def _shaped(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: int, options: dict[str, Any]) -> Space:
-    each = 2 if real and row.complex else 1  # real numbers of a coordinate
-    if row.name == "VTB":
-        side = math.isqrt(d)
-        near = side if d - side**2 <= (side + 1) ** 2 - d else side + 1
-        _check_fit(row.name, d, near**2, "a square")
-        return Space(d, (d,), dtype, seed)
-    if row.name == "GHRR":
-        m = options["m"]
-        check_integer("m", m, 1)
-        unit = each * m * m
-        _check_fit(row.name, d, max(1, round(d / unit)) * unit, f"a multiple of {unit}")
-        return Space(d // each, (d // unit, m, m), dtype, seed, m)
-    if row.name == "BSDC-SEG":
-        check_integer("d", d, 4, way_out="a segment needs two places at least")
-        segments = math.isqrt(d)
-        return Space(segments, (segments,), dtype, seed, d // segments)
-    _check_fit(row.name, d, max(1, round(d / each)) * each, f"a multiple of {each}")
-    if row.bind in (A.dense, A.rolled) and d > LARGEST_MATRIX:
-        raise BadValue(
-            f"MBAT's {options['form']} form holds a matrix of d x d numbers, so that d must be at most "
-            f"{LARGEST_MATRIX}, got d={d}; form='structured' does without one"
-        )
-    option: Any = None
-    if row.name == "CGR":
-        option = options["r"]
-        check_integer("r", option, 2, 2**32)
-    if row.name == "HLB":
-        mu, sigma = options["mu"], 1 / math.sqrt(d) if options["sigma"] is None else options["sigma"]
-        if not (isinstance(mu, int | float) and math.isfinite(mu) and mu != 0):
-            raise BadValue(f"mu must be a number other than 0, got {mu!r}; 1.0 is usual")
-        if not (isinstance(sigma, int | float) and math.isfinite(sigma) and sigma >= 0):
-            raise BadValue(f"sigma must be a number of at least 0, got {sigma!r}; 1/sqrt(d) is usual")
-        option = (float(mu), float(sigma))
-    if row.atoms is A.sparse:
-        option = math.ceil(math.sqrt(d)) if options["ones"] is None else options["ones"]
-        check_integer("ones", option, 1, d)
-    return Space(d // each, (d // each,), dtype, seed, option)
-
-
-def _check_fit(name: str, d: int, near: int, wanted: str) -> None:
-    if d != near:
-        raise BadValue(f"{name} needs a dimension that is {wanted}, got d={d}; the nearest is {near}")

@@ -5,19 +5,23 @@ path instead, so that paths of any depth go into a memory of order two.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving import draws, symbols
-from carving.checks import check_device, check_integer, check_real_dtype
+from carving import draws
+from carving.checks import check_integer
+from carving.chunks import Cost
+from carving.contexts import Contexts
 from carving.draws import Bits
 from carving.errors import BadValue
-from carving.scheme import Contexts, Facts, Scheme
-from carving.symbols import Path
+from carving.linear import LinearScheme
+from carving.scheme import Facts
+from carving.symbols import Path, canonical_path
+from carving.tensors import outer
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,102 +30,60 @@ class RolePaths(Contexts):
 
     roles: Tensor  # (n, depth, d)
 
+    @property
+    def outer(self) -> Tensor:
+        """The outer products of each path's roles, (n, d^depth)."""
+        return outer(self.roles.unbind(1))
 
-@dataclass(frozen=True, init=False)
-class TPR(Scheme):
-    """A tensor of order depth + 1 and side d, for paths of `depth` roles; roles and fillers are random unit vectors."""
 
+@dataclass(frozen=True, repr=False)
+class TPR(LinearScheme[RolePaths]):
+    """A tensor of order depth + 1 and side d, for paths of `depth` roles; roles and fillers are random unit vectors.
+
+    >>> tpr = TPR(d=64, depth=2)
+    >>> memory = tpr.trace([("sentence", "subject"), ("sentence", "verb")], ["dog", "barks"])
+    >>> tpr.score(memory, [("sentence", "verb")], tpr.fillers(["dog", "barks"])).argmax().item()
+    1
+    """
+
+    name = "TPR"
     d: int
-    depth: int
-    whole_path: bool
-    seed: int
-    dtype: torch.dtype = field(compare=False)
-    device: torch.device = field(compare=False)
-    workspace: int = field(compare=False)
+    depth: int = 1
+    whole_path: bool = False
 
-    def __init__(
-        self,
-        d: int,
-        depth: int = 1,
-        whole_path: bool = False,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-        *,
-        workspace: int = 64 * 2**20,
-    ) -> None:
-        values: dict[str, Any] = dict(
-            d=check_integer("d", d, 2, way_out="it is the side of the memory"),
-            depth=check_integer("depth", depth, 1, way_out="it is the number of roles in a path"),
-            whole_path=bool(whole_path),
-            seed=check_integer("seed", seed, 0, 2**64 - 1, "any integer from 0 on will do"),
-            dtype=check_real_dtype(dtype),
-            device=check_device(device),
-            workspace=check_integer("workspace", workspace, 1, way_out="it is a number of bytes"),
-        )
-        if whole_path and depth != 1:
-            raise BadValue(f"with whole_path=True a path is one role, so depth must be 1, got {depth}")
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        check_integer("d", self.d, 2, way_out="it is the side of the memory")
+        check_integer("depth", self.depth, 1, way_out="it is the number of roles in a path")
+        if self.whole_path and self.depth != 1:
+            raise BadValue(f"with whole_path=True a path is one role, so depth must be 1, got {self.depth}")
+        vars(self).update(d=int(self.d), depth=int(self.depth), whole_path=bool(self.whole_path))
+        super().__post_init__()
 
-    @property
-    def filler_shape(self) -> tuple[int, ...]:
-        """A unit vector."""
-        return (self.d,)
-
-    @property
-    def core_shape(self) -> tuple[int, ...]:
-        """A filler, and noise."""
-        return (self.d,)
-
-    @property
-    def memory_shape(self) -> tuple[int, ...]:
-        """The filler's mode, then one for each role."""
-        return (self.d,) * (self.depth + 1)
-
-    @property
-    def memory_dtype(self) -> torch.dtype:
-        """The scheme's own."""
-        return self.dtype
-
-    @property
+    @cached_property
     def facts(self) -> Facts:
         """What is true of TPR; exact because roles are unit vectors."""
+        d, depth = self.d, self.depth
         return Facts(
-            exact=True,
-            adjoint=True,
-            self_inverse=False,
-            commutative=False,
-            associative=False,
-            contextual=False,
-            linear=True,
-            filler_scalars=self.d,
-            memory_scalars=self.d ** (self.depth + 1),
-            echo=self.d,  # of two traces of one filler only the roles differ
+            filler_shape=(d,),
+            core_shape=(d,),  # a filler, and noise
+            memory_shape=(d,) * (depth + 1),  # the filler's mode, then one for each role
+            memory_dtype=self.dtype,
+            filler_dtype=self.dtype,
+            filler_words=draws.words_for_normals(d),
+            contexts=f"TPR {d} {depth}",
+            cost=Cost(pair=2 * d**depth + 4 * d, core=2 * d**depth + 4 * d, context=3 * d, role=3 * d),
+            filler_scalars=d,
+            memory_scalars=d ** (depth + 1),
+            echo=d,  # of two traces of one filler only the roles differ
         )
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The arguments that make the scheme again."""
-        return dict(d=self.d, depth=self.depth, whole_path=self.whole_path, seed=self.seed)
-
-    @property
-    def _filler_words(self) -> int:
-        return draws.words_for_normals(self.d)
 
     def _fillers(self, words: Bits) -> Tensor:
         numbers = draws.normals(words)[:, : self.d]
         return (numbers / torch.linalg.vector_norm(numbers, dim=-1, keepdim=True)).to(self.dtype)
 
-    def _empty_fillers(self, count: int) -> Tensor:
-        return torch.empty(count, self.d, dtype=self.dtype, device="cpu")
-
-    def _fit(self, contexts: Contexts) -> bool:
-        return isinstance(contexts, RolePaths) and contexts.roles.shape[1:] == (self.depth, self.d)
-
     def _contexts(self, paths: Sequence[Path]) -> RolePaths:
         if self.whole_path:
-            names = [symbols.canonical_path(path) for path in paths]
+            names = [canonical_path(path) for path in paths]
         else:
             for path in paths:
                 if len(path) != self.depth:
@@ -129,54 +91,35 @@ class TPR(Scheme):
                         f"this TPR holds paths of {self.depth} roles, got {path!r} with {len(path)}; "
                         "TPR(d, whole_path=True) takes paths of any depth, one role vector for the whole path"
                     )
-            # A role's vector depends on its place in the path.
-            names = [symbols.canonical_path((level, label)) for path in paths for level, label in enumerate(path)]
-        distinct = list(dict.fromkeys(names))
-        place = {name: i for i, name in enumerate(distinct)}
-        vectors = self._fillers(draws.bits(distinct, self._filler_words, seed=self.seed, purpose="role"))
-        roles = vectors[torch.tensor([place[name] for name in names])]
-        return RolePaths(roles.view(len(paths), self.depth, self.d).to(self.device))
-
-    @staticmethod
-    def _outer(contexts: RolePaths) -> Tensor:  # (n, d^depth)
-        product, *rest = contexts.roles.unbind(1)
-        for role in rest:
-            product = (product.unsqueeze(2) * role.unsqueeze(1)).flatten(1)
-        return product
+            # A role's vector depends on its position in the path.
+            names = [canonical_path((level, label)) for path in paths for level, label in enumerate(path)]
+        index = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        vectors = self._fillers(draws.bits(index, self.facts.filler_words, seed=self.seed, purpose="role"))
+        roles = vectors[torch.tensor([index[name] for name in names])].view(len(paths), self.depth, self.d)
+        return RolePaths(roles.to(self.device), kind=self.facts.contexts)
 
     def _encode(self, fillers: Tensor, contexts: RolePaths) -> Tensor:
         return fillers
 
     def _write(self, cores: Tensor, contexts: RolePaths) -> Tensor:
-        return (cores.mT @ self._outer(contexts)).view(self.memory_shape)
+        return (cores.mT @ contexts.outer).view(self.memory_shape)
 
     def _add(self, memory: Tensor, contexts: RolePaths, fillers: Tensor, weights: Tensor | None) -> None:
         weighted = fillers if weights is None else fillers * weights.unsqueeze(1)
-        memory.view(self.d, -1).addmm_(weighted.mT, self._outer(contexts))
+        memory.view(self.d, -1).addmm_(weighted.mT, contexts.outer)
 
     def _read(self, memory: Tensor, contexts: RolePaths) -> Tensor:
-        return self._outer(contexts) @ memory.reshape(self.d, -1).mT
+        return contexts.outer @ memory.reshape(self.d, -1).mT
 
     def _match(self, cores: Tensor, contexts: RolePaths, candidates: Tensor) -> Tensor:
         if candidates.dim() == 2:
             return cores @ candidates.mT
         return torch.bmm(candidates, cores.unsqueeze(2)).squeeze(2)
 
-    def _energy(self, contexts: RolePaths, candidates: Tensor) -> Tensor:
+    def energy(self, contexts: RolePaths, candidates: Tensor) -> Tensor:
+        """The squared norms of the candidates: roles are unit vectors."""
         norms = candidates.square().sum(-1)
         return norms.unsqueeze(0) if candidates.dim() == 2 else norms
-
-    def _pair_numbers(self) -> int:
-        return self._core_numbers()
-
-    def _core_numbers(self) -> int:
-        return 2 * self.d**self.depth + 4 * self.d
-
-    def _context_numbers(self, depth: int) -> int:
-        return 3 * depth * self.d
-
-    def _tile(self, rows: int, columns: int) -> tuple[int, int]:
-        return rows, columns  # one product, nothing beside its result
 
     # The plain algebra: a filler has one mode of d numbers, and every role that is bound adds one
 
@@ -256,10 +199,6 @@ class TPR(Scheme):
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """The last mode rolled around, a filler's own or that of the last role; the inverse rolls by -shifts."""
         return x.roll(shifts, dims=-1)
-
-    def identity(self) -> Tensor:
-        """There is none."""
-        raise NotImplementedError("TPR has no identity: no role of it leaves every filler as it is")
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The inner products of x (*, d) and others (n, d), or of bound objects (*, d, ..., d) and (n, d, ..., d)."""

@@ -14,8 +14,10 @@ from torch import Generator, Tensor
 
 from carving.answers.together import decode
 from carving.chunks import slices
+from carving.contexts import Contexts
 from carving.lab.experiment import Measured, Setting
-from carving.scheme import Contexts, Scheme
+from carving.linear import LinearScheme
+from carving.scheme import Scheme
 from carving.schemes import make
 from carving.schemes.osc import OSC, Subspaces
 from carving.schemes.vsa import VSA
@@ -207,6 +209,7 @@ def interference(setting: Setting, seed: int) -> Measured:
 def two_ways(setting: Setting, seed: int) -> Measured:
     """Retrieval by unbinding, and by binding every candidate again and comparing it with the memory (cosines)."""
     scheme, questions = scheme_of(setting, seed), asked(setting)
+    assert isinstance(scheme, LinearScheme)
     fillers, contexts = scheme.fillers(range(setting["N"])), scheme.contexts([(i,) for i in range(setting["N"])])
     memory, right = scheme.trace(contexts, fillers), torch.arange(questions)
     some = contexts[:questions]

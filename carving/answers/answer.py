@@ -1,0 +1,44 @@
+"""What a memory answers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from carving.symbols import Leaf
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A leaf with how strongly the memory holds it (1 if stored once) and how probably it was stored there.
+
+    Where nothing is stored, `found` is False, the leaf None and the probability that of nothing being there. Schemes
+    that are not linear (`scheme.facts.linear`) have no probabilities: not-a-number then. Those of HRR are too sure
+    where paths share roles; `unitary=True` mends it.
+
+    >>> Answer("dog", 1.02, 0.99)
+    Answer(leaf='dog', score=1.02, probability=0.99)
+    >>> Answer(None, 0.1, 0.97, found=False)
+    Answer(nothing found, score=0.1, probability=0.97)
+    """
+
+    leaf: Leaf
+    score: float
+    probability: float
+    found: bool = True
+
+    def __bool__(self) -> bool:
+        return self.found
+
+    def __repr__(self) -> str:
+        leaf = f"leaf={self.leaf!r}" if self.found else "nothing found"
+        if not self.found and self.leaf is not None:
+            leaf = f"leaf={self.leaf!r} not found"
+        return f"Answer({leaf}, score={self.score!r}, probability={self.probability!r})"
+
+
+class Answers(list[Answer]):
+    """Answers that were found together, and whether they came to rest with hardly a doubt left."""
+
+    def __init__(self, answers: Iterable[Answer], converged: bool, rounds: int) -> None:
+        super().__init__(answers)
+        self.converged = converged
+        self.rounds = rounds  # how often the memory was read

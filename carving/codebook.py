@@ -1,0 +1,67 @@
+"""The fillers of a vocabulary: made from labels when they are first asked for, kept, and trained where they are."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from carving.checks import check_tensor
+from carving.errors import BadValue
+from carving.scheme import Scheme
+from carving.symbols import Leaf, Vocabulary
+
+LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
+
+
+class Codebook:
+    """The fillers of a vocabulary's leaves; the first of them may have been trained."""
+
+    def __init__(self, scheme: Scheme, vocabulary: Vocabulary, trained: Tensor | None = None) -> None:
+        self.scheme, self.vocabulary = scheme, vocabulary
+        self.trained = None if trained is None else trained.detach()
+        self._fillers = scheme.empty_fillers(0, scheme.device)
+        if self.trained is not None:
+            shape = (len(vocabulary), *scheme.facts.filler_shape)
+            check_tensor("fillers", self.trained, shape, "give one for each leaf")
+            check_finite("fillers", self.trained)
+            self._fillers = self._extended(self.trained)
+
+    @property
+    def holdable(self) -> bool:
+        """Whether the fillers of the whole vocabulary may be held."""
+        size = math.prod(self.scheme.facts.filler_shape) * self.scheme.dtype.itemsize
+        return self.trained is not None or len(self.vocabulary) * size <= LARGEST
+
+    def all(self) -> Tensor:
+        """The fillers of the whole vocabulary, kept from question to question."""
+        missing = self.vocabulary.labels[len(self._fillers) :]
+        if missing:
+            self._fillers = self._extended(self.scheme.fillers(missing))
+        return self._fillers
+
+    def _extended(self, more: Tensor) -> Tensor:
+        """The kept fillers and some more, laid out as matching reads them."""
+        held = len(self._fillers)
+        fillers = self.scheme.empty_fillers(held + len(more), self.scheme.device)
+        fillers[:held], fillers[held:] = self._fillers, more
+        return fillers
+
+    def of(self, leaves: Sequence[Leaf]) -> Tensor:
+        """The fillers of these leaves, known or not."""
+        rows = [-1 if row is None else row for row in map(self.vocabulary.find, leaves)]
+        held = len(self._fillers)
+        if all(0 <= row < held for row in rows):
+            return self._fillers[rows]
+        fillers = self.scheme.fillers(leaves)
+        own = 0 if self.trained is None else len(self.trained)
+        for place, row in enumerate(rows):
+            if self.trained is not None and 0 <= row < own:
+                fillers[place] = self.trained[row].to(fillers)
+        return fillers
+
+
+def check_finite(name: str, tensor: Tensor) -> None:
+    """Refuse what is not finite."""
+    if not bool(torch.isfinite(tensor).all()):
+        raise BadValue(f"{name} must be finite numbers, got not-a-number or infinity; look at where they come from")

@@ -1,0 +1,50 @@
+"""Contexts: what a scheme makes of role paths, as rows of tensors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """What a scheme makes of role paths: one row a context, every tensor with that many rows."""
+
+    kind: str = field(default="", kw_only=True)  # `facts.contexts` of the schemes that they fit
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The contexts with every tensor changed alike."""
+        changed: dict[str, Any] = {name: change(tensor) for name, tensor in self.tensors.items()}
+        return replace(self, **changed)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors by the names of their fields."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+    def __len__(self) -> int:
+        return len(next(iter(self.tensors.values())))
+
+    def __getitem__(self, rows: int | slice | Tensor | list[int]) -> Self:
+        """The contexts of these rows; one integer gives one row."""
+        if not isinstance(rows, slice | list) and (isinstance(rows, int) or getattr(rows, "ndim", 1) == 0):
+            row = int(rows)
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"there are {len(self)} contexts, got row {row}")
+            rows = slice(row, row + 1 or None)
+        return self.map(lambda tensor: tensor[rows])
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """The same contexts on another device or in another dtype, as `Tensor.to`; integers stay integers."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            other = tensor.to(*args, **kwargs)
+            return other if tensor.is_floating_point() else other.to(tensor.dtype)
+
+        return self.map(moved)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the tensors hold."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())

@@ -1,0 +1,57 @@
+"""What goes into a memory: a document, a table or pairs become batches of pairs, each checked once."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from torch import Tensor
+
+from carving.checks import as_path
+from carving.errors import BadType, BadValue
+from carving.formats.documents import Pair, flatten
+from carving.symbols import Leaf, Path, canonical
+
+BATCH = 2048  # pairs or questions that are done at a time
+
+
+def batches(what: object) -> Iterator[list[Pair]]:
+    """Pairs of a document, or pairs as they come, in batches."""
+    pairs = map(as_pair, as_pairs(what))
+    while batch := list(islice(pairs, BATCH)):
+        yield batch
+
+
+def as_pairs(what: Any) -> Iterable[Pair]:
+    """A document's pairs, or the pairs that were given: tuples, which no document holds."""
+    if isinstance(what, Mapping):
+        return _not_empty(flatten(dict(what)))
+    if isinstance(what, list):
+        return what if what and isinstance(what[0], tuple) else _not_empty(flatten(what))
+    if isinstance(what, Iterable) and not isinstance(what, str | bytes | Tensor):
+        return what
+    raise BadType(
+        f"a document (nested dicts and lists) or pairs of a path and a leaf were wanted, got {what!r} "
+        f"of type {type(what).__name__}; a single pair is [(path, leaf)]"
+    )
+
+
+def _not_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    for path, leaf in pairs:
+        if not path:
+            raise BadValue("a document must have at least one leaf with a path, got an empty one")
+        yield path, leaf
+
+
+def as_pair(pair: Any) -> Pair:
+    """The pair; what is none is refused. Labels are looked at where they are made canonical."""
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise BadType(f"a pair must be a tuple of a path and a leaf, got {pair!r}; such as (('a', 'b'), 'leaf')")
+    return as_path(pair[0]), pair[1]
+
+
+def canonical_leaf(leaf: Leaf, path: Path) -> bytes:
+    """The leaf's bytes; one that is no label is told with its path."""
+    try:
+        return canonical(leaf)
+    except (BadType, BadValue) as error:
+        raise type(error)(f"the leaf at {path!r}: {error}") from None

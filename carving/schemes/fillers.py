@@ -1,0 +1,193 @@
+"""The two kinds of fillers that OSC has.
+
+Ordinary fillers, the paper's, are p vectors of the whole space, projected into every context's subspace. Compact
+fillers are p vectors of coordinates inside, the same in every context, which has a basis for each of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from carving.chunks import rows_within, slices
+from carving.prediction import alone
+from carving.schemes.subspaces import Forbidden, Kept, Map, Subspaces
+from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
+
+
+@dataclass(frozen=True)
+class OrdinaryFillers:
+    """Fillers of p d numbers: what a context sees of them is normalised there."""
+
+    d: int
+    p: int
+    k1: int
+
+    contextual = True
+    code_size = 0
+
+    @property
+    def keeps(self) -> bool:
+        """Whether bases span the kept directions: the smaller basis is drawn."""
+        return 2 * self.k1 <= self.d
+
+    @property
+    def side(self) -> int:
+        """The side of a core."""
+        return self.k1 if self.keeps else self.d
+
+    @property
+    def filler_shape(self) -> tuple[int, int]:
+        """The p components."""
+        return self.p, self.d
+
+    @property
+    def basis_shape(self) -> tuple[int, ...]:
+        """One basis for all components."""
+        return self.k1 if self.keeps else self.d - self.k1, self.d
+
+    @property
+    def interference(self) -> tuple[float, float]:
+        """The noise of a pair with another filler, and of one with the same: components share their contexts."""
+        return 1 + alone.excess(self.d, self.p, self.k1), alone.likeness(self.d, self.p, self.k1)
+
+    @property
+    def cell(self) -> int:
+        """The numbers that matching a candidate in a context takes."""
+        half = self.p // 2
+        return self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4
+
+    def map(self, contexts: Subspaces) -> Map:
+        """The map of every component."""
+        return Kept(contexts.basis) if self.keeps else Forbidden(contexts.basis)
+
+    def maps(self, contexts: Subspaces) -> Sequence[Map]:
+        """The map of each component."""
+        return [self.map(contexts)] * self.p
+
+    def components(self, fillers: Tensor, contexts: Subspaces) -> Tensor:
+        """Fillers (n, p, d) in their contexts: (n, p, side), unit rows."""
+        inside = self.map(contexts).project_few(fillers)
+        return inside * inverse_norm(inside, dim=2).unsqueeze(2)
+
+    def bound(self, components: Tensor, contexts: Subspaces) -> Tensor:
+        """Components as vectors (n, p, d) of the whole space."""
+        return self.map(contexts).embed(components)
+
+    def match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor, room: int) -> Tensor:
+        """Inner products of cores with candidates (L, p, d), or each context's own (n, m, p, d)."""
+        count, total = len(cores), candidates.shape[-3]
+        if candidates.dim() == 4:
+            inside = self.map(contexts).project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3])
+            return contract(cores, inside.permute(2, 0, 3, 1))
+        number, size = blocks(total)
+        if number == 1:
+            return contract(cores, self.map(contexts).contract_shared(candidates.permute(1, 2, 0)))
+        if number * size < total:
+            first, rest = candidates[: number * size], candidates[number * size :]
+            return torch.cat([self.match(cores, contexts, part, room) for part in (first, rest)], dim=1)
+        columns = candidates.transpose(0, 1).unflatten(1, (number, size)).mT  # (p, blocks, d, size)
+        if columns.stride(0) == number * columns.stride(1):
+            inside = self.map(contexts).contract_shared(columns.flatten(0, 1))
+        else:  # here flattening would copy the candidates
+            inside = torch.cat([self.map(contexts).contract_shared(part) for part in columns])
+        inside = inside.view(self.p, number * count, self.side, size)
+        scores = contract(cores.expand(number, *cores.shape).flatten(0, 1), inside)
+        return scores.view(number, count, size).transpose(0, 1).reshape(count, total)
+
+    def expected(self, weights: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+        """The candidates' cores summed with weights (n, L): (n, side^p)."""
+        inside = self.map(contexts).contract_shared(candidates.permute(1, 2, 0))  # (p, n, side, L)
+        first, *rest = (inside * inverse_norm(inside, dim=2).unsqueeze(2)).unbind(0)
+        parts, half = [first * weights.unsqueeze(1), *rest], self.p // 2
+        right = columns_outer(parts[half:])
+        return (torch.bmm(columns_outer(parts[:half]), right.mT) if half else right.sum(2)).flatten(1)
+
+    def without_traces(self, memory: Tensor) -> Tensor:
+        """The memory without the traces of pairs of modes.
+
+        Components that share a basis have them: a^T B B^T b does not average out over contexts. Taken out pair of modes
+        by pair of modes, they come back a little, by 1/d of themselves; twice is enough.
+        """
+        if self.p == 1:
+            return memory
+        even = memory.clone()
+        for first, second in 2 * tuple(combinations(range(self.p), 2)):
+            diagonal = even.diagonal(dim1=first, dim2=second)
+            diagonal -= diagonal.mean(-1, keepdim=True)
+        return even
+
+
+@dataclass(frozen=True)
+class CompactFillers:
+    """Fillers of p k1 numbers: their outer product is their core in every context."""
+
+    d: int
+    p: int
+    k1: int
+
+    contextual = False
+    interference = (1.0, 1.0)  # components with bases of their own interfere independently, whatever their fillers
+    cell = 1
+
+    @property
+    def side(self) -> int:
+        """The side of a core."""
+        return self.k1
+
+    @property
+    def code_size(self) -> int:
+        """The numbers of a core."""
+        return self.k1**self.p
+
+    @property
+    def filler_shape(self) -> tuple[int, int]:
+        """The p components."""
+        return self.p, self.k1
+
+    @property
+    def basis_shape(self) -> tuple[int, ...]:
+        """A basis for each component."""
+        return self.p, self.k1, self.d
+
+    def maps(self, contexts: Subspaces) -> Sequence[Map]:
+        """The map of each component."""
+        return [Kept(basis) for basis in contexts.basis.unbind(1)]
+
+    def components(self, fillers: Tensor, contexts: Subspaces | None) -> Tensor:
+        """Fillers (*, p, k1) with unit rows: each has its own scale, since the product of several might overflow."""
+        return fillers * inverse_norm(fillers, dim=-1).unsqueeze(-1)
+
+    def bound(self, components: Tensor, contexts: Subspaces) -> Tensor:
+        """Components as vectors (n, p, d) of the whole space."""
+        return (components.unsqueeze(2) @ contexts.basis).squeeze(2)
+
+    def codes(self, candidates: Tensor) -> Tensor:
+        """The flat cores (*, k1^p) that candidates are."""
+        return outer(self.components(candidates, None).unbind(-2))
+
+    def match(self, cores: Tensor, contexts: Subspaces | None, candidates: Tensor, room: int) -> Tensor:
+        """Inner products of cores with candidates (L, p, k1), precomputed ones, or each context's own."""
+        flat = cores.flatten(1)
+        if candidates.dim() == 2:  # precomputed
+            return flat @ candidates.mT
+        if candidates.dim() == 3:
+            if 3 * len(flat) > self.k1 ** (self.p // 2):
+                return flat @ self.codes(candidates).mT
+            # So few contexts do not pay for making codes.
+            return contract(cores, candidates.permute(1, 2, 0).unsqueeze(1).expand(-1, len(flat), -1, -1))
+        # Each context its own: their codes would not fit into the workspace all together.
+        rows = slices(len(flat), rows_within(room, 2 * candidates.shape[1] * self.code_size))
+        parts = ((self.codes(candidates[part]), flat[part].unsqueeze(2)) for part in rows)
+        return torch.cat([torch.bmm(codes, columns).squeeze(2) for codes, columns in parts])
+
+    def expected(self, weights: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+        """The candidates' cores summed with weights (n, L): (n, k1^p)."""
+        codes = candidates if candidates.dim() == 2 else self.codes(candidates)
+        return weights.to(codes.dtype) @ codes
+
+    def without_traces(self, memory: Tensor) -> Tensor:
+        """The memory itself: components with bases of their own have no traces."""
+        return memory

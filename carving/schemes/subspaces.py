@@ -1,0 +1,134 @@
+"""The subspaces of OSC's contexts, and the linear maps between the whole space and the coordinates inside.
+
+A map takes rows of n contexts at once: `side` is the number of coordinates inside.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from carving import draws, symbols
+from carving.contexts import Contexts
+from carving.symbols import Path
+from carving.tensors import thin_product
+
+
+@dataclass(frozen=True, eq=False)
+class Subspaces(Contexts):
+    """The contexts of OSC: orthonormal rows that span the kept or the forbidden directions, and an amplitude."""
+
+    basis: Tensor  # (n, rank, d), or for compact fillers one a component: (n, p, k1, d)
+    amplitudes: Tensor  # (n,), a sign times how loud the context is written
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Bases (n, k1, d) span what contexts keep; inside are the k1 coordinates along them."""
+
+    basis: Tensor
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, d) of the space -> (n, m, side) inside."""
+        return torch.bmm(rows, self.basis.mT)
+
+    def project_few(self, rows: Tensor) -> Tensor:
+        """The same for few rows of each context, which is faster so: BLAS likes the larger matrix first."""
+        return torch.bmm(self.basis, rows.mT).mT
+
+    def lift(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
+        return torch.bmm(rows, self.basis)
+
+    embed = lift  # what is known to lie inside
+
+    def lift_sum(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, side) lifted and summed over contexts: (d, m)."""
+        return self.basis.flatten(0, 1).mT @ rows.mT.flatten(0, 1)
+
+    def contract(self, tensors: Tensor) -> Tensor:
+        """Tensors (n, m, d, rest) of each context -> (n, m, side, rest)."""
+        return self.basis.unsqueeze(1) @ tensors
+
+    def contract_shared(self, tensors: Tensor) -> Tensor:
+        """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
+        count, rank, d = self.basis.shape
+        wide = self.basis.reshape(-1, d)
+        if len(tensors) == 1:
+            return thin_product(wide, tensors[0]).view(1, count, rank, -1)
+        return torch.bmm(wide.expand(len(tensors), -1, -1), tensors).view(len(tensors), count, rank, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Forbidden:
+    """Bases (n, d - k1, d) span what contexts forbid; inside are all d coordinates of what is left."""
+
+    basis: Tensor
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, d) without their forbidden part."""
+        return rows - torch.bmm(torch.bmm(rows, self.basis.mT), self.basis)
+
+    lift = project_few = project
+
+    def embed(self, rows: Tensor) -> Tensor:
+        """What is known to lie inside, as it is."""
+        return rows
+
+    def lift_sum(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, d) lifted and summed over contexts: (d, m)."""
+        return self.lift(rows).sum(0).mT
+
+    def contract(self, tensors: Tensor) -> Tensor:
+        """Tensors (n, m, d, rest) without their forbidden part along d."""
+        basis = self.basis.unsqueeze(1)
+        return tensors - basis.mT @ (basis @ tensors)
+
+    def contract_shared(self, tensors: Tensor) -> Tensor:
+        """Tensors (q, d, rest) that all contexts share, without their forbidden parts: (q, n, d, rest)."""
+        inside = Kept(self.basis).contract_shared(tensors)
+        return tensors.unsqueeze(1) - self.basis.mT @ inside
+
+
+Map = Kept | Forbidden
+
+
+def read_modes(memory: Tensor, maps: Sequence[Map], side: int) -> Tensor:
+    """All modes of a tensor (d, d^(modes-1)) taken inside, each by its map: (n, side^modes)."""
+    first, *others = maps
+    d = len(memory)
+    if others[2:]:  # slab by slab: what one product gives for all of them does not fit into any cache
+        slabs = [read_modes(slab.view(d, -1), others, side) for slab in memory]
+        return first.contract(torch.stack(slabs, dim=1).unsqueeze(1)).flatten(1)
+    cores = first.contract_shared(memory.unsqueeze(0)).squeeze(0)  # the first mode for all contexts in one product
+    for mode, middle in enumerate(others[:-1], start=1):
+        cores = middle.contract(cores.view(len(cores), side**mode, d, -1))
+    return (others[-1].project(cores.view(len(cores), -1, d)) if others else cores).flatten(1)
+
+
+def write_modes(cores: Tensor, maps: Sequence[Map]) -> Tensor:
+    """Cores (n, side, ..., side) lifted mode by mode and summed over contexts: (d, d^(modes-1))."""
+    first, *others = maps
+    for last in reversed(others):  # from the last mode to the first, each turned to the front when done
+        cores = last.lift(cores.flatten(1, -2)).unflatten(1, cores.shape[1:-1]).movedim(-1, 1)
+    return first.lift_sum(cores.reshape(len(cores), -1, cores.shape[-1]))
+
+
+def draw_subspaces(
+    paths: Sequence[Path], shape: tuple[int, ...], *, seed: int, signed: bool, spread: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Bases (n, *shape) and amplitudes (n,) of paths, from their labels alone."""
+    names = [symbols.canonical_path(path) for path in paths]
+    bases, words = draws.bases(names, shape, seed=seed, purpose="context", dtype=dtype)
+    amplitudes = draws.signs(words, 1).squeeze(1).to(dtype) if signed else torch.ones(len(paths), dtype=dtype)
+    if spread:
+        amplitudes = amplitudes * amplitude(draws.uniforms(words).squeeze(1), spread).to(dtype)
+    return bases, amplitudes
+
+
+def amplitude(uniform: Tensor, spread: float) -> Tensor:
+    """How loud a context is written, of a number of [0, 1): even on a scale of decibels, with a mean square of 1."""
+    mean_square = math.sinh(2 * spread) / (2 * spread)
+    return torch.exp(spread * (2 * uniform - 1)) / math.sqrt(mean_square)
