@@ -32,15 +32,17 @@ class Change:
     def add(self, batch: list[Pair], uncounted: Sequence[bool] = ()) -> None:
         """Bind a batch of pairs; some of them may not count as stored."""
         names = [canonical_leaf(leaf, path) for path, leaf in batch]
-        distinct = dict(zip(names, (leaf for _, leaf in batch), strict=True))
-        fillers = self.codebook.of(list(distinct.values()))
+        distinct = {name: leaf for name, (_, leaf) in zip(names, batch, strict=True)}
+        fillers = self.codebook.named(list(distinct))
         if len(distinct) < len(batch):
             row = {name: i for i, name in enumerate(distinct)}
             fillers = fillers[torch.tensor([row[name] for name in names], device=fillers.device)]
         self.codebook.scheme.add(self.trace, [path for path, _ in batch], fillers)
-        counted = [n for n, skip in zip(names, uncounted, strict=True) if not skip] if uncounted else names
-        self.counts.update(counted)
-        self.leaves.update((name, distinct[name]) for name in counted)
+        if uncounted:
+            names = [name for name, skip in zip(names, uncounted, strict=True) if not skip]
+            distinct = {name: distinct[name] for name in names}
+        self.counts.update(names)
+        self.leaves |= distinct
         self.pairs += len(batch)
         report(self.on_progress, len(batch))
 

@@ -103,7 +103,12 @@ def check_tensor(
 
 
 def _fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
-    return len(got) == len(wanted) and all(g == w or (w == -1 and g > 0) for g, w in zip(got, wanted, strict=True))
+    if len(got) != len(wanted):
+        return False
+    for size, admitted in zip(got, wanted, strict=True):
+        if size != admitted and (admitted != -1 or not size):
+            return False
+    return True
 
 
 def _show(shape: tuple[int, ...]) -> str:

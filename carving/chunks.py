@@ -1,6 +1,6 @@
 """How much is done at once: what a scheme's steps take, and how many rows of them fit into its workspace."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -20,12 +20,14 @@ class Cost:
     block: int = 2**40  # how many candidates at once with many contexts, so that products stay in the caches
 
 
-def slices(count: int, size: int) -> Iterator[slice]:
+def slices(count: int, size: int) -> Iterable[slice]:
     """Chunks of `size` that cover `count` rows.
 
     >>> list(slices(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
+    if count <= size:  # most often
+        return [slice(0, count)] if count else []
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from carving.checks import check_tensor
 from carving.errors import BadValue
-from carving.scheme import Scheme
-from carving.symbols import Leaf, Vocabulary
+from carving.scheme import Scheme, draw_fillers, empty_fillers
+from carving.symbols import Leaf, Vocabulary, canonical
 
 LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
 
@@ -20,7 +20,7 @@ class Codebook:
     def __init__(self, scheme: Scheme, vocabulary: Vocabulary, trained: Tensor | None = None) -> None:
         self.scheme, self.vocabulary = scheme, vocabulary
         self.trained = None if trained is None else trained.detach()
-        self._fillers = scheme.empty_fillers(0, scheme.device)
+        self._fillers = empty_fillers(scheme, 0, scheme.device)
         if self.trained is not None:
             shape = (len(vocabulary), *scheme.facts.filler_shape)
             check_tensor("fillers", self.trained, shape, "give one for each leaf")
@@ -43,21 +43,24 @@ class Codebook:
     def _extended(self, more: Tensor) -> Tensor:
         """The kept fillers and some more, laid out as matching reads them."""
         held = len(self._fillers)
-        fillers = self.scheme.empty_fillers(held + len(more), self.scheme.device)
+        fillers = empty_fillers(self.scheme, held + len(more), self.scheme.device)
         fillers[:held], fillers[held:] = self._fillers, more
         return fillers
 
     def of(self, leaves: Sequence[Leaf]) -> Tensor:
         """The fillers of these leaves, known or not."""
-        rows = [-1 if row is None else row for row in map(self.vocabulary.find, leaves)]
-        held = len(self._fillers)
-        if all(0 <= row < held for row in rows):
+        return self.named([canonical(leaf) for leaf in leaves])
+
+    def named(self, names: Sequence[bytes]) -> Tensor:
+        """The fillers of leaves by their canonical bytes."""
+        rows = [self.vocabulary.rows.get(name, -1) for name in names]
+        if min(rows) >= 0 and max(rows) < len(self._fillers):
             return self._fillers[rows]
-        fillers = self.scheme.fillers(leaves)
-        own = 0 if self.trained is None else len(self.trained)
-        for place, row in enumerate(rows):
-            if self.trained is not None and 0 <= row < own:
-                fillers[place] = self.trained[row].to(fillers)
+        fillers = draw_fillers(self.scheme, names)
+        if self.trained is not None:
+            for place, row in enumerate(rows):
+                if 0 <= row < len(self.trained):
+                    fillers[place] = self.trained[row].to(fillers)
         return fillers
 
 

@@ -24,7 +24,10 @@ class Contexts:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def __len__(self) -> int:
-        return len(next(iter(self.tensors.values())))
+        for value in vars(self).values():
+            if isinstance(value, Tensor):
+                return value.shape[0]
+        return 0
 
     def __getitem__(self, rows: int | slice | Tensor | list[int]) -> Self:
         """The contexts of these rows; one integer gives one row."""

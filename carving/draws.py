@@ -8,6 +8,7 @@ the transforms are written here. Golden values in the tests guard both.
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -24,12 +25,16 @@ Bits = NDArray[np.uint64]
 STREAM = b"carving 1\n"  # names the way from labels to bits; to change it is to change every memory
 
 
+@lru_cache(maxsize=64)
+def _prefix(purpose: str, seed: int) -> "hashlib._Hash":
+    return hashlib.sha256(STREAM + canonical_path((purpose, seed)))
+
+
 def bits(names: Iterable[bytes], words: int, *, seed: int, purpose: str) -> Bits:
     """For each name (canonical bytes), `words` random 64-bit words: by name, seed and purpose alone."""
-    prefix = hashlib.sha256(STREAM + canonical_path((purpose, seed)))
     keys = []
     for name in names:
-        digest = prefix.copy()
+        digest = _prefix(purpose, seed).copy()
         digest.update(name)
         keys.append(digest.digest()[:16])
     return _philox(keys, words)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from carving.checks import check_tensor
 from carving.chunks import slices, tile
-from carving.scheme import C, ContextsOrPaths, Scheme, check_candidates
+from carving.scheme import C, ContextsOrPaths, Scheme, check_candidates, match_in_tiles, read_in_chunks
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -67,12 +67,12 @@ class LinearScheme(Scheme[C]):
     @final
     def adjoint(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
         """The cores (n, *core_shape) that the transpose of `write` gives; where `facts.adjoint` holds, `read`."""
-        return self.cores_by(self._adjoint, memory, contexts)
+        return read_in_chunks(self, self._adjoint, memory, contexts)
 
     @final
     def inner(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
         """Inner products (n, L) or (n, m) of the cores with the candidates': `match` without any normalisation."""
-        return self.scores_by(self._inner, cores, contexts, candidates)
+        return match_in_tiles(self, self._inner, cores, contexts, candidates)
 
     @final
     def expected_core(self, weights: Tensor, contexts: C, candidates: Tensor) -> Tensor:

@@ -21,10 +21,11 @@ from carving.changes import Change, OnProgress, check_same, check_same_trained, 
 from carving.checks import as_path, check_absence, check_integer, check_weight, listed
 from carving.chunks import slices
 from carving.codebook import Codebook, check_finite
+from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
 from carving.linear import LinearScheme
-from carving.pairs import BATCH, as_pair, batches
+from carving.pairs import BATCH, as_pair, batches, canonical_leaf
 from carving.prediction import plan as planner
 from carving.scheme import Scheme
 from carving.schemes import make
@@ -121,10 +122,10 @@ class Memory:
     def _apply(self, change: Change, weight: float) -> int:
         if not change.pairs:
             raise BadValue("there must be something to store, got no pairs; give a document with at least one leaf")
-        tensor = torch.add(self.tensor, change.trace, alpha=weight)
+        tensor = self.tensor + (change.trace if weight == 1 else change.trace.mul_(weight))
         check_finite("the memory", tensor)
         self.tensor = tensor
-        rows = [self.vocabulary.add(leaf) for leaf in change.leaves.values()]
+        rows = [self.vocabulary.add_named(name, leaf) for name, leaf in change.leaves.items()]
         self.counts = torch.cat([self.counts, self.counts.new_zeros(len(self.vocabulary) - len(self.counts))])
         self.counts[rows] += weight * torch.tensor([change.counts[name] for name in change.leaves], dtype=torch.float64)
         return change.pairs
@@ -235,29 +236,30 @@ class Memory:
         linear = scheme if isinstance(scheme, LinearScheme) and scheme.facts.linear else None
         for rows, contexts in scheme.chunks_of([path for path, _ in pairs], self._batch):
             leaves = [leaf for _, leaf in pairs[rows]]
-            fillers = self._codebook.of(leaves).unsqueeze(1)
+            names = [canonical_leaf(leaf, path) for path, leaf in pairs[rows]]
+            fillers = self._codebook.named(names).unsqueeze(1)
             if linear is None:
                 scores = scheme.score(self.tensor, contexts, fillers)
                 chances = torch.full_like(scores, math.nan)
             else:
-                scores, chances = self._weigh(linear, contexts, fillers, leaves, absence)
+                scores, chances = self._weigh(linear, contexts, fillers, names, absence)
             each = zip(leaves, scores[:, 0].tolist(), chances[:, 0].tolist(), strict=True)
             answers += [Answer(leaf, score, chance, found=not chance < 0.5) for leaf, score, chance in each]
             report(on_progress, len(leaves))
         return answers
 
     def _weigh(
-        self, scheme: LinearScheme, contexts: Any, fillers: Tensor, leaves: list[Leaf], absence: float
+        self, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, names: list[bytes], absence: float
     ) -> tuple[Tensor, Tensor]:
         """How strongly each context holds its leaf, and how probably: (n, 1) both."""
         prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
-        rows = [-1 if row is None else row for row in map(self.vocabulary.find, leaves)]
+        rows = [self.vocabulary.rows.get(name, -1) for name in names]
         counts = torch.cat([self.counts, self.counts.new_zeros(1)])[rows]
         odds = likelihood.likelihood(scheme, self.tensor, counts, self._stored, prior)
         cores = scheme.adjoint(self.tensor, contexts)
         evidence = Evidence.of(scheme, cores, contexts, fillers)
         crowded = likelihood.crowding(scheme, cores, evidence, odds).unsqueeze(1)
-        own = torch.arange(len(leaves)).unsqueeze(1)
+        own = torch.arange(len(names)).unsqueeze(1)
         return evidence.strengths, odds.log_odds(evidence, own, crowded).double().sigmoid()
 
     def recall_set(self, *path: Any, threshold: float = 0.5, **how: Any) -> list[Answer]:

@@ -20,6 +20,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
 import torch
@@ -39,7 +40,7 @@ from carving.checks import (
 from carving.chunks import Cost, collect, rows_within, slices, tile
 from carving.contexts import Contexts
 from carving.draws import Bits
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 from carving.symbols import Leaf, Path
 
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
@@ -79,6 +80,11 @@ class Facts:
     # another filler than the candidate, and one with the same.
     interference: float = 1.0
     echo: float = 1.0
+
+
+def _fact(name: str, meaning: str) -> Any:
+    """A property of a scheme that is one of its facts."""
+    return property(lambda scheme: getattr(scheme.facts, name), doc=meaning)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -162,32 +168,12 @@ class Scheme(ABC, Generic[C]):
         own = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items() if key != "name")
         return f"{self.name}({own})"
 
-    @final
-    @property
-    def filler_shape(self) -> tuple[int, ...]:
-        """The shape of one filler."""
-        return self.facts.filler_shape
+    filler_shape = _fact("filler_shape", "The shape of one filler.")
+    core_shape = _fact("core_shape", "The shape of one core.")
+    memory_shape = _fact("memory_shape", "The shape of the memory.")
+    memory_dtype = _fact("memory_dtype", "The dtype of memories and cores.")
 
-    @final
-    @property
-    def core_shape(self) -> tuple[int, ...]:
-        """The shape of one core."""
-        return self.facts.core_shape
-
-    @final
-    @property
-    def memory_shape(self) -> tuple[int, ...]:
-        """The shape of the memory."""
-        return self.facts.memory_shape
-
-    @final
-    @property
-    def memory_dtype(self) -> torch.dtype:
-        """The dtype of memories and cores."""
-        return self.facts.memory_dtype
-
-    @final
-    @property
+    @cached_property
     def room(self) -> int:
         """The numbers that the workspace holds."""
         return self.workspace // self.dtype.itemsize
@@ -197,35 +183,21 @@ class Scheme(ABC, Generic[C]):
     @final
     def fillers(self, labels: Iterable[Leaf]) -> Tensor:
         """The labels' fillers, (n, *filler_shape): the same for the same label, seed and scheme, for ever."""
-        names = [symbols.canonical(label) for label in listed(labels, "labels")]
-        words = self.facts.filler_words
-        return self._draw(len(names), lambda rows: draws.bits(names[rows], words, seed=self.seed, purpose="filler"))
+        return draw_fillers(self, [symbols.canonical(label) for label in listed(labels, "labels")])
 
     @final
     def random(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """As many fillers that no label names, (count, *filler_shape): for experiments."""
         if not isinstance(generator, torch.Generator):
-            raise BadValue(
+            raise BadType(
                 f"random fillers come from a generator, got {generator!r}; give torch.Generator().manual_seed(0), or "
                 "take fillers(labels)"
             )
-        count, words = check_integer("count", count, 1), self.facts.filler_words
-        return self._draw(count, lambda rows: draws.bits_from(generator, rows.stop - rows.start, words))
-
-    @final
-    def _draw(self, count: int, bits: Callable[[slice], Bits]) -> Tensor:
-        fillers = self.empty_fillers(count, "cpu")
-        for rows in slices(count, draws.rows_in_cache(self.facts.filler_words)):
-            fillers[rows] = self._fillers(bits(rows))
+        words = self.facts.filler_words
+        fillers = empty_fillers(self, check_integer("count", count, 1), "cpu")
+        for rows in slices(count, draws.rows_in_cache(words)):
+            fillers[rows] = self._fillers(draws.bits_from(generator, rows.stop - rows.start, words))
         return fillers.to(self.device)
-
-    @final
-    def empty_fillers(self, count: int, device: torch.device | str) -> Tensor:
-        """Room for fillers, laid out as matching reads them."""
-        first, *rest = shape = self.facts.filler_shape
-        if not self.facts.components_first:
-            return torch.empty(count, *shape, dtype=self.facts.filler_dtype, device=device)
-        return torch.empty(first, count, *rest, dtype=self.facts.filler_dtype, device=device).transpose(0, 1)
 
     @final
     def contexts(self, paths: Iterable[Path]) -> C:
@@ -236,7 +208,7 @@ class Scheme(ABC, Generic[C]):
     def chunks_of(self, contexts: ContextsOrPaths, size: int) -> Iterator[tuple[slice, C]]:
         """The contexts in chunks of at most `size` rows, made from their paths where paths were given."""
         if isinstance(contexts, Contexts):
-            whole = self._own(contexts)
+            whole = own_contexts(self, contexts)
             if len(whole) <= size:
                 yield slice(0, len(whole)), whole
                 return
@@ -265,14 +237,14 @@ class Scheme(ABC, Generic[C]):
     @final
     def encode(self, fillers: Tensor, contexts: ContextsOrPaths) -> Tensor:
         """The cores (n, *core_shape) of n fillers in their n contexts."""
-        own = self._own(contexts)
+        own = own_contexts(self, contexts)
         check_tensor("fillers", fillers, (len(own), *self.facts.filler_shape), FILLERS)
         return self._encode(fillers, own)
 
     @final
     def write(self, cores: Tensor, contexts: ContextsOrPaths) -> Tensor:
         """The memory that n cores make in their n contexts, summed."""
-        own = self._own(contexts)
+        own = own_contexts(self, contexts)
         check_cores(self.facts, cores, len(own))
         memory = self.zeros()
         for rows, part in self.chunks_of(own, rows_within(self.room, self.facts.cost.core)):
@@ -282,15 +254,7 @@ class Scheme(ABC, Generic[C]):
     @final
     def read(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
         """The cores (n, *core_shape) that n contexts show of the memory."""
-        return self.cores_by(self._read, memory, contexts)
-
-    @final
-    def cores_by(self, reads: Callable[[Tensor, C], Tensor], memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """The cores that a way of reading gives, chunk by chunk."""
-        check_memory(self.facts, memory)
-        contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
-        chunks = self.chunks_of(contexts, rows_within(self.room, self.facts.cost.core))
-        return collect(len(contexts), ((rows, reads(memory, part)) for rows, part in chunks))
+        return read_in_chunks(self, self._read, memory, contexts)
 
     @final
     def match(self, cores: Tensor, contexts: ContextsOrPaths | None, candidates: Tensor) -> Tensor:
@@ -300,28 +264,8 @@ class Scheme(ABC, Generic[C]):
         """
         if contexts is None and self.facts.contextual:
             raise BadValue("fillers look different in every context of this scheme; give the cores' contexts")
-        own = None if contexts is None else self._own(contexts)
-        return self.scores_by(self._match, cores, own, candidates)
-
-    @final
-    def scores_by(
-        self, scores_of: Callable[[Tensor, C, Tensor], Tensor], cores: Tensor, contexts: C | None, candidates: Tensor
-    ) -> Tensor:
-        """The scores that a way of matching gives, tile by tile."""
-        count = len(cores) if contexts is None else len(contexts)
-        check_cores(self.facts, cores, count)
-        shared = check_candidates(self.facts, candidates, count)
-        total = candidates.shape[0 if shared else 1]
-        rows, columns = tile(self.facts.cost, self.room, count, total)
-        if rows >= count and columns >= total:
-            return scores_of(cores, cast(C, contexts), candidates)
-        scores = torch.empty(count, total, dtype=self.dtype, device=cores.device)
-        for of_rows in slices(count, rows):
-            part = cast(C, None if contexts is None else contexts[of_rows])
-            for of_columns in slices(total, columns):
-                chosen = candidates[of_columns] if shared else candidates[of_rows, of_columns]
-                scores[of_rows, of_columns] = scores_of(cores[of_rows], part, chosen)
-        return scores
+        own = None if contexts is None else own_contexts(self, contexts)
+        return match_in_tiles(self, self._match, cores, own, candidates)
 
     @final
     def precompute(self, candidates: Tensor) -> Tensor:
@@ -376,16 +320,73 @@ class Scheme(ABC, Generic[C]):
         )
         return collect(len(contexts), parts)
 
-    @final
-    def _own(self, contexts: ContextsOrPaths) -> C:
-        """Contexts of this scheme, made from their paths where paths were given."""
-        if not isinstance(contexts, Contexts):
-            return self.contexts(contexts)
-        if contexts.kind != self.facts.contexts:
-            raise BadValue(f"the contexts are not of {self}; its own contexts(paths) makes the right ones")
-        if not len(contexts):
-            raise BadValue("contexts must not be empty: give at least one")
-        return cast(C, contexts)
+
+# Steps in chunks that fit into the workspace
+
+
+def draw_fillers(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
+    """The fillers of labels whose canonical bytes are known."""
+    words = scheme.facts.filler_words
+    fillers = empty_fillers(scheme, len(names), "cpu")
+    for rows in slices(len(names), draws.rows_in_cache(words)):
+        fillers[rows] = scheme._fillers(draws.bits(names[rows], words, seed=scheme.seed, purpose="filler"))
+    return fillers.to(scheme.device)
+
+
+def empty_fillers(scheme: Scheme, count: int, device: torch.device | str) -> Tensor:
+    """Room for fillers, laid out as matching reads them."""
+    first, *rest = shape = scheme.facts.filler_shape
+    if not scheme.facts.components_first:
+        return torch.empty(count, *shape, dtype=scheme.facts.filler_dtype, device=device)
+    return torch.empty(first, count, *rest, dtype=scheme.facts.filler_dtype, device=device).transpose(0, 1)
+
+
+def own_contexts(scheme: Scheme[C], contexts: ContextsOrPaths) -> C:
+    """Contexts of this scheme, made from their paths where paths were given."""
+    if not isinstance(contexts, Contexts):
+        return scheme.contexts(contexts)
+    if contexts.kind != scheme.facts.contexts:
+        raise BadValue(f"the contexts are not of {scheme}; its own contexts(paths) makes the right ones")
+    if not len(contexts):
+        raise BadValue("contexts must not be empty: give at least one")
+    return cast(C, contexts)
+
+
+def read_in_chunks(
+    scheme: Scheme[C], reads: Callable[[Tensor, C], Tensor], memory: Tensor, contexts: ContextsOrPaths
+) -> Tensor:
+    """The cores that a way of reading gives."""
+    check_memory(scheme.facts, memory)
+    contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+    chunks = scheme.chunks_of(contexts, rows_within(scheme.room, scheme.facts.cost.core))
+    return collect(len(contexts), ((rows, reads(memory, part)) for rows, part in chunks))
+
+
+def match_in_tiles(
+    scheme: Scheme[C],
+    matches: Callable[[Tensor, C, Tensor], Tensor],
+    cores: Tensor,
+    contexts: C | None,
+    candidates: Tensor,
+) -> Tensor:
+    """The scores that a way of matching gives."""
+    count = len(cores) if contexts is None else len(contexts)
+    check_cores(scheme.facts, cores, count)
+    shared = check_candidates(scheme.facts, candidates, count)
+    total = candidates.shape[0 if shared else 1]
+    rows, columns = tile(scheme.facts.cost, scheme.room, count, total)
+    if rows >= count and columns >= total:
+        return matches(cores, cast(C, contexts), candidates)
+    scores = torch.empty(count, total, dtype=scheme.dtype, device=cores.device)
+    for of_rows in slices(count, rows):
+        part = cast(C, None if contexts is None else contexts[of_rows])
+        for of_columns in slices(total, columns):
+            chosen = candidates[of_columns] if shared else candidates[of_rows, of_columns]
+            scores[of_rows, of_columns] = matches(cores[of_rows], part, chosen)
+    return scores
+
+
+# Checks
 
 
 def check_memory(facts: Facts, memory: Tensor) -> None:

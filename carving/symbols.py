@@ -8,7 +8,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from reprlib import repr as shortened
-from typing import Never
+from typing import Any, Never
 
 import numpy as np
 
@@ -28,30 +28,56 @@ def canonical(label: Role | Leaf) -> bytes:
     if isinstance(label, str):  # first and without a further call: most labels are strings
         text = label.encode("utf-8", "surrogatepass")
         return b"s%d:%s" % (len(text), text)
-    if isinstance(label, bool):  # before int: True is an int too
-        return _tagged(b"t" if label else b"f", b"")
-    if isinstance(label, int):
-        if label.bit_length() > 10_000:
-            raise BadValue(f"an integer label may have 10,000 bits, got one of {label.bit_length()}; use bytes")
-        return _tagged(b"i", b"%d" % label)
-    if isinstance(label, float):
-        # One zero and one not-a-number: labels that look alike must not differ in their bytes.
-        value = 0.0 if label == 0 else math.nan if math.isnan(label) else label
-        return _tagged(b"d", struct.pack(">d", value))
-    if isinstance(label, bytes):
-        return _tagged(b"b", label)
-    if label is None:
-        return _tagged(b"n", b"")
-    if isinstance(label, np.bool_ | np.integer | np.floating) and isinstance(label.item(), int | float):
-        return canonical(label.item())
-    for kind, tag in ((dict, b"{"), (list, b"["), (tuple, b"(")):
-        if isinstance(label, kind) and not label:
-            return _tagged(tag, b"")
+    for kind, encoded in ENCODERS:
+        if isinstance(label, kind):
+            tag, content = encoded(label)
+            return b"%s%d:%s" % (tag, len(content), content)
+    raise _no_label(label)
+
+
+def _integer(label: int) -> tuple[bytes, bytes]:
+    if label.bit_length() > 10_000:
+        raise BadValue(f"an integer label may have 10,000 bits, got one of {label.bit_length()}; use bytes")
+    return b"i", b"%d" % label
+
+
+def _float(label: float) -> tuple[bytes, bytes]:
+    # One zero and one not-a-number: labels that look alike must not differ in their bytes.
+    return b"d", struct.pack(">d", 0.0 if label == 0 else math.nan if math.isnan(label) else label)
+
+
+def _scalar(label: np.generic) -> tuple[bytes, bytes]:
+    value = label.item()
+    for kind, encoded in ENCODERS[:3]:
+        if isinstance(value, kind):
+            return encoded(value)
+    raise _no_label(label)  # such as a long double
+
+
+def _empty(label: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> tuple[bytes, bytes]:
+    if label:
+        raise _no_label(label)
+    return b"{" if isinstance(label, dict) else b"[" if isinstance(label, list) else b"(", b""
+
+
+def _no_label(label: object) -> BadType:
     # shortened: a label's whole repr may be endless, or nested deeper than Python can show
-    raise BadType(
+    return BadType(
         "a label must be a string, an integer, a float, a boolean, bytes, None or an empty dict, list or tuple, "
         f"got {shortened(label)} of type {type(label).__name__}; str(...) makes a label of it"
     )
+
+
+# The kinds of labels beside text, in the order in which they are tried: True is an int too.
+ENCODERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], tuple[bytes, bytes]]], ...] = (
+    (bool, lambda label: (b"t" if label else b"f", b"")),
+    (int, _integer),
+    (float, _float),
+    (bytes, lambda label: (b"b", label)),
+    (type(None), lambda label: (b"n", b"")),
+    ((np.bool_, np.integer, np.floating), _scalar),
+    ((dict, list, tuple), _empty),
+)
 
 
 def canonical_path(path: Path) -> bytes:
@@ -60,10 +86,6 @@ def canonical_path(path: Path) -> bytes:
         return b"p%d:" % len(path) + b"".join(map(canonical, path))
     except (BadType, BadValue) as error:
         raise type(error)(f"in the path {shortened(path)}: {error}") from None
-
-
-def _tagged(tag: bytes, content: bytes) -> bytes:
-    return b"%s%d:%s" % (tag, len(content), content)
 
 
 def parse_labels(data: bytes) -> list[Leaf]:
@@ -100,7 +122,7 @@ class Vocabulary:
 
     def __init__(self, labels: Iterable[Leaf] = ()) -> None:
         self.labels: list[Leaf] = []
-        self._places: dict[bytes, int] = {}
+        self.rows: dict[bytes, int] = {}  # by the labels' canonical bytes
         if isinstance(labels, str | bytes):
             raise BadType(f"a vocabulary must be a list, got {labels!r}; for a single label write [{labels!r}]")
         if isinstance(labels, set | frozenset):
@@ -122,25 +144,29 @@ class Vocabulary:
         return _fresh(self.labels[place])
 
     def __contains__(self, label: object) -> bool:
-        return canonical(label) in self._places  # type: ignore[arg-type]  # canonical refuses what is no label
+        return canonical(label) in self.rows  # type: ignore[arg-type]  # canonical refuses what is no label
 
     def add(self, label: Leaf) -> int:
-        """The label's place; a new label gets the next one."""
-        place = self._places.setdefault(canonical(label), len(self.labels))
-        if place == len(self.labels):
+        """The label's row; a new label gets the next one."""
+        return self.add_named(canonical(label), label)
+
+    def add_named(self, name: bytes, label: Leaf) -> int:
+        """The row of a label whose canonical bytes are known."""
+        row = self.rows.setdefault(name, len(self.labels))
+        if row == len(self.labels):
             self.labels.append(_fresh(label))
-        return place
+        return row
 
     def find(self, label: Leaf) -> int | None:
-        """The label's place, if it has one."""
-        return self._places.get(canonical(label))
+        """The label's row, if it has one."""
+        return self.rows.get(canonical(label))
 
     def index(self, label: Leaf) -> int:
-        """The label's place; one that has none is refused."""
-        place = self.find(label)
-        if place is None:
+        """The label's row; one that has none is refused."""
+        row = self.find(label)
+        if row is None:
             raise KeyError(f"{label!r} is not among the {len(self)} labels of this vocabulary")
-        return place
+        return row
 
 
 def _fresh(label: Leaf) -> Leaf:

@@ -299,7 +299,7 @@ def test_rejection_by_the_forbidden_blade_is_the_carving_operator():
     contexts = kept.contexts([("a",)])
     whole = torch.linalg.qr(contexts.basis[0].mT, mode="complete").Q
     carved = torch.nn.functional.normalize(reject(fillers[0], Blades(whole[:, 4:].mT)), dim=-1)
-    assert_close(torch.outer(*carved), kept.trace(contexts, fillers[:1]) * contexts.signs, **NEAR)
+    assert_close(torch.outer(*carved), kept.trace(contexts, fillers[:1]) * contexts.amplitudes, **NEAR)
 
 
 # Many at once, large spaces, gradients, devices

@@ -393,7 +393,7 @@ def test_chunks_change_no_answer(monkeypatch):
     own, memory, contexts, fillers, _ = stored(OSC(60, 2, compact=True), 300, 300)
     holds = [1 + i % 2 for i in range(300)]
     whole = decode(own, memory, contexts, fillers, holds=holds, absence=0.3)
-    monkeypatch.setattr("carving.joint.CELLS", 7 * 300)
+    monkeypatch.setattr("carving.answers.together.CELLS", 7 * 300)
     small = decode(own.like(workspace=10_000), memory, contexts, fillers, holds=holds, absence=0.3)
     assert small.indices.tolist() == whole.indices.tolist()
     assert_close(small.probabilities, whole.probabilities, rtol=0, atol=1e-3)

@@ -212,13 +212,13 @@ def test_a_large_vocabulary_is_never_held(monkeypatch):
     memory = Memory(OSC(32, 3))
     memory.store([(("x", i), i) for i in range(300)])
     held = memory.recall_many([("x", i) for i in range(40)], top=3)
-    monkeypatch.setattr("carving.memory.CODEBOOK", 1000)
+    monkeypatch.setattr("carving.codebook.LARGEST", 1000)
     fresh = Memory(OSC(32, 3, workspace=100_000))
     fresh.store([(("x", i), i) for i in range(300)])
     for one, other in zip(held, fresh.recall_many([("x", i) for i in range(40)], top=3), strict=True):
         assert [a.leaf for a in one] == [a.leaf for a in other]
         assert [a.probability for a in one] == pytest.approx([a.probability for a in other], abs=1e-4)
-    assert len(fresh._codebook) == 0
+    assert len(fresh._codebook._fillers) == 0
 
 
 @pytest.mark.parametrize(
@@ -318,8 +318,9 @@ def test_bad_questions_are_refused(memory):
         memory.recall("a", absence=1)
     with pytest.raises(ValueError, match="threshold must lie"):
         memory.recall_set("a", threshold=1)
-    with pytest.raises(ValueError, match="top must be an integer between 1 and 4"):
-        memory.recall("a", top=5)
+    with pytest.raises(ValueError, match="top must be an integer of at least 1, got 0"):
+        memory.recall("a", top=0)
+    assert len(memory.recall("a", top=5)) == len(memory.vocabulary) == 4
     with pytest.raises(ValueError, match="finite"):
         Memory(OSC(20), ["a"], torch.full((1, 2, 20), math.nan))
 

@@ -20,7 +20,7 @@ from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.errors import BadValue
 from carving.linear import LinearScheme
-from carving.scheme import FILLERS, ContextsOrPaths, Scheme
+from carving.scheme import FILLERS, ContextsOrPaths, Scheme, check_memory
 
 CELLS = 2**23  # weights of candidates in contexts that stand beside each other
 SURE = 0.01  # the mean doubt below which the answers count as found
@@ -88,6 +88,7 @@ def decode(
     (True, 60)
     """
     check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
+    check_memory(scheme.facts, memory)
     question = Question.of(scheme, contexts, candidates, known, memory.device)
     even = question.scheme.without_traces(memory)
     energy = squared_norm(even)

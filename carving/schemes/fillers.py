@@ -6,6 +6,7 @@ fillers are p vectors of coordinates inside, the same in every context, which ha
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import torch
@@ -28,32 +29,32 @@ class OrdinaryFillers:
     contextual = True
     code_size = 0
 
-    @property
+    @cached_property
     def keeps(self) -> bool:
         """Whether bases span the kept directions: the smaller basis is drawn."""
         return 2 * self.k1 <= self.d
 
-    @property
+    @cached_property
     def side(self) -> int:
         """The side of a core."""
         return self.k1 if self.keeps else self.d
 
-    @property
+    @cached_property
     def filler_shape(self) -> tuple[int, int]:
         """The p components."""
         return self.p, self.d
 
-    @property
+    @cached_property
     def basis_shape(self) -> tuple[int, ...]:
         """One basis for all components."""
         return self.k1 if self.keeps else self.d - self.k1, self.d
 
-    @property
+    @cached_property
     def interference(self) -> tuple[float, float]:
         """The noise of a pair with another filler, and of one with the same: components share their contexts."""
         return 1 + alone.excess(self.d, self.p, self.k1), alone.likeness(self.d, self.p, self.k1)
 
-    @property
+    @cached_property
     def cell(self) -> int:
         """The numbers that matching a candidate in a context takes."""
         half = self.p // 2
@@ -132,22 +133,22 @@ class CompactFillers:
     interference = (1.0, 1.0)  # components with bases of their own interfere independently, whatever their fillers
     cell = 1
 
-    @property
+    @cached_property
     def side(self) -> int:
         """The side of a core."""
         return self.k1
 
-    @property
+    @cached_property
     def code_size(self) -> int:
         """The numbers of a core."""
         return self.k1**self.p
 
-    @property
+    @cached_property
     def filler_shape(self) -> tuple[int, int]:
         """The p components."""
         return self.p, self.k1
 
-    @property
+    @cached_property
     def basis_shape(self) -> tuple[int, ...]:
         """A basis for each component."""
         return self.p, self.k1, self.d

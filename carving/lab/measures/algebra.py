@@ -76,7 +76,8 @@ def full_tpr(n: int, depth: int, seed: int) -> tuple[Tensor, Tensor]:
     levels = orthonormal(torch.randn(depth, n, n, generator=generator, dtype=torch.float64))
     roles = torch.stack([torch.stack(path) for path in product(*levels.unbind(0))])
     fillers = tpr.random(len(roles), generator)
-    return tpr.read(tpr.trace(RolePaths(roles), fillers), RolePaths(roles)), fillers
+    contexts = RolePaths(roles, kind=tpr.facts.contexts)
+    return tpr.read(tpr.trace(contexts, fillers), contexts), fillers
 
 
 def noise(setting: Setting, seed: int) -> Measured:
