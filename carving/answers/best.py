@@ -223,12 +223,13 @@ def best_of(scores: Tensor, k: int) -> Best:
         return Best(*scores.max(dim=1, keepdim=True))
     if scores.shape[1] <= k:
         return Best(*scores.sort(dim=1, descending=True, stable=True))
-    values, indices = scores.topk(k, dim=1)
-    # `topk` may take any of the scores that are equal to the smallest it keeps: sort those rows whole.
-    tied = scores.ge(values[:, -1:]).sum(1) > k
+    # `topk` may take any of the scores that are equal to the smallest it keeps, which one more tells: sort those rows
+    # whole.
+    values, indices = scores.topk(k + 1, dim=1)
+    tied = values[:, k] == values[:, k - 1]
     if tied.any():
-        indices[tied] = scores[tied].sort(dim=1, descending=True, stable=True).indices[:, :k]
-    indices = indices.sort(dim=1).values
+        indices[tied, :k] = scores[tied].sort(dim=1, descending=True, stable=True).indices[:, :k]
+    indices = indices[:, :k].sort(dim=1).values
     ordered, order = scores.gather(1, indices).sort(dim=1, descending=True, stable=True)
     return Best(ordered, indices.gather(1, order))
 
