@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo reproduce test test-slow check format bench bench-large bench-structures bench-labels clean
+.PHONY: demo reproduce test test-slow check wheel format bench bench-large bench-structures bench-labels clean
 
 demo: $(READY)
 	$(BIN)/carving demo
@@ -22,6 +22,9 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+wheel: $(READY)
+	.ci/wheel $(BIN)/python
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -48,7 +51,7 @@ bench-labels: $(READY)
 	$(BIN)/python benchmarks/labels_accuracy.py "$(DATA)"
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv build dist *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # Made last, so that an interrupted installation starts again.
 $(READY): pyproject.toml constraints.txt

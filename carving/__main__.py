@@ -2,4 +2,5 @@
 
 from carving.cli import app
 
-app(prog_name="carving")
+if __name__ == "__main__":
+    app(prog_name="carving")

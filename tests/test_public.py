@@ -1,12 +1,18 @@
 """What the world sees: the names, the README, the command line."""
 
+import ast
 import contextlib
+import doctest
+import inspect
 import io
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
+import pytest
 from typer.testing import CliRunner
 
 import carving
@@ -14,6 +20,9 @@ from carving.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text()
+MODULES = ["carving", *(module.name for module in walk_packages(carving.__path__, "carving."))]
+ROOMS = ("answers", "clifford", "formats", "lab", "labels", "prediction", "schemes")
 
 
 def test_all_is_true():
@@ -42,15 +51,62 @@ def test_the_examples_of_the_documents_run(capsys):
     assert capsys.readouterr().out
 
 
-def test_the_readmes_tree_names_every_file():
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_docstrings_print_what_they_say(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where examples may save files
+    failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
+    assert not failed
+
+
+def test_every_public_name_has_an_example():
+    missing = []
+    for room in (carving, *(import_module(f"carving.{name}") for name in ROOMS)):
+        for name in getattr(room, "__all__", ()):
+            thing = getattr(room, name)
+            if (inspect.isroutine(thing) or inspect.isclass(thing)) and ">>>" not in (thing.__doc__ or ""):
+                missing.append(f"{room.__name__}.{name}")
+    assert not missing, f"without an example that runs: {', '.join(missing)}"
+
+
+def test_the_readmes_tree_names_every_room():
     tree = re.search(r"## What is where\n\n```text\n(.*?)```", README, re.DOTALL).group(1)
-    named = {line.split()[0] for line in tree.splitlines() if line.startswith("  ") and ".py " in line}
-    real = {p.name for folder in ("carving", "benchmarks", "tests") for p in (ROOT / folder).glob("*.py")}
-    assert named == real
+    package = re.search(r"^carving/.*\n((?:  .*\n)+)", tree, re.MULTILINE).group(1)
+    named = re.findall(r"(?<!\S)\w+(?:\.py|/)(?!\w)", package)
+    rooms = [path for path in (ROOT / "carving").iterdir() if (path / "__init__.py").exists()]
+    files = [path for path in (ROOT / "carving").glob("*.py") if not path.name.startswith("__")]
+    assert sorted(named) == sorted([f"{room.name}/" for room in rooms] + [file.name for file in files])
+    for path in re.findall(r"^(\S+)", tree, re.MULTILINE):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_file_says_what_it_is():
+    for path in (ROOT / "carving").rglob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_the_citation_is_of_the_last_release():
+    citation = dict(re.findall(r"^(version|date-released): (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
+    released = re.findall(r"^## \[(.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert (citation["version"], citation["date-released"]) == released[0]
+    assert released[0][0] == carving.__version__
+
+
+def test_every_ci_runs_the_same_targets():
+    here = re.findall(r"^make ([a-z-]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    forge = re.findall(r"run: make ([a-z-]+)$", (ROOT / ".github" / "workflows" / "ci.yml").read_text(), re.MULTILINE)
+    assert here
+    assert here == forge
+
+
+def test_pre_commit_runs_the_checks_of_make():
+    recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE).group(1)
+    checks = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    hooks = re.findall(r"entry: (.*)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
+    assert hooks == checks
 
 
 def test_every_make_target_of_the_readme_exists():
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
     named = {one or other for one, other in re.findall(r"^make ([a-z-]+)|`make ([a-z-]+)`", README, re.MULTILINE)}
     assert named
     assert named <= targets
@@ -69,7 +125,7 @@ def test_every_command_stands_in_the_readme():
 
 
 def test_a_bad_option_ends_with_status_two_and_no_traceback():
-    command = [sys.executable, "-m", "carving.cli", "demo", "--trees", "0"]
+    command = [sys.executable, "-m", "carving", "demo", "--trees", "0"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 2
     assert "Traceback" not in run.stderr
