@@ -1,17 +1,19 @@
 """Networks over sparse rows, training that can be killed, the recipe, and the classifier."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from scipy.sparse import csr_matrix, random_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch.testing import assert_close
 
-from carving.labels import MultiLabelClassifier, OSCHead, checkpoints, metrics, networks, recipe, training
+from carving.labels import MultiLabelClassifier, OSCHead, VectorHead, checkpoints, metrics, networks, recipe, training
 from carving.labels.data import Dataset
 from carving.labels.networks import Bag, Blend, Network, Scaling, thinned
 from carving.labels.rows import label_sets, rows_of
@@ -482,6 +484,27 @@ def test_scores_are_those_of_the_metrics(fitted):
     assert fitted.score(test.features, test.labels) == metrics.ndcg(ids, test.labels, 5)
     q = metrics.propensities(topics(300).labels)
     assert fitted.evaluate(test.features, test.labels) == metrics.measures(ids, test.labels, q)
+
+
+def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
+    """Models that were written before can be read, and runs that were killed go on, as long as these stay."""
+    fitted.save(tmp_path / "model")
+    with safe_open(tmp_path / "model", framework="np") as file:
+        metadata, names = file.metadata(), set(file.keys())
+    facts = json.loads(metadata["facts"])
+    assert metadata["format"] == "carving labels 1"
+    assert list(facts) == [
+        *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed")
+    ]
+    assert {"propensities", "network/networks.0.deep.0.weight", "network/networks.0.scaling.scale"} <= names
+    common = {"missing", "absolute", "trainable", "cached", "seed"}
+    assert set(facts["head_options"]) == common | {"d", "p", "k1", "form", "rank", "tanh"}
+    data = Dataset(np.eye(3, 4), np.eye(3, 5))
+    prints = [
+        training.fingerprint(data, data, QUICK, head, 3)[:16]
+        for head in (OSCHead(5, d=12), OSCHead([*"abcde"], d=12), VectorHead("HLB", 5, 16))
+    ]
+    assert prints == ["870a0f145cccca49", "d3275860a5e7a6bc", "77afd28d66521cd1"]
 
 
 def test_a_model_is_saved_and_comes_back(fitted, tmp_path):

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 
 errors = Console(stderr=True, highlight=False)
 
-TRAIN_EPILOG = "Example: carving train bibtex_train.txt.xz bibtex.safetensors --test bibtex_test.txt.xz"
-EVALUATE_EPILOG = "Example: carving evaluate bibtex.safetensors bibtex_test.txt.xz"
+# The first line keeps the others as they are.
+TRAIN_EPILOG = """\b
+Examples:
+  carving train bibtex_train.txt.xz bibtex.safetensors --test bibtex_test.txt.xz
+  carving train mediamill-train.arff small.safetensors --labels -101 --trunk linear --epochs 5"""
+EVALUATE_EPILOG = """\b
+Examples:
+  carving evaluate bibtex.safetensors bibtex_test.txt.xz"""
 
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Split = Annotated[Path | None, typer.Option(help="A split file: the rows of DATA to take.")]

@@ -95,6 +95,15 @@ class Quality(NamedTuple):
     psndcg: float  # PSnDCG@5
 
 
+class Blended(NamedTuple):
+    """How the outputs of networks are blended."""
+
+    weights: list[float]
+    units: list[bool]  # which outputs are brought to length 1 before
+    favour: float  # of rare labels
+    quality: Quality
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What the validation part chose, and what it said: shares of 1."""
@@ -111,28 +120,34 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Blend, 
     """The blend for these training points, and how it was chosen."""
     again = len(data) <= FEW
     most, rest = split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed)
-    networks: dict[int, Network] = {}
+    networks: list[Network] = []
     outputs, ended = [], []
-    for number, settings in enumerate(tried):
-        network, progress = trainer(most, settings, f"trial {number + 1}", len(tried), rest)
-        if not again:
-            networks[number] = network
+    for number, settings in enumerate(tried, start=1):
+        network, progress = trainer(most, settings, f"trial {number}", len(tried), rest)
+        networks += [] if again else [network]
         outputs.append(outputs_of(network, rest))
         ended.append(replace(settings, patience=None, until=progress.best + 1))
-    weights, units, favour, quality = blended(outputs, ended, trainer.head, rest, metrics.propensities(most.labels))
-    kept = [number for number, weight in enumerate(weights) if weight > 0]
-    chosen = Chosen(
-        settings=[ended[i] for i in kept],
+    blend = blended(outputs, ended, trainer.head, rest, metrics.propensities(most.labels))
+    kept = [number for number, weight in enumerate(blend.weights) if weight > 0]
+    chosen = _chosen(blend, ended, kept)
+    if again:
+        final = enumerate(chosen.settings, start=1)
+        networks = [trainer(data, settings, f"network {number}", len(kept))[0] for number, settings in final]
+    else:
+        networks = [networks[i] for i in kept]
+    return Blend(networks, chosen.weights, chosen.units), chosen
+
+
+def _chosen(blend: Blended, settings: list[Settings], kept: list[int]) -> Chosen:
+    weights, units, favour, quality = blend
+    return Chosen(
+        settings=[settings[i] for i in kept],
         weights=[weights[i] for i in kept],
         units=[units[i] for i in kept],
         favour=favour,
         ndcg=quality.ndcg,
         psndcg=quality.psndcg,
     )
-    if again:
-        names = {i: f"network {number}" for number, i in enumerate(kept, start=1)}
-        networks = {i: trainer(data, ended[i], name, len(kept))[0] for i, name in names.items()}
-    return Blend([networks[i] for i in kept], chosen.weights, chosen.units), chosen
 
 
 def outputs_of(network: Network, data: Dataset) -> Tensor:
@@ -145,8 +160,8 @@ def outputs_of(network: Network, data: Dataset) -> Tensor:
 
 def blended(
     outputs: list[Tensor], settings: list[Settings], head: Head, data: Dataset, propensities: Propensities
-) -> tuple[list[float], list[bool], float, Quality]:
-    """Weights of the outputs, which are brought to length 1 before, how rare labels are favoured, and the quality.
+) -> Blended:
+    """How the outputs are best blended for these labels.
 
     Scores of OSC add as outputs do, so each network is scored once; where labels are very many, for fewer points.
     """
@@ -165,7 +180,7 @@ def blended(
         favoured = measured(blend, data, propensities, bias_of(propensities, favour))
         if sum(favoured) > sum(quality):
             best, quality = favour, favoured
-    return [share * scale for share, scale in zip(shares, scales, strict=True)], units, best, quality
+    return Blended([share * scale for share, scale in zip(shares, scales, strict=True)], units, best, quality)
 
 
 def bias_of(propensities: Propensities, favour: float) -> Tensor | None:

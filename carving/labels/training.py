@@ -89,6 +89,11 @@ class Settings:
         if self.until is not None:
             check_integer("until", self.until, 1, self.epochs)
 
+    @property
+    def last(self) -> int:
+        """The epochs that are done at most."""
+        return self.until or self.epochs
+
 
 @dataclass
 class Progress:
@@ -112,7 +117,7 @@ class Progress:
 
     def over(self, settings: Settings) -> bool:
         """Whether there is nothing more to do."""
-        if self.epoch >= (settings.until or settings.epochs):
+        if self.epoch >= settings.last:
             return True
         return settings.patience is not None and self.epoch - 1 - self.best >= settings.patience
 
@@ -161,6 +166,10 @@ def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     return data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
 
 
+def silent(progress: Progress, share: float) -> None:
+    """For those who do not want to hear how it goes."""
+
+
 def train(
     network: Network,
     head: Head,
@@ -170,16 +179,15 @@ def train(
     seed: int,
     validation: Dataset | None = None,
     checkpoint: Path | None = None,
-    on_progress: OnEpoch | None = None,
+    on_progress: OnEpoch = silent,
 ) -> Progress:
     """Train in place; with validation the best epoch's weights are kept in the end."""
     if settings.patience is not None and validation is None:
         raise BadValue("early stopping needs a validation part; give one, or patience=None")
-    on_progress = on_progress or _silent
     modules = nn.ModuleDict(dict(network=network, head=head))
     optimizers = _optimizers(modules, settings)
     file = Checkpoint(checkpoint, fingerprint(data, validation, settings, head, seed), modules, optimizers)
-    facts, best = file.resume() or (dict(epochs=settings.until or settings.epochs), None)
+    facts, best = file.resume() or (dict(epochs=settings.last), None)
     progress = Progress(**facts)
     finished = progress.over(settings)
     while not progress.over(settings):
@@ -190,7 +198,7 @@ def train(
         if validation is not None:
             progress.validation.append(validated(network, head, validation))
             if progress.best == progress.epoch - 1:
-                best = {name: tensor.detach().clone() for name, tensor in modules.state_dict().items()}
+                best = _copied(modules)
         if not progress.over(settings):
             file.write_if_due(asdict(progress), best)
         on_progress(progress, 0.0)
@@ -202,8 +210,8 @@ def train(
     return progress
 
 
-def _silent(progress: Progress, share: float) -> None:
-    """Where no one wants to hear how it goes."""
+def _copied(modules: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in modules.state_dict().items()}
 
 
 def _epoch(
