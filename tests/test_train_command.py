@@ -79,7 +79,7 @@ def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_figures(files, tmp_
     command = [
         sys.executable,
         "-m",
-        "carving.cli",
+        "carving",
         "train",
         str(train),
         "--epochs",
