@@ -58,13 +58,13 @@ METHODS: dict[str, Method] = {"ours": ours, "PLT": plt}
 
 def pairs(folder: Path) -> dict[str, tuple[Path, Path]]:
     """The data sets of a folder: names and files."""
-    found = {}
+    files = {}
     for file in sorted(folder.iterdir()):
         if match := TRAIN.match(file.name):
             others = sorted(folder.glob(f"{match[1]}[-_]test{match[2]}"))
             if others:
-                found[match[1]] = (file, others[0])
-    return found
+                files[match[1]] = (file, others[0])
+    return files
 
 
 def measured(method: Method, train: Dataset, test: Dataset, seed: int) -> dict[str, float]:
@@ -79,17 +79,17 @@ def measured(method: Method, train: Dataset, test: Dataset, seed: int) -> dict[s
 
 def table(rows: list[dict[str, Any]]) -> list[dict[str, object]]:
     """Mean ± deviation over seeds, in percent."""
-    shown = []
+    lines = []
     for name, method in dict.fromkeys((row["dataset"], row["method"]) for row in rows):
-        some = [row["measured"] for row in rows if (row["dataset"], row["method"]) == (name, method)]
-        line: dict[str, object] = {"data set": name, "method": method, "seeds": len(some)}
+        results = [row["measured"] for row in rows if (row["dataset"], row["method"]) == (name, method)]
+        line: dict[str, object] = {"data set": name, "method": method, "seeds": len(results)}
         for quantity in ("nDCG@5", "PSnDCG@5", "nDCG@5 over all", "P@1"):
-            values = [100 * one[quantity] for one in some]
+            values = [100 * result[quantity] for result in results]
             spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
             line[quantity] = f"{statistics.fmean(values):.2f}{spread}"
-        line["seconds"] = statistics.fmean(one["seconds"] for one in some)
-        shown.append(line)
-    return shown
+        line["seconds"] = statistics.fmean(result["seconds"] for result in results)
+        lines.append(line)
+    return lines
 
 
 def main() -> None:
@@ -100,15 +100,15 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--fresh", action="store_true", help="make the results of these names and methods again")
     given, console = parser.parse_args(), Console(width=150)
-    found = pairs(given.folder)
-    if not found or set(given.names) - set(found):
-        parser.error(f"{given.folder} has the data sets {', '.join(found) or 'none at all: NAME_train.txt is missing'}")
+    files = pairs(given.folder)
+    if not files or set(given.names) - set(files):
+        parser.error(f"{given.folder} has the data sets {', '.join(files) or 'none at all: NAME_train.txt is missing'}")
     rows = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else []
     if given.fresh:
-        rows = [r for r in rows if r["method"] not in given.methods or r["dataset"] not in (given.names or found)]
+        rows = [r for r in rows if r["method"] not in given.methods or r["dataset"] not in (given.names or files)]
     done = {(row["dataset"], row["method"], row["seed"]) for row in rows}
-    for name in given.names or found:
-        train, test = (read(file) for file in found[name])
+    for name in given.names or files:
+        train, test = (read(file) for file in files[name])
         for seed in range(given.seeds):
             for method in given.methods:
                 if (name, method, seed) not in done:

@@ -69,8 +69,8 @@ def with_head(head: OSCHead, x: Tensor, own: list[list[int]]) -> tuple[nn.Module
 
 def with_layer(labels: int, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Step, Step]:
     network = trunk(labels)
-    rows = torch.tensor([row for row, some in enumerate(own) for _ in some])
-    columns = torch.tensor([label for some in own for label in some])
+    rows = torch.tensor([row for row, labels_of_point in enumerate(own) for _ in labels_of_point])
+    columns = torch.tensor([label for labels_of_point in own for label in labels_of_point])
 
     def loss(logits: Tensor) -> Tensor:
         # Cross entropy without a dense matrix of targets, which would only slow the rival down.
@@ -110,7 +110,7 @@ def measure(labels: int, seconds: float) -> tuple[dict[str, object], dict[str, o
     tops: Runs = {name: best for name, (_, _, best) in rivals.items() if small or name != "drawn"}
     for run in (*steps.values(), *tops.values()):  # Adam's moments, and what a head makes once, are made beforehand
         run()
-    found = ("step", medians(steps, seconds)), ("best", medians(tops, seconds))
+    timings = ("step", medians(steps, seconds)), ("best", medians(tops, seconds))
     size: dict[str, object] = {"labels": labels}
     for name in HEADS:
         last = rivals[name][0][-1].parameters() if name in rivals else []
@@ -118,7 +118,7 @@ def measure(labels: int, seconds: float) -> tuple[dict[str, object], dict[str, o
         size[f"{name}_codebook"] = held(heads[name]) if name in heads else None
     size |= {"layer_parameters": labels * (HIDDEN + 1), "layer_training_MB": layer_bytes(labels) / 1e6}
     time: dict[str, object] = {"labels": labels}
-    for what, taken in found:
+    for what, taken in timings:
         for name in (*HEADS, "layer"):
             time[f"{what}_{name}_ms"] = taken[name] * 1e3 if name in taken else None
         for name in HEADS:
@@ -141,8 +141,8 @@ def main() -> None:
         times.append(time)
         gc.collect()
         OUTPUT.parent.mkdir(exist_ok=True)
-        found = dict(torch=torch.__version__, threads=torch.get_num_threads(), k1=K1, sizes=sizes, times=times)
-        OUTPUT.write_text(json.dumps(found, indent=1) + "\n")
+        results = dict(torch=torch.__version__, threads=torch.get_num_threads(), k1=K1, sizes=sizes, times=times)
+        OUTPUT.write_text(json.dumps(results, indent=1) + "\n")
     show(console, "numbers: trained in the last layer, and kept beside it", sizes)
     for what, title in (("step", "a training step"), ("best", "the five best labels")):
         rows = [{name: value for name, value in row.items() if name == "labels" or what in name} for row in times]

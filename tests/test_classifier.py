@@ -1,21 +1,23 @@
 """Networks over sparse rows, training that can be killed, the recipe, and the classifier."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from scipy.sparse import csr_matrix, random_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch.testing import assert_close
 
-from carving.labels import MultiLabelClassifier, OSCHead, metrics, networks, recipe, training
+from carving.labels import MultiLabelClassifier, OSCHead, VectorHead, checkpoints, metrics, networks, recipe, training
 from carving.labels.data import Dataset
 from carving.labels.networks import Bag, Blend, Network, Scaling, thinned
 from carving.labels.rows import label_sets, rows_of
-from carving.labels.training import Progress, Settings
+from carving.labels.training import Progress, Settings, Trainer
 
 EXACT = dict(rtol=0, atol=0)
 CLOSE = dict(rtol=1e-5, atol=1e-6)
@@ -98,7 +100,7 @@ def test_input_dropout_leaves_features_out_and_keeps_the_mean():
 def test_outputs_of_a_blend_are_the_weighted_sum_and_so_are_its_scores():
     torch.manual_seed(0)
     head = OSCHead(12, **HEAD)
-    both = [Network(Scaling(11), 11, head.width, trunk=trunk, hidden=8).eval() for trunk in ("linear", "both")]
+    both = [Network(Scaling(11), head.width, trunk=trunk, hidden=8).eval() for trunk in ("linear", "both")]
     rows = rows_of(sparse())
     blend = Blend(both, [0.25, 0.75], [False, False])(rows)
     assert_close(blend, 0.25 * both[0](rows) + 0.75 * both[1](rows), **CLOSE)
@@ -107,7 +109,7 @@ def test_outputs_of_a_blend_are_the_weighted_sum_and_so_are_its_scores():
 
 def test_a_linear_trunk_of_very_many_features_goes_through_a_bottleneck(monkeypatch):
     monkeypatch.setattr(networks, "WIDE", 100)
-    network = Network(Scaling(11), 11, 36, trunk="linear", hidden=4)
+    network = Network(Scaling(11), 36, trunk="linear", hidden=4)
     assert sum(p.numel() for p in network.parameters()) == 11 * 4 + 4 + 4 * 36 + 36
 
 
@@ -133,18 +135,18 @@ class Killed(Exception):
 
 
 def kill_in(epoch):
-    def watch(progress, share):
+    def on_progress(progress, share):
         if progress.epoch == epoch and share > 0.4:
             raise Killed
 
-    return watch
+    return on_progress
 
 
 @pytest.mark.parametrize("lazy", [0, 2**27])
 def test_a_killed_run_goes_on_and_ends_with_the_same_weights_bit_by_bit(tmp_path, monkeypatch, lazy):
     monkeypatch.setattr(networks, "LAZY", lazy)
-    monkeypatch.setattr(training, "PAUSE", 0)
-    monkeypatch.setattr(training, "REST", 0)
+    monkeypatch.setattr(checkpoints, "PAUSE", 0)
+    monkeypatch.setattr(checkpoints, "REST", 0)
     data = topics(150)
     train, held = training.split(data, 0.2, 0)
     settings = dataclasses.replace(QUICK, epochs=5, schedule="cosine", decay=0.01)
@@ -152,10 +154,10 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights_bit_by_bit(tmp_path
     checkpoint = tmp_path / "run.safetensors"
     for epoch in (1, 3):
         with pytest.raises(Killed):
-            run(train, settings, validation=held, checkpoint=checkpoint, watch=kill_in(epoch))
+            run(train, settings, validation=held, checkpoint=checkpoint, on_progress=kill_in(epoch))
     seen = []
     _, again, resumed = run(
-        train, settings, validation=held, checkpoint=checkpoint, watch=lambda p, _: seen.append(p.epoch)
+        train, settings, validation=held, checkpoint=checkpoint, on_progress=lambda p, _: seen.append(p.epoch)
     )
     assert set(seen) == {3, 4, 5}  # 5 tells how the last one ended
     assert again == progress
@@ -166,7 +168,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     checkpoint = tmp_path / "run.safetensors"
     data, held = training.split(topics(80), 0.2, 0)
     _, progress, done = run(data, validation=held, checkpoint=checkpoint)
-    _, again, same_again = run(data, validation=held, checkpoint=checkpoint, watch=kill_in(0))
+    _, again, same_again = run(data, validation=held, checkpoint=checkpoint, on_progress=kill_in(0))
     assert again == progress and same(done, same_again)
     assert all(name.startswith("weights/") for name in load_file(checkpoint))  # of what is over, the weights are left
 
@@ -305,21 +307,23 @@ def test_two_halves_of_the_truth_are_blended():
 
 
 def test_the_recipe_learns_is_repeatable_and_goes_on_when_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "PAUSE", 0)
-    monkeypatch.setattr(training, "REST", 0)
+    monkeypatch.setattr(checkpoints, "PAUSE", 0)
+    monkeypatch.setattr(checkpoints, "REST", 0)
     data, test = topics(300), topics(100, seed=1)
     made = MultiLabelClassifier(epochs=6, seed=1).fit(data.features, data.labels)
     assert made.score(test.features, test.labels) > 0.85
     assert min(made.chosen_.weights) > 0 and len(made.chosen_.weights) == len(made.network_.networks)
     calls = []
 
-    def watch(name, progress, share):
+    def on_progress(name, progress, share):
         calls.append(name)
         if len(calls) == 40:
             raise Killed
 
     with pytest.raises(Killed):
-        MultiLabelClassifier(epochs=6, seed=1, checkpoints=tmp_path, watch=watch).fit(data.features, data.labels)
+        MultiLabelClassifier(epochs=6, seed=1, checkpoints=tmp_path, on_progress=on_progress).fit(
+            data.features, data.labels
+        )
     again = MultiLabelClassifier(epochs=6, seed=1, checkpoints=tmp_path).fit(data.features, data.labels)
     assert np.array_equal(again.decision_function(test.features), made.decision_function(test.features))
 
@@ -343,7 +347,7 @@ def test_many_points_are_trained_on_once(monkeypatch):
     monkeypatch.setattr(recipe, "FEW", 50)
     names = set()
     data = topics(100)
-    made = MultiLabelClassifier(epochs=1, watch=lambda name, *_: names.add(name)).fit(data.features, data.labels)
+    made = MultiLabelClassifier(epochs=1, on_progress=lambda name, *_: names.add(name)).fit(data.features, data.labels)
     assert names == {"trial 1 of 3", "trial 2 of 3", "trial 3 of 3"}
     assert 1 <= len(made.network_.networks) <= 3
 
@@ -393,7 +397,7 @@ def test_rare_labels_are_favoured_on_the_scale_of_the_validation():
     data = topics(200)
     tried = [dataclasses.replace(QUICK, loss="head", patience=2)]
     head = OSCHead(data.labels.shape[1], d=72)
-    blend, chosen = recipe.fit(data, head, seed=0, tried=tried)
+    blend, chosen = recipe.fit(data, Trainer(head, 0), tried)
     outputs = blend.eval()(rows_of(data.features))
     assert chosen.units == [True]
     assert_close(outputs.norm(dim=1), torch.full((200,), chosen.weights[0]))
@@ -480,6 +484,27 @@ def test_scores_are_those_of_the_metrics(fitted):
     assert fitted.score(test.features, test.labels) == metrics.ndcg(ids, test.labels, 5)
     q = metrics.propensities(topics(300).labels)
     assert fitted.evaluate(test.features, test.labels) == metrics.measures(ids, test.labels, q)
+
+
+def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
+    """Models that were written before can be read, and runs that were killed go on, as long as these stay."""
+    fitted.save(tmp_path / "model")
+    with safe_open(tmp_path / "model", framework="np") as file:
+        metadata, names = file.metadata(), set(file.keys())
+    facts = json.loads(metadata["facts"])
+    assert metadata["format"] == "carving labels 1"
+    assert list(facts) == [
+        *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed")
+    ]
+    assert {"propensities", "network/networks.0.deep.0.weight", "network/networks.0.scaling.scale"} <= names
+    common = {"missing", "absolute", "trainable", "cached", "seed"}
+    assert set(facts["head_options"]) == common | {"d", "p", "k1", "form", "rank", "tanh"}
+    data = Dataset(np.eye(3, 4), np.eye(3, 5))
+    prints = [
+        training.fingerprint(data, data, QUICK, head, 3)[:16]
+        for head in (OSCHead(5, d=12), OSCHead([*"abcde"], d=12), VectorHead("HLB", 5, 16))
+    ]
+    assert prints == ["870a0f145cccca49", "d3275860a5e7a6bc", "77afd28d66521cd1"]
 
 
 def test_a_model_is_saved_and_comes_back(fitted, tmp_path):

@@ -1,5 +1,8 @@
 """Heads against the paper's formulas written out, losses against plain sums, the best labels against sorting."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -423,3 +426,58 @@ def test_label_sets_that_are_none_are_refused():
         head.loss(outputs, torch.tensor([[0.3, 0], [0, 1]]))
     with pytest.raises(ValueError, match="no head 'osc'; did you mean OSC"):
         make_head("osc", 3)
+
+
+# What is not installed
+
+WITHOUT_EXTRAS = """
+import importlib, pkgutil, sys
+
+class Uninstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("scipy", "sklearn", "matplotlib"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Uninstalled())
+import torch
+import carving.labels
+
+for module in pkgutil.iter_modules(carving.labels.__path__):
+    importlib.import_module(f"carving.labels.{module.name}")
+
+from carving.errors import UserError
+from carving.labels import Dataset, MultiLabelClassifier, OSCHead, VectorHead
+
+for head in (OSCHead(["sun", "sea", "sand"], d=12), VectorHead("HRR", ["sun", "sea", "sand"], 16)):
+    outputs = torch.ones(2, head.width, requires_grad=True)
+    head.loss(outputs, [["sun", 2], ["sea"]]).backward()
+    head.loss(outputs, torch.tensor([[1, 0, 1], [0, 1, 0]])).backward()
+    assert head.top(outputs, 2).indices.shape == (2, 2) and outputs.grad.isfinite().all()
+
+for make in (MultiLabelClassifier, lambda: Dataset([[1.0]], [[1]])):
+    try:
+        make()
+    except UserError as error:
+        print(error)
+"""
+
+
+def test_heads_need_torch_alone_and_the_rest_says_what_to_install():
+    said = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("pip install 'carving[labels]'") == 2
+
+
+def test_options_that_no_head_has_are_refused():
+    with pytest.raises(TypeError, match="cashed"):
+        OSCHead(3, d=12, cashed=False)
+    with pytest.raises(TypeError, match="cashed"):
+        VectorHead("HRR", 3, cashed=False)
+
+
+def test_the_point_of_a_score_that_is_no_number_is_told():
+    scores = torch.zeros(1500, 9)
+    scores[1300, 7] = torch.inf
+    for k in (1, 3):
+        with pytest.raises(ValueError, match="point 1300"):
+            scoring.top(scores, lambda rows, part: rows[:, part], 9, k, 1)

@@ -283,6 +283,7 @@ def test_arff_and_text_agree_on_random_data(tmp_path):
         ("@attribute a numeric\n@attribute b {0,1}\n@data\n{0 1,1 1\n", "line 4: .* must end with }"),
         ("@attribute a numeric\n@attribute b {0,1}\n@data\n{0}\n", "line 4: `column value` was wanted, got '0'"),
         ("@attribute a {1,0}\n", "line 1"),
+        ("@attribute a {0,many}\n", "line 1: .* were wanted, got '@attribute a {0,many}'"),
         ("@attribute a string\n", "line 1.*string"),
         ("@attribute a numeric\n@attribute a numeric\n", "line 2.*line 1 already"),
         ("@attribute a numeric\n@attribute b {0,1}\n@data\n", "nothing after @data"),

@@ -79,7 +79,7 @@ def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_figures(files, tmp_
     command = [
         sys.executable,
         "-m",
-        "carving.cli",
+        "carving",
         "train",
         str(train),
         "--epochs",
@@ -119,3 +119,35 @@ def test_mistakes_end_with_status_two_and_a_sentence(files, tmp_path):
         result = run(*arguments)
         assert result.exit_code == 2, arguments
         assert words in " ".join(result.stderr.split())
+
+
+def test_what_cannot_be_is_refused_before_anything_is_read_or_left_behind(files, tmp_path):
+    train, _ = files
+    folder = tmp_path / "models"
+    folder.mkdir()
+    junk = tmp_path / "junk.txt"
+    junk.write_text("this would be told, if it were read\n")
+    for model, words in [(folder, "is a folder"), (folder / "no" / "m", "does not exist"), (junk / "m", "exist")]:
+        result = run("train", junk, model)
+        assert result.exit_code == 2 and words in " ".join(result.stderr.split())
+    for test in (("--test", tmp_path / "mistyped.txt"), ("--test", train, "--split", tmp_path / "mistyped.txt")):
+        assert run("train", tmp_path / "mistyped.txt", folder / "m", *test).exit_code == 2
+        assert not list(folder.iterdir())
+    assert run("train", train, train).exit_code == 2
+    assert train.read_text().startswith("240 ")
+
+
+def test_a_bug_within_training_is_no_mistake_of_the_user(files, tmp_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("a bug of ours")
+
+    monkeypatch.setattr("carving.labels.training._loss", broken)
+    result = run("train", files[0], tmp_path / "m", "--trunk", "linear")
+    assert result.exit_code not in (0, 2)
+    assert "a bug of ours" in result.stderr + repr(result.exception)
+
+
+def test_a_loss_that_is_no_number_is_a_sentence(files, tmp_path, monkeypatch):
+    monkeypatch.setattr("carving.labels.training._loss", lambda head, outputs, *_: outputs.sum() * float("nan"))
+    result = run("train", files[0], tmp_path / "m", "--trunk", "linear")
+    assert result.exit_code == 2 and "lower the rate" in result.stderr

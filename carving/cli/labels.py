@@ -1,24 +1,29 @@
 """`carving train` and `carving evaluate`: commands only translate; what they call is loaded when they run."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from filelock import Timeout
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from carving.errors import BadValue
-from carving.files import lock_beside
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
-    from carving.labels.data import Dataset
+    from carving.labels import training
+    from carving.labels.runs import Evaluation, Report
 
 errors = Console(stderr=True, highlight=False)
+
+# The first line keeps the others as they are.
+TRAIN_EPILOG = """\b
+Examples:
+  carving train bibtex_train.txt.xz bibtex.safetensors --test bibtex_test.txt.xz
+  carving train mediamill-train.arff small.safetensors --labels -101 --trunk linear --epochs 5"""
+EVALUATE_EPILOG = """\b
+Examples:
+  carving evaluate bibtex.safetensors bibtex_test.txt.xz"""
 
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Split = Annotated[Path | None, typer.Option(help="A split file: the rows of DATA to take.")]
@@ -58,37 +63,15 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a classifier for many labels; a run that was killed goes on where it was."""
-    from carving.labels.classifier import MultiLabelClassifier
+    from carving.labels.data import Source
+    from carving.labels.runs import Wish, run
 
-    if any(file is not None and file.exists() and model.exists() and file.samefile(model) for file in (data, test)):
-        raise BadValue(f"{model} holds the data; name another file for the model")
-    folder = model.with_name(f"{model.name}.checkpoints")
-    with _alone(model):
-        points = _read(data, split, column, labels, pool)
-        tested = None if test is None else _read(test, test_split, column, test_labels or labels, pool)
-        _check_pair(points, tested, test)
-        if fresh and folder.exists():
-            shutil.rmtree(folder)
-        settings = _settings(head, trunk, epochs, patience if validation else None, points.labelled())
-        with _shown() as watch:
-            made = MultiLabelClassifier(
-                head,
-                settings=settings,
-                epochs=epochs if settings is None else None,
-                validation=validation,
-                seed=seed,
-                checkpoints=folder,
-                watch=watch,
-            ).fit(points.features, points.labels)
-        made.save(model)
-        shutil.rmtree(folder, ignore_errors=True)  # only now: until the model is there, they are all there is
-    facts: dict[str, Any] = dict(model=str(model), points=len(points.labelled()), labels=made.n_labels_)
-    facts |= dict(parameters=sum(p.numel() for p in made.network_.parameters()), validation=_validation(made))
-    if tested is not None:
-        facts["test"] = made.evaluate(tested.features, tested.labels, unlabelled=all_rows)
-        facts["unlabelled"] = len(tested) - len(tested.labelled())
-        facts["all_rows"] = all_rows
-    typer.echo(json.dumps(facts) if as_json else _told(facts))
+    source = Source(data, split, column, _labels(labels), pool)
+    tested = None if test is None else Source(test, test_split, column, _labels(test_labels or labels), pool)
+    wish = Wish(head, trunk, epochs, validation, patience, seed)
+    with _bars() as on_progress:
+        report = run(source, model, wish, test=tested, fresh=fresh, all_rows=all_rows, on_progress=on_progress)
+    typer.echo(json.dumps(_as_json(report)) if as_json else _as_text(report))
 
 
 def evaluate(
@@ -103,115 +86,74 @@ def evaluate(
 ) -> None:
     """How well a trained classifier ranks the labels of test points."""
     from carving.labels.classifier import MultiLabelClassifier
+    from carving.labels.data import Source
+    from carving.labels.runs import evaluated
 
-    made = MultiLabelClassifier.load(model)
-    points = _read(data, split, column, labels, pool)
-    found = made.evaluate(points.features, points.labels, unlabelled=all_rows)
-    bare = len(points) - len(points.labelled())
+    classifier = MultiLabelClassifier.load(model)
+    answer = evaluated(classifier, Source(data, split, column, _labels(labels), pool).read(), all_rows)
     if as_json:
-        typer.echo(json.dumps(dict(model=str(model), points=len(points), unlabelled=bare, measures=found)))
-        return
-    typer.echo(f"{len(points)} points{_bare(bare, all_rows)}\n{_table(found)}")
+        facts = dict(points=answer.points, unlabelled=answer.unlabelled, measures=answer.measures)
+        typer.echo(json.dumps(dict(model=str(model)) | facts))
+    else:
+        typer.echo(f"{answer.points} points{_unlabelled(answer)}\n{_table(answer.measures)}")
 
 
-def _bare(points: int, counted: bool) -> str:
-    return f", {points} without labels {'counted' if counted else 'left out'}" if points else ""
+def _labels(given: str | None) -> str | int | None:
+    """A number of labels, or a file of them."""
+    return int(given) if given is not None and given.removeprefix("-").isdecimal() else given
 
 
-def _settings(head: str, trunk: str | None, epochs: int | None, patience: int | None, points: "Dataset") -> Any:
-    """One network where it is wanted: the recipe's trials for OSC, the published way for the others."""
-    from dataclasses import replace
-
-    from carving.labels import recipe
-    from carving.labels.training import Settings
-
-    if head != "OSC":
-        return Settings(trunk=trunk or "deep", epochs=epochs or 25, gamma=0.98, patience=patience)
-    if trunk is None:
-        return None
-    tried = {one.trunk: one for one in recipe.trials(points, epochs)}
-    return replace(tried.get(trunk, tried["both"]), trunk=trunk, patience=patience)
+def _as_json(report: "Report") -> dict[str, object]:
+    facts: dict[str, object] = dict(model=str(report.model), points=report.points, labels=report.labels)
+    facts |= dict(parameters=report.parameters, validation=report.validation)
+    if report.test is not None:
+        facts |= dict(test=report.test.measures, unlabelled=report.test.unlabelled, all_rows=report.test.all_rows)
+    return facts
 
 
-def _read(path: Path, split: Path | None, column: int, labels: str | None, pool: int) -> "Dataset":
-    from carving.labels.data import read
-
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
-    number = labels is not None and labels.removeprefix("-").isdecimal()
-    found = read(path, split=split, column=column, labels=int(labels) if labels and number else labels)
-    return found.pooled(pool) if pool > 1 else found
-
-
-def _check_pair(points: "Dataset", tested: "Dataset | None", test: Path | None) -> None:
-    """Before hours of training, see whether the test points belong to it."""
-    if tested is None:
-        return
-    for what in ("features", "labels"):
-        ours, theirs = getattr(points, what).shape[1], getattr(tested, what).shape[1]
-        if ours != theirs:
-            raise BadValue(f"{test} has {theirs} {what}, the training points {ours}: do they belong together?")
-
-
-def _validation(made: Any) -> dict[str, float] | None:
-    if made.chosen_ is not None:
-        return {"nDCG@5": made.chosen_.ndcg, "PSnDCG@5": made.chosen_.psndcg}
-    seen = made.progress_.validation
-    return {"nDCG@5": seen[made.progress_.best]} if seen else None
-
-
-def _told(facts: dict[str, Any]) -> str:
+def _as_text(report: "Report") -> str:
     lines = [
-        f"trained on {facts['points']:,} points with {facts['labels']:,} labels: {facts['parameters']:,} weights "
-        f"in {facts['model']}"
+        f"trained on {report.points:,} points with {report.labels:,} labels: {report.parameters:,} weights "
+        f"in {report.model}"
     ]
-    if facts["validation"]:
-        shown = ", ".join(f"{name} {100 * value:.2f}" for name, value in facts["validation"].items())
-        lines.append(f"on the validation part: {shown}")
-    if "test" in facts:
-        lines += [f"on the test part{_bare(facts['unlabelled'], facts['all_rows'])}:", _table(facts["test"])]
+    if report.validation is not None:
+        measures = ", ".join(f"{name} {100 * value:.2f}" for name, value in report.validation.items())
+        lines.append(f"on the validation part: {measures}")
+    if report.test is not None:
+        lines += [f"on the test part{_unlabelled(report.test)}:", _table(report.test.measures)]
     return "\n".join(lines)
 
 
-def _table(found: dict[str, float]) -> str:
+def _unlabelled(answer: "Evaluation") -> str:
+    counted = "counted" if answer.all_rows else "left out"
+    return f", {answer.unlabelled} without labels {counted}" if answer.unlabelled else ""
+
+
+def _table(measures: dict[str, float]) -> str:
     """Measures in percent, a line for each, a column for each k."""
-    names = list(dict.fromkeys(name.split("@")[0] for name in found))
-    ks = list(dict.fromkeys(name.split("@")[1] for name in found))
+    names = list(dict.fromkeys(name.split("@")[0] for name in measures))
+    ks = list(dict.fromkeys(name.split("@")[1] for name in measures))
     lines = ["          " + "".join(f"{'@' + k:>8}" for k in ks)]
-    return "\n".join(lines + [f"{n:10}" + "".join(f"{100 * found[f'{n}@{k}']:8.2f}" for k in ks) for n in names])
+    return "\n".join(lines + [f"{n:10}" + "".join(f"{100 * measures[f'{n}@{k}']:8.2f}" for k in ks) for n in names])
 
 
 @contextmanager
-def _alone(model: Path) -> Iterator[None]:
-    """Two runs must not write the same checkpoints."""
-    lock = lock_beside(model)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise BadValue(f"another run is training {model}; wait for it, or name another file") from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _shown() -> Iterator[Callable[[str, Any, float], None]]:
+def _bars() -> Iterator[Callable[[str, "training.Progress", float], None]]:
     """A bar for each network: its epoch, its loss and its validation nDCG; where none can be drawn, a line an epoch."""
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn()
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as shown:
-        tasks: dict[str, Any] = {}
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn()
+    with Progress(*columns, console=errors, disable=not errors.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
 
-        def watch(name: str, progress: Any, share: float) -> None:
+        def on_progress(name: str, progress: "training.Progress", share: float) -> None:
             if name not in tasks:
-                tasks[name] = shown.add_task(name, total=None, told="")
-            told = f"epoch {progress.epoch} of {progress.epochs}"  # that is done, as are loss and validation
+                tasks[name] = bars.add_task(name, total=None, state="")
+            state = f"epoch {progress.epoch} of {progress.epochs}"  # that is done, as are loss and validation
             if progress.losses:
-                told += f", loss {progress.losses[-1]:.3f}"
+                state += f", loss {progress.losses[-1]:.3f}"
             if progress.validation:
-                told += f", validation nDCG@5 {100 * progress.validation[-1]:.2f}"
-            shown.update(tasks[name], total=progress.epochs, completed=progress.epoch + share, told=told)
+                state += f", validation nDCG@5 {100 * progress.validation[-1]:.2f}"
+            bars.update(tasks[name], total=progress.epochs, completed=progress.epoch + share, state=state)
             if not errors.is_terminal and not share:  # an epoch has ended
-                errors.print(f"{name}: {told}", markup=False)
+                errors.print(f"{name}: {state}", markup=False)
 
-        yield watch
+        yield on_progress

@@ -1,33 +1,36 @@
-"""Extreme multi-label learning: labels as symbols behind any network."""
+"""Extreme multi-label learning: labels as symbols behind any network.
 
-from typing import TYPE_CHECKING, Any
+Heads need torch alone, for label sets in lists or tensors; files and training need `pip install 'carving[labels]'`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from carving.labels.classifier import MultiLabelClassifier as MultiLabelClassifier
-    from carving.labels.data import Dataset as Dataset
-    from carving.labels.data import read as read
-    from carving.labels.heads import OSCHead as OSCHead
-    from carving.labels.training import Settings as Settings
-    from carving.labels.vectors import VectorHead as VectorHead
+    from carving.labels.classifier import MultiLabelClassifier
+    from carving.labels.data import Dataset, read
+    from carving.labels.heads import OSCHead
+    from carving.labels.training import Settings
+    from carving.labels.vectors import VectorHead
 
-_HOMES = {
-    "MultiLabelClassifier": "classifier",
-    "Settings": "training",
-    "OSCHead": "heads",
-    "VectorHead": "vectors",
+__all__ = ["Dataset", "MultiLabelClassifier", "OSCHead", "Settings", "VectorHead", "read"]
+
+_MODULES = {
     "Dataset": "data",
+    "MultiLabelClassifier": "classifier",
+    "OSCHead": "heads",
+    "Settings": "training",
+    "VectorHead": "vectors",
     "read": "data",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Names are loaded when they are asked for: scikit-learn takes a second, which other commands need not wait.
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_MODULES])

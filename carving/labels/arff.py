@@ -1,17 +1,23 @@
 """ARFF, the format of MULAN and MEKA: attributes by name, some of which are the labels; rows sparse or dense."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
-from scipy.sparse import csr_matrix, vstack
 
 from carving.errors import BadValue
+from carving.extras import load
 from carving.formats import BadLineError
 from carving.labels.text import CHUNK, File, Lines, Matrices, lines_of, name_of, parse
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 NAME = rb"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{}]+"""
 ATTRIBUTE = re.compile(rb"\s*@attribute\s+(" + NAME + rb")\s*(.*?)\s*$", re.IGNORECASE | re.DOTALL)
@@ -34,54 +40,72 @@ def read_arff(path: Path, labels: File | int | None = None) -> Matrices:
     if not len(others):
         raise BadValue(f"{path} has no features: all of its {len(attributes)} attributes are labels")
     matrix = matrix.tocsc()
-    found = matrix[:, chosen].tocsr()
-    if not found.count_nonzero():
+    targets = matrix[:, chosen].tocsr()
+    if not targets.count_nonzero():
         raise BadValue(f"{path} has no labels: none of its {matrix.shape[0]} points has one")
-    return matrix[:, others].tocsr(), found
+    return matrix[:, others].tocsr(), targets
 
 
 def _declared(path: Path, lines: Lines) -> tuple[str, dict[str, Values]]:
     """The relation's name, and the attributes with their values; the lines are left at the data."""
     relation, number = "", 0
     attributes: dict[str, Values] = {}
-    seen: dict[str, int] = {}
+    declared: dict[str, int] = {}  # the line of each attribute
     for number, line in lines:
-        word = line.split(None, 1)[0].lower() if line.strip() else b"%"
-        if word.startswith(b"%"):
-            continue
+        word = _first_word(line)
+        if word == b"@data":
+            if not attributes:
+                raise BadLineError(str(path), number, "attributes were wanted before @data")
+            return relation, attributes
         if word == b"@relation":
             relation = line.decode(errors="replace").split(None, 1)[-1].strip()
         elif word == b"@attribute":
             name, values = _attribute(path, number, line)
-            if name in attributes:
-                raise BadLineError(str(path), number, f"attribute {name!r} stands in line {seen[name]} already")
-            attributes[name], seen[name] = values, number
-        elif word == b"@data":
-            if not attributes:
-                raise BadLineError(str(path), number, "attributes were wanted before @data")
-            return relation, attributes
-        else:
+            if name in declared:
+                raise BadLineError(str(path), number, f"attribute {name!r} stands in line {declared[name]} already")
+            attributes[name], declared[name] = values, number
+        elif word:
             wanted = "@relation, @attribute or @data was wanted"
             raise BadLineError(str(path), number, f"{wanted}, got {line[:60].decode(errors='backslashreplace')!r}")
     raise BadLineError(str(path), number or 1, "the file ends without @data" if number else "the file is empty")
 
 
+def _first_word(line: bytes) -> bytes:
+    """What a line of the header begins with, in small letters; nothing, where it is empty or a comment."""
+    words = line.split(None, 1)
+    return words[0].lower() if words and not words[0].startswith(b"%") else b""
+
+
 def _attribute(path: Path, number: int, line: bytes) -> tuple[str, Values]:
     match = ATTRIBUTE.match(line)
-    kind = match.group(2) if match else b""
-    if match is not None and kind.lower() in NUMERIC:
-        return _bare(match.group(1)), None
-    values = [_bare(value) for value in kind[1:-1].split(b",")] if kind[:1] + kind[-1:] == b"{}" else []
-    # The first value is the one that sparse rows leave out, so it must be nothing. Words stand for their places.
-    words = not any(value.lstrip("+-").replace(".", "", 1).isdecimal() for value in values)
-    if match is None or not values or not (words or values[0] == "0") or len(set(values)) < len(values):
-        raise BadLineError(
-            str(path),
-            number,
-            "`@attribute name numeric`, {0,1} or words such as {no,yes} were wanted, got "
-            f"{line.strip()[:80].decode(errors='replace')!r}",
-        )
-    return _bare(match.group(1)), {one: float(place if words else one) for place, one in enumerate(values)}
+    if match is not None:
+        name, kind = _bare(match.group(1)), match.group(2)
+        if kind.lower() in NUMERIC:
+            return name, None
+        if values := _values(kind):
+            return name, values
+    raise BadLineError(
+        str(path),
+        number,
+        "`@attribute name numeric`, {0,1} or words such as {no,yes} were wanted, got "
+        f"{line.strip()[:80].decode(errors='replace')!r}",
+    )
+
+
+def _values(kind: bytes) -> dict[str, float]:
+    """What the values of `{a,b,c}` stand for; nothing, where it is no such list."""
+    if kind[:1] + kind[-1:] != b"{}":
+        return {}
+    values = [_bare(value) for value in kind[1:-1].split(b",")]
+    if len(set(values)) < len(values):
+        return {}
+    # The first value is the one that sparse rows leave out, so it must be nothing. Words stand for their positions.
+    if not any(value.lstrip("+-").replace(".", "", 1).isdecimal() for value in values):
+        return {value: float(position) for position, value in enumerate(values)}
+    try:
+        return {value: float(value) for value in values} if values[0] == "0" else {}
+    except ValueError:  # numbers and words together
+        return {}
 
 
 def _bare(text: bytes) -> str:
@@ -105,7 +129,7 @@ def _label_columns(path: Path, relation: str, attributes: list[str], labels: Fil
         columns = range(len(attributes))
         return list(columns[:labels] if labels > 0 else columns[labels:])
     at = {name: column for column, name in enumerate(attributes)}
-    names = _named(Path(labels))
+    names = _label_names(Path(labels))
     for name in names:
         if name not in at:
             raise BadValue(
@@ -126,14 +150,14 @@ def _companion(path: Path) -> Path:
     )
 
 
-def _named(path: Path) -> list[str]:
+def _label_names(path: Path) -> list[str]:
     """The labels' names in MULAN's XML; labels may stand within labels."""
     try:
-        found = [one.get("name") for one in ElementTree.parse(path).iter() if one.tag.rpartition("}")[2] == "label"]
+        elements = [element for element in ElementTree.parse(path).iter() if element.tag.rpartition("}")[2] == "label"]
     except ElementTree.ParseError as error:
         raise BadLineError(str(path), error.position[0], f"this is no XML: {error}") from error
-    names = list(dict.fromkeys(name for name in found if name is not None))
-    if not names or len(names) < len(found):
+    names = list(dict.fromkeys(name for element in elements if (name := element.get("name")) is not None))
+    if not names or len(names) < len(elements):
         raise BadValue(f'{path} must name every label once, as in <label name="physics"/>, got {len(names)} names')
     return names
 
@@ -141,10 +165,10 @@ def _named(path: Path) -> list[str]:
 def _rows(path: Path, lines: Lines, attributes: list[Values]) -> csr_matrix:
     parts, rows = [], ((number, line) for number, line in lines if line.strip() and not line.lstrip().startswith(b"%"))
     while chunk := list(islice(rows, CHUNK)):
-        parts += [_chunk(path, some, attributes) for some in _runs(chunk)]
+        parts += [_chunk(path, run, attributes) for run in _runs(chunk)]
     if not parts:
         raise BadValue(f"{path} is empty: there is nothing after @data")
-    return vstack(parts, format="csr")
+    return load("scipy.sparse").vstack(parts, format="csr")
 
 
 def _runs(rows: list[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:

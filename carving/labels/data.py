@@ -8,23 +8,34 @@ split files; MULAN's and MEKA's ARFF. The name's ending tells ARFF; .xz, .gz and
 own are a `Dataset(features, labels, name)`.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from numpy.typing import ArrayLike
 
 from carving.checks import check_integer
 from carving.errors import BadValue
+from carving.extras import load
 from carving.labels.arff import read_arff
 from carving.labels.rows import tidy
 from carving.labels.text import File, name_of, read_split, read_text, read_two, unpacked, where
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Points with features and labels, as CSR matrices of float32; what is no such thing is refused or converted."""
+    """Points with features and labels, as CSR matrices of float32; what is no such thing is refused or converted.
+
+    >>> data = Dataset([[0.5, 0, 1], [0, 2, 0], [1, 0, 0]], [[1, 0], [1, 1], [0, 0]], "tiny")
+    >>> len(data), data.features.nnz, len(data.labelled())
+    (3, 4, 2)
+    """
 
     features: csr_matrix  # (points, F)
     labels: csr_matrix  # (points, L), of ones
@@ -39,12 +50,8 @@ class Dataset:
             )
         if not features.shape[0]:
             raise BadValue("there must be at least one point, got matrices without rows")
-        for name, matrix in (("features", features), ("labels", labels)):
-            if not np.isfinite(matrix.data).all():
-                row, column = where(matrix, ~np.isfinite(matrix.data))
-                raise BadValue(
-                    f"{name} must be finite numbers, got {matrix[row, column]} in row {row}, column {column}"
-                )
+        check_finite(features, "features")
+        check_finite(labels, "labels")
         if (labels.data != 1).any():
             row, column = where(labels, labels.data != 1)
             raise BadValue(f"labels must be 0 or 1, got {labels[row, column]} in row {row}, column {column}")
@@ -56,18 +63,34 @@ class Dataset:
     def __len__(self) -> int:
         return int(self.features.shape[0])
 
-    def take(self, rows: Any) -> "Dataset":
+    def take(self, rows: ArrayLike) -> Dataset:
         """These points alone, in this order; a mask or row numbers."""
         return replace(self, features=self.features[rows], labels=self.labels[rows])
 
-    def labelled(self) -> "Dataset":
+    def labelled(self) -> Dataset:
         """The points that have labels."""
         kept = self.labels.getnnz(axis=1) > 0
         return self if kept.all() else self.take(kept)
 
-    def pooled(self, width: int = 7) -> "Dataset":
+    def pooled(self, width: int = 7) -> Dataset:
         """Each `width` features that follow each other replaced by their mean; what is left at the end is dropped."""
         return replace(self, features=pooled(self.features, width))
+
+
+def check_finite(matrix: csr_matrix, what: str) -> None:
+    """Refuse a matrix that stores not-a-number or infinity."""
+    wrong = ~np.isfinite(matrix.data)
+    if wrong.any():
+        row, column = where(matrix, wrong)
+        raise BadValue(f"{what} must be finite numbers, got {matrix[row, column]} in row {row}, column {column}")
+
+
+def check_pair(train: Dataset, test: Dataset, name: str) -> None:
+    """Refuse test points, called `name`, that have other features or labels than the training points."""
+    for what in ("features", "labels"):
+        ours, theirs = getattr(train, what).shape[1], getattr(test, what).shape[1]
+        if ours != theirs:
+            raise BadValue(f"{name} has {theirs} {what}, the training points {ours}: do they belong together?")
 
 
 def pooled(features: csr_matrix, width: int = 7) -> csr_matrix:
@@ -76,16 +99,24 @@ def pooled(features: csr_matrix, width: int = 7) -> csr_matrix:
     columns = features.shape[1] // width
     whole = features[:, : columns * width]
     means = whole.data / np.float32(width), whole.indices // width, whole.indptr
-    shorter = csr_matrix(means, (whole.shape[0], columns))
+    shorter = load("scipy.sparse").csr_matrix(means, (whole.shape[0], columns))
     shorter.sum_duplicates()
     return shorter
 
 
 def read(path: File, *, split: File | None = None, column: int = 0, labels: File | int | None = None) -> Dataset:
-    """The points of a file; with `split` those that a column of a split file names.
+    r"""The points of a file; with `split` those that a column of a split file names.
 
     `labels` belongs to ARFF, where it is the XML file that names the labels, or their number (the first so many
     attributes, or, negative, the last), and to features alone, where it is the file that holds the labels.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lines = ["2 4 3", "0,2 1:0.5 3:2", "1 0:1"]  # points, features, labels; then `labels features` for each
+    ...     _ = Path(folder, "tiny.txt").write_text("\n".join(lines))
+    ...     data = read(f"{folder}/tiny.txt")
+    >>> data.name, data.labels.toarray().tolist()
+    ('tiny', [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     """
     path = Path(path)
     if unpacked(path).suffix.lower() == ".arff":
@@ -96,3 +127,21 @@ def read(path: File, *, split: File | None = None, column: int = 0, labels: File
         features, targets = read_text(path) if labels is None else read_two(path, Path(labels))
     data = Dataset(features, targets, name_of(path))
     return data if split is None else data.take(read_split(split, len(data), column))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of points, with what it takes to read it: the arguments of `read`, and how many features are pooled."""
+
+    path: Path
+    split: Path | None = None
+    column: int = 0
+    labels: File | int | None = None
+    pool: int = 1
+
+    def read(self) -> Dataset:
+        """The points."""
+        if not self.path.exists():
+            raise FileNotFoundError(f"there is no file {self.path}")
+        data = read(self.path, split=self.split, column=self.column, labels=self.labels)
+        return data.pooled(self.pool) if self.pool > 1 else data

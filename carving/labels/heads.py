@@ -8,10 +8,12 @@ A network's output is read as a memory of two contexts: what is "present", and w
 code is what its name gives, so that nothing of the size of the labels has to be stored or learned.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TypedDict, Unpack, final
 
 import numpy as np
 import torch
@@ -19,11 +21,12 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from carving import symbols
+from carving.answers.best import Best
 from carving.checks import check_choice, check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.errors import BadValue
 from carving.labels import losses, scoring
-from carving.labels.rows import Rows, label_sets
+from carving.labels.rows import LabelSets, Rows, label_sets
 from carving.schemes.osc import OSC, Subspaces
 from carving.symbols import Leaf
 from carving.tensors import outer
@@ -34,8 +37,19 @@ KEPT = 2**24  # numbers of codes that may be kept, so that they need not be made
 
 PADDED = 2**24  # numbers of components that are summed at a time
 
-Which = slice | Tensor
-EVERY = slice(None)
+Indices = slice | Tensor  # of labels
+ALL = slice(None)
+
+
+class Common(TypedDict, total=False):
+    """The options that all heads have."""
+
+    missing: bool  # whether there is a role for missing labels, and its term of the loss
+    absolute: bool  # whether scores are absolute
+    trainable: bool  # whether codes are learned
+    cached: bool  # whether what codes are made of is kept
+    seed: int
+    dtype: torch.dtype
 
 
 class Head(nn.Module, ABC):
@@ -44,9 +58,19 @@ class Head(nn.Module, ABC):
     width: int  # the network's outputs
     core: int  # the numbers of a code
     squashed: bool  # whether the published network ends with tanh for this head
-    options: dict[str, Any]  # the arguments that make the head again, labels and dtype aside
+    options: dict[str, object]  # the arguments that make the head again, labels and dtype aside
 
-    def __init__(self, labels: int | Sequence[Leaf], missing: bool, trainable: bool, cached: bool, seed: int) -> None:
+    def __init__(
+        self,
+        labels: int | Sequence[Leaf],
+        *,
+        missing: bool = False,
+        absolute: bool = False,
+        trainable: bool = False,
+        cached: bool = True,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         if isinstance(labels, int | np.integer):
             self.labels: Sequence[Leaf] = range(check_integer("labels", labels, 1))
@@ -54,11 +78,12 @@ class Head(nn.Module, ABC):
             self.labels = listed(labels, "labels")
             if len({symbols.canonical(label) for label in self.labels}) < len(self.labels):
                 raise BadValue("labels must differ from each other, got one twice; number them, or join the two")
-        self.missing, self.trainable, self.cached = missing, trainable, cached or trainable
-        self.seed = check_integer("seed", seed, 0, 2**64 - 1)
+        self.missing, self.absolute, self.trainable, self.cached = missing, absolute, trainable, cached or trainable
+        self.seed, self.dtype = check_integer("seed", seed, 0, 2**64 - 1), dtype
+        self.options = dict(missing=missing, absolute=absolute, trainable=trainable, cached=cached, seed=self.seed)
         self._sums: dict[str, Tensor] = {}
         self._kept: Tensor | None = None
-        self._names: dict[str, int] | None = None
+        self._numbers: dict[str, int] | None = None  # of the labels that have names
 
     @property
     def count(self) -> int:
@@ -72,7 +97,7 @@ class Head(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def _at(self) -> Tensor:
+    def _reference(self) -> Tensor:
         """A tensor of the head, which tells its device and its kind of numbers."""
 
     @abstractmethod
@@ -80,7 +105,7 @@ class Head(nn.Module, ABC):
         """What a role shows of the network's outputs: (n, width) -> (n, core)."""
 
     @abstractmethod
-    def codes(self, which: Which = EVERY, role: str = PRESENT) -> Tensor:
+    def codes(self, indices: Indices = ALL, role: str = PRESENT) -> Tensor:
         """The codes of some labels in a role, (m, core)."""
 
     @abstractmethod
@@ -88,20 +113,20 @@ class Head(nn.Module, ABC):
         """The sum of the codes of each point's labels, (n, core): O(K) for a point of K labels."""
 
     @abstractmethod
-    def _everything(self, role: str) -> Tensor:
-        """The sum of all codes, (core,), chunk by chunk."""
+    def _sum(self, indices: slice, role: str) -> Tensor:
+        """The sum of the codes of these labels, (core,)."""
 
     @abstractmethod
     def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
         """The scores (n, m) of m codes for n cores."""
 
     @abstractmethod
-    def loss(self, outputs: Tensor, labels: Any) -> Tensor:
+    def loss(self, outputs: Tensor, labels: LabelSets) -> Tensor:
         """The published loss of the outputs (n, width) of n points with these label sets."""
 
     @final
     def everything(self, role: str = PRESENT) -> Tensor:
-        """The sum of all codes, (core,): counted once, unless codes are trained."""
+        """The sum of all codes, (core,), chunk by chunk: counted once, unless codes are trained."""
         if self.trainable:
             return self._everything(role)
         if role not in self._sums:
@@ -110,19 +135,26 @@ class Head(nn.Module, ABC):
         return self._sums[role]
 
     @final
+    def _everything(self, role: str) -> Tensor:
+        total = self._reference.new_zeros(self.core)
+        for part in slices(self.count, CHUNK):
+            total = total + self._sum(part, role)
+        return total
+
+    @final
     def others(self, sets: Rows, role: str = MISSING) -> Tensor:
         """The sum of the codes of all labels that a point does not have, (n, core), from those that it has."""
         return self.everything(role) - self.summed(sets, role)
 
     @final
-    def sets(self, labels: Any, points: int) -> Rows:
+    def sets(self, labels: LabelSets, points: int) -> Rows:
         """Label sets as rows, one for each point; in lists a label is its number, or its name."""
-        if self._names is None:
-            self._names = {label: at for at, label in enumerate(self.labels) if isinstance(label, str)}
-        made = label_sets(labels, self.count, self._names)
-        if len(made) != points:
-            raise BadValue(f"every point needs a label set, got {points} points and {len(made)} sets")
-        return made.to(self._at.device)
+        if self._numbers is None:
+            self._numbers = {label: number for number, label in enumerate(self.labels) if isinstance(label, str)}
+        sets = label_sets(labels, self.count, self._numbers)
+        if len(sets) != points:
+            raise BadValue(f"every point needs a label set, got {points} points and {len(sets)} sets")
+        return sets.to(self._reference.device)
 
     def forward(self, outputs: Tensor) -> Tensor:
         """The scores of all labels, (n, L); `top` makes the best ones without making all."""
@@ -144,16 +176,15 @@ class Head(nn.Module, ABC):
         return self._kept
 
     @final
-    def top(self, outputs: Tensor, k: int = 5, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def top(self, outputs: Tensor, k: int = 5, bias: Tensor | None = None) -> Best:
         """Scores and numbers (n, k) of the best labels, best first; of equal ones the smaller number first."""
 
         if bias is not None:
             check_tensor("bias", bias, (self.count,), "give one for each label")
 
         def scores(cores: Tensor, part: slice) -> Tensor:
-            codes = self._all_codes()[part] if self._keeps else self.codes(part)
-            found = self.similarity(cores, codes)
-            return found if bias is None else found + bias[part]
+            scored = self.similarity(cores, self._all_codes()[part] if self._keeps else self.codes(part))
+            return scored if bias is None else scored + bias[part]
 
         with torch.no_grad():
             return scoring.top(self.read(outputs), scores, self.count, k, self.core)
@@ -163,25 +194,25 @@ class Head(nn.Module, ABC):
         """The outputs in the head's own kind of numbers: a network may give halves, as it does under autocast."""
         shape = (len(outputs) if isinstance(outputs, Tensor) else -1, self.width)
         check_tensor("outputs", outputs, shape, f"the network's last layer must have {self.width} outputs")
-        return outputs.to(self._at.dtype)
+        return outputs.to(self._reference.dtype)
 
     @final
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Head":
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Head:
         # What was made once must follow the head to another device or dtype.
         self._sums, self._kept = {}, None
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     @final
-    def _place(self, role: str) -> int:
+    def _role_index(self, role: str) -> int:
         if role not in self.roles:
             raise BadValue(f"this head has the roles {', '.join(self.roles)}, not {role!r}; missing=True gives both")
         return self.roles.index(role)
 
     @final
-    def _named(self, which: Which) -> list[Leaf]:
-        if isinstance(which, slice):
-            return list(self.labels[which])
-        return [self.labels[i] for i in which.tolist()]
+    def _labels_at(self, indices: Indices) -> list[Leaf]:
+        if isinstance(indices, slice):
+            return list(self.labels[indices])
+        return [self.labels[i] for i in indices.tolist()]
 
 
 PRESETS: dict[str, Callable[[int], tuple[int, int]]] = {
@@ -196,7 +227,16 @@ class OSCHead(Head):
     The network gives the carved coordinates of the memory, k1^p numbers for each role (`form="carved"`); or the whole
     memory of d^p numbers (`"full"`), which the roles read to the same; or `rank` tuples of components (`"components"`).
     The components of all labels are kept, p k1 numbers each, unless `cached=False`. `absolute` scores and a `tanh` at
-    the network's end are for comparison with the other heads.
+    the network's end are for comparison with the other heads. The other options are those of `Common`.
+
+    >>> head = OSCHead(["physics", "maths", "music"], d=48)
+    >>> head.width  # what the network's last layer must have, however many labels there are
+    256
+    >>> outputs = head.summed(head.sets([["music", "maths"], ["physics"]], 2))  # what a perfect network would give
+    >>> head.top(outputs, 2).indices.sort().values[0]
+    tensor([1, 2])
+    >>> round(float(head.loss(outputs, [[1, 2], [0]])), 3)
+    0.0
     """
 
     def __init__(
@@ -209,28 +249,21 @@ class OSCHead(Head):
         preset: str = "third",
         form: str = "carved",
         rank: int = 1,
-        missing: bool = False,
-        absolute: bool = False,
         tanh: bool = False,
-        trainable: bool = False,
-        cached: bool = True,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float32,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(labels, missing, trainable, cached, seed)
+        super().__init__(labels, **common)
         d = check_integer("d", d, 2, way_out="it is the side of the memory that the labels are bound in; 125 is usual")
         order, kept = PRESETS[check_choice("preset", preset, tuple(PRESETS))](d)
         p = check_integer("p", order if p is None else p, 1, 4)
         k1 = check_integer(
             "k1", kept if k1 is None else k1, 1, d // 2, "more than half of d leaves the two roles no room"
         )
-        self.scheme = OSC(d, p, k1, signed=False, seed=seed, dtype=dtype)
+        self.scheme = OSC(d, p, k1, signed=False, seed=self.seed, dtype=self.dtype)
         self.form = check_choice("form", form, ("carved", "full", "components"))
         self.rank = check_integer("rank", rank, 1)
         self.core, self.squashed = k1**p, tanh
-        self.absolute = absolute
-        self.options = dict(d=d, p=p, k1=k1, form=form, rank=self.rank, absolute=absolute, tanh=tanh)
-        self.options |= dict(missing=missing, trainable=trainable, cached=cached, seed=self.seed)
+        self.options |= dict(d=d, p=p, k1=k1, form=form, rank=self.rank, tanh=tanh)
         sizes = dict(carved=len(self.roles) * self.core, full=d**p, components=len(self.roles) * rank * p * k1)
         self.width = sizes[form]
         contexts = self.scheme.contexts([(role,) for role in self.roles])
@@ -238,16 +271,10 @@ class OSCHead(Head):
         self.basis: Tensor
         self.register_buffer("basis", contexts.basis, persistent=False)  # (roles, k1, d)
         self.fillers: Tensor | None = None
-        self.components: Tensor | None = None
-        if trainable:
+        self.components: Tensor | None
+        if self.trainable:
             self.fillers = nn.Parameter(self.scheme.fillers(self.labels).contiguous())  # (L, p, d)
-        elif cached:
-            made = torch.empty(len(self.roles), p, self.count, k1, dtype=dtype)
-            for part in slices(self.count, CHUNK):
-                for at in range(len(self.roles)):
-                    made[at, :, part] = self._drawn(part, at)
-            del self.components
-            self.register_buffer("components", made, persistent=False)
+        self.register_buffer("components", self._kept_components(), persistent=False)
 
     def extra_repr(self) -> str:
         """What a printed network shows."""
@@ -255,28 +282,39 @@ class OSCHead(Head):
         return f"labels={self.count}, d={s.d}, p={s.p}, k1={s.k1}, form={self.form}, width={self.width}"
 
     @property
-    def _at(self) -> Tensor:
+    def _reference(self) -> Tensor:
         return self.basis
 
-    def _drawn(self, which: Which, role: int) -> Tensor:
-        """Components (p, m, k1) from the labels' names."""
-        return self._inside(self.scheme.fillers(self._named(which)).to(self.basis), role)
+    def _kept_components(self) -> Tensor | None:
+        """The components of all labels in all roles, (roles, p, L, k1), where they are kept."""
+        if self.trainable or not self.cached:
+            return None
+        shape = len(self.roles), self.scheme.p, self.count, self.scheme.k1
+        components = torch.empty(shape, dtype=self.dtype)
+        for part in slices(self.count, CHUNK):
+            for role in range(len(self.roles)):
+                components[role, :, part] = self._draw(part, role)
+        return components
 
-    def _inside(self, fillers: Tensor, role: int) -> Tensor:
+    def _draw(self, indices: Indices, role: int) -> Tensor:
+        """Components (p, m, k1) from the labels' names."""
+        return self._carve(self.scheme.fillers(self._labels_at(indices)).to(self.basis), role)
+
+    def _carve(self, fillers: Tensor, role: int) -> Tensor:
         return normalize(fillers.transpose(0, 1) @ self.basis[role].mT, dim=-1)
 
-    def _components(self, which: Which, role: str) -> Tensor:  # (p, m, k1), unit rows
-        at = self._place(role)
+    def _components(self, indices: Indices, role: str) -> Tensor:  # (p, m, k1), unit rows
+        at = self._role_index(role)
         if self.fillers is not None:
-            return self._inside(self.fillers[which], at)
+            return self._carve(self.fillers[indices], at)
         if self.components is not None:
-            return self.components[at, :, which]
-        return self._drawn(which, at)
+            return self.components[at, :, indices]
+        return self._draw(indices, at)
 
     def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
         """What a role shows of the network's outputs: (n, width) -> (n, core)."""
         outputs = self._checked(outputs)
-        at, k1, p = self._place(role), self.scheme.k1, self.scheme.p
+        at, k1, p = self._role_index(role), self.scheme.k1, self.scheme.p
         if self.form == "carved":
             return outputs[:, at * self.core : (at + 1) * self.core]
         if self.form == "full":
@@ -287,11 +325,11 @@ class OSCHead(Head):
         tuples = outputs.view(len(outputs), len(self.roles), self.rank, p, k1)[:, at]
         return outer(tuples.unbind(2)).sum(1)
 
-    def codes(self, which: Which = EVERY, role: str = PRESENT) -> Tensor:
+    def codes(self, indices: Indices = ALL, role: str = PRESENT) -> Tensor:
         """The codes of some labels in a role, (m, core), of norm 1."""
-        return outer(self._components(which, role).unbind(0))
+        return outer(self._components(indices, role).unbind(0))
 
-    def _added(self, components: Tensor) -> Tensor:
+    def _sum_of_products(self, components: Tensor) -> Tensor:
         """Outer products summed over dimension -2, not formed one by one: (p, ..., m, k1) -> (..., core)."""
         half = self.scheme.p // 2
         parts = components.unbind(0)
@@ -301,32 +339,30 @@ class OSCHead(Head):
 
     def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
         """The sum of the codes of each point's labels, (n, core)."""
-        seen, place = sets.columns.unique(return_inverse=True)  # drawn once each, where they are drawn
-        made = self._components(seen, role) if len(seen) else self.basis.new_zeros(self.scheme.p, 1, self.scheme.k1)
+        p, k1 = self.scheme.p, self.scheme.k1
+        labels, inverse = sets.columns.unique(return_inverse=True)  # drawn once each, where they are drawn
+        components = self._components(labels, role) if len(labels) else self.basis.new_zeros(p, 1, k1)
         owners, counts = sets.owners, sets.counts
-        at = torch.arange(len(place), device=place.device) - sets.starts[owners]
+        within = torch.arange(len(inverse), device=inverse.device) - sets.starts[owners]  # the point's own set
         # Sets are padded to the longest; many points together only where that is short.
         longest = max(1, int(counts.max()) if len(counts) else 1)
-        found = []
-        for some in slices(len(sets), max(1, PADDED // (self.scheme.p * longest * self.scheme.k1))):
-            stored = slice(int(sets.starts[some.start]), int(sets.starts[some.stop]))
-            padded = made.new_zeros(self.scheme.p, some.stop - some.start, longest, self.scheme.k1)
-            padded[:, owners[stored] - some.start, at[stored]] = made[:, place[stored]]
-            found.append(self._added(padded))
-        return torch.cat(found) if found else made.new_zeros(0, self.core)
+        sums = [components.new_zeros(0, self.core)]
+        for points in slices(len(sets), max(1, PADDED // (p * longest * k1))):
+            stored = slice(int(sets.starts[points.start]), int(sets.starts[points.stop]))
+            padded = components.new_zeros(p, points.stop - points.start, longest, k1)
+            padded[:, owners[stored] - points.start, within[stored]] = components[:, inverse[stored]]
+            sums.append(self._sum_of_products(padded))
+        return torch.cat(sums)
 
-    def _everything(self, role: str) -> Tensor:
-        total = self.basis.new_zeros(self.core)
-        for part in slices(self.count, CHUNK):
-            total = total + self._added(self._components(part, role))
-        return total
+    def _sum(self, indices: slice, role: str) -> Tensor:
+        return self._sum_of_products(self._components(indices, role))
 
     def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
         """How much of each code there is: inner products; a negative one says that the label is absent."""
         scores = cores @ codes.mT
         return scores.abs() if self.absolute else scores
 
-    def loss(self, outputs: Tensor, labels: Any) -> Tensor:
+    def loss(self, outputs: Tensor, labels: LabelSets) -> Tensor:
         """1 - cosine to the sum of the labels' codes; and what is missing must not point to all other labels."""
         sets = self.sets(labels, len(outputs))
         u, wanted = self.read(outputs), self.summed(sets)

@@ -8,17 +8,28 @@ of so many points, a last short one counting as much as the others: so the publi
 `unlabelled` points without labels count too, as points of which nothing was found.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from numpy.typing import ArrayLike, NDArray
 
 from carving.checks import check_integer
 from carving.errors import BadType, BadValue
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 Numbers = NDArray[np.float64]
-Ids = NDArray[np.integer[Any]]
+Ids = NDArray[np.int64]
+
+
+class Mean(TypedDict, total=False):
+    """Over what a measure is the mean."""
+
+    batch: int | None  # points of a batch; None takes all points at once
+    unlabelled: bool  # whether points without labels count
 
 
 def propensities(train_labels: csr_matrix, a: float = 0.55, b: float = 1.5) -> Numbers:
@@ -32,72 +43,53 @@ def propensities(train_labels: csr_matrix, a: float = 0.55, b: float = 1.5) -> N
     return 1 / (1 + constant * (counts + b) ** -a)
 
 
-def ranking(scores: Any, k: int) -> NDArray[np.int64]:
+def ranking(scores: ArrayLike, k: int) -> Ids:
     """The k best labels of each row of scores (n, L), best first; of equal ones the smaller number comes first."""
-    scores = np.asarray(scores)
-    if scores.ndim != 2:
-        raise BadValue(f"scores must have shape (points, labels), got {scores.shape}")
-    check_integer("k", k, 1, scores.shape[1], f"there are {scores.shape[1]} labels")
-    if np.isnan(scores).any():
-        raise BadValue(f"scores must be numbers, got NaN in row {int(np.isnan(scores).any(axis=1).argmax())}")
-    return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    numbers: Numbers = np.asarray(scores)
+    if numbers.ndim != 2:
+        raise BadValue(f"scores must have shape (points, labels), got {numbers.shape}")
+    check_integer("k", k, 1, numbers.shape[1], f"there are {numbers.shape[1]} labels")
+    if np.isnan(numbers).any():
+        raise BadValue(f"scores must be numbers, got NaN in row {int(np.isnan(numbers).any(axis=1).argmax())}")
+    return np.argsort(-numbers, axis=1, kind="stable")[:, :k]
 
 
-def precision(ranked: Any, labels: csr_matrix, k: int, *, batch: int | None = None, unlabelled: bool = False) -> float:
+def precision(ranked: ArrayLike, labels: csr_matrix, k: int, **mean: Unpack[Mean]) -> float:
     """P@k: the share of the k best that are right."""
-    found = _found(ranked, labels, k)
-    return _averaged(found.sum(axis=1) / k, None, labels, batch, unlabelled)
+    hits = _hits(_checked(ranked, labels, k), labels)
+    return _averaged(hits.sum(axis=1) / k, None, labels, **mean)
 
 
-def ndcg(ranked: Any, labels: csr_matrix, k: int, *, batch: int | None = None, unlabelled: bool = False) -> float:
+def ndcg(ranked: ArrayLike, labels: csr_matrix, k: int, **mean: Unpack[Mean]) -> float:
     """nDCG@k: right labels count less the later they come, relative to all labels coming first."""
-    found = _found(ranked, labels, k)
-    return _averaged(found @ _discounts(k) / _attainable(labels, k), None, labels, batch, unlabelled)
+    hits = _hits(_checked(ranked, labels, k), labels)
+    return _averaged(hits @ _discounts(k) / _attainable(labels, k), None, labels, **mean)
 
 
-def psp(
-    ranked: Any,
-    labels: csr_matrix,
-    k: int,
-    propensities: Any,
-    *,
-    batch: int | None = None,
-    unlabelled: bool = False,
-) -> float:
+def psp(ranked: ArrayLike, labels: csr_matrix, k: int, propensities: ArrayLike, **mean: Unpack[Mean]) -> float:
     """PSP@k: precision with labels weighted by 1 / propensity, as a share of what the best ranking would get."""
-    found, best = _gains(ranked, labels, k, propensities)
-    return _averaged(found.sum(axis=1), best.sum(axis=1), labels, batch, unlabelled)
+    gains, best = _gains(ranked, labels, k, propensities)
+    return _averaged(gains.sum(axis=1), best.sum(axis=1), labels, **mean)
 
 
-def psndcg(
-    ranked: Any,
-    labels: csr_matrix,
-    k: int,
-    propensities: Any,
-    *,
-    batch: int | None = None,
-    unlabelled: bool = False,
-) -> float:
+def psndcg(ranked: ArrayLike, labels: csr_matrix, k: int, propensities: ArrayLike, **mean: Unpack[Mean]) -> float:
     """PSnDCG@k: nDCG with labels weighted by 1 / propensity, as a share of what the best ranking would get."""
-    found, best = _gains(ranked, labels, k, propensities)
+    gains, best = _gains(ranked, labels, k, propensities)
     discounts = _discounts(k) / _attainable(labels, k)[:, None]  # (n, k)
-    return _averaged((found * discounts).sum(axis=1), (best * discounts).sum(axis=1), labels, batch, unlabelled)
+    return _averaged((gains * discounts).sum(axis=1), (best * discounts).sum(axis=1), labels, **mean)
 
 
 def measures(
-    ranked: Any,
+    ranked: ArrayLike,
     labels: csr_matrix,
-    propensities: Any,
+    propensities: ArrayLike,
     ks: tuple[int, ...] = (1, 3, 5),
-    *,
-    batch: int | None = None,
-    unlabelled: bool = False,
+    **mean: Unpack[Mean],
 ) -> dict[str, float]:
     """All four measures at every k: {"P@1": ..., "nDCG@5": ..., "PSP@3": ..., "PSnDCG@5": ...}."""
-    how: dict[str, Any] = dict(batch=batch, unlabelled=unlabelled)
-    plain = {f"{name}@{k}": f(ranked, labels, k, **how) for name, f in [("P", precision), ("nDCG", ndcg)] for k in ks}
-    scored = [("PSP", psp), ("PSnDCG", psndcg)]
-    return plain | {f"{name}@{k}": f(ranked, labels, k, propensities, **how) for name, f in scored for k in ks}
+    plain, weighted = (("P", precision), ("nDCG", ndcg)), (("PSP", psp), ("PSnDCG", psndcg))
+    values = {f"{name}@{k}": measure(ranked, labels, k, **mean) for name, measure in plain for k in ks}
+    return values | {f"{name}@{k}": f(ranked, labels, k, propensities, **mean) for name, f in weighted for k in ks}
 
 
 def _discounts(k: int) -> Numbers:
@@ -110,9 +102,8 @@ def _attainable(labels: csr_matrix, k: int) -> Numbers:
     return gains[np.clip(labels.getnnz(axis=1), 1, k) - 1]
 
 
-def _found(ranked: Any, labels: csr_matrix, k: int) -> NDArray[np.bool_]:
-    """Whether each of the first k places names a label of its point, (n, k)."""
-    ranks = _checked(ranked, labels, k)
+def _hits(ranks: Ids, labels: csr_matrix) -> NDArray[np.bool_]:
+    """Whether each rank names a label of its point, (n, k)."""
     keys = _owners(labels) * labels.shape[1] + labels.indices
     if not labels.has_sorted_indices:
         keys.sort()
@@ -127,25 +118,32 @@ def _owners(labels: csr_matrix) -> Ids:
     return np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
 
 
-def _gains(ranked: Any, labels: csr_matrix, k: int, propensities: Any) -> tuple[Numbers, Numbers]:
-    """What each place of the ranking earns, and each place of the best ranking: (n, k) both."""
+def _gains(ranked: ArrayLike, labels: csr_matrix, k: int, propensities: ArrayLike) -> tuple[Numbers, Numbers]:
+    """What each rank earns, and each rank of the best ranking: (n, k) both."""
     weights = _weights(propensities, labels.shape[1])
-    found = _found(ranked, labels, k)
-    return found * weights[np.asarray(ranked)[:, :k]], _best(weights[labels.indices], labels, k)
+    ranks = _checked(ranked, labels, k)
+    return _hits(ranks, labels) * weights[ranks], _best(weights[labels.indices], labels, k)
 
 
 def _best(weights: Numbers, labels: csr_matrix, k: int) -> Numbers:
     """Each point's own labels by decreasing weight, the first k of them: (n, k), zeros where there are fewer."""
     rows = _owners(labels)
     order = np.lexsort((-weights, rows))
-    place = np.arange(len(rows)) - labels.indptr[rows]
+    rank = np.arange(len(rows)) - labels.indptr[rows]
     best = np.zeros((labels.shape[0], k))
-    first = place < k
-    best[rows[first], place[first]] = weights[order][first]
+    first = rank < k
+    best[rows[first], rank[first]] = weights[order][first]
     return best
 
 
-def _averaged(gained: Numbers, best: Numbers | None, labels: csr_matrix, batch: int | None, unlabelled: bool) -> float:
+def _averaged(
+    gained: Numbers,
+    best: Numbers | None,
+    labels: csr_matrix,
+    *,
+    batch: int | None = None,
+    unlabelled: bool = False,
+) -> float:
     """The mean over points, or, beside the best, the ratio of both means; over all at once or averaged over batches."""
     kept = np.ones(len(gained), bool) if unlabelled else labels.getnnz(axis=1) > 0
     if not labels.nnz:
@@ -159,13 +157,13 @@ def _averaged(gained: Numbers, best: Numbers | None, labels: csr_matrix, batch: 
     return float(np.mean(np.add.reduceat(gained, starts) / np.where(totals > 0, totals, 1)))
 
 
-def _checked(ranked: Any, labels: csr_matrix, k: int) -> Ids:
-    """The first k places of the ranking; what is none is refused."""
+def _checked(ranked: ArrayLike, labels: csr_matrix, k: int) -> Ids:
+    """The first k ranks; what is no ranking of these labels is refused."""
     if getattr(labels, "format", None) != "csr" or not (labels.data == 1).all():
         raise BadType(
             "labels must be a CSR matrix that stores ones and nothing else; Dataset(features, labels) makes it"
         )
-    ranks = np.asarray(ranked)
+    ranks: Ids = np.asarray(ranked)
     if ranks.ndim != 2 or not np.issubdtype(ranks.dtype, np.integer):
         raise BadType(
             f"a ranking must be integers of shape (points, places), got {ranks.dtype} of shape {ranks.shape}; "
@@ -177,19 +175,23 @@ def _checked(ranked: Any, labels: csr_matrix, k: int) -> Ids:
     check_integer("k", k, 1, known, f"there are {known} labels")
     if k > ranks.shape[1]:
         raise BadValue(f"the ranking has {ranks.shape[1]} places, too few for k={k}; ask for the {k} best labels")
-    first = ranks[:, :k]
-    if first.size and not 0 <= first.min() <= first.max() < known:
-        raise BadValue(f"a ranking must name labels from 0 to {known - 1}, got {first.min()} to {first.max()}")
-    ordered = np.sort(first, axis=1)
+    _check_distinct(ranks[:, :k], known)
+    return ranks[:, :k]
+
+
+def _check_distinct(ranks: Ids, known: int) -> None:
+    """Refuse ranks that name no label, or a label twice."""
+    if ranks.size and not 0 <= ranks.min() <= ranks.max() < known:
+        raise BadValue(f"a ranking must name labels from 0 to {known - 1}, got {ranks.min()} to {ranks.max()}")
+    ordered = np.sort(ranks, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if twice.any():
         raise BadValue(
-            f"a ranking must name a label once, got {first[twice.argmax()].tolist()} in row {twice.argmax()}"
+            f"a ranking must name a label once, got {ranks[twice.argmax()].tolist()} in row {twice.argmax()}"
         )
-    return first
 
 
-def _weights(propensities: Any, known: int) -> Numbers:
+def _weights(propensities: ArrayLike, known: int) -> Numbers:
     given = np.asarray(propensities, dtype=np.float64)
     if given.shape != (known,):
         raise BadValue(f"propensities must be one for each of the {known} labels, got shape {given.shape}")

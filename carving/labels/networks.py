@@ -1,15 +1,19 @@
 """Networks over sparse rows: scaled features, a first layer that is an embedding bag, and what comes after it."""
 
-from typing import Any, Self
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding_bag, normalize
 
 from carving.checks import check_choice
 from carving.labels.rows import Rows
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 DENSE = 0.25  # from this share of stored features on, batches are made dense: it is faster, and no larger
 LENGTH = 8.0  # of a normalised row: about that of a text of 64 words, each counted once
@@ -24,6 +28,7 @@ class Scaling(nn.Module):
 
     def __init__(self, features: int, how: str = "none", dense: bool = False) -> None:
         super().__init__()
+        self.features = features
         self.how = check_choice("normalise", how, ("none", "rows", "columns"))
         self.dense = dense or how == "columns"  # whether batches are made dense
         self.shift: Tensor
@@ -38,7 +43,7 @@ class Scaling(nn.Module):
         dense = features.nnz > DENSE * features.shape[0] * features.shape[1]
         if how == "auto":
             how = "columns" if dense else "rows"
-        made = cls(features.shape[1], how, dense)
+        scaling = cls(features.shape[1], how, dense)
         if how == "columns":
             points, wide = features.shape
             values, columns = features.data.astype(np.float64), features.indices
@@ -47,9 +52,9 @@ class Scaling(nn.Module):
             square = np.bincount(columns, (values - mean[columns]) ** 2, wide) + zeros * mean**2
             deviation = np.sqrt(square / points)
             constant = deviation <= 1e-6 * np.abs(mean)  # tells nothing, whatever a test point has there
-            made.shift.copy_(torch.from_numpy(mean))
-            made.scale.copy_(torch.from_numpy(np.where(constant, 0, 1 / np.where(constant, 1, deviation))))
-        return made
+            scaling.shift.copy_(torch.from_numpy(mean))
+            scaling.scale.copy_(torch.from_numpy(np.where(constant, 0, 1 / np.where(constant, 1, deviation))))
+        return scaling
 
     def forward(self, rows: Rows) -> Features:
         """The batch, scaled."""
@@ -106,7 +111,6 @@ class Network(nn.Module):
     def __init__(
         self,
         scaling: Scaling,
-        features: int,
         outputs: int,
         *,
         trunk: str = "deep",
@@ -118,7 +122,7 @@ class Network(nn.Module):
     ) -> None:
         super().__init__()
         check_choice("trunk", trunk, ("deep", "linear", "both"))
-        self.scaling, self.input_drop = scaling, input_drop
+        self.scaling, self.input_drop, features = scaling, input_drop, scaling.features
         self.deep: nn.Sequential | None = None
         self.linear: nn.Module | None = None
         if trunk != "linear":
@@ -140,8 +144,8 @@ class Network(nn.Module):
     def forward(self, rows: Rows) -> Tensor:
         """The outputs of a batch of points, (n, outputs)."""
         batch = thinned(self.scaling(rows), self.input_drop, self.training)
-        parts: list[Any] = [part(batch) for part in (self.deep, self.linear) if part is not None]
-        return self.last(sum(parts[1:], parts[0]))
+        outputs: list[Tensor] = [trunk(batch) for trunk in (self.deep, self.linear) if trunk is not None]
+        return self.last(outputs[0] if len(outputs) == 1 else outputs[0] + outputs[1])
 
 
 class Blend(nn.Module):
@@ -154,9 +158,10 @@ class Blend(nn.Module):
         super().__init__()
         self.networks, self.weights, self.units = nn.ModuleList(networks), list(weights), list(units)
         self.scalings = [(network.scaling.how, network.scaling.dense) for network in networks]
+        self.features = networks[0].scaling.features
 
     def forward(self, rows: Rows) -> Tensor:
         """The outputs of a batch of points, (n, outputs)."""
-        outputs = [network(rows) for network in self.networks]
-        parts = zip(outputs, self.weights, self.units, strict=True)
-        return torch.stack([weight * (normalize(one, dim=1) if unit else one) for one, weight, unit in parts]).sum(0)
+        outputs = (network(rows) for network in self.networks)
+        units = (normalize(out, dim=1) if unit else out for out, unit in zip(outputs, self.units, strict=True))
+        return torch.stack([weight * unit for weight, unit in zip(self.weights, units, strict=True)]).sum(0)

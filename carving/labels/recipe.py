@@ -9,24 +9,25 @@ best.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from carving.answers.best import best_of
 from carving.chunks import slices
 from carving.labels import losses, metrics
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.networks import DENSE, Blend, Network
 from carving.labels.rows import Rows, rows_of
-from carving.labels.scoring import best_of
-from carving.labels.training import AT_ONCE, Progress, Settings, make_network, split, train
+from carving.labels.scoring import check_finite
+from carving.labels.training import AT_ONCE, Settings, Trainer, split
 
 FEW = 20_000  # points up to which networks are trained again on all of them
 HELD = 4_000  # points at most that are held back for validation, where there are more
@@ -38,7 +39,7 @@ PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
 SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
 FAVOURS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # of rare labels: times the logarithm of one over the propensity
 
-Watch = Callable[[str, Progress, float], None]  # which network of how many; its progress; the share of the epoch
+Propensities = NDArray[np.float64]
 
 
 def head_options(labels: int) -> dict[str, int]:
@@ -72,6 +73,37 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
     ]
 
 
+def single(
+    data: Dataset, head: str, trunk: str | None = None, epochs: int | None = None, patience: int | None = None
+) -> Settings | None:
+    """One network where it is wanted: of the networks that are tried for OSC, the published way for other heads.
+
+    None stands for the whole recipe: an OSC head without a trunk.
+    """
+    if head != "OSC":
+        return Settings(trunk=trunk or "deep", epochs=epochs or 25, gamma=0.98, patience=patience)
+    if trunk is None:
+        return None
+    tried = {settings.trunk: settings for settings in trials(data, epochs)}
+    return replace(tried.get(trunk, tried["both"]), trunk=trunk, patience=patience)
+
+
+class Quality(NamedTuple):
+    """What a validation part says of a ranking, in shares of 1; the sum of both is what is made large."""
+
+    ndcg: float  # nDCG@5
+    psndcg: float  # PSnDCG@5
+
+
+class Blended(NamedTuple):
+    """How the outputs of networks are blended."""
+
+    weights: list[float]
+    units: list[bool]  # which outputs are brought to length 1 before
+    favour: float  # of rare labels
+    quality: Quality
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What the validation part chose, and what it said: shares of 1."""
@@ -84,50 +116,38 @@ class Chosen:
     psndcg: float
 
 
-def fit(
-    data: Dataset,
-    head: Head,
-    *,
-    seed: int,
-    tried: list[Settings],
-    folder: Path | None = None,
-    watch: Watch | None = None,
-) -> tuple[Blend, Chosen]:
+def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Blend, Chosen]:
     """The blend for these training points, and how it was chosen."""
-
-    def trained(
-        data: Dataset, held: Dataset | None, settings: Settings, name: str, of: int
-    ) -> tuple[Network, Progress]:
-        network = make_network(data, head, settings, seed)
-        told = None if watch is None else lambda progress, share: watch(f"{name} of {of}", progress, share)
-        checkpoint = None if folder is None else folder / f"{name.replace(' ', '-')}.safetensors"
-        how: dict[str, Any] = dict(seed=seed, validation=held, checkpoint=checkpoint, watch=told)
-        return network, train(network, head, data, settings, **how)
-
     again = len(data) <= FEW
-    most, rest = split(data, 0.15 if again else min(0.1, HELD / len(data)), seed)
-    networks: dict[int, Network] = {}
+    most, rest = split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed)
+    networks: list[Network] = []
     outputs, ended = [], []
-    for number, settings in enumerate(tried):
-        network, progress = trained(most, rest, settings, f"trial {number + 1}", len(tried))
-        if not again:
-            networks[number] = network
+    for number, settings in enumerate(tried, start=1):
+        network, progress = trainer(most, settings, f"trial {number}", len(tried), rest)
+        networks += [] if again else [network]
         outputs.append(outputs_of(network, rest))
         ended.append(replace(settings, patience=None, until=progress.best + 1))
-    shares, units, favour, found = blended(outputs, ended, head, rest, metrics.propensities(most.labels))
-    kept = [number for number, share in enumerate(shares) if share > 0]
-    chosen = Chosen(
-        settings=[ended[i] for i in kept],
-        weights=[shares[i] for i in kept],
+    blend = blended(outputs, ended, trainer.head, rest, metrics.propensities(most.labels))
+    kept = [number for number, weight in enumerate(blend.weights) if weight > 0]
+    chosen = _chosen(blend, ended, kept)
+    if again:
+        final = enumerate(chosen.settings, start=1)
+        networks = [trainer(data, settings, f"network {number}", len(kept))[0] for number, settings in final]
+    else:
+        networks = [networks[i] for i in kept]
+    return Blend(networks, chosen.weights, chosen.units), chosen
+
+
+def _chosen(blend: Blended, settings: list[Settings], kept: list[int]) -> Chosen:
+    weights, units, favour, quality = blend
+    return Chosen(
+        settings=[settings[i] for i in kept],
+        weights=[weights[i] for i in kept],
         units=[units[i] for i in kept],
         favour=favour,
-        ndcg=found[0],
-        psndcg=found[1],
+        ndcg=quality.ndcg,
+        psndcg=quality.psndcg,
     )
-    if again:
-        names = {i: f"network {number}" for number, i in enumerate(kept, start=1)}
-        networks = {i: trained(data, None, ended[i], name, len(kept))[0] for i, name in names.items()}
-    return Blend([networks[i] for i in kept], chosen.weights, chosen.units), chosen
 
 
 def outputs_of(network: Network, data: Dataset) -> Tensor:
@@ -139,31 +159,31 @@ def outputs_of(network: Network, data: Dataset) -> Tensor:
 
 
 def blended(
-    outputs: list[Tensor], settings: list[Settings], head: Head, data: Dataset, propensities: Any
-) -> tuple[list[float], list[bool], float, tuple[float, float]]:
-    """Weights of the outputs, which are brought to length 1 before, how rare labels are favoured, and the measures.
+    outputs: list[Tensor], settings: list[Settings], head: Head, data: Dataset, propensities: Propensities
+) -> Blended:
+    """How the outputs are best blended for these labels.
 
     Scores of OSC add as outputs do, so each network is scored once; where labels are very many, for fewer points.
     """
-    some = np.linspace(0, len(data) - 1, min(len(data), max(1, SCORES // head.count))).round().astype(np.int64)
-    data, units = data.take(some), [one.loss == "head" for one in settings]
+    points = np.linspace(0, len(data) - 1, min(len(data), max(1, SCORES // head.count))).round().astype(np.int64)
+    data, units = data.take(points), [network.loss == "head" for network in settings]
     sets, scored, scales = rows_of(data.labels), [], []
     for output, unit in zip(outputs, units, strict=True):
         with torch.no_grad():
-            scores = head(normalize(output[some], dim=1) if unit else output[some])
+            scores = head(normalize(output[points], dim=1) if unit else output[points])
         scales.append(scale_of(scores, sets))
         scored.append(scores.mul_(scales[-1]))
-    shares, found = weighed(scored, data, propensities)
+    shares, quality = weighed(scored, data, propensities)
     blend = _added(shares, scored)
     best = 0.0
     for favour in FAVOURS[1:]:
-        now = measured(blend, data, propensities, bias_of(propensities, favour))
-        if sum(now) > sum(found):
-            best, found = favour, now
-    return [share * scale for share, scale in zip(shares, scales, strict=True)], units, best, found
+        favoured = measured(blend, data, propensities, bias_of(propensities, favour))
+        if sum(favoured) > sum(quality):
+            best, quality = favour, favoured
+    return Blended([share * scale for share, scale in zip(shares, scales, strict=True)], units, best, quality)
 
 
-def bias_of(propensities: Any, favour: float) -> Tensor | None:
+def bias_of(propensities: Propensities, favour: float) -> Tensor | None:
     """What is added to the scores so that rare labels are favoured."""
     return torch.from_numpy(favour * -np.log(propensities)).float() if favour else None
 
@@ -173,18 +193,20 @@ def scale_of(scores: Tensor, sets: Rows) -> float:
     return min(SCALES, key=lambda scale: float(losses.softmax(scale * scores, sets)))
 
 
-def measured(scores: Tensor, data: Dataset, propensities: Any, bias: Tensor | None = None) -> tuple[float, float]:
-    """nDCG@5 and PSnDCG@5 of the scores (n, L)."""
+def measured(scores: Tensor, data: Dataset, propensities: Propensities, bias: Tensor | None = None) -> Quality:
+    """The quality of the scores (n, L)."""
     k = min(5, scores.shape[1])
-    ranked = best_of(scores if bias is None else scores + bias, k)[1].numpy()
-    return metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities)
+    best = best_of(scores if bias is None else scores + bias, k)
+    check_finite(best.scores)
+    ranked = best.indices.numpy()
+    return Quality(metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities))
 
 
-def weighed(scored: list[Tensor], data: Dataset, propensities: Any) -> tuple[list[float], tuple[float, float]]:
+def weighed(scored: list[Tensor], data: Dataset, propensities: Propensities) -> tuple[list[float], Quality]:
     """Shares that sum to 1, by greedy selection: again and again the one is added that makes the blend best."""
-    known: dict[tuple[int, ...], tuple[float, float]] = {}
+    known: dict[tuple[int, ...], Quality] = {}
 
-    def tried(counts: tuple[int, ...]) -> tuple[float, float]:
+    def tried(counts: tuple[int, ...]) -> Quality:
         ratio = tuple(int(c) for c in np.array(counts) // np.gcd.reduce(counts))
         if ratio not in known:
             known[ratio] = measured(_added(ratio, scored), data, propensities)

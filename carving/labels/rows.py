@@ -1,17 +1,26 @@
 """Rows of a sparse matrix as torch tensors: a batch of features, or a batch of label sets."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, issparse
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from carving.errors import BadType, BadValue
+from carving.extras import load
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Matrix: TypeAlias = "ArrayLike | csr_matrix"  # what becomes a CSR matrix
+LabelSets: TypeAlias = "Rows | csr_matrix | Tensor | NDArray[np.generic] | Sequence[Iterable[int | str]]"
 
 NAMELESS: Mapping[str, int] = {}
 
@@ -38,7 +47,7 @@ class Rows:
         """The row that each stored column belongs to."""
         return torch.repeat_interleave(torch.arange(len(self), device=self.starts.device), self.counts)
 
-    def to(self, device: torch.device) -> "Rows":
+    def to(self, device: torch.device) -> Rows:
         """The rows on a device."""
         if self.starts.device == device:
             return self
@@ -50,15 +59,15 @@ class Rows:
         return full.index_put_((self.owners, self.columns), self.values, accumulate=True)
 
 
-def rows_of(matrix: csr_matrix, which: Any = slice(None)) -> Rows:
-    """Some rows of a CSR matrix, in that order; nothing but these rows is copied."""
-    if isinstance(which, slice):
-        first, last, _ = which.indices(matrix.shape[0])
+def rows_of(matrix: csr_matrix, indices: slice | ArrayLike = slice(None)) -> Rows:
+    """Rows of a CSR matrix by their indices, in that order; nothing but these rows is copied."""
+    if isinstance(indices, slice):
+        first, last, _ = indices.indices(matrix.shape[0])
         starts = matrix.indptr[first : last + 1].astype(np.int64)
         stored = slice(starts[0], starts[-1])
         columns, values, starts = matrix.indices[stored], matrix.data[stored], starts - starts[0]
     else:
-        part = matrix[np.asarray(which)]
+        part = matrix[np.asarray(indices)]
         columns, values, starts = part.indices, part.data, part.indptr.astype(np.int64)
     return Rows(
         torch.from_numpy(columns.astype(np.int64)),
@@ -68,17 +77,15 @@ def rows_of(matrix: csr_matrix, which: Any = slice(None)) -> Rows:
     )
 
 
-def tidy(matrix: Any, what: str) -> csr_matrix:
+def is_sparse(matrix: object) -> bool:
+    """Whether it is a sparse matrix of scipy, of any format; scipy itself is not needed to see that."""
+    return hasattr(matrix, "tocsr")
+
+
+def tidy(matrix: Matrix, what: str) -> csr_matrix:
     """CSR of float32 with sorted columns, each once, and without stored zeros; the caller's own stays as it was."""
-    if not issparse(matrix):
-        try:
-            matrix = np.asarray(matrix)
-        except ValueError:
-            way_out = "; scikit-learn's MultiLabelBinarizer makes one of label sets" if what == "labels" else ""
-            raise BadValue(f"{what} must be a matrix (points, {what}), got rows of many lengths{way_out}") from None
-        if matrix.ndim != 2:
-            raise BadValue(f"{what} must have shape (points, {what}), got {matrix.shape}")
-    tidy = csr_matrix(matrix, dtype=np.float32)
+    csr_matrix = load("scipy.sparse").csr_matrix
+    tidy = csr_matrix(matrix if is_sparse(matrix) else _array(matrix, what), dtype=np.float32)
     if tidy.indices.dtype != np.int32 and max(tidy.nnz, *tidy.shape) < 2**31:  # half the room
         tidy = csr_matrix((tidy.data, tidy.indices.astype(np.int32), tidy.indptr.astype(np.int32)), tidy.shape)
     if not tidy.has_canonical_format or not tidy.data.all():
@@ -88,47 +95,74 @@ def tidy(matrix: Any, what: str) -> csr_matrix:
     return tidy
 
 
-def label_sets(given: Any, labels: int, names: Mapping[str, int] = NAMELESS) -> Rows:
+def _array(matrix: ArrayLike, what: str) -> NDArray[np.generic]:
+    try:
+        array = np.asarray(matrix)
+    except ValueError:
+        way_out = "; scikit-learn's MultiLabelBinarizer makes one of label sets" if what == "labels" else ""
+        raise BadValue(f"{what} must be a matrix (points, {what}), got rows of many lengths{way_out}") from None
+    if array.ndim != 2:
+        raise BadValue(f"{what} must have shape (points, {what}), got {array.shape}")
+    return array
+
+
+def label_sets(given: LabelSets, labels: int, names: Mapping[str, int] = NAMELESS) -> Rows:
     """Label sets, however they come: rows, a CSR matrix, an array of zeros and ones, or a list of lists of labels.
 
     In lists a label is its number, from 0 in the order of the head's labels, or its name, if that is a string.
     """
-    if isinstance(given, Rows):
-        sets = given
-    elif issparse(given):
-        matrix = tidy(given, "labels")
-        if (matrix.data != 1).any():
-            raise BadValue(f"labels must be zeros and ones, got {matrix.data[matrix.data != 1][0]:g}")
-        sets = rows_of(matrix)
-    elif isinstance(given, Tensor | np.ndarray):
-        given = torch.as_tensor(given)
-        if given.dim() != 2:
-            raise BadValue(f"labels must be zeros and ones of shape (points, labels), got {tuple(given.shape)}")
-        if bool(((given != 0) & (given != 1)).any()):
-            raise BadValue(f"labels must be zeros and ones, got {given[(given != 0) & (given != 1)][0]:g}")
-        owners, columns = given.nonzero(as_tuple=True)
-        sets = _gathered(columns, torch.bincount(owners, minlength=len(given)), given.shape[1])
-    elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        for one in given:
-            if isinstance(one, str | bytes | Integral):
-                raise BadType(f"every point has a set of labels, got {one!r} where one was wanted; write [{one!r}]")
-        own = [sorted({_number(one, names) for one in some}) for some in given]
-        counts = torch.tensor([len(some) for some in own], dtype=torch.int64)
-        sets = _gathered(torch.tensor([one for some in own for one in some], dtype=torch.int64), counts, labels)
-    else:
-        raise BadType(
-            "label sets must be a CSR matrix, an array of zeros and ones or a list of lists of labels, "
-            f"got {type(given).__name__}"
-        )
+    sets = _as_rows(given, labels, names)
     if sets.width != labels:
         raise BadValue(f"the head has {labels} labels, the label sets speak of {sets.width}; make a head for them")
-    if len(sets.columns) and not 0 <= int(sets.columns.min()) <= int(sets.columns.max()) < labels:
-        wrong = sets.columns[(sets.columns < 0) | (sets.columns >= labels)][0]
-        raise BadValue(f"label numbers must lie between 0 and {labels - 1}, got {int(wrong)}")
+    outside = (sets.columns < 0) | (sets.columns >= labels)
+    if bool(outside.any()):
+        raise BadValue(f"label numbers must lie between 0 and {labels - 1}, got {int(sets.columns[outside][0])}")
     return sets
 
 
-def _number(label: Any, names: Mapping[str, int]) -> int:
+def _as_rows(given: LabelSets, labels: int, names: Mapping[str, int]) -> Rows:
+    if isinstance(given, Rows):
+        return given
+    if is_sparse(given):
+        return _from_matrix(given)
+    if isinstance(given, Tensor | np.ndarray):
+        return _from_array(torch.as_tensor(given))
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return _from_lists(given, labels, names)
+    raise BadType(
+        "label sets must be a CSR matrix, an array of zeros and ones or a list of lists of labels, "
+        f"got {type(given).__name__}"
+    )
+
+
+def _from_matrix(given: csr_matrix) -> Rows:
+    matrix = tidy(given, "labels")
+    if (matrix.data != 1).any():
+        raise BadValue(f"labels must be zeros and ones, got {matrix.data[matrix.data != 1][0]:g}")
+    return rows_of(matrix)
+
+
+def _from_array(given: Tensor) -> Rows:
+    if given.dim() != 2:
+        raise BadValue(f"labels must be zeros and ones of shape (points, labels), got {tuple(given.shape)}")
+    wrong = (given != 0) & (given != 1)
+    if bool(wrong.any()):
+        raise BadValue(f"labels must be zeros and ones, got {given[wrong][0]:g}")
+    owners, columns = given.nonzero(as_tuple=True)
+    return _gathered(columns, torch.bincount(owners, minlength=len(given)), given.shape[1])
+
+
+def _from_lists(given: Sequence[Iterable[object]], labels: int, names: Mapping[str, int]) -> Rows:
+    for labels_of_point in given:
+        if isinstance(labels_of_point, str | bytes | Integral):
+            wrong = f"{labels_of_point!r} where one was wanted; write [{labels_of_point!r}]"
+            raise BadType(f"every point has a set of labels, got {wrong}")
+    numbers = [sorted({_number(label, names) for label in labels_of_point}) for labels_of_point in given]
+    columns = torch.tensor([number for row in numbers for number in row], dtype=torch.int64)
+    return _gathered(columns, torch.tensor([len(row) for row in numbers], dtype=torch.int64), labels)
+
+
+def _number(label: object, names: Mapping[str, int]) -> int:
     if isinstance(label, Tensor) and label.dim() == 0:
         label = label.item()
     if isinstance(label, str) and names:

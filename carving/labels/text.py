@@ -4,23 +4,28 @@ That reader does not tell where an error is, skips lines without anything and wa
 that it refuses is looked at again here.
 """
 
+from __future__ import annotations
+
 import io
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, vstack
 
 from carving.errors import BadValue
+from carving.extras import load
 from carving.formats import BROKEN, COMPRESSIONS, BadLineError
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 File = str | Path
-Matrices = tuple[csr_matrix, csr_matrix]  # features (points, F) and labels (points, L)
+Matrices: TypeAlias = "tuple[csr_matrix, csr_matrix]"  # features (points, F) and labels (points, L)
 
 CHUNK = 8_192  # lines parsed at a time: text and Python's numbers take many times the room of what comes out
 
@@ -110,31 +115,31 @@ def header(path: Path, lines: Lines, wanted: str) -> list[int]:
     if not line.strip():
         problem = "the file is empty" if not line else "the first line is empty"
         raise BadLineError(str(path), 1, f"{problem}; the header `{wanted}` was wanted")
-    numbers = [_integer(field) for field in line.split()]
-    if len(numbers) != len(wanted.split()) or None in numbers:
+    names, numbers = wanted.split(), [number for field in line.split() if (number := _integer(field)) is not None]
+    if not len(names) == len(numbers) == len(line.split()):
         raise BadLineError(str(path), 1, f"the header `{wanted}` was wanted, got {_text(line.strip())}; write it there")
-    for name, value in zip(wanted.split(), numbers, strict=True):
-        if value is None or value < 1:
-            raise BadLineError(str(path), 1, f"the header promises {value} {name}; there must be at least one")
-        if value >= 2**31:
-            raise BadLineError(str(path), 1, f"the header promises {value} {name}; sparse matrices hold {2**31 - 1}")
-    return [value for value in numbers if value is not None]
+    for name, number in zip(names, numbers, strict=True):
+        if not 1 <= number < 2**31:
+            limit = "there must be at least one" if number < 1 else f"sparse matrices hold {2**31 - 1}"
+            raise BadLineError(str(path), 1, f"the header promises {number} {name}; {limit}")
+    return numbers
 
 
 def _parsed(path: Path, lines: Lines, points: int, wide: int, known: int) -> Matrices:
     """Features and labels of exactly so many lines; an empty one is a point too, so that row i stands in line i + 2."""
-    name, found, last = str(path), [], 1
+    name, parts, last = str(path), [], 1
     rows = (line for _, line in islice(lines, points))
     while chunk := list(islice(rows, CHUNK)):
-        found.append(parse(name, chunk, last + 1, wide, known))
+        parts.append(parse(name, chunk, last + 1, wide, known))
         last += len(chunk)
     if last - 1 < points:
         raise BadLineError(name, last, f"the file ends here, after {last - 1} points; the header promises {points}")
     for number, line in lines:
         if line.strip():
             raise BadLineError(name, number, f"the header promises {points} points, but here is one more")
-    halves = [vstack(half, format="csr") if len(half) > 1 else half[0] for half in zip(*found, strict=True)]
-    return halves[0], halves[1]
+    vstack = load("scipy.sparse").vstack
+    features, labels = (vstack(half, format="csr") if len(half) > 1 else half[0] for half in zip(*parts, strict=True))
+    return features, labels
 
 
 def where(matrix: csr_matrix, wrong: NDArray[np.bool_]) -> tuple[int, int]:
@@ -158,23 +163,11 @@ class _Opened:
 
 def parse(name: str, lines: list[bytes], first: int, wide: int, known: int) -> Matrices:
     """Features (n, wide) and labels (n, known) of lines `label,label feature:value ...`, numbered from `first` on."""
-    from sklearn.datasets import load_svmlight_file  # here, since it takes a second to load
-
-    def parsed(lines: list[bytes]) -> tuple[csr_matrix, list[tuple[float, ...]]]:
-        # The reader skips lines without anything, and a point would be lost.
-        full = [line if line.strip() else b"0:0" for line in lines]
-        with np.errstate(over="ignore"):  # infinities are told below
-            return load_svmlight_file(
-                _Opened(full), n_features=wide, dtype=np.float32, multilabel=True, zero_based=True
-            )
-
     try:
-        if any(b"#" in line or b"q" in line for line in lines):
-            raise BadValue("the reader would take it for a comment or a query")
-        features, labels = parsed(lines)
+        features, labels = _svmlight(lines, wide)
     except (ValueError, OverflowError):
         # It does not tell the line. Where all that is wrong is the order of features, nothing is.
-        features, labels = parsed([_ordered(name, first + i, line, wide) for i, line in enumerate(lines)])
+        features, labels = _svmlight([_ordered(name, first + i, line, wide) for i, line in enumerate(lines)], wide)
     wrong = ~np.isfinite(features.data)
     if wrong.any():
         row, column = where(features, wrong)
@@ -183,9 +176,21 @@ def parse(name: str, lines: list[bytes], first: int, wide: int, known: int) -> M
     return features, _label_matrix(name, labels, first, known)
 
 
+def _svmlight(lines: list[bytes], wide: int) -> tuple[csr_matrix, list[tuple[float, ...]]]:
+    """What scikit-learn's reader makes of lines; the package is loaded here, since it takes a second."""
+    if any(b"#" in line or b"q" in line for line in lines):
+        raise BadValue("the reader would take it for a comment or a query")
+    # The reader skips lines without anything, and a point would be lost.
+    full = _Opened([line if line.strip() else b"0:0" for line in lines])
+    with np.errstate(over="ignore"):  # infinities are refused later
+        return load("sklearn.datasets").load_svmlight_file(
+            full, n_features=wide, dtype=np.float32, multilabel=True, zero_based=True
+        )
+
+
 def _label_matrix(name: str, labels: list[tuple[float, ...]], first: int, known: int) -> csr_matrix:
     counts = np.fromiter(map(len, labels), np.int64, len(labels))
-    ids = np.fromiter((one for some in labels for one in some), np.float64, int(counts.sum()))
+    ids = np.fromiter((label for point in labels for label in point), np.float64, int(counts.sum()))
     wrong = ~((ids >= 0) & (ids < known) & (ids == np.floor(ids)))
     if wrong.any():
         row = int(np.searchsorted(np.cumsum(counts), wrong.argmax(), side="right"))
@@ -196,7 +201,8 @@ def _label_matrix(name: str, labels: list[tuple[float, ...]], first: int, known:
         )
         raise BadLineError(name, first + row, f"{span}, got {ids[wrong][0]:g}")
     ends = np.concatenate(([0], np.cumsum(counts)))
-    matrix = csr_matrix((np.ones(len(ids), np.float32), ids.astype(np.int64), ends), (len(labels), max(known, 1)))
+    stored = np.ones(len(ids), np.float32), ids.astype(np.int64), ends
+    matrix = load("scipy.sparse").csr_matrix(stored, (len(labels), max(known, 1)))
     matrix.sum_duplicates()
     matrix.data[:] = 1  # a label that is named twice is there once
     return matrix
@@ -206,23 +212,27 @@ def _ordered(name: str, number: int, line: bytes, wide: int) -> bytes:
     """The line with its features in order, or the error that tells what is wrong with it."""
     fields = line.split()
     labels = fields.pop(0) if fields and b":" not in fields[0] else b""
-    for label in labels.split(b",") if labels else []:
-        if not _is_number(label):
-            problem = f"labels joined by commas were wanted, `3,17`, got {_text(labels)}"
-            raise BadLineError(name, number, problem)
+    if labels and not all(_is_number(label) for label in labels.split(b",")):
+        raise BadLineError(name, number, f"labels joined by commas were wanted, `3,17`, got {_text(labels)}")
     pairs: dict[int, bytes] = {}
     for field in fields:
-        key, colon, value = field.partition(b":")
-        feature = _integer(key)
-        if not colon or feature is None or not _is_number(value):
-            raise BadLineError(name, number, f"`feature:value` was wanted, got {_text(field)}")
-        if not 0 <= feature < wide:
-            span = f"feature ids must lie between 0 and {wide - 1}, as the header says"
-            raise BadLineError(name, number, f"{span}, got {feature}")
+        feature, value = _pair(name, number, field, wide)
         if feature in pairs:
             raise BadLineError(name, number, f"feature {feature} stands there twice")
         pairs[feature] = value
     return b" ".join([labels, *(b"%d:%b" % (feature, pairs[feature]) for feature in sorted(pairs))])
+
+
+def _pair(name: str, number: int, field: bytes, wide: int) -> tuple[int, bytes]:
+    """`feature:value`."""
+    key, colon, value = field.partition(b":")
+    feature = _integer(key)
+    if not colon or feature is None or not _is_number(value):
+        raise BadLineError(name, number, f"`feature:value` was wanted, got {_text(field)}")
+    if not 0 <= feature < wide:
+        span = f"feature ids must lie between 0 and {wide - 1}, as the header says"
+        raise BadLineError(name, number, f"{span}, got {feature}")
+    return feature, value
 
 
 def _integer(field: bytes) -> int | None:

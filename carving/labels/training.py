@@ -4,38 +4,39 @@ Epochs are numbered, and every random choice of an epoch comes from the seed and
 goes on from its last whole epoch and ends with the same weights, bit for bit.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from scipy.sparse import csr_matrix
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from carving.answers.best import Best
 from carving.checks import check_choice, check_integer, check_number
 from carving.chunks import slices
 from carving.draws import bits
 from carving.errors import BadValue
-from carving.files import replace_whole
 from carving.labels import losses, metrics
+from carving.labels.checkpoints import Checkpoint
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.networks import Bag, Network, Scaling
 from carving.labels.rows import Rows, rows_of
-from carving.symbols import canonical, canonical_path
+from carving.symbols import Label, canonical, canonical_path
 
-FORMAT = "carving training 1"
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 AT_ONCE = 1024  # points predicted at a time
 ALIKE = 0.002  # validation nDCG@5 that is this near is as good: it is noisy, and later epochs have lower rates
-PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written
-REST = 5  # and so many times as long as the last one took: those of very many features have gigabytes
 SAMPLE = 8192  # labels that a softmax looks at where there are more: those of the batch, and others by chance
 
 LOSSES: dict[str, Callable[[Tensor, Rows], Tensor]] = dict(softmax=losses.softmax, binary=losses.binary)
@@ -43,7 +44,14 @@ LOSSES: dict[str, Callable[[Tensor, Rows], Tensor]] = dict(softmax=losses.softma
 
 @dataclass(frozen=True)
 class Settings:
-    """How one network is made and trained; the defaults are those of the published code, for OSC."""
+    """How one network is made and trained; the defaults are those of the published code, for OSC.
+
+    >>> Settings(trunk="linear", epochs=30).batch
+    64
+    >>> Settings(trunk="tree")
+    Traceback (most recent call last):
+    carving.errors.BadValue: trunk must be one of 'deep', 'linear', 'both', got 'tree'
+    """
 
     trunk: str = "deep"  # deep, linear or both
     hidden: int = 512
@@ -81,6 +89,11 @@ class Settings:
         if self.until is not None:
             check_integer("until", self.until, 1, self.epochs)
 
+    @property
+    def last(self) -> int:
+        """The epochs that are done at most."""
+        return self.until or self.epochs
+
 
 @dataclass
 class Progress:
@@ -104,15 +117,16 @@ class Progress:
 
     def over(self, settings: Settings) -> bool:
         """Whether there is nothing more to do."""
-        if self.epoch >= (settings.until or settings.epochs):
+        if self.epoch >= settings.last:
             return True
         return settings.patience is not None and self.epoch - 1 - self.best >= settings.patience
 
 
-Watch = Callable[[Progress, float], None]  # called after a batch with the share of the epoch that is done
+OnEpoch = Callable[[Progress, float], None]  # called after a batch with the share of the epoch that is done
+OnProgress = Callable[[str, Progress, float], None]  # the same for several networks: the name of the one comes first
 
 
-def seeded(*parts: Any) -> int:
+def seeded(*parts: Label) -> int:
     """A seed for torch that these labels give."""
     return int(bits([canonical_path(parts)], 1, seed=0, purpose="training")[0, 0] >> np.uint64(1))
 
@@ -121,15 +135,13 @@ def make_network(data: Dataset, head: Head, settings: Settings, seed: int) -> Ne
     """A new network for the data and the head, its weights drawn from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded("weights", seed))
-        scaling = Scaling.fitted(data.features, settings.normalise)
-        return network_of(scaling, data.features.shape[1], head, settings)
+        return network_of(Scaling.fitted(data.features, settings.normalise), head, settings)
 
 
-def network_of(scaling: Scaling, features: int, head: Head, settings: Settings) -> Network:
+def network_of(scaling: Scaling, head: Head, settings: Settings) -> Network:
     """A network as the settings say, its weights drawn by torch's own generator."""
     return Network(
         scaling,
-        features,
         head.width,
         trunk=settings.trunk,
         hidden=settings.hidden,
@@ -154,6 +166,10 @@ def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     return data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
 
 
+def silent(progress: Progress, share: float) -> None:
+    """For those who do not want to hear how it goes."""
+
+
 def train(
     network: Network,
     head: Head,
@@ -163,41 +179,39 @@ def train(
     seed: int,
     validation: Dataset | None = None,
     checkpoint: Path | None = None,
-    watch: Watch | None = None,
+    on_progress: OnEpoch = silent,
 ) -> Progress:
     """Train in place; with validation the best epoch's weights are kept in the end."""
     if settings.patience is not None and validation is None:
         raise BadValue("early stopping needs a validation part; give one, or patience=None")
     modules = nn.ModuleDict(dict(network=network, head=head))
     optimizers = _optimizers(modules, settings)
-    progress, best = Progress(epochs=settings.until or settings.epochs), None
-    identity = fingerprint(data, validation, settings, head, seed)
-    if checkpoint is not None and checkpoint.exists():
-        progress, best = _resume(checkpoint, identity, modules, optimizers)
-    written, took = time.monotonic(), 0.0
+    file = Checkpoint(checkpoint, fingerprint(data, validation, settings, head, seed), modules, optimizers)
+    facts, best = file.resume() or (dict(epochs=settings.last), None)
+    progress = Progress(**facts)
     finished = progress.over(settings)
     while not progress.over(settings):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeded("epoch", seed, progress.epoch))
-            loss = _epoch(network, head, data, settings, optimizers, progress, seed, watch)
+            loss = _epoch(network, head, data, settings, optimizers, progress, seed, on_progress)
         progress.losses.append(loss)
         if validation is not None:
             progress.validation.append(validated(network, head, validation))
             if progress.best == progress.epoch - 1:
-                best = {name: tensor.detach().clone() for name, tensor in modules.state_dict().items()}
-        now = time.monotonic()
-        if checkpoint is not None and now - written >= max(PAUSE, REST * took) and not progress.over(settings):
-            _write(checkpoint, identity, modules, optimizers, progress, best)
-            written = time.monotonic()
-            took = written - now
-        if watch is not None:
-            watch(progress, 0.0)
+                best = _copied(modules)
+        if not progress.over(settings):
+            file.write_if_due(asdict(progress), best)
+        on_progress(progress, 0.0)
     if best is not None:
         modules.load_state_dict(best)
-    if checkpoint is not None and not finished:  # the weights are all that is wanted of a run that is over
-        _write(checkpoint, identity, modules, [], progress, None)
+    if not finished:
+        file.write_weights(asdict(progress))
     network.eval()
     return progress
+
+
+def _copied(modules: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in modules.state_dict().items()}
 
 
 def _epoch(
@@ -208,32 +222,64 @@ def _epoch(
     optimizers: list[torch.optim.Optimizer],
     progress: Progress,
     seed: int,
-    watch: Watch | None,
+    on_progress: OnEpoch,
 ) -> float:
+    """The mean loss of one pass over the data."""
     network.train()
     epoch, steps, total = progress.epoch, math.ceil(len(data) / settings.batch), 0.0
-    for step, which in enumerate(batches(len(data), settings.batch, seeded("order", seed, epoch))):
+    for step, indices in enumerate(batches(len(data), settings.batch, seeded("order", seed, epoch))):
+        rate = settings.rate * factor(settings, epoch, (epoch * steps + step) / (settings.epochs * steps))
         for optimizer in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = settings.rate * factor(
-                    settings, epoch, (epoch * steps + step) / (settings.epochs * steps)
-                )
+                group["lr"] = rate
             optimizer.zero_grad(set_to_none=True)
-        sets = rows_of(data.labels, which)
-        outputs = network(rows_of(data.features, which))
-        loss = _loss(head, outputs, sets, settings)
+        outputs = network(rows_of(data.features, indices))
+        loss = _loss(head, outputs, rows_of(data.labels, indices), settings)
         loss.backward()
         for optimizer in optimizers:
             optimizer.step()
-        total += float(loss.detach()) * len(which)
+        total += float(loss.detach()) * len(indices)
         if not math.isfinite(total):
             raise BadValue(f"the loss became {total} in epoch {epoch + 1}; lower the rate, or normalise the features")
-        if watch is not None:
-            watch(progress, (step + 1) / steps)
+        on_progress(progress, (step + 1) / steps)
     return total / len(data)
 
 
-def batches(points: int, size: int, seed: int) -> Iterator[Any]:
+@dataclass(frozen=True)
+class Trainer:
+    """What the networks of one model have in common: the head, the seed, where checkpoints lie, and who watches."""
+
+    head: Head
+    seed: int
+    folder: Path | None = None
+    on_progress: OnProgress | None = None
+
+    def __call__(
+        self, data: Dataset, settings: Settings, name: str, of: int | None = None, validation: Dataset | None = None
+    ) -> tuple[Network, Progress]:
+        """A new network, trained; its name (of so many) is that of its checkpoint and of its progress."""
+        network = make_network(data, self.head, settings, self.seed)
+        checkpoint = None if self.folder is None else self.folder / f"{name.replace(' ', '-')}.safetensors"
+        title = name if of is None else f"{name} of {of}"
+
+        def on_epoch(progress: Progress, share: float) -> None:
+            if self.on_progress is not None:
+                self.on_progress(title, progress, share)
+
+        progress = train(
+            network,
+            self.head,
+            data,
+            settings,
+            seed=self.seed,
+            validation=validation,
+            checkpoint=checkpoint,
+            on_progress=on_epoch,
+        )
+        return network, progress
+
+
+def batches(points: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
     """Row numbers of batches that cover all points in random order."""
     order = torch.randperm(points, generator=torch.Generator().manual_seed(seed)).numpy()
     return (order[part] for part in slices(points, size))
@@ -256,12 +302,12 @@ def _loss(head: Head, outputs: Tensor, sets: Rows, settings: Settings) -> Tensor
 
 def sampled(head: Head, outputs: Tensor, sets: Rows) -> tuple[Tensor, Rows]:
     """Scores of the batch's labels and of others by chance, SAMPLE in all or half as many others, and the sets."""
-    own, place = sets.columns.unique(return_inverse=True)
+    own, inverse = sets.columns.unique(return_inverse=True)
     chance = torch.randint(head.count, (max(SAMPLE // 2, SAMPLE - len(own)),))
     fresh = chance[~torch.isin(chance, own)].unique().to(own.device)
-    seen = torch.cat([own, fresh])
-    scores = head.similarity(head.read(outputs), head.codes(seen))
-    return scores, Rows(place, sets.starts, sets.values, len(seen))
+    labels = torch.cat([own, fresh])
+    scores = head.similarity(head.read(outputs), head.codes(labels))
+    return scores, Rows(inverse, sets.starts, sets.values, len(labels))
 
 
 def _optimizers(modules: nn.Module, settings: Settings) -> list[torch.optim.Optimizer]:
@@ -269,30 +315,23 @@ def _optimizers(modules: nn.Module, settings: Settings) -> list[torch.optim.Opti
     lazy = [m.weight for m in modules.modules() if isinstance(m, Bag) and m.lazy]
     known = {id(weight) for weight in lazy}
     rest = [p for p in modules.parameters() if id(p) not in known]
-    made: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(rest, lr=settings.rate, weight_decay=settings.decay, fused=True)
-    ]
-    return [*made, torch.optim.SparseAdam(lazy, lr=settings.rate)] if lazy else made
+    adam = torch.optim.AdamW(rest, lr=settings.rate, weight_decay=settings.decay, fused=True)
+    return [adam, torch.optim.SparseAdam(lazy, lr=settings.rate)] if lazy else [adam]
 
 
-def predict(
-    network: nn.Module, head: Head, features: csr_matrix, k: int, bias: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def predict(network: nn.Module, head: Head, features: csr_matrix, k: int, bias: Tensor | None = None) -> Best:
     """Scores and numbers (n, k) of each point's best labels."""
     network.eval()
     with torch.no_grad():
         parts = list(slices(features.shape[0], AT_ONCE)) or [slice(0, 0)]
-        found = [head.top(network(rows_of(features, part)), k, bias) for part in parts]
-    return torch.cat([scores for scores, _ in found]), torch.cat([ids for _, ids in found])
+        best = [head.top(network(rows_of(features, part)), k, bias) for part in parts]
+    return Best(torch.cat([part.scores for part in best]), torch.cat([part.indices for part in best]))
 
 
 def validated(network: nn.Module, head: Head, data: Dataset) -> float:
     """nDCG@5 of a network on data, a share of 1."""
     k = min(5, head.count)
-    return metrics.ndcg(predict(network, head, data.features, k)[1].numpy(), data.labels, k)
-
-
-# Checkpoints
+    return metrics.ndcg(predict(network, head, data.features, k).indices.numpy(), data.labels, k)
 
 
 def fingerprint(data: Dataset, validation: Dataset | None, settings: Settings, head: Head, seed: int) -> str:
@@ -301,61 +340,9 @@ def fingerprint(data: Dataset, validation: Dataset | None, settings: Settings, h
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     if not isinstance(head.labels, range):
         digest.update(b"".join(map(canonical, head.labels)))
-    for matrix in (
-        matrix for part in (data, validation) if part is not None for matrix in (part.features, part.labels)
-    ):
+    parts = [data] if validation is None else [data, validation]
+    for matrix in (matrix for part in parts for matrix in (part.features, part.labels)):
         digest.update(repr(matrix.shape).encode())
-        for part in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data):
-            digest.update(np.ascontiguousarray(part).data)
+        for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data):
+            digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _write(
-    path: Path,
-    identity: str,
-    modules: nn.Module,
-    optimizers: list[torch.optim.Optimizer],
-    progress: Progress,
-    best: dict[str, Tensor] | None,
-) -> None:
-    tensors = {f"weights/{name}": tensor for name, tensor in modules.state_dict().items()}
-    tensors |= {f"best/{name}": tensor for name, tensor in (best or {}).items()}
-    for number, optimizer in enumerate(optimizers):
-        for parameter, state in optimizer.state_dict()["state"].items():
-            for name, value in state.items():
-                tensors[f"optimizer/{number}/{parameter}/{name}"] = torch.as_tensor(value)
-    metadata = dict(format=FORMAT, run=identity, progress=json.dumps(asdict(progress)))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_whole(path, {name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata)
-
-
-def _resume(
-    path: Path, identity: str, modules: nn.Module, optimizers: list[torch.optim.Optimizer]
-) -> tuple[Progress, dict[str, Tensor] | None]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
-    except SafetensorError as error:
-        raise BadValue(f"{path} is no whole checkpoint ({error}); remove it to begin anew") from None
-    if metadata.get("format") != FORMAT or metadata.get("run") != identity:
-        raise BadValue(
-            f"{path} is the checkpoint of another run (data, settings or seed); remove it, or take --fresh, to begin "
-            "anew"
-        )
-    parts: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimizer": {}}
-    for name, tensor in tensors.items():
-        kind, rest = name.split("/", 1)
-        parts[kind][rest] = tensor
-    modules.load_state_dict(parts["weights"])
-    for number, optimizer in enumerate(optimizers):
-        state: dict[int, dict[str, Any]] = {}
-        for name, tensor in parts["optimizer"].items():
-            which, parameter, key = name.split("/")
-            if int(which) == number:
-                # SparseAdam counts its steps in a plain integer
-                plain = key == "step" and isinstance(optimizer, torch.optim.SparseAdam)
-                state.setdefault(int(parameter), {})[key] = int(tensor) if plain else tensor
-        known = optimizer.state_dict()
-        optimizer.load_state_dict(dict(state=state, param_groups=known["param_groups"]))
-    return Progress(**json.loads(metadata["progress"])), parts["best"] or None

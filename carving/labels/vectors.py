@@ -1,9 +1,11 @@
 """The heads that the paper compares with: labels and roles are vectors, and unbinding undoes a role."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +14,11 @@ from torch.nn.functional import normalize, pad
 from carving import draws, symbols
 from carving.checks import check_integer, nearest
 from carving.chunks import slices
+from carving.draws import Bits
 from carving.errors import BadValue
 from carving.labels import losses
-from carving.labels.heads import CHUNK, EVERY, MISSING, PRESENT, Head, OSCHead, Which
-from carving.labels.rows import Rows
+from carving.labels.heads import ALL, MISSING, PRESENT, Common, Head, Indices, OSCHead
+from carving.labels.rows import LabelSets, Rows
 from carving.schemes import algebra
 from carving.schemes.algebra import Space
 from carving.symbols import Leaf
@@ -26,7 +29,7 @@ class Vectors:
     """One row of the table: how labels and roles are drawn, and how a role is undone."""
 
     words: Callable[[int], int]
-    atoms: Callable[[Space, Any], Tensor]
+    atoms: Callable[[Space, Bits], Tensor]
     unbind: Callable[[Space, Tensor, Tensor], Tensor]
 
 
@@ -34,7 +37,7 @@ def _signs_and_normals(d: int) -> int:
     return draws.words_for_signs(d) + draws.words_for_normals(d)
 
 
-def _one_each(d: int) -> int:
+def _word_each(d: int) -> int:
     return d
 
 
@@ -50,7 +53,7 @@ def vtb_transposed(space: Space, x: Tensor, role: Tensor) -> Tensor:
 #                     bits of an atom          atom              unbind
 VECTORS = {
     "HLB": Vectors(_signs_and_normals,      algebra.mixture,  algebra.divide),
-    "MAP": Vectors(_one_each,               algebra.uniform,  algebra.multiply),
+    "MAP": Vectors(_word_each,              algebra.uniform,  algebra.multiply),
     "VTB": Vectors(draws.words_for_normals, algebra.gaussian, vtb_transposed),
     "HRR": Vectors(draws.words_for_normals, algebra.gaussian, algebra.correlate),
 }
@@ -60,9 +63,15 @@ VECTORS = {
 class VectorHead(Head):
     """HLB, MAP, VTB or HRR: `width` outputs that are unbound from a role and compared with the labels' vectors.
 
-    `scale` is the size of HLB's entries. `each` takes the loss of Ganesan et al., label by label. `trainable` trains
-    labels and roles. Scores are absolute cosines, as published; `absolute=False` keeps their sign. The vectors of all
+    `scale` is the size of HLB's entries. `each` takes the loss of Ganesan et al., label by label. The other options are
+    those of `Common`: `trainable` trains labels and roles; scores are absolute cosines, as published, unless
+    `absolute=False` keeps their sign; there is a role for missing labels, unless `missing=False`; the vectors of all
     labels are kept, unless `cached=False`.
+
+    >>> head = VectorHead("HLB", labels=1000, width=64)
+    >>> outputs = torch.ones(2, head.width)
+    >>> head(outputs).shape, head.top(outputs, 5).indices.shape
+    (torch.Size([2, 1000]), torch.Size([2, 5]))
     """
 
     def __init__(
@@ -72,82 +81,74 @@ class VectorHead(Head):
         width: int = 400,
         *,
         scale: float = 1.0,
-        missing: bool = True,
         each: bool = False,
-        absolute: bool = True,
-        trainable: bool = False,
-        cached: bool = True,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float32,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(labels, missing, trainable, cached, seed)
+        super().__init__(labels, **(Common(missing=True, absolute=True) | common))
         if name not in VECTORS:
             raise BadValue(f"there is no vector head {name!r}; {nearest(name, VECTORS)}")
         if not 0 < scale < math.inf:
             raise BadValue(f"scale must be a positive number, got {scale}; HLB's heads take 0.25 to 1")
-        self.name, self.scale, self.each, self.absolute = name, float(scale), each, absolute
+        self.name, self.scale, self.each = name, float(scale), each
         self.width = self.core = check_integer("width", width, 2, way_out="400 is usual")
         self.squashed = True
-        self.options = dict(width=self.width, scale=self.scale, missing=missing, each=each, absolute=absolute)
-        self.options |= dict(trainable=trainable, cached=cached, seed=self.seed)
-        self.row, self.space = VECTORS[name], Space(width, (width,), dtype, seed, option=(self.scale, 1 / width))
-        made = self._atoms([symbols.canonical_path((role,)) for role in self.roles], "role")
+        self.options |= dict(width=self.width, scale=self.scale, each=each)
+        option = (self.scale, 1 / width)
+        self.row, self.space = VECTORS[name], Space(width, (width,), self.dtype, self.seed, option=option)
+        roles = self._atoms([symbols.canonical_path((role,)) for role in self.roles], "role")
         self.role_vectors: Tensor  # (roles, width)
         self.vectors: Tensor | None  # (L, width)
-        if trainable:
-            self.role_vectors = nn.Parameter(made)
-            self.vectors = nn.Parameter(self._drawn(EVERY))
+        if self.trainable:
+            self.role_vectors = nn.Parameter(roles)
+            self.vectors = nn.Parameter(self._draw(ALL))
             return
-        self.register_buffer("role_vectors", made, persistent=False)
-        self.register_buffer("vectors", self._drawn(EVERY) if cached else None, persistent=False)
+        self.register_buffer("role_vectors", roles, persistent=False)
+        self.register_buffer("vectors", self._draw(ALL) if self.cached else None, persistent=False)
 
     def extra_repr(self) -> str:
         """What a printed network shows."""
         return f"{self.name}, labels={self.count}, width={self.width}"
 
     @property
-    def _at(self) -> Tensor:
+    def _reference(self) -> Tensor:
         return self.role_vectors
 
     def _atoms(self, names: list[bytes], purpose: str) -> Tensor:
         words = self.row.words(self.width)
-        made = torch.empty(len(names), self.width, dtype=self.space.dtype)
+        atoms = torch.empty(len(names), self.width, dtype=self.space.dtype)
         for part in slices(len(names), draws.rows_in_cache(words)):
-            made[part] = self.row.atoms(self.space, draws.bits(names[part], words, seed=self.seed, purpose=purpose))
-        return made
+            atoms[part] = self.row.atoms(self.space, draws.bits(names[part], words, seed=self.seed, purpose=purpose))
+        return atoms
 
-    def _drawn(self, which: Which) -> Tensor:
-        return self._atoms([symbols.canonical(label) for label in self._named(which)], "filler")
+    def _draw(self, indices: Indices) -> Tensor:
+        return self._atoms([symbols.canonical(label) for label in self._labels_at(indices)], "filler")
 
-    def codes(self, which: Which = EVERY, role: str = PRESENT) -> Tensor:
+    def codes(self, indices: Indices = ALL, role: str = PRESENT) -> Tensor:
         """The vectors of some labels, (m, width): the same in every role."""
         if self.vectors is not None:
-            return self.vectors[which]
-        return self._drawn(which).to(self.role_vectors)
+            return self.vectors[indices]
+        return self._draw(indices).to(self.role_vectors)
 
     def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
         """The outputs with the role unbound, (n, width)."""
         outputs = self._checked(outputs)
-        return self.row.unbind(self.space, outputs, self.role_vectors[self._place(role)])
+        return self.row.unbind(self.space, outputs, self.role_vectors[self._role_index(role)])
 
     def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
         """The sum of the vectors of each point's labels, (n, width)."""
-        seen, place = sets.columns.unique(return_inverse=True)
+        labels, inverse = sets.columns.unique(return_inverse=True)
         total = self.role_vectors.new_zeros(len(sets), self.core)
-        return total.index_add(0, sets.owners, self.codes(seen, role)[place]) if len(seen) else total
+        return total.index_add(0, sets.owners, self.codes(labels, role)[inverse]) if len(labels) else total
 
-    def _everything(self, role: str) -> Tensor:
-        total = self.role_vectors.new_zeros(self.core)
-        for part in slices(self.count, CHUNK):
-            total = total + self.codes(part, role).sum(0)
-        return total
+    def _sum(self, indices: slice, role: str) -> Tensor:
+        return self.codes(indices, role).sum(0)
 
     def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
         """Cosines, absolute ones if wanted."""
         cosines = normalize(cores, dim=-1) @ normalize(codes, dim=-1).mT
         return cosines.abs() if self.absolute else cosines
 
-    def loss(self, outputs: Tensor, labels: Any) -> Tensor:
+    def loss(self, outputs: Tensor, labels: LabelSets) -> Tensor:
         """The published loss of this head; see `losses`."""
         sets = self.sets(labels, len(outputs))
         u, w = self.read(outputs), self.read(outputs, MISSING) if self.missing else None

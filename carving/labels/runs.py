@@ -1,0 +1,141 @@
+"""A run of training from files into a file: one at a time, and it goes on where it was killed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import Timeout
+
+from carving.errors import BadValue
+from carving.files import lock_beside
+from carving.labels import recipe
+from carving.labels.classifier import MultiLabelClassifier
+from carving.labels.data import Dataset, Source, check_pair
+from carving.labels.training import OnProgress
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be trained: by our recipe, or one network where a trunk is named or the head is another than OSC."""
+
+    head: str = "OSC"
+    trunk: str | None = None
+    epochs: int | None = None
+    validation: float = 0.15  # one network: the share of points held back
+    patience: int = 4  # one network: epochs without a gain before it stops
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a model ranks the labels of test points."""
+
+    measures: dict[str, float]  # shares of 1, such as nDCG@5
+    points: int
+    unlabelled: int  # points without labels
+    all_rows: bool  # whether these count, as points of which nothing was found
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a run."""
+
+    model: Path
+    points: int  # that have labels
+    labels: int
+    parameters: int
+    validation: dict[str, float] | None  # measures of the part that was held back, if any
+    test: Evaluation | None
+
+
+def run(
+    source: Source,
+    model: Path,
+    wish: Wish,
+    *,
+    test: Source | None = None,
+    fresh: bool = False,
+    all_rows: bool = False,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Train on the points of a file, write the model, and evaluate it on test points, if any.
+
+    Checkpoints lie in a folder beside the model until it is there. `fresh` begins anew even where a run that was
+    killed could go on; `all_rows` counts test points without labels as well.
+    """
+    _check_files(source, test, model)
+    with _alone(model):
+        data = source.read()
+        tested = None if test is None else _read_test(test, data)
+        folder = model.with_name(f"{model.name}.checkpoints")
+        if fresh and folder.exists():
+            shutil.rmtree(folder)
+        classifier = fitted(data, wish, folder, on_progress)
+        classifier.save(model)
+        shutil.rmtree(folder, ignore_errors=True)  # only now: until the model is there, they are all there is
+    return Report(
+        model=model,
+        points=len(data.labelled()),
+        labels=classifier.n_labels_,
+        parameters=sum(weights.numel() for weights in classifier.network_.parameters()),
+        validation=classifier.validation_,
+        test=None if tested is None else evaluated(classifier, tested, all_rows),
+    )
+
+
+def fitted(
+    data: Dataset, wish: Wish, checkpoints: Path | None = None, on_progress: OnProgress | None = None
+) -> MultiLabelClassifier:
+    """The classifier that is wished for."""
+    patience = wish.patience if wish.validation else None
+    settings = recipe.single(data.labelled(), wish.head, wish.trunk, wish.epochs, patience)
+    classifier = MultiLabelClassifier(
+        wish.head,
+        settings=settings,
+        epochs=wish.epochs if settings is None else None,
+        validation=wish.validation,
+        seed=wish.seed,
+        checkpoints=checkpoints,
+        on_progress=on_progress,
+    )
+    return classifier.fit(data.features, data.labels)
+
+
+def evaluated(classifier: MultiLabelClassifier, data: Dataset, all_rows: bool = False) -> Evaluation:
+    """How well the classifier ranks the labels of these points."""
+    measures = classifier.evaluate(data.features, data.labels, unlabelled=all_rows)
+    return Evaluation(measures, len(data), len(data) - len(data.labelled()), all_rows)
+
+
+def _check_files(source: Source, test: Source | None, model: Path) -> None:
+    """Before anything is locked or read, see whether the files are there, and that none of them is overwritten."""
+    for file in (source.path, source.path if test is None else test.path):
+        if not file.exists():
+            raise FileNotFoundError(f"there is no file {file}")
+        if model.exists() and file.samefile(model):
+            raise BadValue(f"{model} holds the data; name another file for the model")
+
+
+def _read_test(test: Source, data: Dataset) -> Dataset:
+    """The test points; whether they belong to the training points is seen now, not after hours of training."""
+    tested = test.read()
+    check_pair(data, tested, str(test.path))
+    return tested
+
+
+@contextmanager
+def _alone(model: Path) -> Iterator[None]:
+    """Two runs must not write the same checkpoints; a path where no file can be is refused."""
+    lock = lock_beside(model)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise BadValue(f"another run is training {model}; wait for it, or name another file") from None
+    try:
+        yield
+    finally:
+        lock.release()
