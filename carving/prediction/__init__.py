@@ -6,13 +6,10 @@ itself is the module here: its function is `carving.plan`.)
 
 from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
 from carving.prediction.plan import Plan, pairs_within, plan_within, predict
-from carving.prediction.together import FixedPoint, fixed_point
-from carving.prediction.wish import Wish
+from carving.prediction.together import fixed_point
 
 __all__ = [
-    "FixedPoint",
     "Plan",
-    "Wish",
     "fixed_point",
     "osc_accuracy",
     "pairs_within",

@@ -119,7 +119,7 @@ def predict(
 ) -> float:
     """The share of contexts that this memory is predicted to answer wholly right, one at a time or all together.
 
-    The memory is told as in `pairs_within`.
+    Which memory it is, is said as in `pairs_within`.
 
     >>> round(predict(pairs=1_000, vocabulary=1_000, d=8_000, scheme="HLB"), 2)
     0.35

@@ -78,7 +78,7 @@ def amplitudes(spread: float) -> Tensor:
 
 
 def interpolate(table: Tensor, position: Tensor) -> Tensor:
-    """A table of a function, read by cubics between its places; after its end it falls on as a power."""
+    """A table of a function, read by cubics between its points; after its end it falls on as a power."""
     inside = position.clamp_max(STEPS - 1e-9)
     low = inside.long()
     part = inside - low

@@ -31,7 +31,8 @@ class Wishes(TypedDict, total=False):
 class Wish:
     """What is asked of a memory.
 
-    Which fields concern a kind of memory is said by its row of `kinds.KINDS`.
+    A new field stands here and in `Wishes`; if it concerns some kinds of memory and not others also in `kinds.OPTIONS`,
+    and the rows of `kinds.KINDS` say which ones.
 
     >>> Wish(pairs=100, vocabulary=50, accuracy=99)
     Traceback (most recent call last):
