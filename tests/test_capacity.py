@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from carving import OSC
-from carving.prediction import alone as capacity
-from carving.prediction import rivals as cores
+from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
+from carving.prediction.interference import echo, excess, interference
+from carving.prediction.rivals import STEPS, Noise, cosine_tail, random_walk, share_right
+from carving.prediction.thresholds import smallest
 
 
 @pytest.mark.parametrize(
@@ -15,7 +17,7 @@ from carving.prediction import rivals as cores
     [(4_096, 1_000, 0.1251), (8_100, 1_000, 0.3565), (343_000, 10_000, 0.9719)],
 )
 def test_the_closed_form_for_vsas_gives_the_known_values(cells, pairs, expected):
-    assert capacity.vsa_accuracy(cells, pairs, pairs) == pytest.approx(expected, abs=5e-4)
+    assert vsa_accuracy(cells, pairs, pairs) == pytest.approx(expected, abs=5e-4)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +30,7 @@ def test_the_closed_form_for_vsas_gives_the_known_values(cells, pairs, expected)
     ],
 )
 def test_predictions_lie_within_two_points_of_known_simulations(d, p, k1, pairs, simulated):
-    assert capacity.osc_accuracy(d, p, k1, pairs, pairs) == pytest.approx(simulated, abs=0.02)
+    assert osc_accuracy(d, p, k1, pairs, pairs) == pytest.approx(simulated, abs=0.02)
 
 
 def test_the_smallest_dimensions_come_near_the_papers():
@@ -41,10 +43,10 @@ def test_the_smallest_dimensions_come_near_the_papers():
         (5_000, 59, 451),
         (10_000, 76, 649),
     ):
-        found = capacity.smallest(lambda d, n=pairs: capacity.osc_accuracy(d, 3, round(d**0.5), n, n), 0.99)
-        assert abs(found - osc) <= 1
-        found = capacity.smallest(lambda d, n=pairs: capacity.tpr_accuracy(d, n, n), 0.99)
-        assert found == pytest.approx(tpr, rel=0.015)
+        side = smallest(lambda d, n=pairs: osc_accuracy(d, 3, round(d**0.5), n, n), 0.99)
+        assert abs(side - osc) <= 1
+        side = smallest(lambda d, n=pairs: tpr_accuracy(d, n, n), 0.99)
+        assert side == pytest.approx(tpr, rel=0.015)
 
 
 def bound_squares(d, p, k1, same, generator, count=40_000):
@@ -68,27 +70,27 @@ def bound_squares(d, p, k1, same, generator, count=40_000):
 @pytest.mark.parametrize(("d", "p", "k1"), [(20, 2, 1), (20, 2, 4), (12, 3, 4), (16, 3, 3), (9, 4, 3)])
 def test_the_excess_is_that_of_random_contexts(d, p, k1, generator):
     measured = bound_squares(d, p, k1, False, generator)
-    assert 1 + capacity.excess(d, p, k1) == pytest.approx(measured, rel=0.06)
+    assert 1 + excess(d, p, k1) == pytest.approx(measured, rel=0.06)
 
 
 @pytest.mark.parametrize(("d", "p", "k1"), [(32, 2, 6), (32, 2, 16), (24, 3, 7), (24, 3, 4), (12, 4, 3)])
-def test_the_likeness_is_that_of_one_filler_in_random_contexts(d, p, k1, generator):
+def test_the_echo_is_that_of_one_filler_in_random_contexts(d, p, k1, generator):
     measured = bound_squares(d, p, k1, True, generator)
-    assert capacity.likeness(d, p, k1) == pytest.approx(measured, rel=0.12)
+    assert echo(d, p, k1) == pytest.approx(measured, rel=0.12)
 
 
 @pytest.mark.parametrize("k", [2, 3, 8, 40])
 def test_the_table_of_tails_is_that_of_random_unit_vectors(k, generator):
     drawn = torch.nn.functional.normalize(torch.randn(200_000, k, generator=generator), dim=1)[:, 0]
-    table = cores.cosine_tail(k)
+    table = cosine_tail(k)
     for t in (-0.5, 0.0, 0.2, 0.6):
-        place = round(t * cores.STEPS) + cores.STEPS
-        assert float(table[place]) == pytest.approx(float((drawn > t).double().mean()), abs=0.005)
+        index = round(t * STEPS) + STEPS
+        assert float(table[index]) == pytest.approx(float((drawn > t).double().mean()), abs=0.005)
 
 
 def test_a_walk_has_the_mean_and_the_variance_of_its_steps():
     for copies in (0.0, 0.3, 1.0, 1.5, 3.7):
-        values, chances = cores.walk(copies)
+        values, chances = random_walk(copies)
         assert float(chances.sum()) == pytest.approx(1)
         assert float((values * chances).sum()) == pytest.approx(0, abs=1e-6)
         assert float((values.square() * chances).sum()) == pytest.approx(copies)
@@ -107,7 +109,7 @@ def test_drawn_contexts_agree_with_brute_force(p, k1, shared, variance, vocabula
     core = candidates[:, :shared].sum(1) + math.sqrt(variance) * torch.randn(count, k1**p, generator=generator)
     scores = (candidates @ core.unsqueeze(2)).squeeze(2)
     right = (scores[:, :shared].amin(1) > scores[:, shared:].amax(1)).double().mean()
-    predicted = cores.answered(p, k1, shared, 0.0, cores.Noise(variance), vocabulary - shared)
+    predicted = share_right(p, k1, shared, 0.0, Noise(variance), vocabulary - shared)
     assert predicted == pytest.approx(float(right), abs=0.025)  # three standard errors of the brute force
 
 
@@ -117,34 +119,34 @@ SETTINGS = [(64, 2, 8, 300, 400, 1), (24, 3, 5, 400, 400, 1), (40, 3, 13, 900, 3
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_more_room_helps_and_more_to_tell_apart_harms(setting):
     d, p, k1, pairs, vocabulary, shared = setting
-    here = capacity.osc_accuracy(*setting)
+    here = osc_accuracy(*setting)
     assert 0 < here < 1
-    assert capacity.osc_accuracy(round(1.3 * d), p, k1, pairs, vocabulary, shared) > here
-    assert capacity.osc_accuracy(d, p, k1, 2 * pairs, vocabulary, shared) < here
-    assert capacity.osc_accuracy(d, p, k1, pairs, 2 * vocabulary, shared) < here + 0.002
-    assert capacity.osc_accuracy(d, p, k1, pairs, vocabulary, shared + 2) < here
+    assert osc_accuracy(round(1.3 * d), p, k1, pairs, vocabulary, shared) > here
+    assert osc_accuracy(d, p, k1, 2 * pairs, vocabulary, shared) < here
+    assert osc_accuracy(d, p, k1, pairs, 2 * vocabulary, shared) < here + 0.002
+    assert osc_accuracy(d, p, k1, pairs, vocabulary, shared + 2) < here
 
 
 def test_a_single_pair_in_a_wide_context_is_always_found():
-    assert capacity.osc_accuracy(100, 2, 30, 1, 1_000) == pytest.approx(1, abs=1e-6)
-    assert capacity.tpr_accuracy(400, 1, 1_000) == pytest.approx(1, abs=1e-6)
-    assert capacity.vsa_accuracy(4_000, 1, 1_000) == pytest.approx(1, abs=1e-6)
+    assert osc_accuracy(100, 2, 30, 1, 1_000) == pytest.approx(1, abs=1e-6)
+    assert tpr_accuracy(400, 1, 1_000) == pytest.approx(1, abs=1e-6)
+    assert vsa_accuracy(4_000, 1, 1_000) == pytest.approx(1, abs=1e-6)
 
 
 def test_an_overfull_memory_answers_by_chance():
-    assert capacity.osc_accuracy(8, 2, 3, 100_000, 50) == pytest.approx(1 / 50, abs=0.01)
-    assert capacity.vsa_accuracy(16, 1_000_000, 50) == pytest.approx(1 / 50, abs=0.01)
-    assert capacity.tpr_accuracy(8, 1_000_000, 50) == pytest.approx(1 / 50, abs=0.01)
+    assert osc_accuracy(8, 2, 3, 100_000, 50) == pytest.approx(1 / 50, abs=0.01)
+    assert vsa_accuracy(16, 1_000_000, 50) == pytest.approx(1 / 50, abs=0.01)
+    assert tpr_accuracy(8, 1_000_000, 50) == pytest.approx(1 / 50, abs=0.01)
 
 
 def test_where_every_candidate_is_stored_nothing_can_go_wrong():
-    assert capacity.osc_accuracy(16, 2, 4, 100, 5, 5) == 1
-    assert capacity.tpr_accuracy(16, 100, 5, 5) == 1
-    assert capacity.vsa_accuracy(16, 100, 5, 5) == 1
+    assert osc_accuracy(16, 2, 4, 100, 5, 5) == 1
+    assert tpr_accuracy(16, 100, 5, 5) == 1
+    assert vsa_accuracy(16, 100, 5, 5) == 1
 
 
 def test_a_line_tells_two_fillers_apart_at_most():
-    assert capacity.osc_accuracy(20, 2, 1, 10, 6) == 0.5**5
+    assert osc_accuracy(20, 2, 1, 10, 6) == 0.5**5
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_a_line_tells_two_fillers_apart_at_most():
 )
 def test_predictions_for_compact_fillers_lie_within_two_points(d, p, k1, pairs, vocabulary, simulated):
     """Simulated with 3,000 contexts each, also where fillers are stored several times."""
-    assert capacity.osc_accuracy(d, p, k1, pairs, vocabulary, compact=True) == pytest.approx(simulated, abs=0.02)
+    assert osc_accuracy(d, p, k1, pairs, vocabulary, compact=True) == pytest.approx(simulated, abs=0.02)
 
 
 def test_compact_fillers_interfere_without_excess():
@@ -169,14 +171,14 @@ def test_compact_fillers_interfere_without_excess():
         own = scheme.score(scheme.trace(contexts, fillers), contexts, fillers.unsqueeze(1)).squeeze(1)
         seen.append(own - 1)
     variance = float(torch.cat(seen).square().mean())
-    assert capacity.interference(d, p, k1, pairs, compact=True) == pytest.approx(variance, rel=0.08)
-    assert capacity.interference(d, p, k1, pairs) > 1.2 * variance  # what ordinary ones have: 37 % more
+    assert interference(d, p, k1, pairs, compact=True) == pytest.approx(variance, rel=0.08)
+    assert interference(d, p, k1, pairs) > 1.2 * variance  # what ordinary ones have: 37 % more
 
 
 def test_a_draft_comes_near():
     for d, p, k1, pairs, vocabulary, shared in ((64, 2, 12, 300, 400, 1), (36, 3, 6, 2_000, 1_000, 1), SETTINGS[2]):
-        draft = capacity.osc_accuracy(d, p, k1, pairs, vocabulary, shared, draft=True)
-        assert draft == pytest.approx(capacity.osc_accuracy(d, p, k1, pairs, vocabulary, shared), abs=0.05)
+        draft = osc_accuracy(d, p, k1, pairs, vocabulary, shared, draft=True)
+        assert draft == pytest.approx(osc_accuracy(d, p, k1, pairs, vocabulary, shared), abs=0.05)
 
 
 def test_the_interference_is_the_variance_of_stored_scores():
@@ -188,11 +190,11 @@ def test_the_interference_is_the_variance_of_stored_scores():
         memory = scheme.trace(contexts, fillers)
         own = scheme.score(memory, contexts, fillers.unsqueeze(1)).squeeze(1)
         seen.append(own - 1)
-    assert capacity.interference(d, p, k1, pairs) == pytest.approx(float(torch.cat(seen).square().mean()), rel=0.1)
+    assert interference(d, p, k1, pairs) == pytest.approx(float(torch.cat(seen).square().mean()), rel=0.1)
 
 
 def test_smallest_finds_the_first_size_that_reaches():
-    assert [capacity.smallest(lambda n: n, wanted) for wanted in (2, 3, 17, 64, 65)] == [2, 3, 17, 64, 65]
+    assert [smallest(lambda n: n, wanted) for wanted in (2, 3, 17, 64, 65)] == [2, 3, 17, 64, 65]
 
 
 def benchmark():

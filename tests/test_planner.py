@@ -1,6 +1,7 @@
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
+from typing import get_type_hints
 
 import pytest
 import torch
@@ -8,34 +9,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from carving import make
+from carving import OSC, Memory, make
 from carving.answers import together as joint
 from carving.cli import app
-from carving.prediction import alone as capacity
-from carving.prediction import plan as planner
+from carving.errors import BadType
+from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
+from carving.prediction.kinds import KINDS
 from carving.prediction.plan import Plan, pairs_within, plan, plan_within, predict
+from carving.prediction.thresholds import first
+from carving.prediction.wish import WIDEST, Wish, Wishes
 
 KNOWN = {"OSC", "HLB", "TPR"}
 
 
 def exhaustively(pairs, vocabulary, accuracy, codebook):
     """The fewest numbers over every d, p and k1 that the planner may choose from."""
-    found = []
+    sizes = []
     for p in (2, 3, 4):
         for d in range(3, 60):
             widths = {round(d**0.5 * 2 ** (i / 2)) for i in range(3)}
             ways = [k1 for k1 in widths if 2 <= k1 <= d // 2]
-            if any(capacity.osc_accuracy(d, p, k1, pairs, vocabulary) >= accuracy for k1 in ways):
-                found.append(d**p + codebook * vocabulary * p * d)
+            if any(osc_accuracy(d, p, k1, pairs, vocabulary) >= accuracy for k1 in ways):
+                sizes.append(d**p + codebook * vocabulary * p * d)
                 break
         for d in range(3, 60):
             for k1 in range(2, max(2, min(d // 2, round(2 * d**0.5))) + 1):
-                if capacity.osc_accuracy(d, p, k1, pairs, vocabulary, compact=True) >= accuracy:
-                    found.append(d**p + codebook * vocabulary * p * k1)
+                if osc_accuracy(d, p, k1, pairs, vocabulary, compact=True) >= accuracy:
+                    sizes.append(d**p + codebook * vocabulary * p * k1)
                     break  # a wider one costs more
-    tpr = next(d for d in range(3, 999) if capacity.tpr_accuracy(d, pairs, vocabulary) >= accuracy)
-    hlb = next(d for d in range(3, 9_999) if capacity.vsa_accuracy(d, pairs, vocabulary) >= accuracy)
-    return min(*found, tpr**2 + codebook * vocabulary * tpr, hlb + codebook * vocabulary * hlb)
+    tpr = next(d for d in range(3, 999) if tpr_accuracy(d, pairs, vocabulary) >= accuracy)
+    hlb = next(d for d in range(3, 9_999) if vsa_accuracy(d, pairs, vocabulary) >= accuracy)
+    return min(*sizes, tpr**2 + codebook * vocabulary * tpr, hlb + codebook * vocabulary * hlb)
 
 
 @pytest.mark.slow
@@ -50,35 +54,35 @@ def test_a_plan_is_the_smallest_of_all(pairs, vocabulary, accuracy, codebook):
 def test_a_plan_says_what_it_takes():
     best = plan(1_000, 500, 0.99)
     every = (best, *best.others)
-    assert {one.scheme for one in every} == KNOWN
-    assert {(one.p, one.compact) for one in every if one.scheme == "OSC"} == set(product((2, 3, 4), (True, False)))
-    assert not any(one.joint for one in every)
-    assert [one.numbers for one in every] == sorted(one.numbers for one in every)
-    for one in every:
-        scheme = make(one.scheme, **one.parameters)
-        assert one.cells == scheme.facts.memory_scalars
-        assert one.codebook == 500 * scheme.facts.filler_scalars
-        assert one.numbers == one.cells + one.codebook
-        assert one.bytes == 4 * one.numbers
-        assert one.accuracy >= 0.99
-        memory = dict(d=one.d, scheme=one.scheme, p=one.p, k1=one.k1, compact=one.compact)
-        assert one.accuracy == predict(1_000, 500, **memory)
+    assert {each.scheme for each in every} == KNOWN
+    assert {(each.p, each.compact) for each in every if each.scheme == "OSC"} == set(product((2, 3, 4), (True, False)))
+    assert not any(each.joint for each in every)
+    assert [each.numbers for each in every] == sorted(each.numbers for each in every)
+    for each in every:
+        scheme = make(each.scheme, **each.parameters)
+        assert each.cells == scheme.facts.memory_scalars
+        assert each.codebook == 500 * scheme.facts.filler_scalars
+        assert each.numbers == each.cells + each.codebook
+        assert each.bytes == 4 * each.numbers
+        assert each.accuracy >= 0.99
+        memory = dict(d=each.d, scheme=each.scheme, p=each.p, k1=each.k1, compact=each.compact)
+        assert each.accuracy == predict(1_000, 500, **memory)
 
 
 def test_without_the_codebook_the_cells_count_alone():
-    for one in (best := plan(1_000, 500, codebook=False), *best.others):
-        assert one.numbers == one.cells
-        assert one.bytes == 4 * one.cells
+    for each in (best := plan(1_000, 500, codebook=False), *best.others):
+        assert each.numbers == each.cells
+        assert each.bytes == 4 * each.cells
     half = plan(1_000, 500, codebook=False, dtype=torch.float16)
     assert half == replace(best, bytes=best.bytes // 2, others=half.others)
 
 
 def test_a_side_less_would_not_do():
-    for one in (best := plan(2_000, 1_000, 0.97), *best.others):
-        widths = [one.k1]
-        if one.scheme == "OSC" and not one.compact:
-            widths = planner.KINDS[one.p - 2].widths(one.d - 1, planner.WIDEST)
-        memory = dict(d=one.d - 1, scheme=one.scheme, p=one.p, compact=one.compact)
+    for each in (best := plan(2_000, 1_000, 0.97), *best.others):
+        widths = [each.k1]
+        if each.scheme == "OSC" and not each.compact:
+            widths = KINDS[each.p - 2].widths(each.d - 1, WIDEST)
+        memory = dict(d=each.d - 1, scheme=each.scheme, p=each.p, compact=each.compact)
         smaller = [predict(2_000, 1_000, **memory, k1=k1) for k1 in widths]
         assert max(smaller) < 0.97
 
@@ -88,8 +92,8 @@ def test_the_choice_can_be_restricted():
     only = plan(500, 500, scheme="OSC", p=2, compact=False)
     assert (only.scheme, only.p, only.others) == ("OSC", 2, ())
     best = plan(500, 500, p=3)
-    assert {(one.scheme, one.p) for one in (best, *best.others)} == {("OSC", 3), ("HLB", None), ("TPR", None)}
-    assert {one.compact for one in (best, *best.others) if one.scheme == "OSC"} == {True, False}
+    assert {(each.scheme, each.p) for each in (best, *best.others)} == {("OSC", 3), ("HLB", None), ("TPR", None)}
+    assert {each.compact for each in (best, *best.others) if each.scheme == "OSC"} == {True, False}
     narrow = plan(500, 500, scheme="OSC", p=3, widest=1, compact=False)
     assert narrow.k1 == round(narrow.d**0.5)
 
@@ -119,24 +123,24 @@ def test_pairs_within_is_the_inverse_of_the_prediction(memory, shared):
 
 @pytest.mark.parametrize(("p", "d"), [(2, 400), (3, 60)])
 def test_a_plan_for_what_fits_comes_back(p, d):
-    most = max(pairs_within(900, 0.97, d=d, p=p, k1=k1) for k1 in planner.KINDS[p - 2].widths(d, planner.WIDEST))
+    most = max(pairs_within(900, 0.97, d=d, p=p, k1=k1) for k1 in KINDS[p - 2].widths(d, WIDEST))
     assert plan(most, 900, 0.97, scheme="OSC", p=p, compact=False).d == d
     assert plan(most + 1, 900, 0.97, scheme="OSC", p=p, compact=False).d == d + 1
 
 
-@given(first=st.integers(1, 3_000), least=st.integers(1, 50), guess=st.integers(1, 5_000))
-def test_the_first_number_is_found_from_any_guess(first, least, guess):
-    assert planner._first(lambda n: n >= first, guess, least) == max(first, least)
+@given(start=st.integers(1, 3_000), least=st.integers(1, 50), guess=st.integers(1, 5_000))
+def test_the_first_number_is_found_from_any_guess(start, least, guess):
+    assert first(lambda n: n >= start, guess, least) == max(start, least)
 
 
 def test_plan_within_fills_the_room():
     best = plan_within(60_000, 300, 0.95)
-    for one in (best, *best.others):
-        assert one.numbers <= 60_000
-        assert one.pairs <= best.pairs
-        assert one.accuracy >= 0.95
-        memory = dict(d=one.d, scheme=one.scheme, p=one.p, k1=one.k1, compact=one.compact)
-        assert one.pairs == pairs_within(300, 0.95, **memory)
+    for each in (best, *best.others):
+        assert each.numbers <= 60_000
+        assert each.pairs <= best.pairs
+        assert each.accuracy >= 0.95
+        memory = dict(d=each.d, scheme=each.scheme, p=each.p, k1=each.k1, compact=each.compact)
+        assert each.pairs == pairs_within(300, 0.95, **memory)
     assert plan(best.pairs, 300, 0.95).numbers <= best.numbers
 
 
@@ -152,8 +156,8 @@ def test_contexts_of_different_sizes_count_by_their_number():
     whole = predict(pairs, 200, sizes, d=20, p=3, k1=7)
     each = [count * predict(pairs, 200, size, d=20, p=3, k1=7) for size, count in sizes.items()]
     assert whole == pytest.approx(sum(each) / sum(sizes.values()))
-    one, mixed, five = (plan(pairs, 200, 0.95, shared, scheme="TPR") for shared in (1, sizes, 5))
-    assert one.d < mixed.d < five.d
+    single, mixed, five = (plan(pairs, 200, 0.95, shared, scheme="TPR") for shared in (1, sizes, 5))
+    assert single.d < mixed.d < five.d
     assert mixed.accuracy >= 0.95
 
 
@@ -199,14 +203,76 @@ def test_a_plan_can_be_shown_and_compared():
         (dict(spread=1.0), "joint=True"),
         (dict(spread=5.0, joint=True), "from 0 to 4"),
         (dict(shared=2, joint=True), "one filler in each context"),
+        (dict(pairs=1, shared=5), "more than the 1 pairs"),
+        (dict(scheme="HLB", joint=True, spread=1.0), "has no spread"),
+        (dict(scheme="HLB", widest=1.0), "has no widest"),
     ],
 )
-def test_bad_wishes_are_told(arguments, words):
+def test_bad_wishes_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         plan(**(dict(pairs=100, vocabulary=50, accuracy=0.99) | arguments))
 
 
-def test_bad_memories_are_told():
+@pytest.mark.parametrize("wish", [dict(accuracy="0.9"), dict(shared=1.5), dict(widest="2"), dict(spread=None)])
+def test_wishes_of_another_type_are_refused(wish):
+    with pytest.raises(BadType, match=next(iter(wish))):
+        plan(**(dict(pairs=100, vocabulary=50) | wish))
+
+
+def test_what_can_be_wished_by_keyword_is_what_a_wish_has():
+    names = [each.name for each in fields(Wish)]
+    assert names == ["pairs", "vocabulary", "accuracy", "shared", *Wishes.__annotations__]
+    known = get_type_hints(Wish)
+    assert all(known[name] == wanted for name, wanted in get_type_hints(Wishes).items())
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        (dict(scheme="HLB"), dict(d=15_342)),
+        (dict(scheme="HLB", joint=True), dict(d=3_286)),
+        (dict(scheme="TPR"), dict(d=137, whole_path=True)),
+        (dict(scheme="OSC", p=3, compact=True), dict(d=26, p=3, compact=True, k1=5)),
+        (dict(scheme="OSC", p=3, compact=False, widest=1), dict(d=28, p=3, k1=5)),
+    ],
+)
+def test_plans_stay_what_they_were(wish, expected):
+    assert plan(500, 500, **wish).parameters == expected
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_predictions_answer_for_the_smallest_memories(joint):
+    for p, compact in product((2, 3, 4), (True, False)):
+        memory = dict(d=2, p=p, compact=compact, joint=joint)
+        assert predict(10, 3, **memory) == 0.25  # on a line, half of the candidates are like the stored one
+        assert pairs_within(3, 0.9, **memory) == 0
+    for scheme in ("HLB",) if joint else ("HLB", "TPR"):
+        assert 0.2 < predict(10, 3, d=2, scheme=scheme, joint=joint) < 0.7
+        assert pairs_within(3, 0.9, d=2, scheme=scheme, joint=joint) <= 1
+
+
+def test_info_tells_of_a_memory_of_side_two(tmp_path):
+    memory = Memory(OSC(2))
+    memory.store([(("here",), "dog"), (("there",), "cat")])
+    memory.save(tmp_path / "memory")
+    result = CliRunner().invoke(app, ["info", str(tmp_path / "memory")])
+    assert result.exit_code == 0 and "predicted to name 50.00%" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "memory"),
+    [
+        ((5, 0.9, 5), dict(d=20)),  # every candidate is stored
+        ((2, 0.5), dict(d=2)),  # on a line, half is right
+        ((50, 0.01), dict(d=900, scheme="HLB")),  # chance alone does
+    ],
+)
+def test_an_accuracy_that_any_number_of_pairs_reaches_is_refused(arguments, memory):
+    with pytest.raises(ValueError, match="however many pairs"):
+        pairs_within(*arguments, **memory)
+
+
+def test_bad_memories_are_refused():
     with pytest.raises(ValueError, match="k1 must be"):
         predict(10, 10, d=8, k1=8)
     with pytest.raises(ValueError, match="has no k1"):
@@ -299,19 +365,19 @@ def test_pairs_within_keeps_a_margin_to_the_threshold(memory):
 
 def test_a_joint_plan_within_numbers_holds_more():
     wish = dict(scheme="OSC", p=2, compact=True)
-    alone = planner.plan_within(20_000, 500, **wish)
-    together = planner.plan_within(20_000, 500, **wish, joint=True)
+    alone = plan_within(20_000, 500, **wish)
+    together = plan_within(20_000, 500, **wish, joint=True)
     assert together.numbers <= 20_000
     assert together.pairs > 2 * alone.pairs
 
 
 def test_the_command_shows_both_plans():
     command = ["plan", "--pairs", "200", "--vocabulary", "100", "--joint", "--compact"]
-    shown = CliRunner().invoke(app, command)
-    assert shown.exit_code == 0 and "times fewer numbers" in " ".join(shown.output.split())
-    told = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
-    assert told["compact"] and not told["joint"] and told["together"]["joint"]
-    assert told["together"]["numbers"] < told["numbers"]
+    output = CliRunner().invoke(app, command)
+    assert output.exit_code == 0 and "times fewer numbers" in " ".join(output.output.split())
+    answer = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
+    assert answer["compact"] and not answer["joint"] and answer["together"]["joint"]
+    assert answer["together"]["numbers"] < answer["numbers"]
     assert CliRunner().invoke(app, [*command[:5], "--spread", "1"]).exit_code == 2
 
 
@@ -320,6 +386,6 @@ def test_the_command_shows_both_plans():
 @pytest.mark.parametrize("spread", [0.0, 1.2])
 def test_plans_for_joint_decoding_converge_for_all_seeds(pairs, vocabulary, spread):
     best = plan(pairs, vocabulary, joint=True, spread=spread)
-    for one in (best, *best.others):
-        if one.compact:
-            assert min(decoded(one, vocabulary, seed) for seed in range(5)) >= 0.99
+    for each in (best, *best.others):
+        if each.compact:
+            assert min(decoded(each, vocabulary, seed) for seed in range(5)) >= 0.99

@@ -29,7 +29,7 @@ class Noise(NamedTuple):
     grain: float = 0.0  # the relative variance of `cores` from candidate to candidate
 
 
-class Drawn(NamedTuple):
+class DrawnContexts(NamedTuple):
     """Contexts: the fillers' scores are stored + s noise, the squared lengths of the core a + 2 s b + s^2 c."""
 
     stored: Tensor  # (m, shared)
@@ -50,18 +50,18 @@ class Drawn(NamedTuple):
         return (a + 2 * s * b + s * s * c).clamp_min(1e-12)
 
 
-def answered(p: int, k1: int, shared: int, share: float, noise: Noise, rivals: int, *, draft: bool = False) -> float:
+def share_right(p: int, k1: int, shared: int, share: float, noise: Noise, rivals: int, *, draft: bool = False) -> float:
     """The share of contexts in which none of so many rivals beats a stored filler.
 
     `share` is how much of the noise's covariance comes from shared contexts: 1 for d far above k1. A draft takes
     milliseconds; it is some points off where k1 is small.
     """
     few = k1 <= 6 or k1**p <= 300 or (k1 <= 12 and shared > 1 and shared * k1**p <= 6_000)
-    return _answered(p, k1, shared, share, noise, rivals, whole=p > 1 and few and shared <= 16 and not draft)
+    return _share_right(p, k1, shared, share, noise, rivals, whole=p > 1 and few and shared <= 16 and not draft)
 
 
 @lru_cache(maxsize=2**14)
-def _answered(p: int, k1: int, shared: int, share: float, noise: Noise, rivals: int, whole: bool) -> float:
+def _share_right(p: int, k1: int, shared: int, share: float, noise: Noise, rivals: int, whole: bool) -> float:
     if whole:
         beaten = _beaten_small(_small_cores(p, k1, shared, share), noise, k1)
     else:
@@ -99,7 +99,7 @@ def _evenly(overlaps: Tensor, points: Tensor) -> Tensor:
     return order[points.argsort().argsort()]
 
 
-def walk(copies: float) -> tuple[Tensor, Tensor]:
+def random_walk(copies: float) -> tuple[Tensor, Tensor]:
     """The values of a sum of so many random signs, and their chances; the number is rounded up or down by chance."""
     low = math.floor(copies)
     values = torch.arange(-low - 1, low + 2)
@@ -137,7 +137,7 @@ def _coloured(cores: Tensor, p: int, k1: int, share: float) -> Tensor:
 
 
 @lru_cache(maxsize=16)
-def _small_cores(p: int, k1: int, shared: int, share: float) -> Drawn:
+def _small_cores(p: int, k1: int, shared: int, share: float) -> DrawnContexts:
     """Contexts with cores of k1^p numbers, each with r choices of all components but one of a rival."""
     generator = Generator().manual_seed(0)
     # Cores of few numbers differ more from context to context, those of more need more rivals.
@@ -161,10 +161,10 @@ def _small_cores(p: int, k1: int, shared: int, share: float) -> Drawn:
     for rows in torch.arange(count).split(block):
         fixed = _outer(tuple(_units(generator, rivals, k1) for _ in range(p - 1))).mT
         signal, noise = ((part[rows].view(-1, len(fixed)) @ fixed).view(-1, k1, rivals) for part in parts)
-        for place, product in zip(lengths, (signal.square(), signal * noise, noise.square()), strict=True):
-            place[rows] = product.sum(1)
+        for target, product in zip(lengths, (signal.square(), signal * noise, noise.square()), strict=True):
+            target[rows] = product.sum(1)
     a, b, c = lengths.half()  # half of the memory; tails change by a percent at most
-    return Drawn(stored, wanted.squeeze(2), (a, b, c))
+    return DrawnContexts(stored, wanted.squeeze(2), (a, b, c))
 
 
 @lru_cache(maxsize=64)
@@ -175,13 +175,13 @@ def cosine_tail(k: int) -> Tensor:
     return torch.cat((torch.zeros(1, dtype=torch.float64), tail / tail[-1])).flip(0).float()
 
 
-def _beaten_small(drawn: Drawn, noise: Noise, k1: int) -> Tensor:
+def _beaten_small(drawn: DrawnContexts, noise: Noise, k1: int) -> Tensor:
     """The chance that one rival beats the lowest stored filler, in each context (m,)."""
     lowest, normals = drawn.lowest(noise), _normals(3, *drawn.lengths[0].shape)
     if noise.copies * noise.copy > 1e-3 * noise.cores:
         steps = math.sqrt(noise.copies) * normals[0]
         if noise.copies < FEW and noise.signs:
-            values, chances = walk(noise.copies)
+            values, chances = random_walk(noise.copies)
             steps = values[torch.bucketize(torch.special.ndtr(normals[0]), chances.cumsum(0)[:-1])]
         lowest = lowest - math.sqrt(noise.copy) * steps * _lognormal(noise.uneven, normals[1]).sqrt()
     cosines = (lowest / drawn.squares(noise, normals[2]).sqrt()).clamp(-1, 1)
@@ -215,17 +215,17 @@ def _overlaps(p: int, k1: int, shared: int) -> tuple[Tensor, Tensor, Tensor]:
     return normals, overlaps.sum(2), (overlaps @ normals.unsqueeze(2)).squeeze(2)
 
 
-def _large_cores(p: int, k1: int, shared: int) -> Drawn:
+def _large_cores(p: int, k1: int, shared: int) -> DrawnContexts:
     """Contexts with cores so large that a rival is like any unit vector of them; lengths are per coordinate."""
     normals, sums, products = _overlaps(p, min(k1, GAUSSIAN + 1), shared)
     cells = k1**p
     stored, noise = 1 + sums / math.sqrt(cells), normals + products / (2 * math.sqrt(cells))  # sqrt(1 + Q) = 1 + Q/2
     chi = _normals(len(normals), 1) * math.sqrt(2 / cells)
     lengths = (stored.sum(1, keepdim=True) / cells, noise.sum(1, keepdim=True) / cells, (1 + chi).clamp_min(0))
-    return Drawn(stored, noise, lengths)
+    return DrawnContexts(stored, noise, lengths)
 
 
-def _beaten_large(drawn: Drawn, noise: Noise, p: int, k1: int) -> Tensor:
+def _beaten_large(drawn: DrawnContexts, noise: Noise, p: int, k1: int) -> Tensor:
     """The chance that one rival beats the lowest stored filler, in each context (m,)."""
     nodes = torch.linspace(-3, 3, 9)
     weights = nodes.square().div(-2).softmax(0)
@@ -237,7 +237,7 @@ def _beaten_large(drawn: Drawn, noise: Noise, p: int, k1: int) -> Tensor:
     copy = noise.copy * _lognormal(noise.uneven, nodes)
     lowest, beaten = drawn.lowest(noise), torch.zeros(len(drawn.stored), dtype=torch.float64)
     if noise.signs and noise.copies < FEW and noise.copies * noise.copy > 1e-3 * noise.cores:
-        for value, chance in zip(*(each.tolist() for each in walk(noise.copies)), strict=True):
+        for value, chance in zip(*(each.tolist() for each in random_walk(noise.copies)), strict=True):
             beating = tails((lowest - value * copy.sqrt()) / variances.sqrt(), k1**p)
             beaten += chance * (beating * weights).sum(1)
         return beaten

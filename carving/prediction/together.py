@@ -1,7 +1,7 @@
 """State evolution: what joint decoding will find, predicted without a memory.
 
-A context of loudness a sees its own filler in Gaussian noise of variance tau^2, and what it then expects to hold leaves
-the share m(a / tau) of its energy open. All that is open is the noise of the next round, and so on until it rests:
+A context of amplitude a sees its own filler in Gaussian noise of variance tau^2, and what it then expects to hold
+leaves the share m(a / tau) of its energy open. All that is open is the noise of the next round, until it rests:
 
     tau^2 <- load E[a^2 m(a / tau)],    load = pairs / cells.
 
@@ -21,16 +21,16 @@ from carving.prediction.rivals import tails
 
 STEPS = 24  # of the table of m, from s = a / tau = 0 to where hardly anything is open any more
 GRID = 0.5  # of gaps, and of the logarithm of x
-LOUDNESSES = 64  # equally probable ones
+AMPLITUDES = 64  # equally probable ones
 REST = 1e-5  # the relative change of tau^2 from round to round below which it rests
-FOUND = 1e-9  # of the first noise: below, nothing is left to be found
+NOTHING = 1e-9  # of the first noise: below, nothing is left to be found
 ROUNDS = 2_000
 BINS = 35  # of cosines
 ANGLES = 128
 ALONG = 19
 
 
-class Evolved(NamedTuple):
+class FixedPoint(NamedTuple):
     """Where joint decoding comes to rest."""
 
     accuracy: float  # the share of contexts whose filler has the largest score
@@ -39,19 +39,23 @@ class Evolved(NamedTuple):
 
 
 @lru_cache(maxsize=2**12)
-def evolved(load: float, p: int, k1: int, vocabulary: int, spread: float = 0.0) -> Evolved:
-    """The fixed point, from the noise of all pairs on; `p = 0` stands for candidates without overlaps (VSAs)."""
+def fixed_point(load: float, p: int, k1: int, vocabulary: int, spread: float = 0.0) -> FixedPoint:
+    """The fixed point, from the noise of all pairs on; `p = 0` stands for candidates without overlaps (VSAs).
+
+    >>> [round(fixed_point(load, p=0, k1=0, vocabulary=100).accuracy, 2) for load in (0.1, 0.2, 0.4)]
+    [1.0, 1.0, 0.22]
+    """
     if p and k1 == 1:  # on a line every candidate is the stored filler or its opposite
-        return Evolved(0.5 ** (vocabulary - 1), load, 1)
-    loud, step, table = loudnesses(spread), step_of(vocabulary), open_shares(p, k1, vocabulary)
+        return FixedPoint(0.5 ** (vocabulary - 1), load, 1)
+    amplitude, step, table = amplitudes(spread), table_step(vocabulary), open_shares(p, k1, vocabulary)
     noise, rounds = load, 1  # the first round asks one at a time
-    while rounds < ROUNDS and noise > FOUND * load:
-        left = load * float((loud.square() * interpolated(table, loud / (step * math.sqrt(noise)))).mean())
+    while rounds < ROUNDS and noise > NOTHING * load:
+        left = load * float((amplitude.square() * interpolate(table, amplitude / (step * math.sqrt(noise)))).mean())
         rested, noise, rounds = left > (1 - REST) * noise, left, rounds + 1
         if rested:
             break
     noise = max(noise, 1e-12 * load)
-    return Evolved(float(right(loud / math.sqrt(noise), p, k1, vocabulary).mean()), noise, rounds)
+    return FixedPoint(float(chance_right(amplitude / math.sqrt(noise), p, k1, vocabulary).mean()), noise, rounds)
 
 
 def margin(pairs: int) -> float:
@@ -64,18 +68,18 @@ def margin(pairs: int) -> float:
     return 2.5 / math.sqrt(pairs)
 
 
-def loudnesses(spread: float) -> Tensor:
+def amplitudes(spread: float) -> Tensor:
     """How loud contexts are written: even on a scale of decibels, with a mean square of 1."""
     if not spread:
         return torch.ones(1, dtype=torch.float64)
-    uniform = (torch.arange(LOUDNESSES, dtype=torch.float64) + 0.5) / LOUDNESSES
-    loud = torch.exp(spread * (2 * uniform - 1))
-    return loud / loud.square().mean().sqrt()
+    uniform = (torch.arange(AMPLITUDES, dtype=torch.float64) + 0.5) / AMPLITUDES
+    values = torch.exp(spread * (2 * uniform - 1))
+    return values / values.square().mean().sqrt()
 
 
-def interpolated(table: Tensor, place: Tensor) -> Tensor:
-    """A table of a function, read by cubics between its places; after its end it falls on as a power."""
-    inside = place.clamp_max(STEPS - 1e-9)
+def interpolate(table: Tensor, position: Tensor) -> Tensor:
+    """A table of a function, read by cubics between its points; after its end it falls on as a power."""
+    inside = position.clamp_max(STEPS - 1e-9)
     low = inside.long()
     part = inside - low
     before, here, after, later = (table[(low + i).clamp(0, STEPS)] for i in (-1, 0, 1, 2))
@@ -83,7 +87,7 @@ def interpolated(table: Tensor, place: Tensor) -> Tensor:
     bend = 3 * (after - here) - 2 * slope - end + part * (2 * (here - after) + slope + end)
     last, earlier = max(float(table[-1]), 1e-12), max(float(table[-3]), 1e-12)
     power = math.log(earlier / last) / math.log(STEPS / (STEPS - 2))
-    return (here + part * (slope + part * bend)).clamp(0, 1) * (inside / place.clamp_min(1e-9)) ** max(power, 2)
+    return (here + part * (slope + part * bend)).clamp(0, 1) * (inside / position.clamp_min(1e-9)) ** max(power, 2)
 
 
 # One context: its own noise, its rivals
@@ -105,24 +109,24 @@ class Noises(NamedTuple):
     chances: Tensor
 
 
-def numbers(*values: float) -> Tensor:
+def doubles(*values: float) -> Tensor:
     """Numbers in double precision."""
     return torch.tensor(values, dtype=torch.float64)
 
 
 @lru_cache(maxsize=64)
-def rivals(p: int, k1: int) -> Rivals:
+def rival_bins(p: int, k1: int) -> Rivals:
     """Products of p cosines of random unit vectors, in bins that are finer around zero."""
     if not p:
-        return Rivals(numbers(0), numbers(1), numbers(1e9))
+        return Rivals(doubles(0), doubles(1), doubles(1e9))
     edges = torch.linspace(-1, 1, BINS + 1, dtype=torch.float64)
-    edges = torch.cat((edges.sign() * edges.abs() ** 1.5, numbers(0.98, 0.992, 0.997))).sort().values
+    edges = torch.cat((edges.sign() * edges.abs() ** 1.5, doubles(0.98, 0.992, 0.997))).sort().values
     count = len(edges) - 1
     angles = (torch.arange(ANGLES, dtype=torch.float64) + 0.5) * math.pi / ANGLES
     # A rival may differ in any components, in 2^p - 1 ways, each of a share of its noise and of dimensions of its own:
     # few, p (k1 - 1), where it is nearly the true one. The sum of shares^2 / dimensions is a product over components.
     parts = (angles.sin() ** (k1 - 2), angles.cos(), angles.cos() ** 4 + angles.sin() ** 4 / (k1 - 1))
-    chances, cosines, sharing = numbers(1), numbers(1), numbers(1)
+    chances, cosines, sharing = doubles(1), doubles(1), doubles(1)
     for _ in range(p):
         each = zip((chances, cosines, sharing), parts, strict=True)
         chances, cosines, sharing = (torch.outer(before, part).flatten() for before, part in each)
@@ -138,33 +142,33 @@ def rivals(p: int, k1: int) -> Rivals:
 
 
 @lru_cache(maxsize=64)
-def noises(p: int, k1: int) -> Noises:
+def noise_grid(p: int, k1: int) -> Noises:
     """Noise along the true candidate is normal, the square of its length across a chi-square: both on a grid."""
     along = torch.linspace(-4.5, 4.5, ALONG, dtype=torch.float64)
     chances = (-along.square() / 2).softmax(0)
     if not p:
         return Noises(along, torch.ones_like(along), chances)
     variance = 2 / (9 * (k1**p - 1))  # of the cube root, which is about normal: three points stand for it
-    lengths = (1 - variance + numbers(-math.sqrt(3), 0, math.sqrt(3)) * math.sqrt(variance)) ** 1.5
+    lengths = (1 - variance + doubles(-math.sqrt(3), 0, math.sqrt(3)) * math.sqrt(variance)) ** 1.5
     grid = torch.cartesian_prod(along, lengths)
-    return Noises(grid[:, 0], grid[:, 1], torch.outer(chances, numbers(1 / 6, 2 / 3, 1 / 6)).flatten())
+    return Noises(grid[:, 0], grid[:, 1], torch.outer(chances, doubles(1 / 6, 2 / 3, 1 / 6)).flatten())
 
 
 @lru_cache(maxsize=256)
 def open_shares(p: int, k1: int, vocabulary: int) -> Tensor:
     """m(s) at s = 0, step, 2 step and so on: the share of a filler's energy that its expectation leaves open."""
-    step = step_of(vocabulary)
-    return numbers(1 - 1 / vocabulary, *(_open_share(step * i, p, k1, vocabulary) for i in range(1, STEPS + 1)))
+    step = table_step(vocabulary)
+    return doubles(1 - 1 / vocabulary, *(_open_share(step * i, p, k1, vocabulary) for i in range(1, STEPS + 1)))
 
 
-def step_of(vocabulary: int) -> float:
+def table_step(vocabulary: int) -> float:
     """A tenth of the s at which a candidate is as strong as the strongest of its rivals."""
     return math.sqrt(2 * math.log(max(vocabulary, 8))) / 10
 
 
 def _open_share(s: float, p: int, k1: int, vocabulary: int) -> float:
-    cosines, likely, dims = rivals(p, k1)
-    along, across, chances = noises(p, k1)
+    cosines, likely, dims = rival_bins(p, k1)
+    along, across, chances = noise_grid(p, k1)
     low = math.log(vocabulary) + 6  # rivals below e^-low are nothing, even all together
     gaps, logs = torch.arange(-low, 20, GRID), torch.arange(-low - 14, 4, GRID)
     # A rival's gap, given its cosine and the noise of the context: about normal, but bounded.
@@ -185,10 +189,10 @@ def _open_share(s: float, p: int, k1: int, vocabulary: int) -> float:
     return float((1 - chances @ expected).clamp(0, 1))
 
 
-def right(s: Tensor, p: int, k1: int, vocabulary: int) -> Tensor:
+def chance_right(s: Tensor, p: int, k1: int, vocabulary: int) -> Tensor:
     """The chance that no rival has a larger score than the true candidate, for each s."""
-    cosines, likely, dims = rivals(p, k1)
-    along, across, chances = noises(p, k1)
+    cosines, likely, dims = rival_bins(p, k1)
+    along, across, chances = noise_grid(p, k1)
     ahead = ((s.unsqueeze(1) + along) / across).unsqueeze(2) * ((1 - cosines) / (1 + cosines)).sqrt()
     beaten = tails(ahead, dims) @ likely  # (s, contexts)
     return torch.exp((vocabulary - 1) * torch.log1p(-beaten.clamp_max(1 - 1e-12))) @ chances

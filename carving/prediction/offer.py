@@ -1,0 +1,92 @@
+"""What memories of a kind offer for a wish: how much they take, how well they answer, and whether that is enough."""
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+
+from carving.prediction.kinds import Kind, Stored
+from carving.prediction.together import FixedPoint, margin
+from carving.prediction.wish import Wish
+
+LONGEST = 60  # rounds of joint decoding, with the margin: memories that need more are too near to the threshold
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kind of memory for a wish; a memory of the kind has a side d and, if there is any, a width k1."""
+
+    wish: Wish
+    kind: Kind
+
+    def holding(self, pairs: int) -> "Offer":
+        """The same for another number of pairs."""
+        return replace(self, wish=replace(self.wish, pairs=pairs))
+
+    def numbers(self, d: int, k1: int) -> int:
+        """What the memory takes: cells and, if it counts, the codebook."""
+        return d**self.kind.order + (self.codebook(d, k1) if self.wish.codebook else 0)
+
+    def codebook(self, d: int, k1: int) -> int:
+        """The numbers of all fillers."""
+        return self.wish.vocabulary * self.kind.filler_size(d, k1)
+
+    def widths(self, d: int) -> tuple[int, ...]:
+        """The k1 to try."""
+        return self.kind.widths(d, self.wish.widest_at(d))
+
+    def admits(self, d: int, k1: int) -> bool:
+        """Whether k1 is not too wide to be tried."""
+        return k1 <= self.kind.widest(d, self.wish.widest_at(d))
+
+    def decoded(self, d: int, k1: int) -> FixedPoint:
+        """Where joint decoding comes to rest."""
+        assert self.kind.together is not None, "kinds_for(wish) admits no such kind"
+        return self.kind.together(d, k1, Stored(self.wish.pairs, self.wish.vocabulary, 1), self.wish.spread)
+
+    def accuracy(self, d: int, k1: int, draft: bool = False) -> float:
+        """The accuracy in the mean of contexts; those of many fillers are interpolated between a few sizes."""
+        if self.wish.joint:
+            return self.decoded(d, k1).accuracy
+        contexts, pairs = self.wish.contexts, self.wish.pairs
+        sizes = _ladder(sorted(contexts))
+        shares = [self.kind.alone(d, k1, Stored(max(pairs, size), self.wish.vocabulary, size), draft) for size in sizes]
+        total = sum(count * _interpolate(size, sizes, shares) for size, count in contexts.items())
+        return total / sum(contexts.values())
+
+    def suffices(self, d: int, k1: int, draft: bool = False) -> bool:
+        """Whether the accuracy is reached: for joint decoding with some pairs more than wished, in time."""
+        if not self.wish.joint:
+            return self.accuracy(d, k1, draft) >= self.wish.accuracy
+        crowded = self.holding(math.ceil(self.wish.pairs * (1 + margin(self.wish.pairs))))
+        rest = crowded.decoded(d, k1)
+        return rest.accuracy >= self.wish.accuracy and rest.rounds <= LONGEST
+
+    def some_width_suffices(self, d: int, draft: bool) -> bool:
+        """Whether the accuracy is reached with any k1: drafts say with which ones, if with any."""
+        if self.wish.joint:
+            return any(self.suffices(d, k1) for k1 in self.widths(d))
+        drafts = {k1: self.accuracy(d, k1, draft=True) for k1 in self.widths(d)}
+        if draft:
+            return max(drafts.values()) >= self.wish.accuracy
+        likely = sorted(drafts, key=lambda k1: -drafts[k1])[:2]
+        return any(self.suffices(d, k1) for k1 in likely)
+
+
+def _ladder(sizes: list[int]) -> list[int]:
+    """The sizes themselves, or if they are many, those up to 4 and some of the larger ones."""
+    if len(sizes) <= 8:
+        return sizes
+    rungs = [sizes[0]]
+    for size in sizes[1:]:
+        if size <= 4 or size >= 2 * rungs[-1] or size == sizes[-1]:
+            rungs.append(size)
+    return rungs
+
+
+def _interpolate(size: int, sizes: list[int], shares: list[float]) -> float:
+    index = bisect_left(sizes, size)
+    if sizes[index] == size:
+        return shares[index]
+    low, high = sizes[index - 1], sizes[index]
+    part = math.log(size / low) / math.log(high / low)
+    return (1 - part) * shares[index - 1] + part * shares[index]

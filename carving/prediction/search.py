@@ -1,0 +1,162 @@
+"""The search for a memory of a kind: the smallest that suffices, the fullest within so many numbers."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import NamedTuple
+
+from carving.errors import BadValue
+from carving.prediction.alone import accuracy
+from carving.prediction.kinds import WIDTHS
+from carving.prediction.offer import Offer
+from carving.prediction.thresholds import first, smallest
+from carving.prediction.together import fixed_point
+
+SMALLEST = 3  # the smallest side that is tried
+LARGEST = 2**50  # cells of a memory that nobody will make, pairs that nobody will store
+FAR = 50  # times the side that would do without overlaps: k1 that need more are not worth a look
+
+
+class Size(NamedTuple):
+    """The side of a memory and the width of its contexts, 0 where there is none."""
+
+    d: int
+    k1: int
+
+
+# The smallest
+
+
+def smallest_size(offer: Offer) -> Size:
+    """The smallest memory that suffices: a draft of it first, from which the search goes up or down."""
+    if offer.kind.compact:
+        return _smallest_compact(offer)
+    drafted = _first_side(offer, lambda d: offer.some_width_suffices(d, draft=True), _lowest_side(offer))
+    d = _first_side(offer, lambda d: offer.some_width_suffices(d, draft=False), drafted)
+    # Of all k1 that do, the narrowest takes the least time.
+    return Size(d, next(k1 for k1 in offer.widths(d) if offer.suffices(d, k1)))
+
+
+def _first_side(offer: Offer, suffices: Callable[[int], bool], guess: int) -> int:
+    def possible(d: int) -> bool:
+        if d**offer.kind.order > LARGEST:
+            raise _too_much(offer)
+        return suffices(d)
+
+    return first(possible, guess, SMALLEST)
+
+
+def _too_much(offer: Offer) -> BadValue:
+    wanted = f"accuracy {offer.wish.accuracy}"
+    return BadValue(f"no {offer.kind.scheme} of a possible size reaches {wanted}; ask for less")
+
+
+def _lowest_side(offer: Offer) -> int:
+    """About the smallest side at which interference alone, without overlaps, leaves the accuracy possible."""
+    wish, kind = offer.wish, offer.kind
+    size, spread = min(wish.contexts), wish.spread if "spread" in kind.concerns else 0.0
+
+    def without_overlaps(d: int) -> float:
+        noise = max(1, wish.pairs - size) / d**kind.order
+        if wish.joint:
+            return fixed_point(noise, 0, 0, wish.vocabulary, spread).accuracy
+        return accuracy(noise, noise, wish.vocabulary - size + 1)
+
+    return max(SMALLEST, smallest(without_overlaps, wish.accuracy) * 9 // 10)
+
+
+# The smallest with compact fillers: wider contexts make a smaller memory and a larger codebook
+
+
+def _smallest_compact(offer: Offer) -> Size:
+    """Exact sides are dear: only from the best draft on, and only while a neighbour is better."""
+    drafts = _drafted_sides(offer)
+    if not drafts:
+        raise _too_much(offer)
+    start = WIDTHS.index(min(drafts, key=lambda k1: (offer.numbers(drafts[k1], k1), k1)))
+    best = Size(_side(offer, WIDTHS[start], drafts[WIDTHS[start]], LARGEST, draft=False), WIDTHS[start])
+    for widths in () if offer.wish.joint else (WIDTHS[:start][::-1], WIDTHS[start + 1 :]):
+        for k1 in widths:
+            limit = offer.numbers(*best)
+            d = _side(offer, k1, drafts.get(k1, best.d), limit, draft=False)
+            if offer.numbers(d, k1) >= limit:
+                break
+            best = Size(d, k1)
+    return best
+
+
+def _drafted_sides(offer: Offer) -> dict[int, int]:
+    """For each k1 that may be the best a draft of the side: from about sqrt(d) up, then down, while it helps."""
+    lowest, sides = _lowest_side(offer), dict[int, int]()
+    least = LARGEST  # numbers of the best
+    start = bisect_left(WIDTHS, math.sqrt(lowest), hi=len(WIDTHS) - 1)
+    for widths in (WIDTHS[start:], WIDTHS[:start][::-1]):
+        worse = 0
+        for k1 in widths:
+            d = _side(offer, k1, lowest, min(2 * least, offer.numbers(FAR * lowest, k1)), draft=True)
+            if d > FAR * lowest:
+                continue  # too narrow for so many fillers in a context
+            sides[k1] = d
+            worse = 0 if offer.numbers(d, k1) < least else worse + 1
+            least = min(least, offer.numbers(d, k1))
+            if worse == 2:
+                break
+    return sides
+
+
+def _side(offer: Offer, k1: int, guess: int, limit: int, draft: bool) -> int:
+    """The first side that suffices, or that takes more numbers than the limit."""
+
+    def suffices(d: int) -> bool:
+        if offer.numbers(d, k1) > limit:
+            return True  # too many, whether it does or not
+        return offer.admits(d, k1) and offer.suffices(d, k1, draft)
+
+    return _first_side(offer, suffices, guess)
+
+
+# The fullest
+
+
+def fullest_size(offer: Offer, numbers: int) -> tuple[int, Size]:
+    """The most pairs that a memory of so many numbers holds, and its size; no pairs where there is none."""
+    drafts = {size: most_pairs(offer, *size, draft=True) for size in _sizes_within(offer, numbers)}
+    pairs, best = 0, Size(0, 0)
+    for size in sorted(drafts, key=lambda size: (-drafts[size], size.k1)):
+        if drafts[size] > pairs and (most := most_pairs(offer, *size)) > pairs:  # drafts are hopeful
+            pairs, best = most, size
+    return pairs, best
+
+
+def _sizes_within(offer: Offer, numbers: int) -> list[Size]:
+    """For each width the largest side that takes at most so many numbers."""
+    if offer.kind.compact:
+        sizes = [Size(_largest_side(offer, k1, numbers), k1) for k1 in WIDTHS]
+        return [size for size in sizes if size.d >= SMALLEST and offer.admits(*size)]
+    d = _largest_side(offer, 0, numbers)
+    return [Size(d, k1) for k1 in offer.widths(d)] if d >= SMALLEST else []
+
+
+def _largest_side(offer: Offer, k1: int, numbers: int) -> int:
+    high = SMALLEST
+    while offer.numbers(high, k1) <= numbers:
+        high *= 2
+    return bisect_left(range(high), True, key=lambda d: offer.numbers(d, k1) > numbers) - 1
+
+
+def most_pairs(offer: Offer, d: int, k1: int, draft: bool = False) -> int:
+    """The most pairs that a memory holds with the accuracy; 0 if not even those of one context."""
+
+    def fails(pairs: int, draft: bool) -> bool:
+        if pairs > LARGEST:
+            raise BadValue(
+                f"{offer.kind.scheme} of d={d} answers a share of {offer.wish.accuracy} however many pairs it holds; "
+                "ask for a higher accuracy, or for more candidates"
+            )
+        return not offer.holding(pairs).suffices(d, k1, draft)
+
+    least = min(offer.wish.contexts)
+    most = first(lambda pairs: fails(pairs, True), d**offer.kind.order // 16, least)
+    if not draft:
+        most = first(lambda pairs: fails(pairs, False), most, least)
+    return most - 1 if most > least else 0

@@ -1,0 +1,101 @@
+"""A wish: what is to be stored, how well it is to be answered, and which memories may do it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypedDict
+
+import torch
+
+from carving.checks import check_integer, check_number
+from carving.errors import BadValue
+
+Shared = int | Mapping[int, int]  # fillers in every context, or for each number of fillers how many contexts hold it
+
+WIDEST = 2.0  # k1 in units of sqrt(d): more saves little memory and takes much time
+
+
+class Wishes(TypedDict, total=False):
+    """What may be wished by keyword, beside what is to be stored: the later fields of `Wish`."""
+
+    scheme: str | None
+    p: int | None
+    compact: bool | None
+    codebook: bool
+    dtype: torch.dtype
+    widest: float | None
+    joint: bool
+    spread: float
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a memory.
+
+    A new field stands here and in `Wishes`; if it concerns some kinds of memory and not others also in `kinds.OPTIONS`,
+    and the rows of `kinds.KINDS` say which ones.
+
+    >>> Wish(pairs=100, vocabulary=50, accuracy=99)
+    Traceback (most recent call last):
+    carving.errors.BadValue: accuracy must lie between 0 and 1, got 99; 0.99 is usual
+    """
+
+    pairs: int
+    vocabulary: int  # candidates for an answer
+    accuracy: float = 0.99  # the share of contexts that are answered wholly right
+    shared: Shared = 1
+    # Restrictions; None admits all
+    scheme: str | None = None
+    p: int | None = None
+    compact: bool | None = None
+    # What counts as size
+    codebook: bool = True  # whether the fillers' numbers count, or the memory's own cells alone
+    dtype: torch.dtype = torch.float32  # of the bytes
+    widest: float | None = None  # bounds k1, in units of sqrt(d)
+    # How it is asked
+    joint: bool = False  # all contexts together
+    spread: float = 0.0  # of amplitudes: exp(spread) either way
+
+    def __post_init__(self) -> None:
+        check_integer("vocabulary", self.vocabulary, 2, way_out="it is the number of candidates for an answer")
+        self._check_contexts()
+        check_integer("pairs", self.pairs, 1, way_out="it is the number of (context, filler) pairs to store")
+        if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
+            raise BadValue(f"{self.shared} fillers in every context are more than the {self.pairs} pairs")
+        self._check_ranges()
+        self._check_joint()
+
+    def _check_contexts(self) -> None:
+        if not isinstance(self.shared, Mapping):
+            check_integer("shared", self.shared, 1, way_out="it is the number of fillers in every context")
+        elif not self.shared:
+            raise BadValue("shared must not be empty: give {fillers in a context: number of such contexts}")
+        for size, count in self.contexts.items():
+            check_integer("fillers in a context", size, 1, self.vocabulary, "a context holds a filler once")
+            check_integer(f"the number of contexts with {size} fillers", count, 1)
+
+    def _check_ranges(self) -> None:
+        if not 0 < check_number("accuracy", self.accuracy) < 1:
+            raise BadValue(f"accuracy must lie between 0 and 1, got {self.accuracy}; 0.99 is usual")
+        if self.widest is not None and not check_number("widest", self.widest) > 0:
+            raise BadValue(f"widest must be above 0, got {self.widest}; k1 = widest * sqrt(d), 2 is usual")
+        if not 0 <= check_number("spread", self.spread) <= 4:
+            raise BadValue(f"spread must be a number from 0 to 4, got {self.spread}; 0 makes all contexts alike")
+
+    def _check_joint(self) -> None:
+        if self.spread and not self.joint:
+            raise BadValue(
+                f"a spread of amplitudes, {self.spread}, helps joint decoding alone; leave it out, or take joint=True"
+            )
+        if self.joint and set(self.contexts) != {1}:
+            raise BadValue(
+                f"joint decoding is planned for one filler in each context, got shared={self.shared}; leave it out"
+            )
+
+    @property
+    def contexts(self) -> Mapping[int, int]:
+        """For each number of fillers how many contexts hold it; only the proportions count."""
+        return self.shared if isinstance(self.shared, Mapping) else {self.shared: 1}
+
+    def widest_at(self, d: int) -> float:
+        """The bound of k1 in units of sqrt(d): contexts that are shared have to be wide."""
+        return self.widest or (WIDEST if self.shared == 1 else d)
