@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carving.formats import FORMATS, BadLineError, pairs
-from carving.formats.documents import rebuild, show_conllu, show_table
+from carving.formats.conllu import show_conllu
+from carving.formats.documents import rebuild
+from carving.formats.tables import show_table
 
 PACKERS = {"": bytes, ".xz": lzma.compress, ".gz": gzip.compress, ".bz2": bz2.compress}
 TRIPLES = "dog\tis\tanimal\ncat\tis\tanimal\n"

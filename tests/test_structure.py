@@ -9,20 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from carving.formats.documents import (
-    FIELDS,
-    flatten,
-    parse_brackets,
-    read_conllu,
-    read_table,
-    read_trees,
-    read_triples,
-    rebuild,
-    show_brackets,
-    show_conllu,
-    show_table,
-    show_triple,
-)
+from carving.formats.brackets import parse_brackets, read_trees, show_brackets
+from carving.formats.conllu import FIELDS, read_conllu, show_conllu
+from carving.formats.documents import flatten, rebuild
+from carving.formats.tables import read_table, show_table
+from carving.formats.triples import read_triples, show_triple
 from carving.symbols import canonical, canonical_path
 
 
@@ -127,8 +118,8 @@ def test_no_two_pairs_share_a_context_and_no_leaf_lies_below_another(document):
 
 @given(documents, documents)
 def test_documents_that_differ_have_pairs_that_differ(one, other):
-    told = [{(canonical_path(path), canonical(leaf)) for path, leaf in flatten(each)} for each in (one, other)]
-    assert (told[0] == told[1]) == same(one, other)
+    message = [{(canonical_path(path), canonical(leaf)) for path, leaf in flatten(each)} for each in (one, other)]
+    assert (message[0] == message[1]) == same(one, other)
 
 
 @settings(max_examples=10)
@@ -187,7 +178,7 @@ def test_what_is_rebuilt_shares_nothing_with_the_document():
 
 
 @pytest.mark.parametrize(
-    ("pairs", "told"),
+    ("pairs", "message"),
     [
         ([(("a", 1), "x"), (("a", 1), "x")], r"one leaf at a path.*'x' at \('a', 1\).*'x' at \('a', 1\)"),
         ([(("a",), "x"), (("a",), "y")], r"'x' at \('a',\) and 'y' at \('a',\).*several leaves has no document"),
@@ -202,13 +193,13 @@ def test_what_is_rebuilt_shares_nothing_with_the_document():
         ([], "at least one pair"),
     ],
 )
-def test_pairs_that_make_no_document_are_refused(pairs, told):
-    with pytest.raises(ValueError, match=told):
+def test_pairs_that_make_no_document_are_refused(pairs, message):
+    with pytest.raises(ValueError, match=message):
         rebuild(pairs)
 
 
 @pytest.mark.parametrize(
-    ("pair", "told"),
+    ("pair", "message"),
     [
         (("ab", "x"), r"a path must be a tuple.*'ab'"),
         ((("a", object()), "x"), r"at \('a', .*a label must be"),
@@ -218,13 +209,13 @@ def test_pairs_that_make_no_document_are_refused(pairs, told):
         ((("a",), ()), r"a tuple at \('a',\)"),
     ],
 )
-def test_what_is_no_pair_is_refused(pair, told):
-    with pytest.raises(TypeError, match=told):
+def test_what_is_no_pair_is_refused(pair, message):
+    with pytest.raises(TypeError, match=message):
         rebuild([pair])
 
 
 @pytest.mark.parametrize(
-    ("document", "error", "told"),
+    ("document", "error", "message"),
     [
         ({"a": ["b", object()]}, TypeError, r"at \('a', 1\): a label must be"),
         ({"a": {"b": {1, 2}}}, TypeError, r"at \('a', 'b'\)"),
@@ -238,8 +229,8 @@ def test_what_is_no_pair_is_refused(pair, told):
         (np.zeros(3), TypeError, r"at \(\)"),
     ],
 )
-def test_what_is_no_document_is_refused_with_its_path(document, error, told):
-    with pytest.raises(error, match=told):
+def test_what_is_no_document_is_refused_with_its_path(document, error, message):
+    with pytest.raises(error, match=message):
         list(flatten(document))
 
 
@@ -252,9 +243,9 @@ def test_a_document_that_contains_itself_is_refused_but_one_that_repeats_a_part_
 
 
 def test_the_path_in_an_error_stays_short():
-    with pytest.raises(TypeError) as told:
+    with pytest.raises(TypeError) as message:
         list(flatten(wrapped(object(), [[]] * 5_000 + [("k" * 5_000,)])))
-    assert len(str(told.value)) < 1_000 and "4,991 more" in str(told.value)
+    assert len(str(message.value)) < 1_000 and "4,991 more" in str(message.value)
 
 
 # Bracket notation
@@ -312,7 +303,7 @@ def test_a_deep_tree_survives_brackets():
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ("(a (b c)", r"every \( needs its \), but 1 stay open after character 0"),
         ("(a) b)", r"must begin with \(, got 'b' at character 4"),
@@ -322,8 +313,8 @@ def test_a_deep_tree_survives_brackets():
         ("", "must hold one tree, got 0"),
     ],
 )
-def test_bad_brackets_are_refused_with_their_place(written, told):
-    with pytest.raises(ValueError, match=told):
+def test_bad_brackets_are_refused_with_their_place(written, message):
+    with pytest.raises(ValueError, match=message):
         parse_brackets(written)
 
 
@@ -424,7 +415,7 @@ def test_sentences_survive_writing(sentences):
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ("1\tdog\n", "line 2: a token must have 10 fields parted by tabs, got 2"),
         ("0\tdog" + "\t_" * 8, "line 2: a token's id must be a number from 1.*'0'"),
@@ -435,8 +426,8 @@ def test_sentences_survive_writing(sentences):
         ("1\ta" + "\t_" * 8 + "\n\n# sent_id = a\n1\tb" + "\t_" * 8, "line 4: a sentence's sent_id.*line 1 again"),
     ],
 )
-def test_bad_conllu_is_refused_with_its_line(written, told):
-    with pytest.raises(ValueError, match=told):
+def test_bad_conllu_is_refused_with_its_line(written, message):
+    with pytest.raises(ValueError, match=message):
         list(read_conllu(lines("# sent_id = a\n" + written)))
 
 
@@ -491,7 +482,7 @@ def test_a_table_with_a_key_survives_writing(header, data):
 
 
 @pytest.mark.parametrize(
-    ("written", "key", "told"),
+    ("written", "key", "message"),
     [
         ("a,b\n1,2\n3\n", None, "line 3: a row must have 2 cells as the header does, got 1"),
         ("\n\na,b\n1,2,3\n", None, "line 4: a row must have 2 cells"),
@@ -503,8 +494,8 @@ def test_a_table_with_a_key_survives_writing(header, data):
         ('a,b\n1,"2\n"\n1,2\n', "a", "line 4: a row's a must be its own, got that of line 2 again: '1'"),
     ],
 )
-def test_bad_tables_are_refused_with_their_line(written, key, told):
-    with pytest.raises(ValueError, match=told):
+def test_bad_tables_are_refused_with_their_line(written, key, message):
+    with pytest.raises(ValueError, match=message):
         list(read_table(lines(written), key))
 
 
