@@ -118,7 +118,8 @@ def show_conllu(sentences: Document, fields: Sequence[str] | None = None) -> str
     for name, sentence in items:
         _check_sentence(name, sentence)
     if fields is None:
-        fields = sorted({field for _, sentence in items for token in sentence.values() for field in token})
+        present = {field for _, sentence in items for token in sentence.values() for field in token}
+        fields = [field for field in FIELDS[1:] if field in present]
     else:
         _check_fields(fields)
     return "".join(_show_sentence(number, *item, fields) for number, item in enumerate(items))
@@ -143,8 +144,8 @@ def _show_sentence(number: int, name: Label, sentence: Sentence, fields: Sequenc
 
 def _show_token(token: Label, values: Token, fields: Sequence[str]) -> str:
     for field in values:
-        if field not in fields or field not in FIELDS[1:]:
-            wanted = ", ".join(known for known in FIELDS[1:] if known in fields)
+        if field not in fields:
+            wanted = ", ".join(fields if field in FIELDS else FIELDS[1:])
             raise BadValue(f"a token's fields must be among {wanted}, got {brief(field)}")
     if "form" in fields and "form" not in values:
         raise BadValue(f"a token must have a form, or be read without forms, got {brief(values)}")

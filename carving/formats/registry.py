@@ -19,7 +19,11 @@ Writer = Callable[..., Iterator[str]]  # of pairs and options: the text, piece b
 
 
 class Format(NamedTuple):
-    """A way to write pairs in a file."""
+    """A way to write pairs in a file.
+
+    >>> FORMATS["table"].endings, FORMATS["table"].options
+    (('.csv',), ('key', 'delimiter'))
+    """
 
     name: str
     endings: tuple[str, ...]
@@ -35,13 +39,12 @@ def _flattened(read: Callable[..., Iterable[tuple[Label, Document]]]) -> Reader:
 
 
 def _rebuilt(show: Callable[..., str]) -> Writer:
-    """A writer of documents with their names as one of pairs; without pairs it writes nothing."""
+    """A writer of documents with their names as one of pairs."""
 
     def write(pairs: Iterable[Pair], **options: object) -> Iterator[str]:
         pairs = iter(pairs)
         first = next(pairs, None)
-        if first is not None:
-            yield show(_check_named(rebuild(chain([first], pairs))), **options)
+        yield show([] if first is None else _check_named(rebuild(chain([first], pairs))), **options)
 
     return write
 

@@ -124,7 +124,7 @@ def show_table(rows: Document, key: str | None = None, delimiter: str = ",") -> 
     """
     if not isinstance(rows, dict | list):
         raise BadType(f"rows of a table were wanted, got {brief(rows)}")
-    if isinstance(rows, dict) != (key is not None):
+    if rows and isinstance(rows, dict) != (key is not None):
         raise BadValue("rows in a dict need key=, the name of the column for their names, and rows in a list have none")
     text = io.StringIO()
     delimiter = check_delimiter(delimiter)
@@ -141,6 +141,8 @@ def show_table(rows: Document, key: str | None = None, delimiter: str = ",") -> 
 def _cells(rows: dict[Any, Any] | list[Any], key: str | None) -> Iterator[list[str]]:
     """The header and the rows."""
     names = [] if key is None else [key]
+    if not rows and names:
+        yield _check_columns(names)
     columns: list[str] | None = None
     for name, row in rows.items() if isinstance(rows, dict) else enumerate(rows):
         if not isinstance(row, dict):
@@ -153,7 +155,7 @@ def _cells(rows: dict[Any, Any] | list[Any], key: str | None) -> Iterator[list[s
                 f"every row must have the columns {brief(columns)}, got {brief(list(row))} in row {brief(name)}; "
                 "jsonl holds rows that differ"
             )
-        cells = [*([] if key is None else [name]), *(row[column] for column in columns)]
+        cells = [*([name] if names else []), *(row[column] for column in columns)]
         yield [_check_cell(cell, name) for cell in cells]
 
 

@@ -81,14 +81,14 @@ def _replaced(name: str) -> Iterator[IO[str]]:
     """A stream whose text is the file once all of it is written; after an error, the file is as it was."""
     path = os.path.realpath(name)  # a link stays one
     folder, base = os.path.split(path)
-    if os.path.isdir(path):
+    if os.path.isdir(name):
         raise IsADirectoryError(f"a file was wanted, got the directory {name}; name a file in it")
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"{name} lies in a folder that does not exist: {folder}; make it first")
-    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe has no old contents to keep
-        with _packed(name, path) as stream:
+    if os.path.exists(name) and not os.path.isfile(name):  # a device or a pipe has no old contents to keep
+        with _packed(name, name) as stream:
             yield stream
         return
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{name} lies in a folder that does not exist: {folder}; make it first")
     with TemporaryDirectory(prefix=".carving-", dir=folder) as aside:
         whole = os.path.join(aside, base)
         with _packed(name, whole) as stream:
