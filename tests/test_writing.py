@@ -161,6 +161,10 @@ any_pairs = st.lists(st.tuples(st.lists(roles, max_size=3).map(tuple), leaves), 
 @example(given=[((0, 1, "lemma"), "x")], options={})
 @example(given=[(("a",), {})], options={"key": "name"})
 @example(given=[((0,), {})], options={})
+@example(given=[((False, 1, "form"), "x")], options={})
+@example(given=[(("a", "9" * 5_000 + "-1", "form"), "x")], options={})
+@example(given=[((0, "a"), "x")], options={"key": "a"})
+@example(given=[], options={"key": "a"})
 def test_whatever_is_not_refused_comes_back(format, given, options):
     options = {name: option for name, option in options.items() if name in FORMATS[format].options}
     stream = io.StringIO()
@@ -181,7 +185,7 @@ REFUSED = [
     ("json", [], {}, "a document needs at least one pair"),
     ("json", [(("a", 1), "b")], {}, "the keys of a JSON object are strings, got 1 in {1: 'b'}"),
     ("json", [(("a",), b"b")], {}, r"JSON has no bytes, got b'b'; \.decode"),
-    ("json", [(("a",), "\ud83d\ude00")], {}, "two surrogates"),
+    ("json", [(("a",), "\ud83d\ude00")], {}, "joins the two surrogates"),
     ("json", [(("a",) * 5_000, "b")], {}, "nested too deeply"),
     ("json", [(("a",), "b"), (("a",), "c")], {}, "a context that holds several leaves has no document"),
     ("jsonl", [(("a",), "b")], {}, "must be the number of a line from 0"),

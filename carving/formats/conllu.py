@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from numbers import Integral
 
 from carving.errors import BadType, BadValue
-from carving.formats.documents import Document, brief
+from carving.formats.documents import Document, brief, is_integer
 from carving.formats.sources import Lines, Refuse, raise_bad_line
 from carving.symbols import Label
 
@@ -16,7 +15,7 @@ Sentence = dict[Label, Token]
 FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 USUAL_FIELDS = ("form", "upos", "head", "deprel")
 
-_TOKEN_ID = re.compile(r"[1-9][0-9]{,17}|[0-9]+[-.][0-9]+")
+_TOKEN_ID = re.compile(r"[1-9][0-9]{,17}|[0-9]{1,18}[-.][0-9]{1,18}")
 _HEAD = re.compile(r"[0-9]{1,18}")
 _VALUE = re.compile(r"[^\t\n\r]+")
 _WANTED_ID = "a token's id must be a number from 1, a range 3-4 or an empty node 3.1"
@@ -60,7 +59,7 @@ def _sentences(lines: Lines, fields: Sequence[str], refuse: Refuse) -> Iterator[
         elif line.strip():
             try:
                 _add_token(sentence, line.rstrip("\r\n"), fields)
-            except ValueError as error:
+            except BadValue as error:
                 refuse(number, str(error))
         else:
             if sentence:
@@ -130,15 +129,14 @@ def _show_sentence(number: int, name: Label, sentence: Sentence, fields: Sequenc
         if not name or name != name.strip() or re.search(r"[\n\r]", name):
             raise BadValue(f"a sentence's name must fit into one line, got {brief(name)}")
         lines = [f"# sent_id = {name}\n"]
-    elif name == number:
+    elif is_integer(name) and name == number:
         lines = []
     else:
         raise BadValue(f"a sentence's name must be a string or its number, here {number}, got {name!r}")
-    for token in sorted(sentence, key=_token_order):
-        try:
-            lines.append(_show_token(token, sentence[token], fields))
-        except ValueError as error:
-            raise BadValue(f"in the sentence {brief(name)}: {error}") from None
+    try:
+        lines += [_show_token(token, sentence[token], fields) for token in sorted(sentence, key=_token_order)]
+    except BadValue as error:
+        raise BadValue(f"in the sentence {brief(name)}: {error}") from None
     return "".join(lines) + "\n"
 
 
@@ -155,7 +153,7 @@ def _show_token(token: Label, values: Token, fields: Sequence[str]) -> str:
 
 def _show_value(field: str, value: Label) -> str:
     if field == "head":
-        if isinstance(value, Integral) and not isinstance(value, bool) and _HEAD.fullmatch(str(value)):
+        if is_integer(value) and _HEAD.fullmatch(str(value)):
             return str(value)
         raise BadValue(f"a token's head must be the number of a word or 0, got {brief(value)}")
     if isinstance(value, str) and _VALUE.fullmatch(value) and (value != "_" or field == "form"):
@@ -170,8 +168,7 @@ def _check_sentence(name: Label, sentence: object) -> None:
 
 def _token_order(token: Label) -> tuple[int, int]:
     """A range stands before its first word, an empty node after the word that it follows."""
-    is_number = isinstance(token, Integral) and not isinstance(token, bool)
-    if not (is_number or isinstance(token, str)) or _TOKEN_ID.fullmatch(str(token)) is None:
+    if not (is_integer(token) or isinstance(token, str)) or _TOKEN_ID.fullmatch(str(token)) is None:
         raise BadValue(f"{_WANTED_ID}, got {brief(token)}")
     if isinstance(token, str) and token.isdecimal():
         raise BadValue(f"a word's id must be an integer, got {token!r}; use {int(token)}")

@@ -7,10 +7,10 @@ than Python's stack.
 """
 
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeGuard
 
 from carving.errors import BadType, BadValue
 from carving.symbols import Label, Leaf, Path, Role, canonical
@@ -88,9 +88,14 @@ def _children(node: Container, path: Sequence[Role]) -> Iterator[tuple[Role, Doc
     return chain(node.items(), [(IS_DICT, {})]) if is_numbered(node) else iter(node.items())
 
 
-def is_numbered(node: dict[Any, Any]) -> bool:
-    """Whether the dict's keys are exactly the integers 0 .. n-1."""
-    return all(isinstance(key, Integral) and not isinstance(key, bool) and 0 <= int(key) < len(node) for key in node)
+def is_integer(label: object) -> TypeGuard[int]:
+    """Whether the label is an integer, of Python or numpy; True and False are none."""
+    return isinstance(label, Integral) and not isinstance(label, bool)
+
+
+def is_numbered(keys: Collection[object]) -> bool:
+    """Whether the keys of a dict are exactly the integers 0 .. n-1."""
+    return all(is_integer(key) and 0 <= key < len(keys) for key in keys)
 
 
 # From pairs to a document

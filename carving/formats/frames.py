@@ -118,16 +118,14 @@ def _check_name(value: Document, row: int, key: Label) -> Label:
 
 def _value(cell: object, row: int | None = None, column: Label = None) -> Document:
     """What a cell says in plain Python; None if it says nothing."""
-    if isinstance(cell, str | int | bytes | dict | list) or cell is None:
-        return cell
-    if isinstance(cell, np.datetime64 | np.timedelta64):
-        return None if np.isnat(cell) else str(cell)
     if isinstance(cell, np.generic):
-        return _value(cell.item(), row, column)
+        cell = _plain(cell)
+    if cell is None or type(cell).__name__ in WITHOUT_VALUE:
+        return None
+    if isinstance(cell, str | int | bytes | dict | list):
+        return cell
     if isinstance(cell, float | Decimal):
         return None if math.isnan(cell) else float(cell)
-    if type(cell).__name__ in WITHOUT_VALUE:
-        return None
     if isinstance(cell, TIMES):
         return str(cell)
     where = "as the name of a column" if row is None else f"in row {row}, column {column!r}"
@@ -135,3 +133,10 @@ def _value(cell: object, row: int | None = None, column: Label = None) -> Docume
         f"a cell must be text, a number, a boolean, bytes, a date, a time, a list or a dict, got {brief(cell)} of type "
         f"{type(cell).__name__} {where}; astype(str) of pandas, or cast(str) of polars, makes text of a column"
     )
+
+
+def _plain(cell: np.generic) -> object:
+    """What Python has for a value of numpy; times of a nanosecond it has not."""
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        return None if np.isnat(cell) else str(cell)
+    return cell.item()

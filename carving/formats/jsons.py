@@ -5,13 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from numbers import Integral
-from typing import Any
 
 import numpy as np
 
 from carving.errors import BadValue
-from carving.formats.documents import Document, Pair, brief, flatten, flatten_under, rebuild
+from carving.formats.documents import Document, Pair, brief, flatten, flatten_under, is_integer, rebuild
 from carving.formats.sources import Lines, Refuse, raise_bad_line
 
 MOST_BLANK = 1_000_000  # blank lines that are written for numbers that are missing
@@ -113,16 +111,12 @@ def show_json_lines(documents: Document) -> str:
 def _by_number(documents: Document) -> dict[int, Document]:
     if isinstance(documents, list):
         return dict(enumerate(documents))
-    if isinstance(documents, dict) and all(_is_number(key) for key in documents):
+    if isinstance(documents, dict) and all(is_integer(key) and key >= 0 for key in documents):
         return documents
     raise BadValue(
         "the first role of every path must be the number of a line from 0, below which its document is, got "
         f"{brief(documents)}; json holds other documents"
     )
-
-
-def _is_number(key: object) -> bool:
-    return isinstance(key, Integral) and not isinstance(key, bool) and int(key) >= 0
 
 
 def _check_outermost(document: Document) -> None:
@@ -137,12 +131,12 @@ def _text(document: Document, indent: int | None = None) -> str:
     except RecursionError:
         raise BadValue("the document is nested too deeply for Python's JSON, which goes about 1,000 levels") from None
     if _SURROGATE_PAIR.search(text):
-        raise BadValue("JSON joins two surrogates, the halves of a character, and such stand in a string; join them")
+        raise BadValue("JSON joins the two surrogates of a character, which stand apart in a string; join them first")
     return _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def _check_keys(document: Document) -> None:
-    todo: list[Any] = [document]
+    todo: list[Document] = [document]
     while todo:
         node = todo.pop()
         if isinstance(node, dict):

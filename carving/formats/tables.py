@@ -2,14 +2,18 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 from carving.errors import BadType, BadValue
-from carving.formats.documents import Document, brief
+from carving.formats.documents import Container, Document, brief
 from carving.formats.sources import Lines, Refuse, raise_bad_line
 from carving.symbols import Label
+
+if TYPE_CHECKING:
+    import _csv
 
 Row = dict[str, str]
 
@@ -60,8 +64,14 @@ def read_table(
 
 def _sniff(texts: Iterator[str]) -> tuple[str, Iterator[str]]:
     """The delimiter that the header tells, and the lines again."""
-    counts = dict.fromkeys(DELIMITERS, 0)
     header: list[str] = []
+    counts = Counter(_unquoted(texts, header))
+    delimiter = "\t" if counts["\t"] else ";" if counts[";"] >= max(1, counts[","]) else ","
+    return delimiter, chain(header, texts)
+
+
+def _unquoted(texts: Iterable[str], header: list[str]) -> Iterator[str]:
+    """The header's characters outside of quotation marks; its lines are kept in `header`."""
     size, is_quoted, may_open = 0, False, True
     for text in texts:
         header.append(text)
@@ -70,17 +80,13 @@ def _sniff(texts: Iterator[str]) -> tuple[str, Iterator[str]]:
             if character == '"' and (is_quoted or may_open):
                 is_quoted, may_open = not is_quoted, True  # two at once, as in "a ""b""", close and open again
             elif not is_quoted:
-                may_open = character in counts
-                if may_open:
-                    counts[character] += 1
+                may_open = character in DELIMITERS
+                yield character
         if not is_quoted or size > csv.field_size_limit():  # no cell that csv reads is longer
-            break
-    tabs, semicolons, commas = counts.values()
-    delimiter = "\t" if tabs else ";" if semicolons and semicolons >= commas else ","
-    return delimiter, chain(header, texts)
+            return
 
 
-def _records(records: Any, begin: int, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
+def _records(records: "_csv.Reader", begin: int, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not blank with the lines where they begin; instead of one that csv refuses, an empty one."""
     while True:
         number = begin + records.line_num
@@ -138,25 +144,28 @@ def show_table(rows: Document, key: str | None = None, delimiter: str = ",") -> 
     return text.getvalue()
 
 
-def _cells(rows: dict[Any, Any] | list[Any], key: str | None) -> Iterator[list[str]]:
+def _cells(rows: Container, key: str | None) -> Iterator[list[str]]:
     """The header and the rows."""
-    names = [] if key is None else [key]
-    if not rows and names:
-        yield _check_columns(names)
-    columns: list[str] | None = None
-    for name, row in rows.items() if isinstance(rows, dict) else enumerate(rows):
-        if not isinstance(row, dict):
-            raise BadValue(f"a row must be {{column: cell}}, got {brief(row)} in row {brief(name)}")
-        if columns is None:
-            columns = list(row)
-            yield _check_columns([*names, *columns])
-        if row.keys() != set(columns):
+    items = list(rows.items() if isinstance(rows, dict) else enumerate(rows))
+    if not items:
+        yield from [] if key is None else [_check_columns([key])]
+        return
+    columns = list(_check_row(*items[0]))
+    yield _check_columns(columns if key is None else [key, *columns])
+    for name, row in items:
+        if _check_row(name, row).keys() != set(columns):
             raise BadValue(
                 f"every row must have the columns {brief(columns)}, got {brief(list(row))} in row {brief(name)}; "
                 "jsonl holds rows that differ"
             )
-        cells = [*([name] if names else []), *(row[column] for column in columns)]
-        yield [_check_cell(cell, name) for cell in cells]
+        cells = [row[column] for column in columns]
+        yield [_check_cell(cell, name) for cell in (cells if key is None else [name, *cells])]
+
+
+def _check_row(name: Label, row: object) -> dict[str, object]:
+    if not isinstance(row, dict):
+        raise BadValue(f"a row must be {{column: cell}}, got {brief(row)} in row {brief(name)}")
+    return row
 
 
 def _check_columns(header: list[str]) -> list[str]:
