@@ -1,20 +1,29 @@
 import bz2
+import doctest
 import gzip
+import importlib
+import inspect
 import io
 import json
 import lzma
 import math
+import pkgutil
 import subprocess
 import sys
+import time
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carving import formats
 from carving.formats import FORMATS, BadLineError, pairs
-from carving.formats.documents import rebuild, show_conllu, show_table
+from carving.formats.conllu import show_conllu
+from carving.formats.documents import rebuild
+from carving.formats.tables import show_table
 
 PACKERS = {"": bytes, ".xz": lzma.compress, ".gz": gzip.compress, ".bz2": bz2.compress}
 TRIPLES = "dog\tis\tanimal\ncat\tis\tanimal\n"
@@ -118,8 +127,8 @@ def test_open_files_and_standard_input_are_read(tmp_path):
     with open(write(tmp_path, "graph.tsv", TRIPLES), "rb") as file:
         assert list(pairs(file)) == expected
     code = "from carving.formats import pairs; print(list(pairs('-', 'triples')))"
-    told = subprocess.run([sys.executable, "-c", code], input=TRIPLES.encode(), capture_output=True, check=True)
-    assert told.stdout.decode().strip() == repr(expected)
+    run = subprocess.run([sys.executable, "-c", code], input=TRIPLES.encode(), capture_output=True, check=True)
+    assert run.stdout.decode().strip() == repr(expected)
     with pytest.raises(ValueError, match=r"standard input does not tell.*--format"):
         pairs("-")
 
@@ -167,9 +176,9 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_line_is_refused_with_file_and_line(tmp_path, name):
-    content, line, told = BAD[name]
+    content, line, message = BAD[name]
     path = write(tmp_path, name, content)
-    with pytest.raises(BadLineError, match=told) as error:
+    with pytest.raises(BadLineError, match=message) as error:
         list(pairs(path))
     where = f"{path}: " if line is None else f"{path}, line {line}: "
     assert str(error.value).startswith(where) and error.value.line == line
@@ -203,8 +212,8 @@ def test_bad_lines_can_be_counted_instead(tmp_path, name, content, bad, line):
 
 @pytest.mark.parametrize("name", [name for name in BAD if name.endswith(".json")] + ["b.csv", "c.csv", "c.mrg"])
 def test_what_concerns_more_than_a_line_is_never_skipped(tmp_path, name):
-    content, _, told = BAD[name]
-    with pytest.raises(BadLineError, match=told):
+    content, _, message = BAD[name]
+    with pytest.raises(BadLineError, match=message):
         list(pairs(write(tmp_path, name, content), skip_bad=True))
 
 
@@ -223,13 +232,23 @@ def test_an_archive_that_is_cut_off_or_damaged_is_refused(tmp_path, packing):
 
 
 def test_files_are_read_as_a_stream(tmp_path):
-    reader = pairs(write(tmp_path, "graph.tsv", TRIPLES * 100_000 + "bad\n"))
-    assert reader.progress is None
-    iterator = iter(reader)
+    iterator = iter(pairs(write(tmp_path, "graph.tsv", TRIPLES * 100_000 + "bad\n")))
     assert next(iterator) == (("dog", "is"), "animal")
-    assert 0 < reader.progress < 0.1
+    iterator.close()  # and the file, or Python would warn
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "triples", "table", "conllu", "brackets"])
+def test_no_more_is_read_than_is_needed(format):
+    class Endless(io.StringIO):
+        def __iter__(self):
+            return cycle([*text.splitlines(keepends=True), "\n"])
+
+    text, expected = SAMPLES[FORMATS[format].endings[0]]
+    iterator = iter(pairs(Endless(), format))
+    assert next(iterator) == expected[0]
     iterator.close()
-    assert reader.progress == 1.0
 
 
 def test_json_keeps_what_python_writes(tmp_path):
@@ -237,8 +256,45 @@ def test_json_keeps_what_python_writes(tmp_path):
     path = write(tmp_path, "file.json", json.dumps(document))
     assert rebuild(pairs(path)) == document
     assert [type(leaf) for _, leaf in pairs(path)][3:6] == [float, int, bool]
-    (found,) = pairs(write(tmp_path, "nan.json", "[NaN]"))
-    assert math.isnan(found[1])
+    (pair,) = pairs(write(tmp_path, "nan.json", "[NaN]"))
+    assert math.isnan(pair[1])
+
+
+def test_many_keys_of_which_one_comes_twice_are_refused_at_once():
+    """50,000 took half a minute."""
+    keys = [f'"{number}": 0' for number in range(200_000)]
+    begun = time.process_time()
+    for format, end in (("json", ""), ("jsonl", "\n")):
+        with pytest.raises(BadLineError, match="must differ, got '199999' twice"):
+            list(pairs(io.StringIO(f"{{{', '.join([*keys, keys[-1]])}}}{end}"), format))
+    assert time.process_time() - begun < 5
+
+
+def test_a_delimiter_is_an_option_of_tables(tmp_path):
+    table = write(tmp_path, "file.csv", "name;a,b\nA;7\n")
+    assert list(pairs(table, key="name")) == [(("A", "a,b"), "7")]
+    assert list(pairs(table, delimiter="|")) == [((0, "name;a,b"), "A;7")]
+    with pytest.raises(BadLineError, match="delimiter must be one character"):
+        list(pairs(table, delimiter="||"))
+    with pytest.raises(ValueError, match="the format json has no option delimiter; its options: none"):
+        pairs(write(tmp_path, "file.json", "[1]"), delimiter=";")
+
+
+# What the package says of itself
+
+
+MODULES = [f"carving.formats.{module.name}" for module in pkgutil.iter_modules(formats.__path__)]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_examples_in_the_code_print_what_they_say(module):
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def test_everything_public_is_explained_by_an_example():
+    for name in formats.__all__:
+        thing = getattr(formats, name)
+        assert ">>>" in thing.__doc__ if inspect.isfunction(thing) or inspect.isclass(thing) else True, name
 
 
 # Round trips through files
@@ -276,9 +332,9 @@ real = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not her
 
 @real
 def test_wordnet_is_read_whole():
-    found = list(pairs(DATA / "wn18rr_train.tsv.xz"))
-    assert len(found) == 86_835
-    contexts = Counter(path for path, _ in found)
+    graph = list(pairs(DATA / "wn18rr_train.tsv.xz"))
+    assert len(graph) == 86_835
+    contexts = Counter(path for path, _ in graph)
     assert len(contexts) == 62_633
     assert max(contexts.values()) == 442
 
@@ -293,7 +349,7 @@ def test_the_treebank_comes_back_from_its_pairs():
     tokens = [(id, token) for sentence in sentences.values() for id, token in sentence.items()]
     assert [str(id) for id, _ in tokens] == [line[0] for line in lines]
     for (_, token), line in zip(tokens, lines, strict=True):
-        told = {"form": line[1], "upos": line[3], "head": line[6], "deprel": line[7]}
-        assert {k: str(v) for k, v in token.items()} == {k: v for k, v in told.items() if v != "_" or k == "form"}
+        expected = {"form": line[1], "upos": line[3], "head": line[6], "deprel": line[7]}
+        assert {k: str(v) for k, v in token.items()} == {k: v for k, v in expected.items() if v != "_" or k == "form"}
     written = show_conllu(rebuild(pairs(path, fields=["form", "lemma", "upos", "xpos", "feats", "head", "deprel"])))
     assert [line.split("\t")[:8] for line in written.splitlines() if line[:1].isdigit()] == [line[:8] for line in lines]

@@ -1,0 +1,155 @@
+"""JSON: a file that is one document, or one document a line (JSON lines)."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from carving.errors import BadValue
+from carving.formats.documents import Document, Pair, brief, flatten, flatten_under, is_integer, rebuild
+from carving.formats.sources import Lines, Refuse, raise_bad_line
+
+MOST_BLANK = 1_000_000  # blank lines that are written for numbers that are missing
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def read_json(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair]:
+    """The pairs of one document, an object or a list that is not empty.
+
+    >>> list(read_json([(1, '{"dog": {"legs": 4}}')]))
+    [(('dog', 'legs'), 4)]
+    """
+    text = "".join(line for _, line in lines)
+    try:
+        document = _parse(text)
+        _check_outermost(document)
+        yield from flatten(document)
+    except json.JSONDecodeError as error:
+        refuse(error.lineno, _problem(error))
+    except ValueError as error:
+        refuse(None, str(error))
+
+
+def read_json_lines(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair]:
+    """The pairs of a document a line, below the number of its line from 0: blank and bad lines leave gaps.
+
+    >>> list(read_json_lines([(1, '{"dog": "bark"}'), (2, ""), (3, '["cat"]')]))
+    [((0, 'dog'), 'bark'), ((2, 0), 'cat')]
+    """
+    for number, line in lines:
+        if line.strip():
+            try:
+                leaves = list(flatten_under([(number - 1, _parse(line))]))
+            except json.JSONDecodeError as error:
+                refuse(number, _problem(error))
+            except ValueError as error:
+                refuse(number, str(error))
+            else:
+                yield from leaves
+
+
+def _parse(text: str) -> Document:
+    """The document; NaN and infinities are floats, as Python writes them, and a key that comes twice is refused."""
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise BadValue("the JSON is nested too deeply for Python's reader, which goes about 1,000 levels") from None
+
+
+def _object(items: list[tuple[str, Document]]) -> dict[str, Document]:
+    members = dict(items)
+    if len(members) < len(items):
+        counts = Counter(key for key, _ in items)
+        twice = next(key for key, count in counts.items() if count > 1)
+        raise BadValue(f"the keys of a JSON object must differ, got {twice!r} twice")
+    return members
+
+
+def _problem(error: json.JSONDecodeError) -> str:
+    return f"a JSON document was wanted: {error.msg} at column {error.colno}"
+
+
+def show_json(pairs: Iterable[Pair]) -> Iterator[str]:
+    """The document that the pairs make, indented.
+
+    >>> print(*show_json([(("dog", "legs"), 4)]), end="")
+    {
+     "dog": {
+      "legs": 4
+     }
+    }
+    """
+    document = rebuild(pairs)
+    _check_outermost(document)
+    yield _text(document, indent=1) + "\n"
+
+
+def show_json_lines(documents: Document) -> str:
+    """The documents of a list, or below their numbers from 0, a line each; a missing number leaves a blank line.
+
+    >>> print(show_json_lines({0: {"dog": "bark"}, 2: ["cat"]}), end="")
+    {"dog": "bark"}
+    <BLANKLINE>
+    ["cat"]
+    """
+    by_number = _by_number(documents)
+    numbers = sorted(by_number)
+    blank = max(numbers, default=-1) + 1 - len(numbers)
+    if blank > MOST_BLANK:
+        raise BadValue(f"{blank:,} lines would be blank, for numbers that are missing; number documents from 0")
+    lines = []
+    for before, number in pairwise([-1, *numbers]):
+        lines += [""] * (number - before - 1) + [_text(by_number[number])]
+    return "".join(line + "\n" for line in lines)
+
+
+def _by_number(documents: Document) -> dict[int, Document]:
+    if isinstance(documents, list):
+        return dict(enumerate(documents))
+    if isinstance(documents, dict) and all(is_integer(key) and key >= 0 for key in documents):
+        return documents
+    raise BadValue(
+        "the first role of every path must be the number of a line from 0, below which its document is, got "
+        f"{brief(documents)}; json holds other documents"
+    )
+
+
+def _check_outermost(document: Document) -> None:
+    if not isinstance(document, dict | list) or not document:
+        raise BadValue(f"an object or a list that is not empty was wanted, got {brief(document)}")
+
+
+def _text(document: Document, indent: int | None = None) -> str:
+    _check_keys(document)
+    try:
+        text = json.dumps(document, ensure_ascii=False, indent=indent, default=_plain)
+    except RecursionError:
+        raise BadValue("the document is nested too deeply for Python's JSON, which goes about 1,000 levels") from None
+    if _SURROGATE_PAIR.search(text):
+        raise BadValue("JSON joins the two surrogates of a character, which stand apart in a string; join them first")
+    return _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def _check_keys(document: Document) -> None:
+    todo: list[Document] = [document]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            for key in node:
+                if not isinstance(key, str):
+                    raise BadValue(f"the keys of a JSON object are strings, got {brief(key)} in {brief(node)}")
+            todo.extend(node.values())
+        elif isinstance(node, list):
+            todo.extend(node)
+
+
+def _plain(leaf: object) -> object:
+    """What json does not know: numbers of numpy have their Python numbers."""
+    if isinstance(leaf, np.generic):
+        return leaf.item()
+    raise BadValue(f"JSON has no bytes, got {brief(leaf)}; .decode(...) or .hex() makes text of them")

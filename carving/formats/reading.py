@@ -1,0 +1,94 @@
+"""Reading: `pairs` gives the pairs of a file, a stream, standard input or a DataFrame, as they are iterated over."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, cast
+
+from carving.errors import BadValue
+from carving.formats.documents import Pair
+from carving.formats.frames import Frame, frame_pairs, is_frame
+from carving.formats.registry import Format, check_options, choose_format
+from carving.formats.sources import BadLineError, Refuse, Source, name_of, numbered_lines
+
+
+class Pairs:
+    r"""The pairs of one source; every iteration reads it anew. `pairs` makes it.
+
+    >>> import io
+    >>> graph = pairs(io.StringIO("dog\tis a\tanimal\ncat is an animal\n"), "triples", skip_bad=True)
+    >>> list(graph), graph.bad, graph.first_bad.line
+    ([(('dog', 'is a'), 'animal')], 1, 2)
+    """
+
+    def __init__(self, name: str, read: Callable[[Refuse], Iterator[Pair]], skip_bad: bool) -> None:
+        self.name = name
+        self.skip_bad = skip_bad
+        self.bad = 0  # the bad lines that were skipped
+        self.first_bad: BadLineError | None = None
+        self._read = read
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.bad, self.first_bad = 0, None
+        return self._read(self._refuse)
+
+    def _refuse(self, line: int | None, problem: str) -> None:
+        error = BadLineError(self.name, line, problem)
+        if not self.skip_bad:
+            raise error
+        self.bad += 1
+        self.first_bad = self.first_bad or error
+
+
+def pairs(source: Source | Frame, format: str | None = None, *, skip_bad: bool = False, **options: object) -> Pairs:
+    r"""The pairs of a file, of standard input ("-") or of a DataFrame, read as they are iterated over.
+
+    The file's name tells its format and its compression; text is UTF-8. An open file is read as it is, without
+    unpacking. A bad line raises BadLineError, which names file and line; with `skip_bad` such lines are counted in
+    `.bad` instead. Options: `key`, the column of a table or a DataFrame that names its rows, and `delimiter` of a table
+    (of None, the header tells it); `fields` of CoNLL-U.
+
+    >>> import io
+    >>> list(pairs(io.StringIO("name;age\nAnna;7\n"), "table", key="name"))
+    [(('Anna', 'age'), '7')]
+    """
+    if is_frame(source):
+        return _pairs_of_frame(source, format, skip_bad, **options)
+    source = cast(Source, source)
+    row = choose_format(name_of(source), format)
+    given = check_options(f"the format {row.name}", row.options, options)
+    if isinstance(source, str | os.PathLike) and source != "-":
+        if os.path.isdir(source):
+            raise IsADirectoryError(f"a file was wanted, got the directory {os.fspath(source)}; name the files in it")
+        if not os.path.exists(source):
+            raise FileNotFoundError(f"there is no file {os.fspath(source)}")
+    return Pairs(name_of(source), partial(_read, source, row, given), skip_bad)
+
+
+def _read(source: Source, format: Format, options: dict[str, object], refuse: Refuse) -> Iterator[Pair]:
+    name = name_of(source)
+
+    def refuse_always(line: int | None, problem: str) -> None:
+        raise BadLineError(name, line, problem)
+
+    def refuse_bytes(line: int | None, problem: str) -> None:
+        # Where a tree or a row may span lines, the loss of one would silently make another of it.
+        refuse_always(line, f"{problem}; iconv converts it")
+
+    lines = numbered_lines(source, refuse if format.spoils == "line" else refuse_bytes)
+    try:
+        yield from format.read(lines, refuse_always if format.spoils == "file" else refuse, **options)
+    except BadLineError:
+        raise
+    except BadValue as error:  # what is wrong with the whole file
+        raise BadLineError(name, None, str(error)) from None
+    finally:
+        lines.close()  # and with them the file, also when a reader stopped in the middle
+
+
+def _pairs_of_frame(frame: Frame, format: str | None, skip_bad: bool, key: Any = None, **options: object) -> Pairs:
+    if format is not None:
+        raise BadValue(f"a DataFrame has no format, got format={format!r}; leave it out")
+    check_options("a DataFrame", ("key",), options)
+    frame_pairs(frame, key)  # a wrong key is refused at once
+    return Pairs("a DataFrame", lambda refuse: frame_pairs(frame, key), skip_bad)

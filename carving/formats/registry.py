@@ -1,0 +1,103 @@
+"""The formats, one a row: the endings of its files, what reads and what writes it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Literal, NamedTuple
+
+from carving.errors import BadValue
+from carving.formats.brackets import Tree, read_trees, show_trees
+from carving.formats.conllu import read_conllu, show_conllu
+from carving.formats.documents import Container, Document, Pair, brief, flatten_under, is_numbered, rebuild
+from carving.formats.jsons import read_json, read_json_lines, show_json, show_json_lines
+from carving.formats.sources import COMPRESSIONS, Lines, Refuse, ending_of
+from carving.formats.tables import read_table, show_table
+from carving.formats.triples import read_triples, show_triples
+from carving.symbols import Label
+
+Reader = Callable[..., Iterator[Pair]]  # of lines, what refuses them, and options
+Writer = Callable[..., Iterator[str]]  # of pairs and options: the text, piece by piece
+
+
+class Format(NamedTuple):
+    """A way to write pairs in a file.
+
+    >>> FORMATS["table"].endings, FORMATS["table"].options
+    (('.csv',), ('key', 'delimiter'))
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    read: Reader
+    write: Writer
+    spoils: Literal["line", "record", "file"]  # what a bad line makes unreadable
+    options: tuple[str, ...] = ()  # of reading and of writing
+
+
+def _flattened(read: Callable[..., Iterable[tuple[Label, Document]]]) -> Reader:
+    """A reader of documents with their names as one of pairs."""
+    return lambda lines, refuse, **options: flatten_under(read(lines, refuse=refuse, **options))
+
+
+def _rebuilt(show: Callable[..., str]) -> Writer:
+    """A writer of documents with their names as one of pairs."""
+
+    def write(pairs: Iterable[Pair], **options: object) -> Iterator[str]:
+        pairs = iter(pairs)
+        first = next(pairs, None)
+        yield show([] if first is None else _check_named(rebuild(chain([first], pairs))), **options)
+
+    return write
+
+
+def _check_named(documents: Document) -> Container:
+    # A dict with the keys 0 .. n-1 was marked as one by a pair, for which such files have no room.
+    is_marked = isinstance(documents, dict) and is_numbered(documents)
+    if isinstance(documents, dict | list) and documents and not is_marked:
+        return documents
+    raise BadValue(
+        f"documents below their names or their numbers from 0 were wanted, got {brief(documents)}; json holds others"
+    )
+
+
+def _numbered_trees(lines: Lines, refuse: Refuse) -> Iterable[tuple[Label, Tree]]:
+    return enumerate(read_trees(lines, refuse))
+
+
+FORMATS = {
+    format.name: format
+    for format in (
+        Format("json", (".json",), read_json, show_json, "file"),
+        Format("jsonl", (".jsonl", ".ndjson"), read_json_lines, _rebuilt(show_json_lines), "line"),
+        Format("triples", (".tsv",), read_triples, show_triples, "line"),
+        Format("table", (".csv",), _flattened(read_table), _rebuilt(show_table), "record", ("key", "delimiter")),
+        Format("conllu", (".conllu",), _flattened(read_conllu), _rebuilt(show_conllu), "line", ("fields",)),
+        Format("brackets", (".mrg", ".ptb", ".brackets"), _flattened(_numbered_trees), _rebuilt(show_trees), "record"),
+    )
+}
+
+
+def choose_format(name: str, format: str | None) -> Format:
+    """The format that was asked for, or else the one that the file's name tells."""
+    if format is not None:
+        if format not in FORMATS:
+            raise BadValue(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+        return FORMATS[format]
+    plain = name.lower()
+    plain = plain.removesuffix(ending_of(plain)) if ending_of(plain) in COMPRESSIONS else plain
+    for row in FORMATS.values():
+        if plain.endswith(row.endings):
+            return row
+    endings = ", ".join(ending for row in FORMATS.values() for ending in row.endings)
+    raise BadValue(
+        f"the name {name} does not tell the file's format (known: {endings}, each also with "
+        f"{', '.join(COMPRESSIONS)}); name it with --format, or format=: {', '.join(FORMATS)}"
+    )
+
+
+def check_options(kind: str, known: tuple[str, ...], options: Mapping[str, object]) -> dict[str, object]:
+    """The options that were given; one that the kind of source does not have is refused."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known:
+            raise BadValue(f"{kind} has no option {name}; its options: {' and '.join(known) or 'none'}")
+    return given
