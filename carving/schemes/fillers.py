@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from carving.chunks import rows_within, slices
-from carving.prediction import alone
+from carving.prediction.interference import echo, excess
 from carving.schemes.subspaces import Forbidden, Kept, Map, Subspaces
 from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
 
@@ -52,7 +52,7 @@ class OrdinaryFillers:
     @cached_property
     def interference(self) -> tuple[float, float]:
         """The noise of a pair with another filler, and of one with the same: components share their contexts."""
-        return 1 + alone.excess(self.d, self.p, self.k1), alone.likeness(self.d, self.p, self.k1)
+        return 1 + excess(self.d, self.p, self.k1), echo(self.d, self.p, self.k1)
 
     @cached_property
     def cell(self) -> int:
