@@ -42,16 +42,16 @@ def bits(names: Iterable[bytes], words: int, *, seed: int, purpose: str) -> Bits
 
 def _philox(keys: Sequence[bytes], words: int) -> Bits:
     """The first `words` words of Philox4x64-10 under each 128-bit key, counting from zero."""
-    found = np.empty((len(keys), words), dtype=np.uint64)
+    drawn = np.empty((len(keys), words), dtype=np.uint64)
     # One generator whose state is set anew for each key: four times faster than a generator a key.
     philox = np.random.Philox(key=0)
     state = philox.state
     all_keys = np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64).reshape(-1, 2)
-    for row, key in zip(found, all_keys, strict=True):
+    for row, key in zip(drawn, all_keys, strict=True):
         state["state"]["key"] = key
         philox.state = state
         row[:] = philox.random_raw(words)
-    return found
+    return drawn
 
 
 def bits_from(generator: torch.Generator, count: int, words: int) -> Bits:

@@ -118,25 +118,35 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
         raise BadValue(f"its tensors are of {memory.dtype} and {counts.dtype}")
     scheme = _scheme(json.loads(metadata["scheme"]), memory, DTYPES[metadata["dtype"]])
-    complex_ = scheme.memory_dtype.is_complex
-    wanted = (*scheme.memory_shape, 2) if complex_ else scheme.memory_shape
-    if tuple(memory.shape) != wanted:
-        raise BadValue(f"its scheme {scheme} wants a tensor of shape {wanted}, it holds {tuple(memory.shape)}")
-    tensor = memory.to(scheme.dtype)
-    tensor = torch.view_as_complex(tensor) if complex_ else tensor
     vocabulary = parse_labels(tensors["vocabulary"].numpy().tobytes())
     if counts.shape != (len(vocabulary),) or len(set(map(canonical, vocabulary))) != len(vocabulary):
         raise BadValue(
             f"it holds {len(vocabulary)} leaves, not all different, or counts of shape {tuple(counts.shape)}"
         )
-    if fillers is not None:
-        fillers = torch.view_as_complex(fillers) if complex_ and fillers.is_floating_point() else fillers
-        if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= len(vocabulary):
-            raise BadValue(f"its fillers have shape {tuple(fillers.shape)} for {len(vocabulary)} leaves")
-    for name, numbers in (("memory", tensor), ("counts", counts), ("fillers", fillers)):
+    trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
+    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained)
+    for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not bool(torch.isfinite(numbers).all()):
             raise BadValue(f"its {name} hold not-a-number or infinity")
-    return Contents(scheme, tensor, vocabulary, counts, fillers)
+    return contents
+
+
+def _tensor(scheme: Scheme, memory: Tensor) -> Tensor:
+    """The memory in the scheme's own numbers."""
+    shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    if tuple(memory.shape) != shape:
+        raise BadValue(f"its scheme {scheme} wants a tensor of shape {shape}, it holds {tuple(memory.shape)}")
+    tensor = memory.to(scheme.dtype)
+    return torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
+
+
+def _trained(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
+    """The trained fillers of the first leaves."""
+    if scheme.memory_dtype.is_complex and fillers.is_floating_point():
+        fillers = torch.view_as_complex(fillers)
+    if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= leaves:
+        raise BadValue(f"its fillers have shape {tuple(fillers.shape)} for {leaves} leaves")
+    return fillers
 
 
 def _scheme(parameters: dict[str, Any], memory: Tensor, dtype: torch.dtype) -> Scheme:

@@ -398,13 +398,13 @@ class Memory:
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> Self:
         """The memory of a file."""
-        found = files.read(path)
-        scheme = found.scheme.like(device=device)
-        trained = 0 if found.fillers is None else len(found.fillers)
-        memory = cls(scheme, found.vocabulary[:trained], found.fillers)
-        for leaf in found.vocabulary[trained:]:
+        contents = files.read(path)
+        scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
+        trained = 0 if fillers is None else len(fillers)
+        memory = cls(scheme, vocabulary[:trained], fillers)
+        for leaf in vocabulary[trained:]:
             memory.vocabulary.add(leaf)
-        memory.tensor, memory.counts = found.tensor.to(scheme.device), found.counts
+        memory.tensor, memory.counts = contents.tensor.to(scheme.device), contents.counts
         return memory
 
 

@@ -90,18 +90,17 @@ def canonical_path(path: Path) -> bytes:
 
 def parse_labels(data: bytes) -> list[Leaf]:
     """The labels of canonical bytes, one after the other."""
-    found: list[Leaf] = []
-    place = 0
-    while place < len(data):
-        colon = data.index(b":", place, place + 24)
-        start = colon + 1
-        size = int(data[place + 1 : colon])
+    labels: list[Leaf] = []
+    at = 0
+    while at < len(data):
+        colon = data.index(b":", at, at + 24)
+        start, size = colon + 1, int(data[at + 1 : colon])
         end = start + size
         if end > len(data) or size < 0:
             raise BadValue("its vocabulary ends in the middle of a label")
-        found.append(PARSERS[data[place : place + 1]](data[start:end]))
-        place = end
-    return found
+        labels.append(PARSERS[data[at : at + 1]](data[start:end]))
+        at = end
+    return labels
 
 
 PARSERS: dict[bytes, Callable[[bytes], Leaf]] = {

@@ -9,7 +9,8 @@ from torch.testing import assert_close
 
 from carving import VSA, make
 from carving.prediction.alone import vsa_accuracy
-from carving.schemes.algebra import hartley, to_unit_interval, two_signs
+from carving.schemes.algebra import hartley, two_signs
+from carving.schemes.pictures import to_unit_interval
 from carving.schemes.architectures import ARCHITECTURES
 
 D = 1_024

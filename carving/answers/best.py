@@ -19,6 +19,7 @@ from carving.scheme import FILLERS, ContextsOrPaths, FillersOrLabels, Scheme
 from carving.symbols import Leaf
 
 FEW = 4  # contexts that do not pay for precomputing candidates
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 MANY = 1024  # contexts for which candidates are precomputed at a time
 
 
@@ -255,7 +256,7 @@ def joined(first: Ranking, second: Ranking, k: int) -> Ranking:
 
 def checked_choices(among: object, contexts: int, absent: int) -> Tensor:
     """The indices in order, each once: (m,) or (n, m), with `absent` where there is none."""
-    if not isinstance(among, Tensor) or among.is_floating_point() or among.is_complex() or among.dtype == torch.bool:
+    if not isinstance(among, Tensor) or among.dtype not in INTEGERS:
         kind = among.dtype if isinstance(among, Tensor) else type(among).__name__
         raise BadType(
             f"among must be a tensor of integers, got {kind}; "

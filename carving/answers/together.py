@@ -157,8 +157,8 @@ class State:
             now, before = answers.probabilities, first.probabilities
             moved = (now + before)[answers.indices != first.indices].sum()  # right answers that come or go: variance
             answers = answers if bool((now - before).sum() > WORTH * moved.sqrt()) else first
-        found = answers.indices, answers.probabilities, answers.scores
-        return Decoded(*found, converged, len(self.noise), tuple(self.noise))
+        rows = answers.indices, answers.probabilities, answers.scores
+        return Decoded(*rows, converged, len(self.noise), tuple(self.noise))
 
 
 @dataclass(frozen=True)
@@ -243,12 +243,12 @@ class Question:
             others = torch.zeros_like(whole).index_add_(0, owners, taken)[which]
             view = whole[which] - others + taken[rows - own.start]
             variance = (noise + doubts[which] / core_scalars(scheme)).unsqueeze(1) * self.echoes
-            found = posterior(scheme, view, part, self.candidates, variance, self.log_prior, self.log_absence)
-            answers.cores[rows], answers.indices[rows] = found.cores, found.indices
-            answers.probabilities[rows], answers.scores[rows] = found.probabilities, found.strengths
-            taken = taken.index_copy(0, rows - own.start, scheme.round_trip(found.cores, part))
-            doubts[which] += found.doubt
-            total += float(found.doubt.double().sum())
+            result = posterior(scheme, view, part, self.candidates, variance, self.log_prior, self.log_absence)
+            answers.cores[rows], answers.indices[rows] = result.cores, result.indices
+            answers.probabilities[rows], answers.scores[rows] = result.probabilities, result.strengths
+            taken = taken.index_copy(0, rows - own.start, scheme.round_trip(result.cores, part))
+            doubts[which] += result.doubt
+            total += float(result.doubt.double().sum())
         return total
 
 

@@ -1,8 +1,6 @@
 """Geometric algebra of large spaces, one grade at a time, and on it the paper's Clifford forms of TPR and OSC."""
 
 from carving.clifford.blades import (
-    Blades,
-    Multivectors,
     contract,
     contract_sum,
     expand,
@@ -16,6 +14,7 @@ from carving.clifford.blades import (
     total,
     wedge,
 )
+from carving.clifford.elements import Blades, Multivectors
 from carving.clifford.osc import CliffordOSC
 from carving.clifford.tpr import CliffordTPR
 

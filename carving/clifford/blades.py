@@ -9,90 +9,31 @@ In coordinates a contraction is a product with an unfolded multivector and a wed
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar, final
 
 import torch
 from torch import Tensor
 
+from carving.chunks import rows_within, slices
+from carving.clifford.elements import Blades, E, Element, Multivectors, as_element, common_space, show_shape
 from carving.clifford.grades import check_room, contract_rows, count, fold, subsets, unfold, wedge_rows
-from carving.errors import BadType, BadValue
+from carving.errors import BadValue
 
 WORKSPACE = 64 * 2**20  # bytes that a product may use at a time beside its arguments and its result
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Blades:
-    """Wedges of r vectors each, kept as the vectors."""
-
-    factors: Tensor  # (*, r, n)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.factors, Tensor) or self.factors.dim() < 2 or not self.factors.is_floating_point():
-            raise BadValue(
-                f"a blade of grade r takes a real tensor (*, r, n) of its vectors, got {_shape(self.factors)}; "
-                "unsqueeze(-2) makes blades of single vectors"
-            )
-        if not 1 <= self.grade <= self.n:
-            raise BadValue(
-                f"a blade of R^{self.n} has a grade of 1 to {self.n}, got {self.grade} vectors; "
-                "more vectors than dimensions are linearly dependent, and their wedge is zero"
-            )
-
-    @property
-    def grade(self) -> int:
-        """How many vectors are wedged."""
-        return self.factors.shape[-2]
-
-    @property
-    def n(self) -> int:
-        """The dimension of the space."""
-        return self.factors.shape[-1]
-
-    @property
-    def batch(self) -> torch.Size:
-        """The leading dimensions."""
-        return self.factors.shape[:-2]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Multivectors:
-    """Multivectors of one grade in coordinates; those of grade 0 are numbers."""
-
-    coordinates: Tensor  # (*, binom(n, grade))
-    n: int
-    grade: int
-
-    def __post_init__(self) -> None:
-        size = count(self.n, self.grade)
-        given = self.coordinates
-        if not isinstance(given, Tensor) or given.shape[-1:] != (size,) or not given.is_floating_point():
-            raise BadValue(
-                f"grade {self.grade} of R^{self.n} has {size} real coordinates (*, {size}), got {_shape(given)}; "
-                "expand(blades) makes them"
-            )
-
-    @property
-    def batch(self) -> torch.Size:
-        """The leading dimensions."""
-        return self.coordinates.shape[:-1]
-
-
-E = TypeVar("E", Tensor, Blades, Multivectors)
-Element = Tensor | Blades | Multivectors  # a plain tensor (*, n) is vectors
 
 
 # Products
 
 
 def wedge(*parts: Element) -> Blades | Multivectors:
-    """The outer product. Of vectors and blades it is a blade; where one is in coordinates, so is the product."""
+    """The outer product. Of vectors and blades it is a blade; where one is in coordinates, so is the product.
+
+    >>> wedge(torch.tensor([1.0, 0, 0]), torch.tensor([0.0, 1, 0])).grade
+    2
+    """
     if not parts:
         raise BadValue("there must be something to wedge, got nothing; give vectors, blades or multivectors")
-    elements = [_element(part) for part in parts]
-    n, grade = _space(*elements), sum(map(_grade, elements))
+    elements = [as_element(part) for part in parts]
+    n, grade = common_space(*elements), sum(element.grade for element in elements)
     if grade > n:
         raise BadValue(f"in R^{n} a wedge of grade {grade} is always zero; leave out a factor")
     if all(isinstance(one, Blades) for one in elements):
@@ -111,9 +52,13 @@ def contract(a: Element, b: Element) -> Blades | Multivectors:
 
     (a1 ^ a2) contracted onto b is a1 contracted onto (a2 contracted onto b). Of two blades it is a blade again; of two
     of the same grade it is a number, a multivector of grade 0. Where it vanishes, only coordinates have a gradient.
+
+    >>> e = torch.eye(3)
+    >>> expand(contract(e[0], wedge(e[0], e[1]))).coordinates
+    tensor([0., 1., 0.])
     """
-    a, b = _element(a), _element(b)
-    n, s, r = _space(a, b), _grade(a), _grade(b)
+    a, b = as_element(a), as_element(b)
+    n, s, r = common_space(a, b), a.grade, b.grade
     if s > r:
         raise BadValue(
             f"the left contraction of grade {s} onto grade {r} is always zero; "
@@ -135,18 +80,23 @@ def contract(a: Element, b: Element) -> Blades | Multivectors:
 
 
 def contract_sum(a: Blades, terms: Blades) -> Tensor:
-    """Blades (*, r, n) contracted onto the sum of N blades (N, r + 1, n): vectors (*, n), without any coordinates."""
-    _space(a, terms, broadcast=False)
+    """Blades (*, r, n) contracted onto the sum of N blades (N, r + 1, n): vectors (*, n), without any coordinates.
+
+    >>> e = torch.eye(3)
+    >>> contract_sum(Blades(e[:1]), Blades(e[None, :2]))
+    tensor([0., 1., 0.])
+    """
+    common_space(a, terms, broadcast=False)
     s, size = a.grade, len(terms.factors)
     if len(terms.batch) != 1 or terms.grade != s + 1:
         raise BadValue(
-            f"blades of grade {s} leave vectors of a sum of shape (N, {s + 1}, {a.n}), got {_shape(terms.factors)}; "
-            "contract(a, total(terms)) takes any grade"
+            f"blades of grade {s} leave vectors of a sum of shape (N, {s + 1}, {a.n}), got "
+            f"{show_shape(terms.factors)}; contract(a, total(terms)) takes any grade"
         )
     queries = a.factors.reshape(-1, s, a.n)
     found = queries.new_zeros(len(queries), a.n)
     columns = [[c for c in range(s + 1) if c != k] for k in range(s + 1)]
-    for rows in _chunks(size, len(queries) * (s + 1) ** 3 * queries.element_size()):
+    for rows in slices(size, rows_within(WORKSPACE, len(queries) * (s + 1) ** 3 * queries.element_size())):
         some = terms.factors[rows]
         dots = torch.einsum("qsn,jkn->qjsk", queries, some)
         survive = [(-1) ** (s - k) * determinant(dots[..., rest]) for k, rest in enumerate(columns)]  # Laplace
@@ -155,12 +105,17 @@ def contract_sum(a: Blades, terms: Blades) -> Tensor:
 
 
 def inner(a: Element, b: Element) -> Tensor:
-    """The inner product (*): of blades the determinant of the inner products of their vectors, without coordinates."""
-    a, b = _element(a), _element(b)
-    _space(a, b)
-    if _grade(a) != _grade(b):
+    """The inner product (*): of blades the determinant of the inner products of their vectors, without coordinates.
+
+    >>> e = torch.eye(3)
+    >>> inner(wedge(e[0], e[1]), wedge(e[0], e[1]))
+    tensor(1.)
+    """
+    a, b = as_element(a), as_element(b)
+    common_space(a, b)
+    if a.grade != b.grade:
         raise BadValue(
-            f"elements of different grades are always orthogonal, got grades {_grade(a)} and {_grade(b)}; "
+            f"elements of different grades are always orthogonal, got grades {a.grade} and {b.grade}; "
             "contract(smaller, larger) takes the one out of the other"
         )
     if isinstance(a, Blades) and isinstance(b, Blades):
@@ -174,8 +129,12 @@ def inner(a: Element, b: Element) -> Tensor:
 
 
 def norm(a: Element) -> Tensor:
-    """The norms (*): of a blade the volume that its vectors span."""
-    a = _element(a)
+    """The norms (*): of a blade the volume that its vectors span.
+
+    >>> norm(torch.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    a = as_element(a)
     if isinstance(a, Multivectors):
         return torch.linalg.vector_norm(a.coordinates, dim=-1)
     return inner(a, a).clamp_min(0).sqrt()
@@ -187,17 +146,26 @@ def reversal(grade: int) -> int:
 
 
 def reverse(a: E) -> E:
-    """The same vectors wedged in the opposite order."""
+    """The same vectors wedged in the opposite order.
+
+    >>> e = torch.eye(3)
+    >>> inner(reverse(wedge(e[0], e[1])), wedge(e[0], e[1]))
+    tensor(-1.)
+    """
     if isinstance(a, Blades):
         return Blades(a.factors.flip(-2))
     if isinstance(a, Multivectors):
         return Multivectors(reversal(a.grade) * a.coordinates, a.n, a.grade)
-    _element(a)
+    as_element(a)
     return a
 
 
 def inverse(a: E) -> E:
-    """The inverse of a blade, also of one in coordinates: its reverse over its squared norm."""
+    """The inverse of a blade, also of one in coordinates: its reverse over its squared norm.
+
+    >>> inverse(torch.tensor([0.0, 2.0]))
+    tensor([0.0000, 0.5000])
+    """
     if isinstance(a, Blades):
         _directions(a)
         # Vectors of length 1 first, so that the volume of short or long ones is a number still.
@@ -218,12 +186,17 @@ def inverse(a: E) -> E:
 
 
 def project(a: E, by: Element) -> E:
-    """The part inside the blade: of a vector (a contracted onto A) A^-1, of a blade the wedge of its vectors' parts."""
-    blade, element = _simple(by), _element(a)
-    _space(element, blade)
-    if _grade(element) > blade.grade:
+    """The part inside the blade: of a vector (a contracted onto A) A^-1, of a blade the wedge of its vectors' parts.
+
+    >>> e = torch.eye(3)
+    >>> project(torch.tensor([1.0, 2.0, 3.0]), wedge(e[0], e[1]))
+    tensor([1., 2., 0.])
+    """
+    blade, element = _simple(by), as_element(a)
+    common_space(element, blade)
+    if element.grade > blade.grade:
         raise BadValue(
-            f"nothing of grade {_grade(element)} fits into a blade of grade {blade.grade}; give a larger blade"
+            f"nothing of grade {element.grade} fits into a blade of grade {blade.grade}; give a larger blade"
         )
     if isinstance(a, Multivectors):
         return expand(contract(contract(a, expand(blade)), inverse(expand(blade))))
@@ -237,17 +210,21 @@ def reject(a: E, by: Element) -> E:
     """The part orthogonal to the blade: of a vector a - project(a, by), of a blade the wedge of its vectors' parts.
 
     This is OSC's carving operator.
+
+    >>> e = torch.eye(3)
+    >>> reject(torch.tensor([1.0, 2.0, 3.0]), wedge(e[0], e[1]))
+    tensor([0., 0., 3.])
     """
     if isinstance(a, Multivectors):
         blade = expand(_simple(by))
         # (a ^ A) A^-1: what a has inside A dies in the wedge. A right contraction is a reversed left one.
         both, undo = expand(wedge(a, blade)), reverse(inverse(blade))
         return reverse(expand(contract(undo, reverse(both))))
-    blade, element = _simple(by), _element(a)
-    n, grade = _space(element, blade), _grade(element) + blade.grade
+    blade, element = _simple(by), as_element(a)
+    n, grade = common_space(element, blade), element.grade + blade.grade
     if grade > n:
         raise BadValue(
-            f"nothing of grade {_grade(element)} in R^{n} is orthogonal to a blade of grade {blade.grade}; "
+            f"nothing of grade {element.grade} in R^{n} is orthogonal to a blade of grade {blade.grade}; "
             "give a smaller blade"
         )
     directions = _directions(blade)
@@ -260,8 +237,13 @@ def reject(a: E, by: Element) -> E:
 
 
 def expand(a: Element) -> Multivectors:
-    """The coordinates of blades: all r x r minors of their vectors."""
-    a = _element(a)
+    """The coordinates of blades: all r x r minors of their vectors.
+
+    >>> e = torch.eye(3)
+    >>> expand(wedge(e[0], e[2])).coordinates
+    tensor([0., 1., 0.])
+    """
+    a = as_element(a)
     if isinstance(a, Multivectors):
         return a
     first, *rest = a.factors.unbind(-2)
@@ -275,11 +257,15 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
     """The coordinates (*, binom(n, r)) of sums of blades (*, N, r, n), each times its weight (*, N) if there are any.
 
     The blades' own coordinates are never held together: halves of them meet in one matrix product.
+
+    >>> e = torch.eye(3)
+    >>> total(Blades(torch.stack([e[:2], e[1:]]))).coordinates
+    tensor([1., 0., 1.])
     """
     if not blades.batch:
-        raise BadValue(f"a sum takes blades (*, N, r, n), got {_shape(blades.factors)}; expand(blade) takes one")
+        raise BadValue(f"a sum takes blades (*, N, r, n), got {show_shape(blades.factors)}; expand(blade) takes one")
     if weights is not None and weights.shape != blades.batch:
-        raise BadValue(f"every blade takes one weight, {tuple(blades.batch)} in all, got {_shape(weights)}")
+        raise BadValue(f"every blade takes one weight, {tuple(blades.batch)} in all, got {show_shape(weights)}")
     if not blades.batch[-1]:
         raise BadValue("a sum takes at least one blade, got none; leave it out")
     n, grade, half = blades.n, blades.grade, (blades.grade + 1) // 2
@@ -288,8 +274,8 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
         return Multivectors((vectors if weights is None else vectors * weights.unsqueeze(-1)).sum(-2), n, 1)
     check_room(n, grade, blades.factors)
     matrix: Tensor | None = None
-    widest = count(n, half) + count(n, grade - half)
-    for rows in _chunks(blades.batch[-1], widest * blades.batch[:-1].numel() * blades.factors.element_size()):
+    each = (count(n, half) + count(n, grade - half)) * blades.batch[:-1].numel() * blades.factors.element_size()
+    for rows in slices(blades.batch[-1], rows_within(WORKSPACE, each)):
         some = blades.factors[..., rows, :, :]
         left = expand(Blades(some[..., :half, :])).coordinates
         right = expand(Blades(some[..., half:, :])).coordinates
@@ -300,7 +286,11 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
 
 
 def factor(a: Multivectors) -> Blades:
-    """Vectors whose wedge has these coordinates, which must be those of a blade; not every multivector is one."""
+    """Vectors whose wedge has these coordinates, which must be those of a blade; not every multivector is one.
+
+    >>> factor(Multivectors(torch.tensor([0.0, 2.0, 0.0]), n=3, grade=2)).factors.shape
+    torch.Size([2, 3])
+    """
     if not a.grade:
         raise BadValue("a number has no vectors; blades begin at grade 1")
     flat, n, grade = a.coordinates.reshape(-1, a.coordinates.shape[-1]), a.n, a.grade
@@ -399,57 +389,10 @@ def _directions(blades: Blades) -> Tensor:
 
 def _simple(a: Element) -> Blades:
     """A blade, as its vectors."""
-    a = _element(a)
+    a = as_element(a)
     return factor(a) if isinstance(a, Multivectors) else a
-
-
-def _element(a: Element) -> Blades | Multivectors:
-    if isinstance(a, Tensor):
-        if a.dim() < 1:
-            raise BadValue(f"vectors must have shape (*, n), got {_shape(a)}")
-        return Blades(a.unsqueeze(-2))
-    if not isinstance(a, Blades | Multivectors):
-        raise BadType(f"vectors (a tensor), Blades or Multivectors were wanted, got {type(a).__name__}")
-    return a
 
 
 def _number(a: Blades | Multivectors) -> Tensor:
     assert isinstance(a, Multivectors) and a.grade == 0
     return a.coordinates.squeeze(-1)
-
-
-def _grade(a: Blades | Multivectors) -> int:
-    return a.grade
-
-
-def _space(*elements: Blades | Multivectors, broadcast: bool = True) -> int:
-    """The dimension of the space that all lie in; their numbers are of one kind and their batches broadcast."""
-    kinds = [one.factors.dtype if isinstance(one, Blades) else one.coordinates.dtype for one in elements]
-    if len(set(kinds)) > 1:
-        shown = " and ".join(map(str, dict.fromkeys(kinds)))
-        raise BadType(f"all must have numbers of one kind, got {shown}; use .to({kinds[-1]})")
-    batches = [one.batch for one in elements if one.batch]
-    if broadcast and len(set(batches)) > 1:
-        try:
-            torch.broadcast_shapes(*batches)
-        except RuntimeError:
-            shown = " and ".join(str(tuple(one)) for one in batches)
-            raise BadValue(f"batches must broadcast, got {shown}; unsqueeze makes room for the other's") from None
-    dimensions = [one.n for one in elements]
-    if len(set(dimensions)) > 1:
-        raise BadValue(
-            f"all must lie in one space, got some of {' and '.join(f'R^{n}' for n in dict.fromkeys(dimensions))}; "
-            "zeros appended to the shorter vectors put them into the larger space"
-        )
-    return dimensions[0]
-
-
-def _chunks(size: int, bytes_each: int) -> list[slice]:
-    step = max(1, WORKSPACE // max(1, bytes_each))
-    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
-
-
-def _shape(tensor: object) -> str:
-    if not isinstance(tensor, Tensor):
-        return type(tensor).__name__
-    return f"{tuple(tensor.shape)}{'' if tensor.is_floating_point() else f' of {tensor.dtype}'}"

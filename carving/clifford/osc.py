@@ -15,7 +15,8 @@ from torch import Tensor
 from carving import draws, symbols
 from carving.checks import check_integer
 from carving.chunks import Cost
-from carving.clifford.blades import Blades, determinant, expand, total
+from carving.clifford.blades import determinant, expand, total
+from carving.clifford.elements import Blades
 from carving.clifford.grades import fold, leading, unfold, wedge_rows
 from carving.contexts import Contexts
 from carving.draws import Bits

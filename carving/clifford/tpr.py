@@ -4,16 +4,16 @@
 that are orthogonal to every role come back exactly.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from carving import draws, symbols
 from carving.checks import as_path, check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
-from carving.clifford.blades import WORKSPACE, Blades, Multivectors, contract, contract_sum, expand, total
+from carving.clifford.blades import WORKSPACE, contract, contract_sum, expand, total
+from carving.clifford.elements import Blades, Multivectors
 from carving.clifford.grades import count
 from carving.errors import BadType, BadValue
 from carving.symbols import Leaf, Path, Role
@@ -22,7 +22,7 @@ from carving.tensors import orthonormal
 SETTINGS = ("complement", "disjoint")
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, eq=False)
 class CliffordTPR:
     """Paths of `depth` roles in R^n, wedged with a filler: binom(n, depth + 1) numbers, and exact.
 
@@ -33,68 +33,59 @@ class CliffordTPR:
     A wedge does not know the order of its roles but for a sign, so paths are sets of roles, written in the order in
     which `roles` lists them. `tagged=True` gives every level of a path its own copy of each role; then the order counts
     and roles may repeat.
+
+    >>> tpr = CliffordTPR(n=12, depth=2, roles=["left", "right", "above"])
+    >>> dog = tpr.fillers(["dog"])
+    >>> memory = tpr.bundle(tpr.bind([("left", "above")], dog))
+    >>> bool(torch.allclose(tpr.unbind(memory, [("left", "above")]), dog, atol=1e-5))
+    True
     """
 
     n: int
     depth: int
-    roles: tuple[Role, ...]
-    setting: str
-    tagged: bool
-    seed: int
-    dtype: torch.dtype
-    device: torch.device
-    vectors: Tensor = field(repr=False)  # (R, n), the roles in their order
+    roles: Sequence[Role]
+    setting: str = "complement"
+    tagged: bool = False
+    seed: int = 0
+    dtype: torch.dtype = torch.float32
+    device: torch.device | str = "cpu"
+    vectors: Tensor = field(default=None, kw_only=True, repr=False)  # type: ignore[assignment]  # (R, n), drawn if None
 
-    def __init__(
-        self,
-        n: int,
-        depth: int,
-        roles: Iterable[Role],
-        setting: str = "complement",
-        tagged: bool = False,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-        *,
-        vectors: Tensor | None = None,
-    ) -> None:
-        n = check_integer("n", n, 2, way_out="it is the dimension of the space")
-        depth = check_integer(
-            "depth", depth, 1, n - 1, "it is the number of roles in a path; the filler takes a dimension"
-        )
-        names = listed(roles, "roles")
+    def __post_init__(self) -> None:
+        n = check_integer("n", self.n, 2, way_out="it is the dimension of the space")
+        way_out = "it is the number of roles in a path; the filler takes a dimension"
+        depth = check_integer("depth", self.depth, 1, n - 1, way_out)
+        names = listed(self.roles, "roles")
         if len(set(map(symbols.canonical, names))) != len(names):
             raise BadValue(
                 f"every role must stand in the list once, got {names!r}; tagged=True lets paths repeat roles"
             )
-        values: dict[str, Any] = dict(
-            n=n,
-            depth=depth,
-            roles=tuple(names),
-            setting=check_choice("setting", setting, SETTINGS),
-            tagged=bool(tagged),
-            seed=check_integer("seed", seed, 0, 2**64 - 1, "any integer from 0 on will do"),
-            dtype=check_real_dtype(dtype),
-            device=check_device(device),
-        )
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        size = len(self._places)
+        check_choice("setting", self.setting, SETTINGS)
+        check_integer("seed", self.seed, 0, 2**64 - 1, "any integer from 0 on will do")
+        check_real_dtype(self.dtype)
+        vars(self).update(n=n, depth=depth, roles=tuple(names), tagged=bool(self.tagged))
+        vars(self).update(device=check_device(self.device), vectors=self._role_vectors())
+
+    def _role_vectors(self) -> Tensor:
+        """The roles' vectors, drawn or as they were given."""
+        n, depth, size = self.n, self.depth, len(self._order)
         if not depth <= size < n:
+            levels = ", counting each once a level" if self.tagged else ""
             raise BadValue(
                 f"{size} orthonormal roles and a filler must fit into R^{n}, and a path of {depth} different roles "
-                f"needs as many; give {depth} to {n - 1} roles{', counting each once a level' if tagged else ''}"
+                f"needs as many; give {depth} to {n - 1} roles{levels}"
             )
-        made = self._drawn() if vectors is None else orthonormal_roles(vectors, size, n, self.dtype)
-        if setting == "disjoint" and bool(made[:, size:].any()):
+        given = self.vectors
+        vectors = self._drawn() if given is None else orthonormal_roles(given, size, n, self.dtype)
+        if self.setting == "disjoint" and bool(vectors[:, size:].any()):
             raise BadValue(
                 f'in the setting "disjoint" the {size} roles have zeros behind their first {size} numbers, got others; '
                 'setting="complement" takes any'
             )
-        object.__setattr__(self, "vectors", made.to(self.device, self.dtype))
+        return vectors.to(self.device, self.dtype)
 
     @property
-    def _places(self) -> dict[bytes, int]:
+    def _order(self) -> dict[bytes, int]:
         """Where each role stands in the canonical order; tagged ones level by level."""
         levels: list[Path] = [(level,) for level in range(self.depth)] if self.tagged else [()]
         names = [symbols.canonical_path((*level, role)) for level in levels for role in self.roles]
@@ -102,12 +93,12 @@ class CliffordTPR:
 
     def _drawn(self) -> Tensor:
         """Roles by their labels; in the complement a role at the end of the list changes none before it."""
-        names = list(self._places)
+        names = list(self._order)
         width = len(names) if self.setting == "disjoint" else self.n
         words = draws.bits(names, draws.words_for_normals(width), seed=self.seed, purpose="clifford role")
-        made = torch.zeros(len(names), self.n, dtype=torch.float64)
-        made[:, :width] = orthonormal(draws.normals(words)[:, :width])
-        return made
+        vectors = torch.zeros(len(names), self.n, dtype=torch.float64)
+        vectors[:, :width] = orthonormal(draws.normals(words)[:, :width])
+        return vectors
 
     @property
     def coordinates(self) -> int:
@@ -144,7 +135,7 @@ class CliffordTPR:
 
     def order(self, paths: Iterable[Path]) -> tuple[list[list[int]], Tensor]:
         """The places of each path's roles in canonical order, and the signs (m,) of bringing them there."""
-        known, found, signs = self._places, [], []
+        known, found, signs = self._order, [], []
         for path in [as_path(path) for path in listed(paths, "paths")]:
             places = self._look_up(path, known)
             inversions = sum(a > b for i, a in enumerate(places) for b in places[i + 1 :])

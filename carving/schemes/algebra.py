@@ -1,7 +1,7 @@
 """The operations that vector symbolic architectures are made of, on plain tensors `(*, shape)`.
 
-Atoms from bits; pictures of discrete atoms that can be summed; roles acting on fillers and being undone; what a sum
-settles to. Every function takes the space first, which knows the shape of an atom. `vsa.py` puts them together.
+Atoms from bits; roles acting on fillers and being undone; energies. `pictures.py` has what concerns sums. Every
+function takes the space first, which knows the shape of an atom. `vsa.py` puts them together.
 """
 
 import math
@@ -70,9 +70,9 @@ def coins(space: Space, words: Bits) -> Tensor:
 
 
 def sparse(space: Space, words: Bits) -> Tensor:
-    """Bits of which exactly `option` are set, at random places."""
-    places = draws.uniforms(words).topk(space.option, dim=-1).indices
-    return torch.zeros(len(words), space.d, dtype=torch.bool).scatter_(1, places, True)
+    """Bits of which exactly `option` are set, at random positions."""
+    positions = draws.uniforms(words).topk(space.option, dim=-1).indices
+    return torch.zeros(len(words), space.d, dtype=torch.bool).scatter_(1, positions, True)
 
 
 def indices(space: Space, words: Bits) -> Tensor:
@@ -202,8 +202,8 @@ def matrix_right(space: Space, first: Tensor, second: Tensor) -> Tensor:
 
 def shift_of(space: Space, role: Tensor) -> Tensor:
     """By how much a role shifts: the sum of the places (from 1) of its ones, around the circle."""
-    places = torch.arange(1, space.d + 1, device=role.device)
-    return (role * places).sum(-1, keepdim=True).remainder(space.d)
+    positions = torch.arange(1, space.d + 1, device=role.device)
+    return (role * positions).sum(-1, keepdim=True).remainder(space.d)
 
 
 def add_shifts(space: Space, first: Tensor, second: Tensor) -> Tensor:
@@ -213,9 +213,9 @@ def add_shifts(space: Space, first: Tensor, second: Tensor) -> Tensor:
 
 def shifted(space: Space, x: Tensor, shift: Tensor) -> Tensor:
     """Each vector rolled by its own shift."""
-    places = (torch.arange(space.d, device=x.device) - shift).remainder(space.d)
-    shape = torch.broadcast_shapes(x.shape, places.shape)
-    return x.expand(shape).gather(-1, places.expand(shape))
+    positions = (torch.arange(space.d, device=x.device) - shift).remainder(space.d)
+    shape = torch.broadcast_shapes(x.shape, positions.shape)
+    return x.expand(shape).gather(-1, positions.expand(shape))
 
 
 def shifted_back(space: Space, x: Tensor, shift: Tensor) -> Tensor:
@@ -225,9 +225,9 @@ def shifted_back(space: Space, x: Tensor, shift: Tensor) -> Tensor:
 
 def segments_rolled(space: Space, x: Tensor, role: Tensor) -> Tensor:
     """One-hot segments rolled by the role's indices."""
-    places = (torch.arange(space.option, device=x.device) - role.unsqueeze(-1)).remainder(space.option)
-    shape = torch.broadcast_shapes(x.shape, places.shape)
-    return x.expand(shape).gather(-1, places.expand(shape))
+    positions = (torch.arange(space.option, device=x.device) - role.unsqueeze(-1)).remainder(space.option)
+    shape = torch.broadcast_shapes(x.shape, positions.shape)
+    return x.expand(shape).gather(-1, positions.expand(shape))
 
 
 def segments_rolled_back(space: Space, x: Tensor, role: Tensor) -> Tensor:
@@ -309,16 +309,16 @@ def thinned(space: Space, x: Tensor, role: Tensor) -> Tensor:
     """
     union = (x > 0) | (role > 0)
     most = min(space.d, int(union.sum(-1).max()))
-    ones, places = union.to(torch.uint8).topk(most, dim=-1)  # (*, most)
+    ones, positions = union.to(torch.uint8).topk(most, dim=-1)  # (*, most)
     order = permutations(space).to(x.device)
     steps = order.shape[0]
-    first = torch.full_like(places, steps + 1)  # the step at which a one is kept
+    first = torch.full_like(positions, steps + 1)  # the step at which a one is kept
     for step in range(steps - 1, -1, -1):
-        first = torch.where(union.gather(-1, order[step][places]), step, first)
+        first = torch.where(union.gather(-1, order[step][positions]), step, first)
     first = first.masked_fill(ones == 0, steps + 1)
     last = first.sort(dim=-1).values[..., min(space.option, most) - 1 : min(space.option, most)]
     kept = (first <= last) & (first < steps)
-    return torch.zeros_like(union).scatter_(-1, places, kept)
+    return torch.zeros_like(union).scatter_(-1, positions, kept)
 
 
 # Energies: vectors whose inner product is the squared norm of what binding gives
@@ -343,140 +343,3 @@ def gram(space: Space, x: Tensor) -> Tensor:
     """For the block-diagonal product: the inner products of the matrix's columns."""
     matrix = square(space, x)
     return (matrix.mT @ matrix).flatten(-2) * space.d**0.25
-
-
-# Sums of sets of atoms (*, n, shape), without their pictures being made
-
-
-def total_of_bits(space: Space, x: Tensor) -> Tensor:
-    """The sum of bipolar pictures: the clear bits less the set ones."""
-    # Bytes that cannot overflow are summed ten times faster than anything wider.
-    counts = [
-        part.to(torch.bool).view(torch.uint8).sum(-2, dtype=torch.uint8).to(space.dtype)
-        for part in x.split(255, dim=-2)
-    ]
-    return x.shape[-2] - 2 * torch.stack(counts).sum(0)
-
-
-def total_of_segments(space: Space, x: Tensor) -> Tensor:
-    """The sum of one-hot segments: how often each index stands in each."""
-    sets = x.reshape(-1, *x.shape[-2:])
-    each = x.shape[-1] * space.option
-    places = torch.arange(0, each, space.option, device=x.device) + each * torch.arange(
-        len(sets), device=x.device
-    ).view(-1, 1, 1)
-    counts = torch.bincount((sets + places).flatten(), minlength=each * len(sets))
-    return counts.to(space.dtype).view(*x.shape[:-2], x.shape[-1], space.option)
-
-
-def equal_indices(space: Space, x: Tensor, others: Tensor) -> Tensor:
-    """The share of equal indices of x (n, shape) and others (m, shape): (n, m)."""
-    if space.option <= 256:  # bytes compare eight times as fast
-        x, others = x.to(torch.uint8), others.to(torch.uint8)
-    rows = max(1, 2**24 // others.numel())
-    parts = [(part.unsqueeze(1) == others).sum(-1, dtype=space.dtype) for part in x.split(rows)]
-    return torch.cat(parts) / space.d
-
-
-# Pictures: discrete atoms in a linear space, where they are summed
-
-
-def as_bipolar(space: Space, x: Tensor) -> Tensor:
-    """Bits as +1 (clear) and -1 (set)."""
-    return 1 - 2 * x.to(space.dtype)
-
-
-def as_numbers(space: Space, x: Tensor) -> Tensor:
-    """Bits as 0 and 1."""
-    return x.to(space.dtype)
-
-
-def as_phasors(space: Space, x: Tensor) -> Tensor:
-    """Indices as points of the unit circle."""
-    angle = x.to(space.dtype) * (2 * math.pi / space.option)
-    return torch.polar(torch.ones_like(angle), angle)
-
-
-def as_segments(space: Space, x: Tensor) -> Tensor:
-    """Indices as one-hot segments."""
-    return torch.nn.functional.one_hot(x, space.option).to(space.dtype)
-
-
-def as_triangles(space: Space, x: Tensor) -> Tensor:
-    """Indices as what every index is worth to them: 1 - 4/r times the distance around the circle."""
-    distance = (torch.arange(space.option, device=x.device) - x.unsqueeze(-1)).remainder(space.option)
-    return 1 - torch.minimum(distance, space.option - distance).to(space.dtype) * (4 / space.option)
-
-
-def from_bipolar(space: Space, x: Tensor) -> Tensor:
-    """The bits of a bipolar picture."""
-    return x < 0
-
-
-def from_numbers(space: Space, x: Tensor) -> Tensor:
-    """The bits of a picture of numbers."""
-    return x > 0
-
-
-def from_phasors(space: Space, x: Tensor) -> Tensor:
-    """The indices of points of the circle."""
-    return (x.angle() * (space.option / (2 * math.pi))).round().to(torch.int64).remainder(space.option)
-
-
-def from_segments(space: Space, x: Tensor) -> Tensor:
-    """The indices of one-hot segments."""
-    return x.argmax(-1)
-
-
-# What a raw sum settles to. Where there is a tie, chance decides: numbers of [0, 1), one for each number of the sum.
-
-
-def chances(seed: int, count: int) -> Tensor:
-    """As many numbers of [0, 1), by a hash of the seed and the coordinate."""
-    with torch.inference_mode(False):
-        return draws.uniforms(draws.bits([b"tie"], count, seed=seed, purpose="settle"))[0]
-
-
-def chance(space: Space, total: Tensor, dimensions: int) -> Tensor:
-    """The chances of a sum: the space's own, turned by what the sum holds.
-
-    Two readings of one sum agree, and yet the ties of two sums have nothing in common.
-    """
-    assert space.ties is not None
-    flat = (total.real if total.is_complex() else total).flatten(-dimensions)
-    places = torch.arange(flat.shape[-1], device=total.device)
-    # Compared with a share that no sum of atoms comes near, so that rounding does not matter.
-    turn = ((flat > 0.1234567 * flat.amax(-1, keepdim=True)) * places).sum(-1, keepdim=True)
-    turned: Tensor = space.ties.to(total.device)[(places + turn).remainder(flat.shape[-1])]
-    return turned.view(total.shape).to(space.dtype)
-
-
-def to_signs(space: Space, total: Tensor, lot: Tensor) -> Tensor:
-    """The sign of each coordinate."""
-    return torch.where(total == 0, torch.where(lot < 0.5, -1.0, 1.0).to(total.dtype), total.sign())
-
-
-def to_unit_interval(space: Space, total: Tensor, lot: Tensor) -> Tensor:
-    """Each coordinate cut to [-1, 1]."""
-    return total.clamp(-1, 1)
-
-
-def to_bits(space: Space, total: Tensor, lot: Tensor) -> Tensor:
-    """Whether anything is there: the OR of what was summed."""
-    return (total > 0).to(total.dtype)
-
-
-def to_phases(space: Space, total: Tensor, lot: Tensor) -> Tensor:
-    """The nearest of r points of the unit circle."""
-    step = 2 * math.pi / space.option
-    # A little push decides where the sum vanishes or lies half way, up to rounding.
-    push = 1e-4 * total.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(lot.dtype).tiny * 1e8)
-    pushed = total + torch.polar(push.expand_as(lot), lot * (2 * math.pi))
-    nearest = (pushed.angle() / step).round() * step
-    return torch.polar(torch.ones_like(nearest), nearest)
-
-
-def to_modes(space: Space, total: Tensor, lot: Tensor) -> Tensor:
-    """The most frequent index of each segment, one-hot."""
-    most = total.amax(-1, keepdim=True)
-    return as_segments(space, torch.where(total >= most - 1e-6 * most.abs(), lot, -1.0).argmax(-1))

@@ -17,7 +17,7 @@ from torch import Tensor
 from carving import draws
 from carving.checks import check_choice, check_integer, nearest
 from carving.errors import BadType, BadValue
-from carving.schemes import algebra
+from carving.schemes import algebra, pictures
 from carving.schemes.algebra import Space
 
 Map = Callable[..., Any]
@@ -155,7 +155,7 @@ def _signs_and_normals(d: int) -> int:
 
 
 NORMALS, SIGNS, EACH, BOTH = draws.words_for_normals, draws.words_for_signs, _one_word_each, _signs_and_normals
-A = algebra
+A, P = algebra, pictures
 
 
 def _ones(space: Space) -> Tensor:
@@ -188,17 +188,17 @@ def _unit_blocks(space: Space) -> Tensor:
 
 # fmt: off
 _BSC: dict[str, Any] = dict(
-    picture=A.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=A.as_bipolar,
-    compose=A.multiply, settle=A.to_signs, back=A.from_bipolar, total=A.total_of_bits,
+    picture=P.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=P.as_bipolar,
+    compose=A.multiply, settle=P.to_signs, back=P.from_bipolar, total=P.total_of_bits,
     identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
 _SPARSE: dict[str, Any] = dict(
-    picture=A.as_numbers, settle=A.to_bits, back=A.from_numbers, overlap=True, commutative=False, dtype=torch.bool,
+    picture=P.as_numbers, settle=P.to_bits, back=P.from_numbers, overlap=True, commutative=False, dtype=torch.bool,
     layout=few_ones, options={"ones": None})
 _GROUP: dict[str, Any] = dict(
     bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, identity=_no_indices, dtype=torch.int64)
 _SEGMENTS: dict[str, Any] = dict(
-    picture=A.as_segments, total=A.total_of_segments, compose=A.add_modulo, segmented=True)
-_MODES: dict[str, Any] = dict(settle=A.to_modes, back=A.from_segments, ties=True)
+    picture=P.as_segments, total=P.total_of_segments, compose=A.add_modulo, segmented=True)
+_MODES: dict[str, Any] = dict(settle=P.to_modes, back=P.from_segments, ties=True)
 _MATRIX: dict[str, Any] = dict(commutative=False, associative=False, ordered=True)
 
 #               name        words       atoms        bind                 unbind
@@ -213,16 +213,16 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
                  compose=A.multiply, identity=_ones, self_inverse=True),
     Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,
                  compose=A.multiply_rescaled, energy=A.squares, by_coordinate=True, identity=_ones,
-                 settle=A.to_unit_interval, exact=False),
+                 settle=P.to_unit_interval, exact=False),
     Architecture("MAP-B",    SIGNS,      A.signs,     A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, settle=A.to_signs, ties=True, self_inverse=True),
+                 compose=A.multiply, identity=_ones, settle=P.to_signs, ties=True, self_inverse=True),
     Architecture("BSC",      SIGNS,      A.coins,     A.multiply,          A.multiply,             **_BSC),
     Architecture("BSDC-S",   EACH,       A.sparse,    A.shifted,           A.shifted_back,
                  **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False),
     Architecture("BSDC-CDT", EACH,       A.sparse,    A.thinned,           None,
                  **_SPARSE | dict(commutative=True), associative=False),
     Architecture("BSDC-SEG", EACH,       A.indices,   A.segments_rolled,   A.segments_rolled_back,
-                 **_GROUP, **_SEGMENTS, settle=A.to_bits, overlap=True, similarity=A.equal_indices, layout=segments,
+                 **_GROUP, **_SEGMENTS, settle=P.to_bits, overlap=True, similarity=P.equal_indices, layout=segments,
                  options={"bundling": "or"}, choices={"bundling": ("or", "mode")},
                  variants=(({"bundling": "mode"}, _MODES),)),
     Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,
@@ -235,13 +235,13 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
                  **_MATRIX, compose=A.vtb_composed, energy=A.gram, identity=_square_identity, exact=False,
                  layout=square),
     Architecture("CGR",      EACH,       A.indices,   A.multiply,          A.multiply_conjugate,
-                 **_GROUP, picture=A.as_phasors, operator=A.as_phasors, compose=A.multiply, settle=A.to_phases,
-                 back=A.from_phasors, complex=True, ties=True, layout=circles,
+                 **_GROUP, picture=P.as_phasors, operator=P.as_phasors, compose=A.multiply, settle=P.to_phases,
+                 back=P.from_phasors, complex=True, ties=True, layout=circles,
                  options={"bundling": "round", "r": 8}, choices={"bundling": ("round", "mode")},
                  variants=(({"r": 2}, dict(self_inverse=True)),
                            ({"bundling": "mode"}, dict(
                                bind=A.segments_rolled, unbind=A.segments_rolled_back, operator=None,
-                               aim=A.as_triangles, complex=False, **_SEGMENTS, **_MODES)))),
+                               aim=P.as_triangles, complex=False, **_SEGMENTS, **_MODES)))),
     Architecture("HLB",      BOTH,       A.mixture,   A.multiply,          A.divide,
                  operator=A.away_from_zero, compose=A.multiply, transposed=A.multiply, energy=A.squares,
                  by_coordinate=True, identity=_ones, adjoint=False, layout=two_hills,
@@ -291,4 +291,4 @@ def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: in
     if not row.ties:
         return space
     numbers = math.prod(space.shape) * (space.option if row.segmented else 1)
-    return replace(space, ties=A.chances(seed, numbers))
+    return replace(space, ties=P.chances(seed, numbers))

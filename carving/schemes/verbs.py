@@ -8,7 +8,7 @@ from torch.nn.functional import normalize
 
 from carving.errors import BadType, BadValue
 from carving.scheme import Facts
-from carving.schemes import algebra
+from carving.schemes import pictures
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Map
 from carving.tensors import as_reals
@@ -80,15 +80,23 @@ class Verbs:
             total = self.row.total(self.space, vectors)
         else:
             total = self._as_picture(vectors).sum(-1 - len(self.facts.memory_shape))
-        if self.memory == "raw" or self.row.settle is None:
+        settled = self._settled(total, generator)
+        return self.row.back(self.space, settled) if self.row.back and self._settles else settled
+
+    @property
+    def _settles(self) -> bool:
+        return self.memory == "native" and self.row.settle is not None
+
+    def _settled(self, total: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """What a raw sum settles to; ties fall by a hash of seed, coordinate and sum, or by the generator."""
+        if self.row.settle is None or not self._settles:
             return total
         lot: Tensor | None = None
         if generator is not None:
             lot = torch.rand(total.shape, generator=generator, device=generator.device, dtype=self.dtype)
         elif self.row.ties:
-            lot = algebra.chance(self.space, total, len(self.facts.memory_shape))
-        settled = self.row.settle(self.space, total, None if lot is None else lot.to(total.device))
-        return self.row.back(self.space, settled) if self.row.back else settled
+            lot = pictures.chance(self.space, total, len(self.facts.memory_shape))
+        return self.row.settle(self.space, total, None if lot is None else lot.to(total.device))
 
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """Coordinates rolled around; the inverse rolls by -shifts."""

@@ -23,7 +23,6 @@ from carving.contexts import Contexts
 from carving.draws import Bits
 from carving.linear import LinearScheme
 from carving.scheme import Facts
-from carving.schemes import algebra
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Map, chosen_options, row_of, space_of, varied
 from carving.schemes.verbs import Verbs
@@ -103,7 +102,6 @@ class VSA(Verbs, LinearScheme[Roles]):
         dtype = space.complex if row.complex else self.dtype
         scalars = math.prod(shape) * (2 if row.complex else 1)
         atom = row.atoms(space, np.zeros((1, row.words(space.d)), dtype=np.uint64))
-        summed = row.settle is None or self.memory == "raw"
         return Facts(
             filler_shape=space.shape,
             core_shape=shape,
@@ -116,12 +114,12 @@ class VSA(Verbs, LinearScheme[Roles]):
             filler_scalars=space.scalars,
             memory_scalars=scalars,
             exact=row.exact,
-            adjoint=row.adjoint and summed,
+            adjoint=row.adjoint and not self._settles,
             self_inverse=row.self_inverse or (row.segmented and space.option == 2),
             commutative=row.commutative,
             associative=row.associative,
             contextual=row.unbind is None,
-            linear=summed and not row.overlap and not row.segmented,  # of vectors as often negative as positive
+            linear=not (self._settles or row.overlap or row.segmented),  # of vectors as often negative as positive
         )
 
     def _cost(self, scalars: int) -> Cost:
@@ -192,11 +190,7 @@ class VSA(Verbs, LinearScheme[Roles]):
         memory += bound.sum(0) if weights is None else torch.tensordot(weights.to(bound.dtype), bound, 1)
 
     def _read(self, memory: Tensor, contexts: Roles) -> Tensor:
-        settled = memory
-        if self.memory == "native" and self.row.settle is not None:
-            lot = algebra.chance(self.space, memory, len(self.facts.memory_shape)) if self.row.ties else None
-            settled = self.row.settle(self.space, memory, lot)
-        settled = settled.expand(len(contexts), *self.facts.memory_shape)
+        settled = self._settled(memory).expand(len(contexts), *self.facts.memory_shape)
         if self.row.unbind is None:
             return settled
         return self._applied(self.row.unbind, settled, contexts, backwards=True)

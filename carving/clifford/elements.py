@@ -1,0 +1,137 @@
+"""What geometric algebra works on: blades kept as their vectors, multivectors of one grade in coordinates."""
+
+from dataclasses import dataclass
+from typing import TypeVar, final
+
+import torch
+from torch import Tensor
+
+from carving.clifford.grades import count
+from carving.errors import BadType, BadValue
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Blades:
+    """Wedges of r vectors each, kept as the vectors.
+
+    >>> Blades(torch.eye(4)[:2]).grade
+    2
+    """
+
+    factors: Tensor  # (*, r, n)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.factors, Tensor) or self.factors.dim() < 2 or not self.factors.is_floating_point():
+            raise BadValue(
+                f"a blade of grade r takes a real tensor (*, r, n) of its vectors, got {show_shape(self.factors)}; "
+                "unsqueeze(-2) makes blades of single vectors"
+            )
+        if not 1 <= self.grade <= self.n:
+            raise BadValue(
+                f"a blade of R^{self.n} has a grade of 1 to {self.n}, got {self.grade} vectors; "
+                "more vectors than dimensions are linearly dependent, and their wedge is zero"
+            )
+
+    @property
+    def grade(self) -> int:
+        """How many vectors are wedged."""
+        return self.factors.shape[-2]
+
+    @property
+    def n(self) -> int:
+        """The dimension of the space."""
+        return self.factors.shape[-1]
+
+    @property
+    def tensor(self) -> Tensor:
+        """The numbers."""
+        return self.factors
+
+    @property
+    def batch(self) -> torch.Size:
+        """The leading dimensions."""
+        return self.factors.shape[:-2]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Multivectors:
+    """Multivectors of one grade in coordinates; those of grade 0 are numbers.
+
+    >>> Multivectors(torch.ones(6), n=4, grade=2).batch
+    torch.Size([])
+    """
+
+    coordinates: Tensor  # (*, binom(n, grade))
+    n: int
+    grade: int
+
+    def __post_init__(self) -> None:
+        size = count(self.n, self.grade)
+        given = self.coordinates
+        if not isinstance(given, Tensor) or given.shape[-1:] != (size,) or not given.is_floating_point():
+            raise BadValue(
+                f"grade {self.grade} of R^{self.n} has {size} real coordinates (*, {size}), got {show_shape(given)}; "
+                "expand(blades) makes them"
+            )
+
+    @property
+    def tensor(self) -> Tensor:
+        """The numbers."""
+        return self.coordinates
+
+    @property
+    def batch(self) -> torch.Size:
+        """The leading dimensions."""
+        return self.coordinates.shape[:-1]
+
+
+E = TypeVar("E", Tensor, Blades, Multivectors)
+Element = Tensor | Blades | Multivectors  # a plain tensor (*, n) is vectors
+
+
+def as_element(a: Element) -> Blades | Multivectors:
+    """Blades or multivectors; vectors are blades of one vector."""
+    if isinstance(a, Tensor):
+        if a.dim() < 1:
+            raise BadValue(f"vectors must have shape (*, n), got {show_shape(a)}")
+        return Blades(a.unsqueeze(-2))
+    if not isinstance(a, Blades | Multivectors):
+        raise BadType(f"vectors (a tensor), Blades or Multivectors were wanted, got {type(a).__name__}")
+    return a
+
+
+def common_space(*elements: Blades | Multivectors, broadcast: bool = True) -> int:
+    """The dimension of the space that all lie in; their numbers are of one dtype and their batches broadcast."""
+    dtypes = dict.fromkeys(element.tensor.dtype for element in elements)
+    if len(dtypes) > 1:
+        shown = " and ".join(map(str, dtypes))
+        raise BadType(f"all must have numbers of one kind, got {shown}; use .to({elements[-1].tensor.dtype})")
+    if broadcast:
+        check_broadcast([element.batch for element in elements if element.batch])
+    dimensions = dict.fromkeys(element.n for element in elements)
+    if len(dimensions) > 1:
+        raise BadValue(
+            f"all must lie in one space, got some of {' and '.join(f'R^{n}' for n in dimensions)}; "
+            "zeros appended to the shorter vectors put them into the larger space"
+        )
+    return elements[0].n
+
+
+def check_broadcast(batches: list[torch.Size]) -> None:
+    """Refuse batches that do not broadcast."""
+    if len(set(batches)) < 2:
+        return
+    try:
+        torch.broadcast_shapes(*batches)
+    except RuntimeError:
+        shown = " and ".join(str(tuple(batch)) for batch in batches)
+        raise BadValue(f"batches must broadcast, got {shown}; unsqueeze makes room for the other's") from None
+
+
+def show_shape(tensor: object) -> str:
+    """A tensor's shape, for people."""
+    if not isinstance(tensor, Tensor):
+        return type(tensor).__name__
+    return f"{tuple(tensor.shape)}{'' if tensor.is_floating_point() else f' of {tensor.dtype}'}"
