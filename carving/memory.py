@@ -24,12 +24,13 @@ from carving.codebook import Codebook, check_finite
 from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
+from carving.formats.frames import Frame
 from carving.linear import LinearScheme
 from carving.pairs import BATCH, as_pair, batches, canonical_leaf
 from carving.prediction import plan as planner
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Leaf, Path, Vocabulary, canonical, canonical_path
+from carving.symbols import Label, Leaf, Path, Vocabulary, canonical, canonical_path
 
 EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
 
@@ -92,22 +93,35 @@ class Memory:
     # Storing and forgetting
 
     def store(
-        self, what: Document | Iterable[Pair], *, weight: float = 1.0, on_progress: OnProgress | None = None
+        self,
+        what: Document | Iterable[Pair] | Frame,
+        *,
+        key: Label = None,
+        weight: float = 1.0,
+        on_progress: OnProgress | None = None,
     ) -> int:
-        """Store a document, or pairs of a path and a leaf; the number of pairs. Any size: it is read in batches."""
+        """Store a document, or pairs of a path and a leaf; the number of pairs. Any size: it is read in batches.
+
+        A DataFrame of pandas or polars is a table: a row is named by its cell in the column `key`, or by its number.
+        """
         change = Change(self._codebook, on_progress)
-        for batch in batches(what):
+        for batch in batches(what, key):
             change.add(batch)
         return self._apply(change, check_weight(weight))
 
     def forget(
-        self, what: Document | Iterable[Pair], *, weight: float = 1.0, on_progress: OnProgress | None = None
+        self,
+        what: Document | Iterable[Pair] | Frame,
+        *,
+        key: Label = None,
+        weight: float = 1.0,
+        on_progress: OnProgress | None = None,
     ) -> list[Pair]:
         """Take a document or pairs out again; those that were probably never stored come back (and are taken out)."""
         change, weight = Change(self._codebook, on_progress), check_weight(weight)
         times = Counter[bytes]()
         strangers: list[Pair] = []
-        for batch in batches(what):
+        for batch in batches(what, key):
             never: list[bool] = [False] * len(batch)
             if self.scheme.facts.linear:
                 for row, (pair, answer) in enumerate(zip(batch, self._recognise(batch), strict=True)):

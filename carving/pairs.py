@@ -9,20 +9,27 @@ from torch import Tensor
 from carving.checks import as_path
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair, flatten
-from carving.symbols import Leaf, Path, canonical
+from carving.formats.frames import frame_pairs, is_frame
+from carving.symbols import Label, Leaf, Path, canonical
 
 BATCH = 2048  # pairs or questions that are done at a time
 
 
-def batches(what: object) -> Iterator[list[Pair]]:
-    """Pairs of a document, or pairs as they come, in batches."""
-    pairs = map(as_pair, as_pairs(what))
+def batches(what: object, key: Label = None) -> Iterator[list[Pair]]:
+    """Pairs of a document or a table, or pairs as they come, in batches."""
+    pairs = map(as_pair, as_pairs(what, key))
     while batch := list(islice(pairs, BATCH)):
         yield batch
 
 
-def as_pairs(what: Any) -> Iterable[Pair]:
-    """A document's pairs, or the pairs that were given: tuples, which no document holds."""
+def as_pairs(what: Any, key: Label = None) -> Iterable[Pair]:
+    """A document's pairs, a DataFrame's, or the pairs that were given: tuples, which no document holds."""
+    if is_frame(what):
+        return frame_pairs(what, key)
+    if key is not None:
+        raise BadValue(
+            f"key={key!r} names the column of a DataFrame's row names, got {type(what).__name__}; leave it out"
+        )
     if isinstance(what, Mapping):
         return _not_empty(flatten(dict(what)))
     if isinstance(what, list):

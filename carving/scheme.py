@@ -114,6 +114,8 @@ class Scheme(ABC, Generic[C]):
             device=check_device(self.device),
             workspace=check_integer("workspace", self.workspace, 1, way_out="it is a number of bytes"),
         )
+        # Made now, where wrong arguments are told, and not in the middle of a compiled function.
+        assert self.facts and self.room >= 0
 
     # The hooks
 
@@ -165,8 +167,7 @@ class Scheme(ABC, Generic[C]):
 
     @final
     def __repr__(self) -> str:
-        own = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items() if key != "name")
-        return f"{self.name}({own})"
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.parameters.items())})"
 
     filler_shape = _fact("filler_shape", "The shape of one filler.")
     core_shape = _fact("core_shape", "The shape of one core.")

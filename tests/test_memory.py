@@ -370,3 +370,63 @@ def test_probabilities_mean_what_they_say(scheme, leaves):
         error = (truth[inside].mean() - chance[inside].mean()).abs()
         # Three standard errors of a well calibrated model, and the three points that the model may be off.
         assert error < 3 * math.sqrt((chance[inside] * (1 - chance[inside])).mean() / inside.sum()) + 0.03
+
+
+# Mistakes that were once answered badly
+
+
+def test_trained_fillers_of_labels_that_python_calls_equal_do_not_merge():
+    """`1 == True`, but they are two labels: the sum of the two memories would answer one for the other."""
+    fillers = torch.ones(1, 2, 20)
+    one, true = Memory(OSC(20), [1], fillers), Memory(OSC(20), [True], fillers)
+    one.store([(("a",), 1)])
+    true.store([(("b",), True)])
+    with pytest.raises(ValueError, match="different trained fillers"):
+        one + true
+    both = one + Memory(OSC(20), [1], fillers)
+    assert both.recall("a").leaf == 1
+
+
+def test_forgetting_what_was_never_stored_leaves_the_vocabulary_alone(memory):
+    before = list(memory.vocabulary), memory.counts.clone()
+    assert memory.forget([(("never",), "a stranger")]) == [(("never",), "a stranger")]
+    assert list(memory.vocabulary) == before[0]
+    assert torch.equal(memory.counts, before[1])
+
+
+def test_a_path_that_is_given_whole_is_told_how_to_be_given(memory):
+    for ask in (memory.recall, memory.recall_set, lambda path: memory.recognise(path, leaf="x")):
+        with pytest.raises(
+            TypeError, match=r"role by role, recall\('server', 'host'\), got recall\(\('server', 'host'\)\)"
+        ):
+            ask(("server", "host"))
+
+
+def test_a_memory_takes_a_scheme_and_says_so():
+    with pytest.raises(TypeError, match=r"a memory takes a scheme, got 'OSC'; such as OSC\(d=64\)"):
+        Memory("OSC")
+
+
+def test_a_memory_moves_to_another_precision(memory):
+    other = memory.to(dtype=torch.float64)
+    assert other.tensor.dtype == torch.float64 and memory.tensor.dtype == torch.float32
+    assert list(other.vocabulary) == list(memory.vocabulary) and torch.equal(other.counts, memory.counts)
+    other.store({"somewhere": "else"})
+    assert "else" not in memory.vocabulary  # it is another memory
+    paths = [("there", i) for i in range(3)]
+    for ours, theirs in zip(memory.recall_many(paths), memory.to("cpu").recall_many(paths), strict=True):
+        assert ours == theirs
+
+
+def test_a_data_frame_is_stored_as_the_table_that_it_is():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"name": ["rose", "oak"], "kind": ["flower", "tree"], "height": [1, 30]})
+    memory = Memory(OSC(30, 3))
+    assert memory.store(frame, key="name") == 4
+    assert memory.recall("oak", "kind").leaf == "tree" and memory.recall("rose", "height").leaf == 1
+    memory.forget(frame, key="name")
+    assert not memory.recall("oak", "kind")
+    memory.store(frame)
+    assert memory.recall(1, "name").leaf == "oak"
+    with pytest.raises(ValueError, match="key='name' names the column of a DataFrame's row names, got dict"):
+        memory.store({"a": "b"}, key="name")

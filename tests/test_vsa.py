@@ -10,8 +10,8 @@ from torch.testing import assert_close
 from carving import VSA, make
 from carving.prediction.alone import vsa_accuracy
 from carving.schemes.algebra import hartley, two_signs
-from carving.schemes.pictures import to_unit_interval
 from carving.schemes.architectures import ARCHITECTURES
+from carving.schemes.pictures import to_unit_interval
 
 D = 1_024
 NAMES = list(ARCHITECTURES)
@@ -689,6 +689,12 @@ def test_verbs_compile_whole(name, generator):
         (lambda: VSA("CGR", 64, r=1), ValueError, "r must be"),
         (lambda: VSA("BSDC-SEG", 3), ValueError, "d must be an integer of at least 4"),
         (lambda: VSA("BSDC-S", 64, ones=65), ValueError, "ones must be"),
+        (
+            lambda: VSA("HLB", 64).bundle(torch.ones(64), torch.ones(64)),
+            TypeError,
+            r"one tensor .* torch.stack\(\(a, b\)\)",
+        ),
+        (lambda: VSA("HLB", 64).random(3), TypeError, "random fillers come from a generator, got None"),
         (lambda: VSA("HLB", 64, r=3), TypeError, "HLB has no option 'r'; its options: mu, sigma"),
         (lambda: VSA("MBAT", 64, form="odd"), ValueError, "form must be one of 'structured', 'rolled', 'dense'"),
         (lambda: VSA("MAP-I", 64, memory="tidy"), ValueError, "memory must be one of 'native', 'raw'"),

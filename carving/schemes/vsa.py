@@ -71,7 +71,6 @@ class VSA(Verbs, LinearScheme[Roles]):
         given = {name: getattr(self, name) for name in OPTIONS if getattr(self, name) is not None}
         vars(self).update(chosen_options(row_of(self.name), given), d=d)
         super().__post_init__()
-        assert self.space  # refuses a d that does not fit
 
     @property
     def parameters(self) -> dict[str, Any]:
