@@ -8,14 +8,14 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Self, overload
 
 import torch
 from torch import Tensor
 
-from carving import files
+from carving import files, sizing, verification
 from carving.answers import best as recall
 from carving.answers import sets as peeling
 from carving.answers import together as joint
@@ -28,6 +28,7 @@ from carving.prediction import plan as planner
 from carving.scheme import Contexts, Scheme
 from carving.schemes import make
 from carving.symbols import Leaf, Path, Vocabulary, canonical, canonical_path
+from carving.verification import Verification
 
 BATCH = 2048  # pairs or questions between two steps of the progress
 CODEBOOK = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
@@ -49,10 +50,14 @@ class Answer:
     leaf: Leaf
     score: float
     probability: float
-    found: bool = field(default=True, repr=False)
+    found: bool = True
 
     def __bool__(self) -> bool:
         return self.found
+
+    def __repr__(self) -> str:
+        missing = "" if self.found else ", found=False"
+        return f"Answer(leaf={self.leaf!r}, score={self.score!r}, probability={self.probability!r}{missing})"
 
 
 class Answers(list[Answer]):
@@ -88,6 +93,31 @@ class Memory:
         """
         plan = planner.plan(pairs, vocabulary, accuracy, **wishes)
         return cls(make(plan.scheme, seed=seed, **plan.parameters))
+
+    @classmethod
+    def for_pairs(
+        cls,
+        pairs: Document | Iterable[Pair],
+        accuracy: float = 0.99,
+        room: float = 1.0,
+        *,
+        seed: int = 0,
+        on_progress: Progress | None = None,
+        **wishes: Any,
+    ) -> Self:
+        """An EMPTY memory of the size that these pairs need: they are only counted, `store` stores them.
+
+        The accuracy is that of all answers, "nothing is stored there" being one; `room=2` plans for twice these pairs.
+        The other wishes are the planner's: `scheme`, `p`, `compact`, ...
+
+        >>> facts = {"dog": {"is a": "animal", "says": "woof"}, "cat": {"is a": "animal", "says": "meow"}}
+        >>> memory = Memory.for_pairs(facts)
+        >>> memory.pairs, memory.store(facts), memory.recall("cat", "says").leaf
+        (0, 4, 'meow')
+        """
+        room, accuracy = sizing.check_room(room), sizing.naming_accuracy(accuracy)
+        expected = sizing.survey(chain.from_iterable(batches(pairs)), on_progress).grown(room)
+        return cls.planned(expected.pairs, expected.leaves, accuracy, seed=seed, shared=expected.shared, **wishes)
 
     def __repr__(self) -> str:
         return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"
@@ -201,7 +231,7 @@ class Memory:
         """One answer a path, or one list of answers a path; see `recall`."""
         asked = self._asked(paths)
         choices, candidates = self._candidates(among)
-        k = 1 if top is None else check_integer("top", top, 1, len(choices), "there are no more leaves to answer with")
+        k = 1 if top is None else min(check_integer("top", top, 1), len(choices))
         odds = self._odds(absence, choices)
         answers: list[Any] = []
         if odds is None:
@@ -384,6 +414,33 @@ class Memory:
         asked = [as_path(path) for path in listed(paths, "paths")]
         answers = self.recall_many(asked, **how)
         return rebuild((path, answer.leaf) for path, answer in zip(asked, answers, strict=True) if answer)
+
+    def verify(
+        self, pairs: Document | Iterable[Pair], *, joint: bool = False, on_progress: Progress | None = None
+    ) -> Verification[Answer]:
+        """How many of the pairs it answers rightly, and which wrongly; with `joint`, all of them asked together.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> outcome = memory.verify({"dog": {"says": "meow"}, "cat": {"says": "meow"}})
+        >>> outcome.right, outcome.share, [(wrong.path, wrong.leaf, wrong.answer.leaf) for wrong in outcome.wrong]
+        (1, 0.5, [(('dog', 'says'), 'meow', 'woof')])
+        """
+        return verification.verify(self, chain.from_iterable(batches(pairs)), joint, on_progress)
+
+    def predicted(self, pairs: int = 0) -> float | None:
+        """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is.
+
+        Predictions are for leaves of which each is used about as often, asked for one at a time.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2), vocabulary=["woof", "meow"])
+        >>> memory.predicted() is None, memory.predicted(pairs=2) > 0.99, memory.predicted(pairs=1000) < 0.9
+        (True, True, True)
+        """
+        return sizing.predicted(self.scheme, self.pairs + check_integer("pairs", pairs, 0), len(self.vocabulary))
 
     # What is between
 

@@ -66,7 +66,7 @@ def test_numbers_that_were_text_are_found(memory, tmp_path, carving):
 
 def test_answers_can_be_printed_anywhere(memory, tmp_path):
     (tmp_path / "odd.json").write_text(json.dumps({"odd": "\ud800x ü"}))
-    run = [sys.executable, "-m", "carving.cli"]
+    run = [sys.executable, "-m", "carving"]
     subprocess.run([*run, "store", memory, tmp_path / "odd.json"], check=True, capture_output=True)
     asked = subprocess.run(
         [*run, "ask", memory, "odd"], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -138,7 +138,6 @@ def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
         (("store", memory, tmp_path / "trees.json", "--d", 99), "has d=32, not 99"),
         (("store", tmp_path / "no" / "where", tmp_path / "trees.json"), "does not exist"),
         (("ask", tmp_path / "none", "a"), "there is no file"),
-        (("ask", memory, "a", "--top", 99), "top must be an integer"),
         (("ask", memory, "a", "--top", 2, "--set"), "choose one"),
         (("store", memory, tmp_path / "trees.json", "--room", 2), "--room says nothing"),
         (("store", memory, tmp_path / "trees.json", "--seed", 7), "has seed=0, not 7"),
@@ -173,7 +172,7 @@ def test_the_standard_input_is_a_file_too(memory, carving):
 def test_two_commands_at_once_lose_nothing(memory, tmp_path):
     for i in range(4):
         (tmp_path / f"{i}.json").write_text(json.dumps({f"document {i}": {"name": f"word {i}"}}))
-    command = [sys.executable, "-m", "carving.cli", "store", str(memory)]
+    command = [sys.executable, "-m", "carving", "store", str(memory)]
     running = [subprocess.Popen([*command, str(tmp_path / f"{i}.json")], stdout=subprocess.DEVNULL) for i in range(4)]
     assert [process.wait() for process in running] == [0] * 4
     held = Memory.load(memory)

@@ -69,7 +69,7 @@ def test_every_command_stands_in_the_readme():
 
 
 def test_a_bad_option_ends_with_status_two_and_no_traceback():
-    command = [sys.executable, "-m", "carving.cli", "demo", "--trees", "0"]
+    command = [sys.executable, "-m", "carving", "demo", "--trees", "0"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 2
     assert "Traceback" not in run.stderr
