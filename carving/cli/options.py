@@ -1,7 +1,7 @@
 """What commands take: arguments and options that several share, and groups of options as one value."""
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -98,15 +98,14 @@ class Runs:
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer wants it: the fields of a parameter that is a dataclass are options of their own."""
-    hints = get_type_hints(command, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind) and isinstance(kind, type)}
+    groups: dict[str, type[Any]] = {}
     parameters: list[Parameter] = []
-    for name, parameter in signature(command).parameters.items():
-        members = fields(groups[name]) if name in groups else ()
-        own = get_type_hints(groups[name], include_extras=True) if name in groups else {}
-        parameters += [_option(member.name, own[member.name], member.default) for member in members]
-        if name not in groups:
-            parameters.append(_option(name, hints[name], parameter.default))
+    for name, parameter in _parameters(command):
+        if is_dataclass(parameter.annotation) and isinstance(parameter.annotation, type):
+            groups[name] = parameter.annotation
+            parameters += (option for _, option in _parameters(parameter.annotation))
+        else:
+            parameters.append(parameter)
 
     @wraps(command)
     def run(**given: Any) -> None:
@@ -120,9 +119,13 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _option(name: str, kind: object, default: object) -> Parameter:
-    empty = Parameter.empty if default is MISSING else default
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=empty, annotation=kind)
+def _parameters(function: Callable[..., object]) -> list[tuple[str, Parameter]]:
+    """The parameters of a function or a dataclass with their types, each by its name alone."""
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        (name, parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+        for name, parameter in signature(function).parameters.items()
+    ]
 
 
 def examples(*lines: str) -> str:

@@ -72,16 +72,21 @@ def ask(memory: MemoryFile, roles: Roles, question: Question, as_json: Json = Fa
     outcomes = ask_all(held, read_paths(question.text) if many else [path_readings(roles, question.text)], question)
     for outcome in outcomes:
         if as_json:
-            shapes = [answer_json(answer) for answer in outcome.answers]
-            write_json(shapes if question.whole or question.top else shapes[0])
+            write_answers_json(outcome.answers, as_list=bool(question.whole or question.top))
         else:
-            sentences = [answer_sentence(answer) for answer in outcome.answers] or ["nothing is stored there"]
-            write_sentences(sentences, one_line=many)
+            write_answers(outcome.answers, one_line=many)
     raise typer.Exit(0 if all(outcome.found for outcome in outcomes) else 1)
 
 
-def write_sentences(sentences: list[str], one_line: bool) -> None:
+def write_answers_json(answers: Sequence[Answer], as_list: bool) -> None:
+    """Answers as a line of JSON: a list, or the only one."""
+    values = list(map(answer_json, answers))
+    write_json(values if as_list else values[0])
+
+
+def write_answers(answers: Sequence[Answer], one_line: bool) -> None:
     """Answers below each other, or beside each other where every question has its line."""
+    sentences = list(map(answer_sentence, answers)) or ["nothing is stored there"]
     for cells in [sentences] if one_line else [[sentence] for sentence in sentences]:
         write_line(*cells)
 
@@ -116,19 +121,25 @@ def _with_leaves(paths: list[Path], question: Question) -> list[Pair]:
 def _outcomes(memory: Memory, readings: list[Pair], question: Question) -> list[Outcome]:
     paths, absence = [path for path, _ in readings], question.absence
     if question.leaf is not None:
-        return [Outcome([answer], bool(answer)) for answer in memory.recognise_many(readings, absence=absence)]
-    among = None
-    if question.among:
-        known = memory.vocabulary
-        among = [leaf if known.find(leaf) is not None else parse_label(leaf) for leaf in question.among]
+        return _single(memory.recognise_many(readings, absence=absence))
+    among = _candidates(memory, question)
     if question.whole:
         sets = memory.recall_sets(paths, threshold=question.threshold, among=among, absence=absence)
         return [Outcome(leaves, bool(leaves)) for leaves in sets]
     best: list[Answer] = memory.recall_many(paths, among=among, absence=absence)
     if question.top is None:
-        return [Outcome([answer], bool(answer)) for answer in best]
+        return _single(best)
     lists: list[list[Answer]] = memory.recall_many(paths, top=question.top, among=among, absence=absence)
     return [Outcome(answers, bool(first)) for first, answers in zip(best, lists, strict=True)]
+
+
+def _candidates(memory: Memory, question: Question) -> list[Leaf] | None:
+    """The leaves to answer with, numbers being text where the memory knows them so; None for all."""
+    return [leaf if leaf in memory.vocabulary else parse_label(leaf) for leaf in question.among or ()] or None
+
+
+def _single(answers: list[Answer]) -> list[Outcome]:
+    return [Outcome([answer], answer.found) for answer in answers]
 
 
 def info(memory: MemoryFile, as_json: Json = False) -> None:
