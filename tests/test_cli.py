@@ -299,8 +299,12 @@ def test_a_memory_without_a_prediction_has_an_info(tmp_path, carving):
 
 def test_what_a_memory_holds_is_exported(memory, tmp_path, carving, monkeypatch):
     written = []
-    writer = lambda pairs, target, format=None: written.append((sorted(pairs), str(target), format)) or len(pairs)  # noqa: E731
-    monkeypatch.setattr(formats, "write", writer, raising=False)
+
+    def write(pairs, target, format=None):
+        written.append((sorted(pairs), target, format))
+        return len(written[-1][0])
+
+    monkeypatch.setattr(formats, "write", write, raising=False)
     (tmp_path / "asked.json").write_text(json.dumps({"sentence 5": {"subject": "?", "verb": "?"}, "nowhere": "?"}))
     out = tmp_path / "out.jsonl"
     text = carving("export", memory, tmp_path / "asked.json", "-o", out, "--to", "jsonl").output
@@ -308,7 +312,18 @@ def test_what_a_memory_holds_is_exported(memory, tmp_path, carving, monkeypatch)
     assert written == [(held, str(out), "jsonl")] and text.startswith(f"wrote 2 pairs to {out}, of 3 that were asked")
     facts = json.loads(carving("export", memory, tmp_path / "asked.json", "-o", out, "--json").output)
     assert facts == {"asked": 3, "written": 2, "file": str(out)}
+    assert carving("export", memory, tmp_path / "asked.json", "-o", "-").output == ""  # but for what is written
     assert "does not exist" in carving("export", memory, "x", "-o", tmp_path / "no" / "where", status=2).stderr
+
+
+@pytest.mark.skipif(not hasattr(formats, "write"), reason="formats cannot be written yet")
+def test_what_is_exported_is_what_was_stored(memory, tmp_path, carving):
+    carving("export", memory, tmp_path / "trees.json", "-o", tmp_path / "copy.json")
+    assert json.loads((tmp_path / "copy.json").read_text()) == DOCUMENT
+    printed = carving("export", memory, tmp_path / "trees.json", "-o", "-", "--to", "json").output
+    assert json.loads(printed) == DOCUMENT
+    assert "format" in carving("export", memory, tmp_path / "trees.json", "-o", tmp_path / "copy.xyz", status=2).stderr
+    assert not (tmp_path / "copy.xyz").exists()
 
 
 def test_numbers_are_not_cut_off_in_a_pipe():

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -11,9 +11,6 @@ from carving.cli.options import Accuracy, Json, Runs, examples
 from carving.cli.output import errors, screen, write_json, write_line
 from carving.errors import BadValue
 from carving.files import check_folder, check_target
-
-if TYPE_CHECKING:
-    from carving.lab.tables import Comparison
 
 DEMO_EPILOG = examples("carving demo", "carving demo --trees 100", "carving demo --conllu en_ewt-ud-dev.conllu.xz")
 REPRODUCE_EPILOG = examples(
@@ -67,13 +64,13 @@ def reproduce(
     if as_json:
         write_json(lab.as_json(comparisons))
     else:
-        write_line(f"{verdicts(comparisons)}; see {folder / 'report.md'}")
+        write_line(f"{summary([comparison.verdict for comparison in comparisons])}; see {folder / 'report.md'}")
 
 
-def verdicts(comparisons: "list[Comparison]") -> str:
+def summary(verdicts: list[str]) -> str:
     """How many numbers agree with the published ones, and how many do not."""
-    if not comparisons:
+    if not verdicts:
         return "nothing published to compare with"
-    kinds = Counter(comparison.verdict.partition(":")[0] for comparison in comparisons)
+    kinds = Counter(verdict.partition(":")[0] for verdict in verdicts)
     counts = ", ".join(f"{count} {PLURALS.get(kind, kind)}" for kind, count in kinds.most_common())
-    return f"of {len(comparisons)} published numbers {counts}"
+    return f"of {len(verdicts)} published numbers {counts}"

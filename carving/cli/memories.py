@@ -177,18 +177,26 @@ def export(
     memory: MemoryFile,
     files: Sources,
     reading: Reading,
-    output: Annotated[FilePath, typer.Option("--output", "-o", metavar="OUT", help="The file to write.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is the standard output.")
+    ],
     to: Annotated[str | None, typer.Option(help="OUT's format; by default told from its name.")] = None,
     as_json: Json = False,
 ) -> None:
     """Ask a memory for every path of FILES, and write what it holds there to a file."""
-    check_target(output)
+    if output != "-":
+        check_target(output)
     held, sources = Memory.load(memory), Files.open(files, reading)
     paths = [path for path, _ in sources]
-    with bar(errors, "asking", len(set(paths))) as advance:
-        pairs = held_pairs(held, paths, advance)
-    written = formats.write(pairs, output, to)
+
+    def answers() -> Iterator[Pair]:  # asked for only once it is known that OUT's format can be written
+        with bar(errors, "asking", len(set(paths))) as advance:
+            yield from held_pairs(held, paths, advance)
+
+    written = formats.write(answers(), output, to)
+    if output == "-":
+        return
     if as_json:
-        write_json(dict(asked=len(paths), written=written, file=str(output)))
+        write_json(dict(asked=len(paths), written=written, file=output))
     else:
         write_line(f"wrote {written:,} pairs to {output}, of {len(paths):,} that were asked for")
