@@ -366,8 +366,8 @@ def test_a_mistake_is_a_sentence_unless_a_traceback_is_wanted(error, memory, car
 
     monkeypatch.setattr(Memory, "recall_many", refuse)
     assert carving("ask", memory, "a", status=2).stderr == "Error: not so\n"
-    told = carving("--traceback", "ask", memory, "a", status=2).stderr
-    assert told.startswith("Traceback") and told.endswith("Error: not so\n")
+    text = carving("--traceback", "ask", memory, "a", status=2).stderr
+    assert text.startswith("Traceback") and text.endswith("Error: not so\n")
     assert carving("ask", memory, "a", status=2).stderr == "Error: not so\n"
 
 
