@@ -1,19 +1,17 @@
 """The demonstration: a thousand parse trees in one tensor, every leaf asked for again."""
 
 import random
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path as FilePath
-from typing import Any
 
 import torch
-from matplotlib.figure import Figure
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from carving import formats
 from carving.answers.answer import Answer
+from carving.extras import MissingExtra, load
 from carving.formats.documents import Document, Pair, flatten
 from carving.memory import Memory
 from carving.prediction import alone as capacity
@@ -21,7 +19,8 @@ from carving.prediction import plan as planner
 from carving.prediction.plan import Plan
 from carving.progress import bar
 from carving.schemes import make
-from carving.symbols import canonical
+from carving.symbols import Path, canonical
+from carving.tables import number_table
 
 # A small grammar of English: a symbol becomes one of its expansions, each a dict of roles and what stands there.
 GRAMMAR: dict[str, list[dict[str, str]]] = {
@@ -47,7 +46,9 @@ WORDS = {
 }
 LEXICON = {symbol: words.split() for symbol, words in WORDS.items()}
 LOUD = 1.2  # how much louder some contexts are than others where all are asked together
-DEPTH = 5  # roles in the longest path, the tree itself being the first
+MANY = 20_000  # leaves: of more, a sample is asked for, and not all together, so that nobody waits for minutes
+SAMPLE = 5_000  # the leaves of that sample
+SCORES = 2_000  # about so many true and false candidates are in the picture
 
 
 def tree(symbol: str, chance: random.Random) -> Document:
@@ -69,62 +70,84 @@ def run(
     conllu: FilePath | None = None,
     accuracy: float = 0.99,
     picture: FilePath | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Store the trees in a memory that the planner chose, ask for every leaf, and show what came back."""
     pairs: list[Pair] = list(flatten(treebank(trees)) if conllu is None else formats.pairs(conllu, "conllu"))
-    paths, leaves = [path for path, _ in pairs], [leaf for _, leaf in pairs]
-    words = len(set(map(canonical, leaves)))
+    words = len({canonical(leaf) for _, leaf in pairs})
     plan = planner.plan(len(pairs), words, accuracy)
     memory = Memory(make(plan.scheme, **plan.parameters))
     console.print(
-        f"{len(pairs):,} leaves of {words:,} different words; the planner chose {named(plan)}: {plan.cells:,} numbers\n"
+        f"{len(pairs):,} leaves of {words:,} different words; the planner chose {plan_text(plan)}: "
+        f"{plan.cells:,} numbers\n"
     )
     with bar(console, "storing", len(pairs)) as advance:
         memory.store(pairs, on_progress=advance)
-    with bar(console, "asking for every leaf", len(pairs)) as advance:
-        answers: list[Answer] = memory.recall_many(paths, absence=0.0, on_progress=advance)
-    right = sum(answer.leaf == leaf for answer, leaf in zip(answers, leaves, strict=True)) / len(pairs)
-
-    for place in (0, len(pairs) // 2, len(pairs) - 1):
-        answer = answers[place]
-        console.print(
-            f"  {escape(' / '.join(map(str, paths[place])))}  ->  {answer.leaf!s}  ({answer.probability:.2%})"
-        )
-    nowhere = ("tree 0", *paths[0][1:])
-    nothing = memory.recall(*nowhere)
-    what = "nothing" if not nothing else nothing.leaf
-    console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {what!s}  ({nothing.probability:.2%})")
-    console.print(f"\nright answers: [bold]{right:.2%}[/bold]   predicted: {plan.accuracy:.2%}")
-    together, found = asked_together(console, pairs, words, accuracy)
-    console.print(
-        f"all leaves asked for together, of a memory of {together.cells:,} numbers: [bold]{found:.2%}[/bold] right\n"
-    )
-    console.print(budget(plan, together, len(pairs), words, paths))
+    sample = pairs if len(pairs) <= MANY else evenly(pairs, SAMPLE)
+    what = "every leaf" if sample is pairs else f"{len(sample):,} leaves"
+    with bar(console, f"asking for {what}", len(sample)) as advance:
+        answers: list[Answer] = memory.recall_many([path for path, _ in sample], absence=0.0, on_progress=advance)
+    right = share(answers, sample)
+    show_answers(console, memory, sample, answers)
+    asked = "" if sample is pairs else f" (of {len(sample):,} that were asked for, evenly chosen)"
+    console.print(f"\nright answers: [bold]{right:.2%}[/bold]{asked}   predicted: {plan.accuracy:.2%}")
+    together = planner.plan(len(pairs), words, accuracy, joint=True, spread=LOUD)
+    right_together = ask_together(console, together, pairs)
+    console.print(budget(plan, together, len(pairs), words, [path for path, _ in pairs]))
     if picture is not None:
-        draw(memory, list(islice(pairs, 0, None, max(1, len(pairs) // 2000))), picture)
-        console.print(f"\nthe scores of true and of false candidates: {escape(str(picture))}")
+        show_picture(console, memory, evenly(pairs, SCORES), picture)
     return dict(
         pairs=len(pairs),
         words=words,
         scheme=plan.scheme,
         parameters=plan.parameters,
+        asked=len(sample),
         right=right,
         predicted=plan.accuracy,
-        together=dict(cells=together.cells, right=found),
+        together=dict(cells=together.cells, right=right_together),
     )
 
 
-def asked_together(console: Console, pairs: list[Pair], words: int, accuracy: float) -> tuple[Plan, float]:
-    """A smaller memory, and the share of right answers when all leaves are asked for together."""
-    plan = planner.plan(len(pairs), words, accuracy, joint=True, spread=LOUD)
+def evenly(pairs: list[Pair], count: int) -> list[Pair]:
+    """About so many of the pairs, at equal distances."""
+    return pairs[:: max(1, len(pairs) // count)]
+
+
+def share(answers: Sequence[Answer], pairs: list[Pair]) -> float:
+    """The share of right answers."""
+    return sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True)) / len(pairs)
+
+
+def show_answers(console: Console, memory: Memory, pairs: list[Pair], answers: Sequence[Answer]) -> None:
+    """The first, the middle and the last answer, and that to a path where nothing is stored."""
+    for i in (0, len(pairs) // 2, len(pairs) - 1):
+        path, leaf = " / ".join(map(str, pairs[i][0])), str(answers[i].leaf)
+        console.print(f"  {escape(path)}  ->  {escape(leaf)}  ({answers[i].probability:.2%})")
+    nowhere = ("tree 0", *pairs[0][0][1:])
+    nothing = memory.recall(*nowhere)
+    leaf = str(nothing.leaf) if nothing else "nothing"
+    console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {escape(leaf)}  ({nothing.probability:.2%})")
+
+
+def ask_together(console: Console, plan: Plan, pairs: list[Pair]) -> float | None:
+    """The share of right answers of a smaller memory when all leaves are asked for together; None if they are many."""
+    if len(pairs) > MANY:
+        console.print(
+            f"all leaves asked for together would do with {plan.cells:,} numbers: predicted, not tried here, since for "
+            f"so many it takes minutes\n"
+        )
+        return None
     memory = Memory(make(plan.scheme, **plan.parameters))
     memory.store(pairs)
     with bar(console, "asking for all together", len(pairs)) as advance:
         answers = memory.recall_all([path for path, _ in pairs], absence=0.0, on_progress=advance)
-    return plan, sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True)) / len(pairs)
+    right = share(answers, pairs)
+    console.print(
+        f"all leaves asked for together, of a memory of {plan.cells:,} numbers: [bold]{right:.2%}[/bold] right\n"
+    )
+    return right
 
 
-def budget(plan: Plan, together: Plan, pairs: int, words: int, paths: list[Any]) -> Table:
+def budget(plan: Plan, together: Plan, pairs: int, words: int, paths: list[Path]) -> Table:
     """The numbers held by this memory, and by others of the same predicted accuracy."""
     depth = max(map(len, paths))
     # Exact only while the roles of a level are orthogonal: d cannot be smaller than the widest level.
@@ -133,42 +156,45 @@ def budget(plan: Plan, together: Plan, pairs: int, words: int, paths: list[Any])
     tpr = capacity.smallest(lambda d: capacity.tpr_accuracy(d, pairs, words), plan.accuracy)
     paper = planner.plan(pairs, words, plan.accuracy, scheme="OSC", compact=False)
     rows = (
-        (f"{named(together)}, all together", together.cells, together.codebook),
-        (named(plan), plan.cells, plan.codebook),
-        (f"{named(paper)}, as in the paper", paper.cells, paper.codebook),
+        (f"{plan_text(together)}, all together", together.cells, together.codebook),
+        (plan_text(plan), plan.cells, plan.codebook),
+        (f"{plan_text(paper)}, as in the paper", paper.cells, paper.codebook),
         (f"the best VSA, d={vsa:,}", vsa, words * vsa),
         (f"TPR, a role a path, d={tpr}", tpr**2, words * tpr),
         (f"TPR, a role a level: order {depth + 1}, d={widest:,}", widest ** (depth + 1), words * widest),
     )
-    shown = [
-        (name, *(f"{n:,}" if n < 10**12 else f"{n:.1e}" for n in (cells, codebook, cells + codebook)))
-        for name, cells, codebook in rows
-    ]
-    table = Table(
-        title=f"Numbers to hold for {plan.accuracy:.2%}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
-    )
-    table.add_column("")
-    for column, name in enumerate(("memory", "codebook", "together"), start=1):
-        table.add_column(name, justify="right", min_width=max(len(row[column]) for row in shown))
-    for row in shown:
-        table.add_row(*row)
-    return table
+    numbers = [(cells, codebook, cells + codebook) for _, cells, codebook in rows]
+    columns = {"": [name for name, _, _ in rows]}
+    for place, header in enumerate(("memory", "codebook", "together")):
+        columns[header] = [f"{row[place]:,}" if row[place] < 10**12 else f"{row[place]:.1e}" for row in numbers]
+    return number_table(f"Numbers to hold for {plan.accuracy:.2%}", columns)
 
 
-def named(plan: Plan) -> str:
+def plan_text(plan: Plan) -> str:
     """A plan's scheme and its sizes."""
     sizes = ", ".join(f"{key}={value}" for key, value in plan.parameters.items() if key in ("d", "p", "k1"))
     return f"{plan.scheme}{' compact' if plan.compact else ''}, {sizes}"
 
 
+def show_picture(console: Console, memory: Memory, pairs: list[Pair], file: FilePath) -> None:
+    """Draw the scores, if there is what draws them."""
+    try:
+        draw(memory, pairs, file)
+    except MissingExtra as missing:
+        console.print(f"\nno picture of the scores: {escape(str(missing))}", soft_wrap=True)
+    else:
+        console.print(f"\nthe scores of true and of false candidates: {escape(str(file))}", soft_wrap=True)
+
+
 def draw(memory: Memory, pairs: list[Pair], file: FilePath) -> None:
     """A picture of the scores of what is stored and of what is not."""
+    figures = load("matplotlib.figure")
     chance = random.Random(0)
     others: list[Pair] = [
         (path, chance.choice([w for w in memory.vocabulary.labels if w != leaf])) for path, leaf in pairs
     ]
-    true, false = ([answer.score for answer in memory.recognise_many(some)] for some in (pairs, others))
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    true, false = ([answer.score for answer in memory.recognise_many(asked)] for asked in (pairs, others))
+    figure = figures.Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
     bins = torch.linspace(min(false + true), max(false + true), 60).tolist()
     axes.hist(false, bins=bins, color="0.75", edgecolor="0.35", hatch="///", linewidth=0.4, label="not stored there")

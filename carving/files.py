@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import struct
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -50,12 +52,49 @@ class Contents:
     fillers: Tensor | None = None  # of the first leaves, where they were trained
 
 
-def lock_beside(file: FilePath) -> FileLock:
-    """A lock for those who write the file; a place where no file can be is refused."""
-    if file.is_dir() or not file.parent.is_dir():
-        wrong = "is a folder" if file.is_dir() else f"lies in a folder that does not exist: {file.parent}"
-        raise FileNotFoundError(f"{file} {wrong}; name a file in a folder that exists")
-    return FileLock(file.with_name(f".{file.name}.lock"))
+def check_target(file: str | os.PathLike[str]) -> None:
+    """Refuse a place where no file can be written, before the work that would fill it."""
+    path = FilePath(file)
+    folder = FilePath(os.path.realpath(path)).parent  # a link's file lies elsewhere
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in a folder that exists")
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{path} lies in a folder that does not exist: {folder}; name a file in a folder that exists"
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{path} lies in a folder where you may not write: {folder}; name another")
+
+
+def check_folder(folder: str | os.PathLike[str]) -> None:
+    """Refuse a place where no folder can be made or written to, before the work that would fill it."""
+    path = FilePath(folder)
+    there = next(above for above in (path, *path.absolute().parents) if above.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{path} must be a folder, but {there} is a file; name another")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"you may not write in {there}; name another folder than {path}")
+
+
+def lock_for(file: str | os.PathLike[str]) -> FileLock:
+    """A user's lock for those who write the file, by whatever name or link; a place for no file is refused.
+
+    It lies among temporary files, so that nothing is left beside the file or beside a name that was mistyped.
+    """
+    check_target(file)
+    name = hashlib.sha256(os.fsencode(os.path.realpath(file))).hexdigest()
+    return FileLock(_lock_folder() / f"{name}.lock")
+
+
+def _lock_folder() -> FilePath:
+    """The user's own folder of locks: that of another user would let them stop us, or lead us elsewhere."""
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = FilePath(tempfile.gettempdir()) / f"carving-{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    seen = folder.lstat()
+    if hasattr(os, "getuid") and (not stat.S_ISDIR(seen.st_mode) or seen.st_uid != user or seen.st_mode & 0o077):
+        raise PermissionError(f"{folder} must be a folder of your own, closed to others, for locks; remove it")
+    return folder
 
 
 def write(path: str | os.PathLike[str], contents: Contents, dtype: torch.dtype | None = None) -> None:
@@ -191,9 +230,7 @@ def checksum(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
 
 def replace_whole(path: FilePath, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write a safetensors file beside the path, flush it to disk, and put it in the path's place."""
-    if path.is_dir() or not path.parent.is_dir():
-        missing = "is a folder" if path.is_dir() else f"lies in a folder that does not exist: {path.parent}"
-        raise FileNotFoundError(f"{path} {missing}; name a file in a folder that exists")
+    check_target(path)
     target = path.resolve()  # a link stays one
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}"):
         with contextlib.suppress(FileNotFoundError):  # another process may be done with it just now

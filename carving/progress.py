@@ -12,21 +12,21 @@ PATIENCE = 1.0  # seconds before a bar appears
 
 @contextmanager
 def bar(console: Console, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A function that is told how much more is done, and a bar that shows it."""
+    """A function to call with how much more is done, and a bar that shows it."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = shown.add_task(what, total=total)
+    display = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = display.add_task(what, total=total)
     started, visible = time.monotonic(), False
 
     def advance(more: int) -> None:
         nonlocal visible
-        shown.advance(task, more)
+        display.advance(task, more)
         if not visible and time.monotonic() - started > PATIENCE:
-            shown.start()
+            display.start()
             visible = True
 
     try:
         yield advance
     finally:
         if visible:
-            shown.stop()
+            display.stop()

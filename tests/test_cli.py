@@ -3,17 +3,20 @@
 import json
 import lzma
 import os
+import shlex
+import stat
 import subprocess
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
-from carving import Memory
-from carving.cli import app
+from carving import OSC, Memory, __version__, demo, extras, files, formats
+from carving.cli import app, memories, questions
+from carving.errors import BadValue
 
 DOCUMENT = {"sentence 5": {"subject": "dog", "verb": "chased", "objects": ["cat", "ball"], "line": 12}}
-COMMANDS = ["demo", "plan", "store", "ask", "forget", "merge", "info", "verify"]
+COMMANDS = ["demo", "plan", "store", "ask", "forget", "merge", "export", "info", "verify", "reproduce"]
 
 
 @pytest.fixture
@@ -36,8 +39,9 @@ def memory(tmp_path, carving):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command, carving):
-    shown = carving(command, "--help").output
-    assert "Usage" in shown and len(shown.split("\n")) > 5
+    text = carving(command, "--help").output
+    assert "Usage" in text and f"Examples:\n    carving {command}" in text
+    assert carving(command, "-h").output == text
 
 
 def test_what_is_stored_is_answered(memory, carving):
@@ -66,7 +70,7 @@ def test_numbers_that_were_text_are_found(memory, tmp_path, carving):
 
 def test_answers_can_be_printed_anywhere(memory, tmp_path):
     (tmp_path / "odd.json").write_text(json.dumps({"odd": "\ud800x ü"}))
-    run = [sys.executable, "-m", "carving.cli"]
+    run = [sys.executable, "-m", "carving"]
     subprocess.run([*run, "store", memory, tmp_path / "odd.json"], check=True, capture_output=True)
     asked = subprocess.run(
         [*run, "ask", memory, "odd"], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -138,7 +142,6 @@ def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
         (("store", memory, tmp_path / "trees.json", "--d", 99), "has d=32, not 99"),
         (("store", tmp_path / "no" / "where", tmp_path / "trees.json"), "does not exist"),
         (("ask", tmp_path / "none", "a"), "there is no file"),
-        (("ask", memory, "a", "--top", 99), "top must be an integer"),
         (("ask", memory, "a", "--top", 2, "--set"), "choose one"),
         (("store", memory, tmp_path / "trees.json", "--room", 2), "--room says nothing"),
         (("store", memory, tmp_path / "trees.json", "--seed", 7), "has seed=0, not 7"),
@@ -173,7 +176,7 @@ def test_the_standard_input_is_a_file_too(memory, carving):
 def test_two_commands_at_once_lose_nothing(memory, tmp_path):
     for i in range(4):
         (tmp_path / f"{i}.json").write_text(json.dumps({f"document {i}": {"name": f"word {i}"}}))
-    command = [sys.executable, "-m", "carving.cli", "store", str(memory)]
+    command = [sys.executable, "-m", "carving", "store", str(memory)]
     running = [subprocess.Popen([*command, str(tmp_path / f"{i}.json")], stdout=subprocess.DEVNULL) for i in range(4)]
     assert [process.wait() for process in running] == [0] * 4
     held = Memory.load(memory)
@@ -187,3 +190,231 @@ def test_the_demo_answers_as_predicted(tmp_path, carving):
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
     assert outcome["right"] > 0.97 and outcome["predicted"] >= 0.99
+
+
+def test_a_treebank_that_is_large_is_asked_for_a_sample(tmp_path, carving, monkeypatch):
+    monkeypatch.setattr(demo, "MANY", 200)
+    monkeypatch.setattr(demo, "SAMPLE", 100)
+    text = carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png").output
+    assert "that were asked for, evenly chosen" in text and "predicted, not tried here" in text
+    outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
+    assert 100 <= outcome["asked"] < 200 < outcome["pairs"] and outcome["together"]["right"] is None
+
+
+def test_the_demo_without_matplotlib_has_no_picture_and_says_so(tmp_path, carving, monkeypatch):
+    def missing(name):
+        raise extras.MissingExtra("matplotlib is not installed; pip install 'carving[plots]' brings it")
+
+    monkeypatch.setattr(demo, "load", missing)
+    text = carving("demo", "--trees", 20, "--picture", tmp_path / "demo.png").output
+    assert "no picture of the scores: matplotlib is not installed; pip install 'carving[plots]'" in text
+    assert not (tmp_path / "demo.png").exists()
+
+
+# The surface
+
+
+def test_the_version_and_the_module(carving):
+    assert carving("--version").output == f"carving {__version__}\n"
+    run = subprocess.run([sys.executable, "-m", "carving", "--version"], capture_output=True, text=True)
+    assert run.returncode == 0 and run.stdout == f"carving {__version__}\n"
+    assert "--install-completion" in carving("-h").output
+
+
+def test_many_paths_are_answered_in_one_go(memory, carving, monkeypatch):
+    calls = []
+    recall_many = Memory.recall_many
+    monkeypatch.setattr(Memory, "recall_many", lambda *a, **k: calls.append(a) or recall_many(*a, **k))
+    lines = 'sentence 5\tsubject\n\n["sentence 5", "objects", 1]\r\nsentence 5\tobjects\t0\nsentence 5\tline\n'
+    answers = carving("ask", memory, "-", data=lines).output.splitlines()
+    assert [answer.split("  (score")[0] for answer in answers] == ["dog", "ball", "cat", "12"] and len(calls) == 1
+    several = carving("ask", memory, "-", "--json", data="sentence 5\tsubject\nnowhere\n", status=1).output
+    assert [json.loads(line)["found"] for line in several.splitlines()] == [True, False]
+    asked = carving("ask", memory, "-", "--json", "--top", 2, data="sentence 5\tsubject\nsentence 5\tverb\n").output
+    assert [json.loads(line)[0]["leaf"] for line in asked.splitlines()] == ["dog", "chased"]
+    sets = carving("ask", memory, "-", "--set", data="sentence 5\tsubject\nnowhere\n", status=1).output.splitlines()
+    assert sets[0].startswith("dog  (score") and sets[1] == "nothing is stored there"
+    assert carving("ask", memory, "-", "--text", data="sentence 5\tobjects\t0\n", status=1)
+    found = carving("ask", memory, "-", "--leaf", "dog", "--json", data="sentence 5\tsubject\n").output
+    assert json.loads(found)["found"]
+
+
+@pytest.mark.parametrize("data", ["", " \n", "[]\n", '["a", ["b"]]\n', b"\xff\n"])
+def test_paths_that_are_none_are_refused(memory, carving, data):
+    assert "standard input" in carving("ask", memory, "-", data=data, status=2).stderr
+
+
+def test_a_leaf_that_was_text_is_recognised(memory, tmp_path, carving):
+    (tmp_path / "g.tsv").write_text("a\tnext\t2\n")
+    carving("store", memory, tmp_path / "g.tsv")
+    assert carving("ask", memory, "a", "next", "--leaf", "2")
+
+
+def test_more_answers_than_leaves_are_all_leaves(memory, carving):
+    assert len(json.loads(carving("ask", memory, "sentence 5", "subject", "--top", 100, "--json").output)) == 5
+
+
+def test_after_storing_two_questions_can_be_copied(tmp_path, carving):
+    document = {"it's": {"a b": [{"12": "x"}, {"-": "y"}]}, "-5": "z", "last": {"true": "end"}}
+    (tmp_path / "odd.json").write_text(json.dumps(document))
+    lines = carving("store", tmp_path / "odd name", tmp_path / "odd.json", "--d", 40, "--p", 3).output.splitlines()
+    assert lines[2] == "ask it, for example:" and len(lines) == 5
+    for line, leaf in zip(lines[3:], ("x", "end"), strict=True):
+        command, *arguments = shlex.split(line)
+        assert command == "carving" and carving(*arguments).output.startswith(f"{leaf}  (score")
+
+
+def test_every_path_that_a_command_line_can_say_is_said(tmp_path, carving):
+    held = Memory(OSC(d=40, p=3))
+    paths = [("-",), ("-x", -5), ("5",), (5,), (5.5, None), ("[1]",), ('"q"', True), ("true", ""), ("{}", "NaN")]
+    held.store([(path, f"leaf {i}") for i, path in enumerate(paths)])
+    held.save(tmp_path / "held")
+    for i, path in enumerate(paths):
+        command = memories.ask_command(tmp_path / "held", path)
+        assert carving(*shlex.split(command)[1:]).output.startswith(f"leaf {i}  (score"), command
+    for path in [(b"x",), ((),), ("a\nb",), (float("inf"),)]:
+        assert memories.ask_command(tmp_path / "held", path) is None
+
+
+def test_what_is_answered_wrongly_is_listed(memory, tmp_path, carving):
+    wanted = {"sentence 5": {"subject": "dog", "verb": "slept"}} | {f"nowhere {i}": "dog" for i in range(30)}
+    (tmp_path / "other.json").write_text(json.dumps(wanted))
+    lines = carving("verify", memory, tmp_path / "other.json", "--wrong", status=1).output.splitlines()
+    assert lines[2].startswith("sentence 5 / verb -> slept, answered: chased  (score ")
+    assert len(lines) == 2 + questions.WORST + 1 and lines[-1].endswith("more (all with --json)")
+    found = json.loads(carving("verify", memory, tmp_path / "other.json", "--wrong", "--json", status=1).output)
+    assert len(found["wrong"]) == found["asked"] - found["right"] > questions.WORST
+    assert found["wrong"][0]["path"] == ["sentence 5", "verb"] and found["wrong"][0]["answer"]["leaf"] == "chased"
+    assert "wrong" not in json.loads(carving("verify", memory, tmp_path / "other.json", "--json", status=1).output)
+    assert "name files" in carving("verify", memory, "--wrong", status=2).stderr
+
+
+def test_a_memory_without_a_prediction_has_an_info(tmp_path, carving):
+    held = Memory(OSC(d=2))
+    held.store({"a": "b", "c": "d"})
+    held.save(tmp_path / "small")
+    assert "2 pairs" in carving("info", tmp_path / "small").output
+    assert "predicted" in json.loads(carving("info", tmp_path / "small", "--json").output)
+
+
+def test_what_a_memory_holds_is_exported(memory, tmp_path, carving, monkeypatch):
+    written = []
+
+    def write(pairs, target, format=None):
+        written.append((sorted(pairs), target, format))
+        return len(written[-1][0])
+
+    monkeypatch.setattr(formats, "write", write, raising=False)
+    (tmp_path / "asked.json").write_text(json.dumps({"sentence 5": {"subject": "?", "verb": "?"}, "nowhere": "?"}))
+    out = tmp_path / "out.jsonl"
+    text = carving("export", memory, tmp_path / "asked.json", "-o", out, "--to", "jsonl").output
+    held = [(("sentence 5", "subject"), "dog"), (("sentence 5", "verb"), "chased")]
+    assert written == [(held, str(out), "jsonl")] and text.startswith(f"wrote 2 pairs to {out}, of 3 that were asked")
+    facts = json.loads(carving("export", memory, tmp_path / "asked.json", "-o", out, "--json").output)
+    assert facts == {"asked": 3, "written": 2, "file": str(out)}
+    assert carving("export", memory, tmp_path / "asked.json", "-o", "-").output == ""  # but for what is written
+    assert "does not exist" in carving("export", memory, "x", "-o", tmp_path / "no" / "where", status=2).stderr
+
+
+@pytest.mark.skipif(not hasattr(formats, "write"), reason="formats cannot be written yet")
+def test_what_is_exported_is_what_was_stored(memory, tmp_path, carving):
+    carving("export", memory, tmp_path / "trees.json", "-o", tmp_path / "copy.json")
+    assert json.loads((tmp_path / "copy.json").read_text()) == DOCUMENT
+    printed = carving("export", memory, tmp_path / "trees.json", "-o", "-", "--to", "json").output
+    assert json.loads(printed) == DOCUMENT
+    assert "format" in carving("export", memory, tmp_path / "trees.json", "-o", tmp_path / "copy.xyz", status=2).stderr
+    assert not (tmp_path / "copy.xyz").exists()
+
+
+def test_numbers_are_not_cut_off_in_a_pipe():
+    command = [sys.executable, "-m", "carving", "plan", "--pairs", "10000000", "--vocabulary", "100000"]
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "30"})
+    assert run.returncode == 0, run.stderr
+    scheme = [line for line in run.stdout.splitlines() if line.strip().startswith("TPR")]
+    assert len(scheme) == 1 and "GiB" in scheme[0] and "…" not in run.stdout
+
+
+def test_a_closed_pipe_ends_it_quietly(memory, tmp_path):
+    asked = tmp_path / "asked.txt"
+    asked.write_text("sentence 5\tsubject\n" * 5000)
+    with asked.open() as paths:
+        command = [sys.executable, "-m", "carving", "ask", memory, "-"]
+        run = subprocess.Popen(command, stdin=paths, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        run.stdout.readline()
+        run.stdout.close()
+        assert run.stderr.read() == b"" and run.wait() == 141
+        run.stderr.close()
+
+
+# What fails
+
+
+def test_a_bug_keeps_its_traceback_and_says_where_to_report_it(memory, carving, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("the developers slept")
+
+    monkeypatch.setattr(Memory, "recall_many", broken)
+    error = carving("ask", memory, "a", status=3).stderr
+    assert error.startswith("Traceback") and "ValueError: the developers slept" in error
+    assert error.splitlines()[-1].startswith("This is a bug of Carving: please report it")
+
+
+@pytest.mark.parametrize("error", [BadValue("not so"), OSError("not so"), MemoryError("not so")])
+def test_a_mistake_is_a_sentence_unless_a_traceback_is_wanted(error, memory, carving, monkeypatch):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Memory, "recall_many", refuse)
+    assert carving("ask", memory, "a", status=2).stderr == "Error: not so\n"
+    text = carving("--traceback", "ask", memory, "a", status=2).stderr
+    assert text.startswith("Traceback") and text.endswith("Error: not so\n")
+    assert carving("ask", memory, "a", status=2).stderr == "Error: not so\n"
+
+
+@pytest.mark.parametrize(("scheme", "message"), [("TPR", "depth, whole_path"), ("CliffordOSC", ""), ("HLB", "sigma")])
+def test_an_option_that_a_scheme_does_not_have_is_told(scheme, message, tmp_path, carving):
+    (tmp_path / "f.json").write_text(json.dumps(DOCUMENT))
+    option = ("--compact",) if scheme == "CliffordOSC" else ("--k1", 3)
+    error = carving(
+        "store", tmp_path / "m", tmp_path / "f.json", "--scheme", scheme, "--d", 8, *option, status=2
+    ).stderr
+    assert f"{scheme} has no option {option[0][2:]!r}; its options: " in error and message in error
+
+
+def test_places_where_nothing_can_be_written_are_refused_before_the_work(memory, tmp_path, carving, monkeypatch):
+    monkeypatch.setattr(Memory, "load", lambda *_: pytest.fail("it worked"))
+    monkeypatch.setattr(demo, "run", lambda *_, **__: pytest.fail("it worked"))
+    (tmp_path / "file").write_text("")
+    nowhere, folder, trees = tmp_path / "no" / "where", tmp_path, tmp_path / "trees.json"
+    for target, message in [(nowhere, "a folder that does not exist"), (folder, "is a folder")]:
+        assert message in carving("store", target, trees, status=2).stderr
+        assert message in carving("merge", target, memory, memory, status=2).stderr
+        assert message in carving("demo", "--picture", target, status=2).stderr
+        assert message in carving("export", memory, trees, "-o", target, status=2).stderr
+    assert "is a file" in carving("reproduce", "tpr", "--out", tmp_path / "file", status=2).stderr
+    assert "is a file" in carving("reproduce", "tpr", "--out", tmp_path / "file" / "deep", status=2).stderr
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
+    assert "you may not write" in carving("merge", tmp_path / "x", memory, memory, status=2).stderr
+    assert "you may not write" in carving("reproduce", "tpr", "--out", tmp_path / "deep" / "er", status=2).stderr
+
+
+def test_no_lock_is_left_beside_a_file_or_a_name_that_was_mistyped(memory, tmp_path, carving):
+    carving("store", tmp_path / "typo", tmp_path / "nothing.json", status=2)
+    carving("forget", tmp_path / "typo", tmp_path / "trees.json", status=2)
+    carving("merge", tmp_path / "both", memory, memory)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["both", "trees.json", "trees.safetensors"]
+
+
+def test_a_link_and_its_file_share_a_lock_of_the_user_alone(memory, tmp_path):
+    (tmp_path / "link").symlink_to(memory)
+    lock = files.lock_for(tmp_path / "link").lock_file
+    assert lock == files.lock_for(memory).lock_file != files.lock_for(tmp_path / "other").lock_file
+    assert stat.S_IMODE(os.stat(os.path.dirname(lock)).st_mode) == 0o700
+
+
+def test_a_folder_of_locks_that_others_may_write_is_refused(memory, tmp_path, monkeypatch):
+    monkeypatch.setattr(files.tempfile, "gettempdir", lambda: str(tmp_path))
+    files.lock_for(memory)
+    (tmp_path / f"carving-{os.getuid()}").chmod(0o777)
+    with pytest.raises(PermissionError, match="of your own"):
+        files.lock_for(memory)

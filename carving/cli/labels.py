@@ -3,104 +3,128 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from carving.cli.options import Json, examples
+from carving.cli.output import errors
 
 if TYPE_CHECKING:
     from carving.labels import training
+    from carving.labels.data import Source
     from carving.labels.runs import Evaluation, Report
 
-errors = Console(stderr=True, highlight=False)
+TRAIN_EPILOG = examples(
+    "carving train bibtex_train.txt.xz bibtex.safetensors --test bibtex_test.txt.xz",
+    "carving train mediamill-train.arff small.safetensors --labels -101 --trunk linear --epochs 5",
+)
+EVALUATE_EPILOG = examples("carving evaluate bibtex.safetensors bibtex_test.txt.xz")
 
-# The first line keeps the others as they are.
-TRAIN_EPILOG = """\b
-Examples:
-  carving train bibtex_train.txt.xz bibtex.safetensors --test bibtex_test.txt.xz
-  carving train mediamill-train.arff small.safetensors --labels -101 --trunk linear --epochs 5"""
-EVALUATE_EPILOG = """\b
-Examples:
-  carving evaluate bibtex.safetensors bibtex_test.txt.xz"""
-
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
-Split = Annotated[Path | None, typer.Option(help="A split file: the rows of DATA to take.")]
-Column = Annotated[int, typer.Option(min=0, help="The column of the split files to take, from 0.")]
-Labels = Annotated[
-    str | None,
-    typer.Option(help="ARFF: the XML file of the labels, or their number (negative: the last); else their own file."),
-]
-Pool = Annotated[int, typer.Option(min=1, help="Take means of so many features that follow each other.")]
 AllRows = Annotated[bool, typer.Option("--all-rows", help="Count test points without labels as found in nothing.")]
+
+
+@dataclass(frozen=True)
+class Points:
+    """How a file of points is read."""
+
+    split: Annotated[Path | None, typer.Option(help="A split file: the rows of DATA to take.")] = None
+    column: Annotated[int, typer.Option(min=0, help="The column of the split files to take, from 0.")] = 0
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="ARFF: the XML file of the labels, or their number (negative: the last); else their own file."
+        ),
+    ] = None
+    pool: Annotated[int, typer.Option(min=1, help="Take means of so many features that follow each other.")] = 1
+
+    def of(self, file: Path) -> "Source":
+        """The file, with how it is read."""
+        from carving.labels.data import Source
+
+        number = self.labels is not None and self.labels.removeprefix("-").isdecimal()
+        labels = int(self.labels) if self.labels is not None and number else self.labels
+        return Source(file, self.split, self.column, labels, self.pool)
+
+
+@dataclass(frozen=True)
+class Testing:
+    """On what a model is evaluated in the end."""
+
+    test: Annotated[Path | None, typer.Option(help="Test points to evaluate the model on in the end.")] = None
+    test_split: Annotated[Path | None, typer.Option(help="The split file of the test points.")] = None
+    test_labels: Annotated[
+        str | None, typer.Option(help="The labels of the test points, if they are in another file.")
+    ] = None
+    all_rows: AllRows = False
+
+    def source(self, points: Points) -> "Source | None":
+        """The test points, read as the training points but for what is said otherwise."""
+        own = Points(self.test_split, points.column, self.test_labels or points.labels, points.pool)
+        return None if self.test is None else own.of(self.test)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, and how."""
+
+    head: Annotated[str, typer.Option(help="OSC, or for comparison HLB, MAP, VTB or HRR.")] = "OSC"
+    trunk: Annotated[
+        str | None, typer.Option(help="One network instead of our recipe: deep, linear, or both added.")
+    ] = None
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data; by default from their number.")] = (
+        None
+    )
+    validation: Annotated[float, typer.Option(help="One network: the share of points held back for validation.")] = 0.15
+    patience: Annotated[int, typer.Option(min=1, help="One network: epochs without a gain before it stops.")] = 4
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0
 
 
 def train(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Training points: text of the repository, or ARFF.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The file to write (.safetensors).")],
-    test: Annotated[Path | None, typer.Option(help="Test points to evaluate the model on in the end.")] = None,
-    split: Split = None,
-    test_split: Annotated[Path | None, typer.Option(help="The same for the test points.")] = None,
-    column: Column = 0,
-    labels: Labels = None,
-    test_labels: Annotated[str | None, typer.Option(help="The same for the test points, if it is another.")] = None,
-    pool: Pool = 1,
-    head: Annotated[str, typer.Option(help="OSC, or for comparison HLB, MAP, VTB or HRR.")] = "OSC",
-    trunk: Annotated[
-        str | None, typer.Option(help="One network instead of our recipe: deep, linear, or both added.")
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the data; by default from their number.")
-    ] = None,
-    validation: Annotated[
-        float, typer.Option(help="One network: the share of points held back for validation.")
-    ] = 0.15,
-    patience: Annotated[int, typer.Option(min=1, help="One network: epochs without a gain before it stops.")] = 4,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
+    points: Points,
+    testing: Testing,
+    wanted: Training,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even where a killed run could go on.")] = False,
-    all_rows: AllRows = False,
     as_json: Json = False,
 ) -> None:
     """Train a classifier for many labels; a run that was killed goes on where it was."""
-    from carving.labels.data import Source
     from carving.labels.runs import Wish, run
 
-    source = Source(data, split, column, _labels(labels), pool)
-    tested = None if test is None else Source(test, test_split, column, _labels(test_labels or labels), pool)
-    wish = Wish(head, trunk, epochs, validation, patience, seed)
     with _bars() as on_progress:
-        report = run(source, model, wish, test=tested, fresh=fresh, all_rows=all_rows, on_progress=on_progress)
+        report = run(
+            points.of(data),
+            model,
+            Wish(**vars(wanted)),
+            test=testing.source(points),
+            fresh=fresh,
+            all_rows=testing.all_rows,
+            on_progress=on_progress,
+        )
     typer.echo(json.dumps(_as_json(report)) if as_json else _as_text(report))
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `carving train` wrote.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Test points.")],
-    split: Split = None,
-    column: Column = 0,
-    labels: Labels = None,
-    pool: Pool = 1,
+    points: Points,
     all_rows: AllRows = False,
     as_json: Json = False,
 ) -> None:
     """How well a trained classifier ranks the labels of test points."""
     from carving.labels.classifier import MultiLabelClassifier
-    from carving.labels.data import Source
     from carving.labels.runs import evaluated
 
-    classifier = MultiLabelClassifier.load(model)
-    answer = evaluated(classifier, Source(data, split, column, _labels(labels), pool).read(), all_rows)
+    answer = evaluated(MultiLabelClassifier.load(model), points.of(data).read(), all_rows)
     if as_json:
         facts = dict(points=answer.points, unlabelled=answer.unlabelled, measures=answer.measures)
         typer.echo(json.dumps(dict(model=str(model)) | facts))
     else:
         typer.echo(f"{answer.points} points{_unlabelled(answer)}\n{_table(answer.measures)}")
-
-
-def _labels(given: str | None) -> str | int | None:
-    """A number of labels, or a file of them."""
-    return int(given) if given is not None and given.removeprefix("-").isdecimal() else given
 
 
 def _as_json(report: "Report") -> dict[str, object]:

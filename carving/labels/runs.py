@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from carving.errors import BadValue
-from carving.files import lock_beside
+from carving.files import lock_for
 from carving.labels import recipe
 from carving.labels.classifier import MultiLabelClassifier
 from carving.labels.data import Dataset, Source, check_pair
@@ -130,7 +130,7 @@ def _read_test(test: Source, data: Dataset) -> Dataset:
 @contextmanager
 def _alone(model: Path) -> Iterator[None]:
     """Two runs must not write the same checkpoints; a path where no file can be is refused."""
-    lock = lock_beside(model)
+    lock = lock_for(model)
     try:
         lock.acquire(timeout=0)
     except Timeout:

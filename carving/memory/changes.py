@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from carving.codebook import Codebook
 from carving.errors import BadValue
 from carving.formats.documents import Pair
-from carving.pairs import canonical_leaf
+from carving.memory.codebook import Codebook
+from carving.memory.pairs import canonical_leaf
 from carving.scheme import Scheme
 from carving.symbols import Leaf, canonical
 

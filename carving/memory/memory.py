@@ -8,6 +8,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, Self, overload
 
 import torch
@@ -17,16 +18,18 @@ from carving import files
 from carving.answers import best, likelihood, sets, together
 from carving.answers.answer import Answer, Answers
 from carving.answers.likelihood import UNSEEN, Evidence, Likelihood
-from carving.changes import Change, OnProgress, check_same, check_same_trained, report
 from carving.checks import as_path, check_absence, check_integer, check_weight, listed
 from carving.chunks import slices
-from carving.codebook import Codebook, check_finite
 from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
 from carving.formats.frames import Frame
 from carving.linear import LinearScheme
-from carving.pairs import BATCH, as_pair, batches, canonical_leaf
+from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, report
+from carving.memory.codebook import Codebook, check_finite
+from carving.memory.pairs import BATCH, as_pair, batches, canonical_leaf
+from carving.memory.survey import check_room, naming_accuracy, predicted, survey
+from carving.memory.verification import Verification, verify
 from carving.prediction import plan as planner
 from carving.scheme import Scheme
 from carving.schemes import make
@@ -65,6 +68,31 @@ class Memory:
         """
         plan = planner.plan(pairs, vocabulary, accuracy, **wishes)
         return cls(make(plan.scheme, seed=seed, **plan.parameters))
+
+    @classmethod
+    def for_pairs(
+        cls,
+        pairs: Document | Iterable[Pair],
+        accuracy: float = 0.99,
+        room: float = 1.0,
+        *,
+        seed: int = 0,
+        on_progress: OnProgress | None = None,
+        **wishes: Any,
+    ) -> Self:
+        """An EMPTY memory of the size that these pairs need: they are only counted, `store` stores them.
+
+        The accuracy is that of all answers, "nothing is stored there" being one; `room=2` plans for twice these pairs.
+        The other wishes are the planner's: `scheme`, `p`, `compact`, ...
+
+        >>> facts = {"dog": {"is a": "animal", "says": "woof"}, "cat": {"is a": "animal", "says": "meow"}}
+        >>> memory = Memory.for_pairs(facts)
+        >>> memory.pairs, memory.store(facts), memory.recall("cat", "says").leaf
+        (0, 4, 'meow')
+        """
+        room, accuracy = check_room(room), naming_accuracy(accuracy)
+        expected = survey(chain.from_iterable(batches(pairs)), on_progress).grown(room)
+        return cls.planned(expected.pairs, expected.leaves, accuracy, seed=seed, shared=expected.shared, **wishes)
 
     def __repr__(self) -> str:
         return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"
@@ -360,6 +388,33 @@ class Memory:
         asked = [as_path(path) for path in listed(paths, "paths")]
         answers = self.recall_many(asked, **how)
         return rebuild((path, answer.leaf) for path, answer in zip(asked, answers, strict=True) if answer)
+
+    def verify(
+        self, pairs: Document | Iterable[Pair], *, joint: bool = False, on_progress: OnProgress | None = None
+    ) -> Verification:
+        """How many of the pairs it answers rightly, and which wrongly; with `joint`, all of them asked together.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> outcome = memory.verify({"dog": {"says": "meow"}, "cat": {"says": "meow"}})
+        >>> outcome.right, outcome.share, [(wrong.path, wrong.leaf, wrong.answer.leaf) for wrong in outcome.wrong]
+        (1, 0.5, [(('dog', 'says'), 'meow', 'woof')])
+        """
+        return verify(self, chain.from_iterable(batches(pairs)), joint, on_progress)
+
+    def predicted(self, pairs: int = 0) -> float | None:
+        """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is.
+
+        Predictions are for leaves of which each is used about as often, asked for one at a time.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2), vocabulary=["woof", "meow"])
+        >>> memory.predicted() is None, memory.predicted(pairs=2) > 0.99, memory.predicted(pairs=1000) < 0.9
+        (True, True, True)
+        """
+        return predicted(self.scheme, self.pairs + check_integer("pairs", pairs, 0), len(self.vocabulary))
 
     # What questions need
 

@@ -1,0 +1,121 @@
+"""What comes in on the command line: labels, paths, and files of pairs."""
+
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Self, TypeGuard
+
+import typer
+
+from carving import formats
+from carving.cli.options import Reading
+from carving.errors import BadValue
+from carving.formats.documents import Pair
+from carving.symbols import Label, Path
+
+DELIMITERS = {r"\t": "\t", "tab": "\t"}  # what a shell makes hard to type
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of pairs, one after the other; every iteration reads them anew."""
+
+    files: list[formats.Pairs]
+
+    @classmethod
+    def open(cls, names: Sequence[str], reading: Reading) -> Self:
+        """The files of these names; nothing of them is read yet, but for what can be read but once."""
+        return cls([_open(name, reading) for name in names])
+
+    def __iter__(self) -> Iterator[Pair]:
+        for file in self.files:
+            yield from file
+
+    def at_least_one(self) -> Iterator[Pair]:
+        """The pairs; none at all are refused."""
+        none = True
+        for pair in self:
+            none = False
+            yield pair
+        if none:
+            raise BadValue(f"there is nothing to store: {', '.join(file.name for file in self.files)} hold no pairs")
+
+    @property
+    def bad(self) -> int:
+        """How many bad lines were skipped."""
+        return sum(file.bad for file in self.files)
+
+
+def _open(name: str, reading: Reading) -> formats.Pairs:
+    options: dict[str, str | list[str]] = {}
+    if reading.key is not None:
+        options["key"] = reading.key
+    if reading.fields:
+        options["fields"] = reading.fields.split(",")
+    if reading.delimiter is not None:
+        options["delimiter"] = DELIMITERS.get(reading.delimiter, reading.delimiter)
+    source: str | io.BytesIO = name
+    file = FilePath(name)
+    if name == "-":
+        source = io.BytesIO(typer.get_binary_stream("stdin").read())
+    elif file.exists() and not file.is_file() and not file.is_dir():
+        source = io.BytesIO(file.read_bytes())  # a pipe can be read but once, too
+    return formats.pairs(source, reading.format, skip_bad=reading.skip_bad, **options)
+
+
+def parse_label(text: str) -> Label:
+    """A role or leaf of the command line: numbers, true, false, null and quoted text as in JSON, the rest as text."""
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return text
+    return value if _is_label(value) else text
+
+
+def label_argument(label: object) -> str | None:
+    """The argument that `parse_label` takes for this label, if there is any."""
+    if not _is_label(label) or (isinstance(label, str) and not label.isprintable()):
+        return None
+    if isinstance(label, str) and parse_label(label) == label and not label.startswith("-"):  # no option, no "-"
+        return label
+    return json.dumps(label, ensure_ascii=False)
+
+
+def _is_label(value: object) -> TypeGuard[str | int | float | bool | None]:
+    return isinstance(value, str | int | None) or (isinstance(value, float) and math.isfinite(value))
+
+
+def read_paths(as_text: bool) -> list[list[Path]]:
+    """The paths of the standard input, one a line: roles parted by tabs, or a JSON array. Each in all its readings."""
+    try:
+        text = typer.get_binary_stream("stdin").read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadValue(f"standard input: text in UTF-8 was wanted, got {error.object[error.start]:#04x}") from None
+    lines = ((number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), start=1))
+    paths = [_parse_path(line, number, as_text) for number, line in lines if line.strip()]
+    if not paths:
+        raise BadValue("the standard input holds no paths; give one a line, its roles parted by tabs")
+    return paths
+
+
+def _parse_path(line: str, number: int, as_text: bool) -> list[Path]:
+    if line.startswith("[") and not as_text:
+        try:
+            roles: object = json.loads(line)
+        except ValueError:
+            roles = None  # text that begins so
+        if isinstance(roles, list):
+            if not roles or not all(map(_is_label, roles)):
+                raise BadValue(f"standard input, line {number}: an array of roles was wanted, got {line}")
+            return [tuple(roles)]
+    return path_readings(line.split("\t"), as_text)
+
+
+def path_readings(roles: Sequence[str], as_text: bool) -> list[Path]:
+    """The paths that roles may mean: numbers may be text in the file that they came from, so both are tried."""
+    plain = tuple(roles)
+    typed = plain if as_text else tuple(map(parse_label, roles))
+    return [plain] if typed == plain else [typed, plain]

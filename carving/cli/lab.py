@@ -1,0 +1,76 @@
+"""`carving demo` and `carving reproduce`: what is to be seen at once, and the paper again."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from carving.cli.options import Accuracy, Json, Runs, examples
+from carving.cli.output import errors, screen, write_json, write_line
+from carving.errors import BadValue
+from carving.files import check_folder, check_target
+
+DEMO_EPILOG = examples("carving demo", "carving demo --trees 100", "carving demo --conllu en_ewt-ud-dev.conllu.xz")
+REPRODUCE_EPILOG = examples(
+    "carving reproduce --list",
+    "carving reproduce capacity-4096",
+    "carving reproduce --all --scale smoke --out results/smoke",
+)
+
+PLURALS = {"agrees": "agree", "differs": "differ"}
+
+
+def demo(
+    trees: Annotated[int, typer.Option(min=1, max=100_000, help="How many parse trees to make and store.")] = 1000,
+    conllu: Annotated[Path | None, typer.Option(help="A treebank (CoNLL-U) to store instead.")] = None,
+    accuracy: Accuracy = 0.99,
+    picture: Annotated[Path, typer.Option(help="Where to save the picture of the scores.")] = Path("demo.png"),
+    as_json: Json = False,
+) -> None:
+    """Store a thousand parse trees in one tensor and ask for every leaf."""
+    from carving import demo as demonstration  # only here: other commands need not wait for it
+
+    check_target(picture)
+    console = Console(quiet=True) if as_json else screen()
+    outcome = demonstration.run(console, trees=trees, conllu=conllu, accuracy=accuracy, picture=picture)
+    if as_json:
+        write_json(outcome)
+
+
+def reproduce(
+    runs: Runs,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]", help="Experiments; --list shows them.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Show the experiments and do nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's tables and figures again, and put the published numbers beside ours."""
+    from carving import lab  # draws pictures
+
+    if listing:
+        for name in lab.NAMES:
+            write_line(f"{name:26}{lab.load(name).title}")
+        return
+    chosen = list(lab.NAMES) if every else names
+    if not chosen:
+        raise BadValue(f"name an experiment, or take --all; there are {', '.join(lab.NAMES)}")
+    folder = runs.out or Path("results") / runs.scale
+    check_folder(folder)
+    comparisons = lab.reproduce(
+        chosen, runs.scale, out=runs.out, workers=runs.workers, console=errors, fresh=runs.fresh, data=runs.data
+    )
+    if as_json:
+        write_json(lab.as_json(comparisons))
+    else:
+        write_line(f"{summary([comparison.verdict for comparison in comparisons])}; see {folder / 'report.md'}")
+
+
+def summary(verdicts: list[str]) -> str:
+    """How many numbers agree with the published ones, and how many do not."""
+    if not verdicts:
+        return "nothing published to compare with"
+    kinds = Counter(verdict.partition(":")[0] for verdict in verdicts)
+    counts = ", ".join(f"{count} {PLURALS.get(kind, kind)}" for kind, count in kinds.most_common())
+    return f"of {len(verdicts)} published numbers {counts}"

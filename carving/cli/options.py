@@ -1,0 +1,133 @@
+"""What commands take: arguments and options that several share, and groups of options as one value."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from carving.formats import FORMATS
+
+MemoryFile = Annotated[Path, typer.Argument(metavar="MEMORY", help="The memory's file (.safetensors).")]
+Sources = Annotated[list[str], typer.Argument(metavar="FILE", help="Files of pairs; - is the standard input.")]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+Accuracy = Annotated[float, typer.Option(help="The share of questions that are to be answered right.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files of pairs are read."""
+
+    format: Annotated[
+        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; by default told from the name.")
+    ] = None
+    key: Annotated[str | None, typer.Option("--key", help="Tables: the column that names the row.")] = None
+    delimiter: Annotated[
+        str | None, typer.Option("--delimiter", help="Tables: what parts the columns, such as ; or tab.")
+    ] = None
+    fields: Annotated[str | None, typer.Option("--fields", help="CoNLL-U: the fields to take, parted by commas.")] = (
+        None
+    )
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping at the first.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class NewMemory:
+    """What a memory is to be that does not exist yet."""
+
+    scheme: Annotated[str | None, typer.Option(help="A new memory's scheme; by default the planner chooses.")] = None
+    d: Annotated[int | None, typer.Option(help="A new memory's dimension.")] = None
+    p: Annotated[int | None, typer.Option(help="A new memory's order, for OSC.")] = None
+    k1: Annotated[int | None, typer.Option(help="A new memory's kept dimensions, for OSC.")] = None
+    compact: Annotated[
+        bool | None, typer.Option("--compact/--no-compact", help="A new memory's fillers, for OSC: k1 numbers, or d.")
+    ] = None
+    seed: Annotated[int | None, typer.Option(min=0, help="A new memory's seed.")] = None
+    accuracy: Annotated[
+        float | None, typer.Option(help="A new memory's share of right answers, nothing being one; 0.99 if not given.")
+    ] = None
+    room: Annotated[float | None, typer.Option(min=1, max=1000, help="Plan for so many times these pairs.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a path."""
+
+    top: Annotated[int | None, typer.Option(min=1, help="So many answers instead of one.")] = None
+    whole: Annotated[bool, typer.Option("--set", help="Every leaf that the path holds.")] = False
+    threshold: Annotated[float, typer.Option(help="With --set: the least probability of a leaf.")] = 0.5
+    leaf: Annotated[str | None, typer.Option(help="Ask whether this leaf is stored there.")] = None
+    among: Annotated[list[str] | None, typer.Option(help="Answer with one of these leaves only; may be repeated.")] = (
+        None
+    )
+    absence: Annotated[float, typer.Option(help="How probable it is beforehand that nothing is stored there.")] = 0.5
+    text: Annotated[bool, typer.Option("--text", help="Take every role and leaf as text, numbers too.")] = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a memory is planned for."""
+
+    vocabulary: Annotated[int, typer.Option(min=2, help="How many different leaves there are.")]
+    accuracy: Accuracy = 0.99
+    shared: Annotated[int, typer.Option(min=1, help="How many leaves one path holds.")] = 1
+    compact: Annotated[
+        bool | None, typer.Option("--compact/--no-compact", help="OSC with compact fillers only, or without any.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How experiments are run."""
+
+    scale: Annotated[str, typer.Option(help="smoke, small or paper: how much is run.")] = "small"
+    workers: Annotated[int | None, typer.Option(help="Trials that run at a time; by default one a core.")] = None
+    out: Annotated[Path | None, typer.Option(help="Where rows, figures and the report go.")] = None
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away rows of earlier runs.")] = False
+    data: Annotated[Path | None, typer.Option(help="The folder of data sets, for multi-label.")] = None
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer wants it: the fields of a parameter that is a dataclass are options of their own."""
+    groups: dict[str, type[Any]] = {}
+    parameters: list[Parameter] = []
+    for name, parameter in _parameters(command):
+        if is_dataclass(parameter.annotation) and isinstance(parameter.annotation, type):
+            groups[name] = parameter.annotation
+            parameters += (option for _, option in _parameters(parameter.annotation))
+        else:
+            parameters.append(parameter)
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{member.name: given.pop(member.name) for member in fields(kind)})
+        command(**given)
+
+    del run.__wrapped__  # or typer would look at the command's own parameters
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameters(function: Callable[..., object]) -> list[tuple[str, Parameter]]:
+    """The parameters of a function or a dataclass with their types, each by its name alone."""
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        (name, parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+        for name, parameter in signature(function).parameters.items()
+    ]
+
+
+def examples(*lines: str) -> str:
+    r"""Commands to show below a command's help; \b keeps their lines."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])

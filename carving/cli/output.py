@@ -1,0 +1,104 @@
+"""What commands show: lines and JSON, answers and memories in words, tables."""
+
+import json
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path as FilePath
+
+import typer
+from rich.console import Console
+
+from carving.answers.answer import Answer
+from carving.cli.input import label_argument
+from carving.files import identity
+from carving.memory import Memory
+from carving.symbols import Path
+
+ENDLESS = 10_000  # columns: what is piped is not folded to the width of a terminal that nobody looks at
+
+errors = Console(stderr=True, highlight=False)
+
+
+def screen() -> Console:
+    """Where tables go: as wide as the terminal, or as they are."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else ENDLESS)
+
+
+def write_line(*cells: str) -> None:
+    """Print a text, or several with tabs between them, as they are; see `escaped`."""
+    typer.echo("\t".join(map(escaped, cells)))
+
+
+def escaped(text: str) -> str:
+    """The text; what the terminal cannot show or must not get is escaped."""
+    plain = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return plain.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def write_json(value: object) -> None:
+    """Print a value as one line of JSON; labels that JSON does not have as Python shows them."""
+    typer.echo(json.dumps(value, default=repr))
+
+
+def leaf_json(leaf: object) -> object:
+    """A leaf for JSON; bytes and what JSON has no number for as text."""
+    if isinstance(leaf, bytes):
+        return leaf.decode(errors="backslashreplace")
+    return str(leaf) if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
+
+
+def answer_json(answer: Answer) -> dict[str, object]:
+    """An answer for JSON; no probability as null."""
+    probability = None if math.isnan(answer.probability) else answer.probability
+    return asdict(answer) | dict(leaf=leaf_json(answer.leaf), probability=probability)
+
+
+def answer_sentence(answer: Answer) -> str:
+    """An answer for people."""
+    if not answer.found and answer.leaf is None:
+        return f"nothing is stored there (probability {answer.probability:.4f})"
+    probability = "" if math.isnan(answer.probability) else f", probability {answer.probability:.4f}"
+    return f"{leaf_text(answer.leaf)}  (score {answer.score:.2f}{probability})"
+
+
+def leaf_text(leaf: object) -> str:
+    """A leaf for people: text as it is, the rest as in JSON."""
+    return leaf if isinstance(leaf, str) else json.dumps(leaf_json(leaf))
+
+
+def path_text(path: Path) -> str:
+    """A path for people."""
+    return " / ".join(map(str, path))
+
+
+def ask_command(file: FilePath, path: Path) -> str | None:
+    """The command that asks for a path, to be copied into a shell; None if no command line can say it."""
+    roles = list(map(label_argument, path))
+    if None in roles or not str(file).isprintable():
+        return None
+    arguments = [role for role in roles if role is not None]
+    numbers = ["--"] if any(argument.startswith("-") for argument in arguments) else []  # negative ones are no options
+    return shlex.join(["carving", "ask", str(file), *numbers, *arguments])
+
+
+def memory_sentence(memory: Memory) -> str:
+    """A memory in a line or two."""
+    known = identity(memory.scheme)
+    parameters = ", ".join(f"{key}={value}" for key, value in known.items() if key != "name")
+    cells = memory.scheme.facts.memory_scalars
+    return (
+        f"{known['name']} ({parameters}): {cells:,} numbers hold {memory.pairs:,} pairs of {len(memory.vocabulary):,} "
+        "different leaves"
+    )
+
+
+def write_limited(lines: Sequence[str], limit: int, rest: str) -> None:
+    """Print the first so many lines, and how many more there are: "and 5 more" and the rest of that sentence."""
+    for line in lines[:limit]:
+        write_line(line)
+    if len(lines) > limit:
+        write_line(f"and {len(lines) - limit:,} more {rest}")

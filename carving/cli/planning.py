@@ -1,0 +1,97 @@
+"""`carving plan`: the smallest memory for so many pairs, or the most pairs for so many numbers."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from carving.checks import show_bytes
+from carving.cli.options import Json, Task, examples
+from carving.cli.output import screen, write_json, write_line
+from carving.errors import BadValue
+from carving.prediction.plan import Plan, plan_within
+from carving.prediction.plan import plan as plan_for
+from carving.tables import number_table
+
+PLAN_EPILOG = examples(
+    "carving plan --pairs 10000 --vocabulary 2000",
+    "carving plan --numbers 1000000 --vocabulary 2000 --accuracy 0.999",
+    "carving plan --pairs 10000 --vocabulary 10000 --joint --spread 1.2",
+)
+
+
+def plan(
+    task: Task,
+    pairs: Annotated[int | None, typer.Option(min=1, help="How many pairs will be stored.")] = None,
+    numbers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Instead of pairs: how many numbers the memory may take with its codebook."),
+    ] = None,
+    joint: Annotated[bool, typer.Option("--joint", help="Plan as well for answering all paths together.")] = False,
+    spread: Annotated[
+        float, typer.Option(min=0, max=4, help="With --joint: how much louder some paths are than others.")
+    ] = 0.0,
+    as_json: Json = False,
+) -> None:
+    """The smallest memory for so many pairs, or the most pairs for so many numbers."""
+    best_plan = planner(pairs, numbers)
+    if spread and not joint:
+        raise BadValue(f"--spread {spread} helps where all paths are answered together; add --joint")
+    alone = best_plan(**asdict(task))
+    together = best_plan(**asdict(task), joint=True, spread=spread) if joint else None
+    if as_json:
+        write_json(asdict(alone) | ({"together": asdict(together)} if together else {}))
+        return
+    title = "The smallest memories" if numbers is None else "The fullest memories"
+    console = screen()
+    console.print(plan_table(alone, title))
+    if together:
+        console.print(plan_table(together, f"{title}, if all paths are answered together"))
+        write_line(comparison(alone, together))
+
+
+def planner(pairs: int | None, numbers: int | None) -> Callable[..., Plan]:
+    """What plans for so many pairs, or within so many numbers."""
+    if pairs is not None and numbers is None:
+        return partial(plan_for, pairs)
+    if numbers is not None and pairs is None:
+        return partial(plan_within, numbers)
+    raise BadValue("give either --pairs or --numbers")
+
+
+def plan_table(best: Plan, title: str) -> Table:
+    """The plan and the alternatives."""
+    plans = (best, *best.others)
+    columns = {
+        "scheme": list(map(plan_text, plans)),
+        "pairs": [f"{each.pairs:,}" for each in plans],
+        "accuracy": [f"{each.accuracy:.2%}" for each in plans],
+        "memory": [f"{each.cells:,}" for each in plans],
+        "codebook": [f"{each.codebook:,}" for each in plans],
+        "bytes": [show_bytes(each.bytes) for each in plans],
+    }
+    if len(set(columns["pairs"])) == 1:
+        del columns["pairs"]
+    return number_table(f"{title}, best first", columns)
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan's scheme and its numbers."""
+    parameters = ", ".join(f"{key}={value}" for key, value in plan.parameters.items() if not isinstance(value, bool))
+    return f"{plan.scheme}{' compact' if plan.compact else ''} {parameters}"
+
+
+def comparison(alone: Plan, together: Plan) -> str:
+    """Two plans beside each other."""
+    if alone.pairs == together.pairs:
+        gain = f"{alone.numbers / together.numbers:.1f} times fewer numbers"
+    else:
+        gain = f"{together.pairs / alone.pairs:.1f} times more pairs"
+    return (
+        f"Answered together, in about {together.rounds} rounds, {plan_text(together)} holds {together.pairs:,} pairs "
+        f"in {together.numbers:,} numbers; asked one path at a time, {plan_text(alone)} holds {alone.pairs:,} in "
+        f"{alone.numbers:,}: {gain}."
+    )

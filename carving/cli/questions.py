@@ -1,0 +1,219 @@
+"""`carving ask`, `info` and `verify`: what a memory holds, what it is, and whether it is whole."""
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path as FilePath
+from typing import Annotated, NamedTuple
+
+import typer
+
+from carving.answers.answer import Answer
+from carving.checks import show_bytes
+from carving.cli.input import Files, parse_label, path_readings, read_paths
+from carving.cli.options import Json, MemoryFile, Question, Reading, examples
+from carving.cli.output import (
+    answer_json,
+    answer_sentence,
+    errors,
+    leaf_json,
+    leaf_text,
+    memory_sentence,
+    path_text,
+    write_json,
+    write_limited,
+    write_line,
+)
+from carving.errors import BadValue
+from carving.files import identity
+from carving.formats.documents import Pair
+from carving.memory import Memory
+from carving.memory.verification import Verification, Wrong
+from carving.progress import bar
+from carving.symbols import Leaf, Path
+
+ASK_EPILOG = examples(
+    "carving ask facts.safetensors 'sentence 5' subject",
+    "carving ask graph.safetensors dog.n.01 _hypernym --set",
+    "carving ask facts.safetensors 'sentence 5' subject --leaf dog",
+    "cut -f 1,2 graph.tsv | carving ask graph.safetensors - --json",
+)
+INFO_EPILOG = examples("carving info facts.safetensors", "carving info facts.safetensors --json")
+VERIFY_EPILOG = examples(
+    "carving verify facts.safetensors",
+    "carving verify facts.safetensors facts.json --wrong",
+    "carving verify small.safetensors facts.json --joint",
+)
+
+WORST = 20  # wrong answers that are listed
+
+Roles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ROLE",
+        help="The path: numbers, true, false and null are taken as such, everything else as text. A single - reads "
+        "paths from the standard input, one a line: roles parted by tabs, or a JSON array.",
+    ),
+]
+
+
+class Outcome(NamedTuple):
+    """The answers to one question, and whether anything is stored there."""
+
+    answers: Sequence[Answer]
+    found: bool
+
+
+def ask(memory: MemoryFile, roles: Roles, question: Question, as_json: Json = False) -> None:
+    """What a memory holds under a path, or under many; exit status 1 if nothing (somewhere)."""
+    check_question(question)
+    held = Memory.load(memory)
+    if question.leaf is not None and not held.scheme.facts.linear:
+        raise BadValue(f"{identity(held.scheme)['name']} has no probabilities; ask without --leaf, or with --top")
+    many = roles == ["-"]
+    outcomes = ask_all(held, read_paths(question.text) if many else [path_readings(roles, question.text)], question)
+    for outcome in outcomes:
+        if as_json:
+            write_answers_json(outcome.answers, as_list=bool(question.whole or question.top))
+        else:
+            write_answers(outcome.answers, one_line=many)
+    raise typer.Exit(0 if all(outcome.found for outcome in outcomes) else 1)
+
+
+def write_answers_json(answers: Sequence[Answer], as_list: bool) -> None:
+    """Answers as a line of JSON: a list, or the only one."""
+    values = list(map(answer_json, answers))
+    write_json(values if as_list else values[0])
+
+
+def write_answers(answers: Sequence[Answer], one_line: bool) -> None:
+    """Answers below each other, or beside each other where every question has its line."""
+    sentences = list(map(answer_sentence, answers)) or ["nothing is stored there"]
+    for cells in [sentences] if one_line else [[sentence] for sentence in sentences]:
+        write_line(*cells)
+
+
+def check_question(question: Question) -> None:
+    """Refuse several questions at once."""
+    several = question.whole and question.top
+    if several or (question.leaf is not None and (question.whole or question.top or question.among)):
+        raise BadValue("--set, --top and --leaf are three questions, and --among is for the first two; choose one")
+
+
+def ask_all(memory: Memory, questions: list[list[Path]], question: Question) -> list[Outcome]:
+    """An outcome for each question: that of the first of its readings where anything is found, or else of the last."""
+    readings = [_with_leaves(paths, question) for paths in questions]
+    outcomes = iter(_outcomes(memory, [reading for each in readings for reading in each], question))
+    chosen = []
+    for each in readings:
+        own = list(islice(outcomes, len(each)))
+        chosen.append(next((outcome for outcome in own if outcome.found), own[-1]))
+    return chosen
+
+
+def _with_leaves(paths: list[Path], question: Question) -> list[Pair]:
+    """The readings of a path, each with those of the leaf that is asked for: a number may be text there, too."""
+    if question.leaf is None:
+        return [(path, None) for path in paths]
+    plain: Leaf = question.leaf
+    typed = plain if question.text else parse_label(question.leaf)
+    return [(path, leaf) for path in paths for leaf in ([plain] if typed == plain else [typed, plain])]
+
+
+def _outcomes(memory: Memory, readings: list[Pair], question: Question) -> list[Outcome]:
+    paths, absence = [path for path, _ in readings], question.absence
+    if question.leaf is not None:
+        return _single(memory.recognise_many(readings, absence=absence))
+    among = _candidates(memory, question)
+    if question.whole:
+        sets = memory.recall_sets(paths, threshold=question.threshold, among=among, absence=absence)
+        return [Outcome(leaves, bool(leaves)) for leaves in sets]
+    best: list[Answer] = memory.recall_many(paths, among=among, absence=absence)
+    if question.top is None:
+        return _single(best)
+    lists: list[list[Answer]] = memory.recall_many(paths, top=question.top, among=among, absence=absence)
+    return [Outcome(answers, bool(first)) for first, answers in zip(best, lists, strict=True)]
+
+
+def _candidates(memory: Memory, question: Question) -> list[Leaf] | None:
+    """The leaves to answer with, numbers being text where the memory knows them so; None for all."""
+    return [leaf if leaf in memory.vocabulary else parse_label(leaf) for leaf in question.among or ()] or None
+
+
+def _single(answers: list[Answer]) -> list[Outcome]:
+    return [Outcome([answer], answer.found) for answer in answers]
+
+
+def info(memory: MemoryFile, as_json: Json = False) -> None:
+    """What a memory is and how full."""
+    held, size = Memory.load(memory), memory.stat().st_size
+    predicted = held.predicted()
+    if as_json:
+        facts = dict(file=str(memory), bytes=size, scheme=identity(held.scheme), pairs=held.pairs)
+        cells = held.scheme.facts.memory_scalars
+        write_json(facts | dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted))
+        return
+    write_line(memory_sentence(held))
+    if predicted is not None:
+        write_line(f"so full, it is predicted to name {predicted:.2%} of its leaves, each being used about as often")
+    write_line(f"{show_bytes(size)} on disk")
+
+
+def verify(
+    memory: MemoryFile,
+    reading: Reading,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="Files of pairs that the memory is to be asked for.")
+    ] = None,
+    joint: Annotated[bool, typer.Option(help="Ask for all of them together, which finds far more.")] = False,
+    wrong: Annotated[bool, typer.Option("--wrong", help="List what was answered wrongly.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Whether a file is whole (exit status 2 if not), and how much of FILES the memory still answers (1 if not all)."""
+    if wrong and not files:
+        raise BadValue("--wrong lists pairs of files that are answered wrongly; name files of pairs")
+    held = Memory.load(memory)
+    outcome = None
+    if files:
+        pairs = list(Files.open(files, reading))
+        with bar(errors, "asking", len(pairs)) as advance:
+            outcome = held.verify((pair for pair in pairs), joint=joint, on_progress=advance)
+    if as_json:
+        facts = dict(file=str(memory), whole=True, pairs=held.pairs)
+        write_json(facts | ({} if outcome is None else verification_json(outcome, wrong)))
+    else:
+        write_verification(memory, held, outcome, wrong)
+    raise typer.Exit(0 if outcome is None or outcome else 1)
+
+
+def verification_json(outcome: Verification, wrong: bool) -> dict[str, object]:
+    """A verification for JSON."""
+    facts: dict[str, object] = dict(asked=outcome.asked, right=outcome.right, share=outcome.share)
+    if outcome.rounds is not None:
+        facts |= dict(converged=outcome.converged, rounds=outcome.rounds)
+    if wrong:
+        facts["wrong"] = [wrong_json(each) for each in outcome.wrong]
+    return facts
+
+
+def wrong_json(wrong: Wrong) -> dict[str, object]:
+    """A wrong answer for JSON."""
+    answer = None if wrong.answer is None else answer_json(wrong.answer)
+    return dict(path=list(map(leaf_json, wrong.path)), leaf=leaf_json(wrong.leaf), answer=answer)
+
+
+def write_verification(file: FilePath, memory: Memory, outcome: Verification | None, wrong: bool) -> None:
+    """A verification for people."""
+    write_line(f"{file} is whole: {memory.pairs:,} pairs, {len(memory.vocabulary):,} leaves")
+    if outcome is None:
+        return
+    write_line(f"{outcome.right:,} of {outcome.asked:,} pairs answered rightly ({outcome.share:.2%})")
+    if outcome.converged is False:
+        write_line("joint decoding did not converge: the memory is too full, or holds much that these files do not")
+    if wrong:
+        write_limited([wrong_sentence(each) for each in outcome.wrong], WORST, "(all with --json)")
+
+
+def wrong_sentence(wrong: Wrong) -> str:
+    """A wrong answer for people."""
+    answer = answer_sentence(wrong.answer) if wrong.answer is not None else "nothing in its stead"
+    return f"{path_text(wrong.path)} -> {leaf_text(wrong.leaf)}, answered: {answer}"

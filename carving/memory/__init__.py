@@ -1,0 +1,5 @@
+"""Memory: symbols in, symbols out; what goes in, what is asked, and how large it must be."""
+
+from carving.memory.memory import Memory
+
+__all__ = ["Memory"]

@@ -1,0 +1,80 @@
+"""How large a memory its pairs need: a survey of them, and how well a memory that is so full answers."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from carving.checks import check_number
+from carving.errors import BadValue, UserError
+from carving.files import identity
+from carving.formats.documents import Pair
+from carving.prediction import plan as planner
+from carving.scheme import Scheme
+from carving.symbols import canonical, canonical_path
+
+TELLING_ABSENCE = 0.1  # the share of the errors that naming a leaf may make, where it is also told what is not stored
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What there is to store: all pairs, those that differ, the leaves, and how many paths hold one leaf, two, ..."""
+
+    pairs: int
+    distinct: int
+    leaves: int
+    shared: dict[int, int]
+
+    def grown(self, room: float) -> "Survey":
+        """The survey of so many times these pairs, each once: what a memory is planned for."""
+        shared = {size: math.ceil(paths * room) for size, paths in self.shared.items()}
+        distinct = sum(size * paths for size, paths in shared.items())
+        leaves = max(2, max(shared), math.ceil(self.leaves * room))
+        return replace(self, pairs=distinct, distinct=distinct, leaves=leaves, shared=shared)
+
+
+def survey(pairs: Iterable[Pair], on_progress: Callable[[int], None] | None = None) -> Survey:
+    """The pairs, read once from end to end.
+
+    >>> survey([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "pet")])
+    Survey(pairs=3, distinct=3, leaves=2, shared={1: 1, 2: 1})
+    """
+    count, distinct = 0, set[tuple[bytes, bytes]]()
+    for path, leaf in pairs:
+        count += 1
+        distinct.add((canonical_path(path), canonical(leaf)))
+        if on_progress:
+            on_progress(1)
+    if not count:
+        raise BadValue("there must be pairs to plan a memory for, got none; give at least one")
+    sizes = Counter(path for path, _ in distinct)
+    leaves = {leaf for _, leaf in distinct}
+    return Survey(count, len(distinct), len(leaves), dict(sorted(Counter(sizes.values()).items())))
+
+
+def naming_accuracy(accuracy: float) -> float:
+    """How surely leaves must be named for this share of right answers where "nothing is there" is an answer too."""
+    if not 0 < check_number("accuracy", accuracy) < 1:
+        raise BadValue(f"accuracy must lie between 0 and 1, got {accuracy}; 0.99 is usual")
+    return 1 - (1 - accuracy) * TELLING_ABSENCE
+
+
+def check_room(room: float) -> float:
+    """The growth to plan for, at least 1."""
+    if not 1 <= check_number("room", room) < math.inf:
+        raise BadValue(f"room must be a number of at least 1, got {room}; 2 plans for twice these pairs")
+    return float(room)
+
+
+def predicted(scheme: Scheme, pairs: int, leaves: int) -> float | None:
+    """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted."""
+    known = identity(scheme)
+    if known["name"] not in ("OSC", "HLB") or leaves < 2 or not pairs:
+        return None
+    sizes = {name: known[name] for name in ("d", "p", "k1", "compact") if name in known}
+    if sizes.get("p") == 1 or known.get("spread"):  # those with loud contexts are not for single questions
+        return None
+    try:
+        return planner.predict(pairs, leaves, scheme=known["name"], **sizes)
+    except UserError:  # a memory is none the worse for being outside of what is predicted
+        return None

@@ -1,0 +1,128 @@
+"""Asking a memory again for what files hold: how many pairs it answers, which wrongly, and what it holds there."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, zip_longest
+from typing import NamedTuple, Protocol
+
+from carving.answers.answer import Answer, Answers
+from carving.formats.documents import Pair
+from carving.memory.changes import OnProgress
+from carving.symbols import Leaf, Path, canonical, canonical_path
+
+
+class Recalls(Protocol):
+    """A memory, as far as it is asked here."""
+
+    def recall_many(
+        self, paths: Iterable[Path], *, absence: float = 0.5, on_progress: OnProgress | None = None
+    ) -> Sequence[Answer]:
+        """One answer a path."""
+
+    def recall_sets(
+        self, paths: Iterable[Path], *, on_progress: OnProgress | None = None
+    ) -> Sequence[Sequence[Answer]]:
+        """Several answers a path."""
+
+    def recall_all(
+        self, paths: Iterable[Path], *, absence: float = 0.5, on_progress: OnProgress | None = None
+    ) -> Answers:
+        """One answer a path, all found together."""
+
+
+class Wrong(NamedTuple):
+    """A pair that was not answered, and what was answered in its stead: None if a set has nothing else."""
+
+    path: Path
+    leaf: Leaf
+    answer: Answer | None
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How many pairs a memory was asked for and answered; `converged` and `rounds` where all were asked together."""
+
+    asked: int
+    right: int
+    wrong: list[Wrong] = field(default_factory=list, repr=False)
+    converged: bool | None = None
+    rounds: int | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of right answers."""
+        return self.right / max(1, self.asked)
+
+    def __bool__(self) -> bool:
+        return self.right == self.asked
+
+
+def verify(
+    memory: Recalls, pairs: Iterable[Pair], joint: bool = False, on_progress: OnProgress | None = None
+) -> Verification:
+    """Ask for every pair, one path at a time (as a set where it holds several leaves) or all together."""
+    wanted: dict[bytes, tuple[Path, list[Leaf]]] = {}
+    for path, leaf in pairs:
+        wanted.setdefault(canonical_path(path), (path, []))[1].append(leaf)
+    questions = list(wanted.values())
+    asked = sum(len(leaves) for _, leaves in questions)
+    if not asked:
+        return Verification(0, 0)
+    if not joint:
+        wrong = _one_by_one(memory, questions, on_progress)
+        return Verification(asked, asked - len(wrong), wrong)
+    answers = memory.recall_all(
+        [path for path, leaves in questions for _ in leaves], absence=0.0, on_progress=on_progress
+    )
+    each = iter(answers)
+    wrong = [miss for path, leaves in questions for miss in _wrong(path, leaves, islice(each, len(leaves)))]
+    return Verification(asked, asked - len(wrong), wrong, answers.converged, answers.rounds)
+
+
+def _one_by_one(
+    memory: Recalls, questions: list[tuple[Path, list[Leaf]]], on_progress: OnProgress | None
+) -> list[Wrong]:
+    times = [len(leaves) for _, leaves in questions]
+    answers = _answers(memory, [path for path, _ in questions], times, absence=0.0, on_progress=on_progress)
+    return [
+        miss
+        for (path, leaves), given in zip(questions, answers, strict=True)
+        for miss in _wrong(path, leaves, given, as_set=len(leaves) > 1)
+    ]
+
+
+def _wrong(path: Path, leaves: list[Leaf], answers: Iterable[Answer], as_set: bool = False) -> list[Wrong]:
+    """The leaves that the answers lack; a set says that a leaf is there, not how often."""
+    missing: dict[bytes, list[Leaf]] = {}
+    for leaf in leaves:
+        missing.setdefault(canonical(leaf), []).append(leaf)
+    others = []
+    for answer in answers:
+        wanted = missing.get(canonical(answer.leaf), []) if answer else []
+        if not wanted:
+            others.append(answer)
+        del wanted[0 if as_set else -1 :]
+    left = list(chain.from_iterable(missing.values()))
+    return [Wrong(path, leaf, other) for leaf, other in zip_longest(left, others[: len(left)])]
+
+
+def held_pairs(memory: Recalls, paths: Iterable[Path], on_progress: OnProgress | None = None) -> list[Pair]:
+    """What a memory holds under these paths; one that is given several times is asked for all that it holds."""
+    paths = list(paths)
+    names = list(map(canonical_path, paths))
+    times, first = Counter(names), dict(zip(names, paths, strict=True))
+    asked = [first[name] for name in times]
+    answers = _answers(memory, asked, list(times.values()), absence=0.5, on_progress=on_progress)
+    return [(path, answer.leaf) for path, given in zip(asked, answers, strict=True) for answer in given if answer]
+
+
+def _answers(
+    memory: Recalls, paths: list[Path], times: list[int], absence: float, on_progress: OnProgress | None
+) -> Iterator[Sequence[Answer]]:
+    """The answers to each path: one, or the set of those that it holds if it is wanted several times."""
+    single = [path for path, count in zip(paths, times, strict=True) if count == 1]
+    several = [path for path, count in zip(paths, times, strict=True) if count > 1]
+    answers = iter(memory.recall_many(single, absence=absence, on_progress=on_progress) if single else ())
+    sets = iter(memory.recall_sets(several, on_progress=on_progress) if several else ())
+    return ([next(answers)] if count == 1 else next(sets) for count in times)

@@ -1,0 +1,70 @@
+"""How large a memory its pairs need: surveys, memories for pairs, and what a memory is predicted to answer."""
+
+import pytest
+
+from carving import OSC, Memory, make
+from carving.memory.survey import Survey, survey
+
+PAIRS = [((f"head {i}", "next"), f"leaf {i % 60}") for i in range(400)]
+
+
+def test_a_survey_counts_what_differs():
+    pairs = [(("a",), 1), (("a",), 1), (("a",), "1"), (("b", "c"), 1), (("b",), True)]
+    assert survey(pairs) == Survey(pairs=5, distinct=4, leaves=3, shared={1: 2, 2: 1})
+    assert survey(pairs).grown(1).pairs == 4  # what is stored twice takes no more room
+    assert survey(pairs).grown(2.5) == Survey(pairs=11, distinct=11, leaves=8, shared={1: 5, 2: 3})
+
+
+def test_a_survey_needs_pairs():
+    with pytest.raises(ValueError, match="there must be pairs"):
+        Memory.for_pairs(iter([]))
+
+
+def test_a_memory_for_pairs_is_empty_and_as_large_as_they_need():
+    seen = []
+    memory = Memory.for_pairs(iter(PAIRS), on_progress=seen.append)
+    assert memory.pairs == 0 and len(memory.vocabulary) == 0 and sum(seen) == 400
+    assert memory.scheme == Memory.planned(400, 60, 0.999).scheme  # a tenth of the errors
+    memory.store(PAIRS)
+    asked = [path for path, _ in PAIRS] + [(f"head {i}", "nowhere") for i in range(400)]
+    answers = memory.recall_many(asked)
+    right = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers[:400], PAIRS, strict=True))
+    assert right + sum(not answer for answer in answers[400:]) >= 0.98 * 800
+
+
+def test_a_memory_for_a_document_may_have_room_and_wishes():
+    document = {f"head {i}": {"next": f"leaf {i % 60}"} for i in range(400)}
+    assert Memory.for_pairs(document).scheme == Memory.for_pairs(PAIRS).scheme
+    wide = Memory.for_pairs(document, 0.9, room=3, scheme="OSC", p=2, compact=False, seed=5)
+    assert wide.scheme == Memory.planned(1200, 180, 0.99, scheme="OSC", p=2, compact=False, seed=5).scheme
+
+
+@pytest.mark.parametrize("accuracy", [0, 1, 2, -5, float("nan")])
+def test_an_accuracy_is_a_share(accuracy):
+    with pytest.raises(ValueError, match="accuracy must lie between 0 and 1"):
+        Memory.for_pairs(PAIRS, accuracy)
+
+
+@pytest.mark.parametrize("room", [0, 0.5, float("inf"), float("nan")])
+def test_there_is_no_less_room_than_for_the_pairs(room):
+    with pytest.raises(ValueError, match="room must be a number of at least 1"):
+        Memory.for_pairs(PAIRS, room=room)
+
+
+def test_a_memory_predicts_what_it_answers():
+    memory = Memory(OSC(d=20, p=2))
+    assert memory.predicted() is None
+    memory.store(PAIRS)
+    right = memory.verify(PAIRS).share
+    assert abs(memory.predicted() - right) < 0.1
+    assert memory.predicted(pairs=1000) < memory.predicted()
+    with pytest.raises(ValueError, match="pairs must be"):
+        memory.predicted(-1)
+
+
+@pytest.mark.parametrize("scheme", [OSC(d=2), OSC(20, 1), OSC(20, spread=1.0), make("MAP-B", d=64)])
+def test_a_memory_that_nothing_is_predicted_for_is_no_worse(scheme):
+    memory = Memory(scheme)
+    memory.store({"a": "b", "c": "d"})
+    predicted = memory.predicted()
+    assert predicted is None or 0 < predicted <= 1

@@ -1,0 +1,73 @@
+"""A memory that is asked again for what it should hold."""
+
+import pytest
+
+from carving import OSC, Answer, Memory, make
+from carving.memory.verification import held_pairs
+
+PAIRS = [((f"head {i // 2}", f"role {i % 3}"), f"leaf {i % 90}") for i in range(300)]
+
+
+@pytest.fixture
+def memory():
+    held = Memory(OSC(d=60, p=3))
+    held.store(PAIRS)
+    return held
+
+
+def test_all_that_is_stored_is_right(memory):
+    seen = []
+    outcome = memory.verify(PAIRS, on_progress=seen.append)
+    assert outcome and (outcome.asked, outcome.right, outcome.share, outcome.wrong) == (300, 300, 1.0, [])
+    assert outcome.converged is None and outcome.rounds is None and sum(seen) == 300
+
+
+def test_what_is_wrong_is_listed_with_what_was_answered(memory):
+    outcome = memory.verify([*PAIRS[:10], (PAIRS[20][0], "leaf 7"), (("nowhere",), "leaf 1")])
+    assert not outcome and (outcome.asked, outcome.right) == (12, 10) and outcome.share == 10 / 12
+    (path, leaf, answer), (other, _, _) = outcome.wrong
+    assert (path, leaf, answer.leaf, other) == (PAIRS[20][0], "leaf 7", "leaf 20", ("nowhere",))
+
+
+def test_several_leaves_of_a_path_are_a_set(memory):
+    memory.store([(("both",), "leaf 1"), (("both",), "leaf 2"), (("both",), "leaf 2")])
+    assert memory.verify([(("both",), "leaf 1"), (("both",), "leaf 2"), (("both",), "leaf 2")])
+    outcome = memory.verify([(("both",), leaf) for leaf in ("leaf 1", "leaf 3", "leaf 4", "leaf 5")])
+    instead = [wrong.answer and wrong.answer.leaf for wrong in outcome.wrong]
+    assert outcome.right == 1 and [wrong.leaf for wrong in outcome.wrong] == ["leaf 3", "leaf 4", "leaf 5"]
+    assert instead == ["leaf 2", None, None]
+
+
+def test_labels_that_python_calls_equal_are_told_apart():
+    memory = Memory(OSC(d=32, p=3))
+    memory.store([(("a",), 1), (("b",), True)])
+    assert memory.verify([(("a",), 1), (("b",), True)])
+    assert memory.verify([(("a",), True), (("b",), 1.0)]).right == 0
+
+
+def test_asked_together_they_say_whether_they_came_to_rest():
+    memory = Memory(OSC(d=50, p=2, compact=True))
+    memory.store(PAIRS)
+    alone, together = memory.verify(PAIRS), memory.verify(PAIRS, joint=True)
+    assert together.right == 300 > alone.right and together.converged and together.rounds > 1
+    assert len(alone.wrong) == 300 - alone.right
+
+
+def test_a_document_is_asked_for_too_and_nothing_is_no_question():
+    memory = Memory(make("MAP-B", d=4096))
+    memory.store({"a": {"b": "c"}, "d": "e"})
+    assert memory.verify({"a": {"b": "c"}, "d": "e"}).right == 2
+    assert memory.verify(iter([])).asked == 0
+
+
+def test_what_is_held_under_paths_comes_out_as_pairs(memory):
+    memory.store([(("both",), "leaf 1"), (("both",), "leaf 2")])
+    paths = [PAIRS[0][0], ("both",), ("nowhere",), ("both",), PAIRS[7][0]]
+    assert sorted(held_pairs(memory, paths)) == sorted(
+        [PAIRS[0], (("both",), "leaf 1"), (("both",), "leaf 2"), PAIRS[7]]
+    )
+
+
+def test_an_answer_that_was_not_found_shows_it():
+    assert repr(Answer(None, 0.1, 0.9, found=False)) == "Answer(leaf=None, score=0.1, probability=0.9, found=False)"
+    assert repr(Answer("dog", 1.0, 0.9)) == "Answer(leaf='dog', score=1.0, probability=0.9)"
