@@ -13,7 +13,8 @@ from torch import Tensor
 
 from carving.checks import check_tensor
 from carving.chunks import slices, tile
-from carving.scheme import C, ContextsOrPaths, Scheme, check_candidates, match_in_tiles, read_in_chunks
+from carving.facts import check_candidates
+from carving.scheme import C, ContextsOrPaths, Scheme, match_in_tiles, read_in_chunks
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -37,49 +37,19 @@ from carving.checks import (
     machine_bytes,
     show_bytes,
 )
-from carving.chunks import Cost, collect, rows_within, slices, tile
+from carving.chunks import collect, rows_within, slices, tile
 from carving.contexts import Contexts
 from carving.draws import Bits
 from carving.errors import BadType, BadValue
+from carving.facts import FILLERS, Facts, check_candidates, check_cores, check_memory
 from carving.symbols import Leaf, Path
 
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
-FILLERS = "fillers(labels) makes them"
-CORES = "read(memory, contexts) and encode(fillers, contexts) make them"
 
 
 C = TypeVar("C", bound=Contexts)
 ContextsOrPaths = Contexts | Iterable[Path]  # contexts of paths are made chunk by chunk
 FillersOrLabels = Tensor | Iterable[Leaf]  # so are fillers of labels
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is true of a scheme: its shapes, its costs, and its laws (each is tested both ways)."""
-
-    filler_shape: tuple[int, ...]
-    core_shape: tuple[int, ...]  # of a core: what a context shows of the memory
-    memory_shape: tuple[int, ...]
-    memory_dtype: torch.dtype  # of memories and cores
-    filler_dtype: torch.dtype
-    filler_words: int  # 64-bit words of randomness that a filler is made from
-    contexts: str  # what contexts must be of to fit
-    cost: Cost
-    filler_scalars: int  # real numbers (or bits, or indices) that a filler is
-    memory_scalars: int  # real numbers that a memory holds
-    code_size: int = 0  # numbers of a candidate that `precompute` made; 0: it leaves candidates as they are
-    components_first: bool = False  # whether fillers lie component by component, as matching reads them
-    exact: bool = True  # reading the memory of a single pair gives the filler's core
-    adjoint: bool = True  # read is the transpose of write
-    self_inverse: bool = False  # binding twice with a role undoes it
-    commutative: bool = False  # bind(a, b) = bind(b, a)
-    associative: bool = False  # bind(bind(a, b), c) = bind(a, bind(b, c))
-    contextual: bool = False  # encode depends on the context, not on the filler alone
-    linear: bool = True  # the memory is read as the sum that it is, of traces with mean zero: likelihoods hold
-    # The variance that one stored pair gives the scores of other contexts, in units of 1 / memory_scalars: a pair with
-    # another filler than the candidate, and one with the same.
-    interference: float = 1.0
-    echo: float = 1.0
 
 
 def _fact(name: str, meaning: str) -> Any:
@@ -385,27 +355,3 @@ def match_in_tiles(
             chosen = candidates[of_columns] if shared else candidates[of_rows, of_columns]
             scores[of_rows, of_columns] = matches(cores[of_rows], part, chosen)
     return scores
-
-
-# Checks
-
-
-def check_memory(facts: Facts, memory: Tensor) -> None:
-    """Refuse a memory of another scheme."""
-    way_out = "a memory of this scheme comes from its trace(...) or zeros()"
-    check_tensor("memory", memory, facts.memory_shape, way_out, facts.memory_dtype)
-
-
-def check_cores(facts: Facts, cores: Tensor, count: int) -> None:
-    """Refuse cores of another scheme, or of other contexts."""
-    check_tensor("cores", cores, (count, *facts.core_shape), CORES, facts.memory_dtype)
-
-
-def check_candidates(facts: Facts, candidates: Tensor, contexts: int) -> bool:
-    """Whether the candidates are shared by all contexts; if not, each has its own."""
-    own = isinstance(candidates, Tensor) and candidates.dim() == len(facts.filler_shape) + 2
-    shape = (*((contexts, -1) if own else (-1,)), *facts.filler_shape)
-    if facts.code_size and isinstance(candidates, Tensor) and candidates.dim() == 2:
-        shape = (-1, facts.code_size)
-    check_tensor("candidates", candidates, shape, FILLERS)
-    return not own

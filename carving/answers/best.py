@@ -15,7 +15,8 @@ from carving.checks import check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
-from carving.scheme import FILLERS, ContextsOrPaths, FillersOrLabels, Scheme
+from carving.facts import FILLERS
+from carving.scheme import ContextsOrPaths, FillersOrLabels, Scheme
 from carving.symbols import Leaf
 
 FEW = 4  # contexts that do not pay for precomputing candidates

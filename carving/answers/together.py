@@ -19,8 +19,9 @@ from carving.checks import check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.errors import BadValue
+from carving.facts import FILLERS, check_memory
 from carving.linear import LinearScheme
-from carving.scheme import FILLERS, ContextsOrPaths, Scheme, check_memory
+from carving.scheme import ContextsOrPaths, Scheme
 
 CELLS = 2**23  # weights of candidates in contexts that stand beside each other
 SURE = 0.01  # the mean doubt below which the answers count as found

@@ -21,8 +21,8 @@ from carving.clifford.grades import fold, leading, unfold, wedge_rows
 from carving.contexts import Contexts
 from carving.draws import Bits
 from carving.errors import BadType
+from carving.facts import Facts
 from carving.linear import LinearScheme
-from carving.scheme import Facts
 from carving.symbols import Path
 from carving.tensors import BLOCK
 

@@ -19,8 +19,8 @@ from carving.checks import check_integer
 from carving.chunks import Cost
 from carving.draws import Bits
 from carving.errors import BadType, BadValue
+from carving.facts import Facts
 from carving.linear import LinearScheme
-from carving.scheme import Facts
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
 from carving.schemes.subspaces import Subspaces as Subspaces
 from carving.schemes.subspaces import draw_subspaces, read_modes, write_modes

@@ -18,8 +18,8 @@ from carving.chunks import Cost
 from carving.contexts import Contexts
 from carving.draws import Bits
 from carving.errors import BadValue
+from carving.facts import Facts
 from carving.linear import LinearScheme
-from carving.scheme import Facts
 from carving.symbols import Path, canonical_path
 from carving.tensors import outer
 

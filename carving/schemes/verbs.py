@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving.errors import BadType, BadValue
-from carving.scheme import Facts
+from carving.facts import Facts
 from carving.schemes import pictures
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Map

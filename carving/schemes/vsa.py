@@ -21,8 +21,8 @@ from carving.checks import check_choice, check_integer
 from carving.chunks import Cost, slices
 from carving.contexts import Contexts
 from carving.draws import Bits
+from carving.facts import Facts
 from carving.linear import LinearScheme
-from carving.scheme import Facts
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Map, chosen_options, row_of, space_of, varied
 from carving.schemes.verbs import Verbs
