@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 from carving import Memory, formats, plan
-from carving.progress import bar
+from carving.console import bar
 from carving.schemes.osc import OSC
 from carving.symbols import Leaf
 from carving.symbols import Path as RolePath

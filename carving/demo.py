@@ -11,16 +11,15 @@ from rich.table import Table
 
 from carving import formats
 from carving.answers.answer import Answer
+from carving.console import bar, number_table
 from carving.extras import MissingExtra, load
 from carving.formats.documents import Document, Pair, flatten
 from carving.memory import Memory
 from carving.prediction import alone as capacity
 from carving.prediction import plan as planner
 from carving.prediction.plan import Plan
-from carving.progress import bar
 from carving.schemes import make
 from carving.symbols import Path, canonical
-from carving.tables import number_table
 
 # A small grammar of English: a symbol becomes one of its expansions, each a dict of roles and what stands there.
 GRAMMAR: dict[str, list[dict[str, str]]] = {

@@ -13,12 +13,12 @@ from carving import formats
 from carving.cli.input import Files
 from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, examples
 from carving.cli.output import ask_command, errors, memory_sentence, path_text, write_json, write_limited, write_line
+from carving.console import bar
 from carving.errors import BadValue
 from carving.files import check_target, identity, lock_for
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.verification import held_pairs
-from carving.progress import bar
 from carving.schemes import make
 from carving.symbols import Path
 

@@ -11,10 +11,10 @@ from rich.table import Table
 from carving.checks import show_bytes
 from carving.cli.options import Json, Task, examples
 from carving.cli.output import screen, write_json, write_line
+from carving.console import number_table
 from carving.errors import BadValue
 from carving.prediction.plan import Plan, plan_within
 from carving.prediction.plan import plan as plan_for
-from carving.tables import number_table
 
 PLAN_EPILOG = examples(
     "carving plan --pairs 10000 --vocabulary 2000",

@@ -23,12 +23,12 @@ from carving.cli.output import (
     write_limited,
     write_line,
 )
+from carving.console import bar
 from carving.errors import BadValue
 from carving.files import identity
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.verification import Verification, Wrong
-from carving.progress import bar
 from carving.symbols import Leaf, Path
 
 ASK_EPILOG = examples(

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from carving.console import bar
 from carving.errors import BadValue
 from carving.lab.experiment import Experiment, Measure, Setting, Trial, planned
-from carving.progress import bar
 
 Row = dict[str, Any]
 

@@ -29,8 +29,6 @@ from carving.scheme import Scheme
 from carving.schemes import make
 from carving.symbols import Label, Leaf, Vocabulary, canonical, canonical_path
 
-EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
-
 
 class Memory(Questions):
     """A memory of fixed size: documents or pairs go in, leaves come out by their paths.
