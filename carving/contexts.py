@@ -9,7 +9,13 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """What a scheme makes of role paths: one row a context, every tensor with that many rows."""
+    """What a scheme makes of role paths: one row a context, every tensor with that many rows.
+
+    >>> from carving import OSC
+    >>> contexts = OSC(d=20).contexts([("subject",), ("verb",), ("object",)])
+    >>> len(contexts), len(contexts[1:]), contexts.to("cpu").nbytes
+    (3, 2, 972)
+    """
 
     kind: str = field(default="", kw_only=True)  # `facts.contexts` of the schemes that they fit
 

@@ -117,7 +117,12 @@ PARSERS: dict[bytes, Callable[[bytes], Leaf]] = {
 
 
 class Vocabulary:
-    """Distinct labels in order. `1`, `1.0` and `True` are three of them, though Python calls them equal."""
+    """Distinct labels in order. `1`, `1.0` and `True` are three of them, though Python calls them equal.
+
+    >>> words = Vocabulary(["dog", "cat"])
+    >>> words.add("bird"), words.find("cat"), words[0], 1 in words
+    (2, 1, 'dog', False)
+    """
 
     def __init__(self, labels: Iterable[Leaf] = ()) -> None:
         self.labels: list[Leaf] = []

@@ -32,7 +32,8 @@ def test_all_is_true():
     assert len(carving.__all__) <= 15
 
 
-def test_the_readmes_examples_print_what_they_say():
+def test_the_readmes_examples_print_what_they_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where examples may save files
     examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
     assert len(examples) == README.count("```python")
     for code, printed in examples:
@@ -43,8 +44,9 @@ def test_the_readmes_examples_print_what_they_say():
         assert out.getvalue() == printed
 
 
-def test_the_examples_of_the_documents_run(capsys):
+def test_the_examples_of_the_documents_run(capsys, tmp_path, monkeypatch):
     """Blocks of code that import what they use; the others are fragments."""
+    monkeypatch.chdir(tmp_path)
     for document in (ROOT / "docs").glob("*.md"):
         for code in re.findall(r"```python\n((?:import|from carving import).*?)```", document.read_text(), re.DOTALL):
             exec(code, {})

@@ -1,1 +1,9 @@
-"""Answers: how a memory is asked."""
+"""Answers: how a memory is asked. `best` finds the best candidates, `likelihood` says how probable they are, `sets` and
+`together` find several fillers in one context and what all contexts hold.
+"""
+
+from carving.answers.answer import Answer
+from carving.answers.best import Best, top
+from carving.answers.together import decode
+
+__all__ = ["Answer", "Best", "decode", "top"]
