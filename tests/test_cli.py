@@ -196,9 +196,17 @@ def test_a_treebank_that_is_large_is_asked_for_a_sample(tmp_path, carving, monke
     monkeypatch.setattr(demo, "MANY", 200)
     monkeypatch.setattr(demo, "SAMPLE", 100)
     text = carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png").output
-    assert "that were asked for, evenly chosen" in text and "predicted, not tried here" in text
+    assert "(of 100 that were asked for, chosen by chance)" in text and "predicted, not tried here" in text
     outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
-    assert 100 <= outcome["asked"] < 200 < outcome["pairs"] and outcome["together"]["right"] is None
+    assert outcome["asked"] == 100 < 200 < outcome["pairs"] and outcome["together"]["right"] is None
+
+
+def test_a_sample_has_every_field_in_its_share():
+    pairs = [((str(i // 4), f"field {i % 4}"), "leaf") for i in range(40_000)]
+    sample = demo.sample_of(pairs, 2000)
+    fields = [path[1] for path, _ in sample]
+    assert len(sample) == 2000 and all(400 < fields.count(f"field {i}") < 600 for i in range(4))
+    assert demo.sample_of(pairs, 40_000) is pairs
 
 
 def test_the_demo_without_matplotlib_has_no_picture_and_says_so(tmp_path, carving, monkeypatch):
