@@ -46,7 +46,7 @@ WORDS = {
 LEXICON = {symbol: words.split() for symbol, words in WORDS.items()}
 LOUD = 1.2  # how much louder some contexts are than others where all are asked together
 MANY = 20_000  # leaves: of more, a sample is asked for, and not all together, so that nobody waits for minutes
-SAMPLE = 5_000  # the leaves of that sample
+SAMPLE = 2_000  # the leaves of that sample
 SCORES = 2_000  # about so many true and false candidates are in the picture
 
 
@@ -81,19 +81,19 @@ def run(
     )
     with bar(console, "storing", len(pairs)) as advance:
         memory.store(pairs, on_progress=advance)
-    sample = pairs if len(pairs) <= MANY else evenly(pairs, SAMPLE)
+    sample = pairs if len(pairs) <= MANY else sample_of(pairs, SAMPLE)
     what = "every leaf" if sample is pairs else f"{len(sample):,} leaves"
     with bar(console, f"asking for {what}", len(sample)) as advance:
         answers: list[Answer] = memory.recall_many([path for path, _ in sample], absence=0.0, on_progress=advance)
     right = share(answers, sample)
     show_answers(console, memory, sample, answers)
-    asked = "" if sample is pairs else f" (of {len(sample):,} that were asked for, evenly chosen)"
+    asked = "" if sample is pairs else f" (of {len(sample):,} that were asked for, chosen by chance)"
     console.print(f"\nright answers: [bold]{right:.2%}[/bold]{asked}   predicted: {plan.accuracy:.2%}")
     together = planner.plan(len(pairs), words, accuracy, joint=True, spread=LOUD)
     right_together = ask_together(console, together, pairs)
     console.print(budget(plan, together, len(pairs), words, [path for path, _ in pairs]))
     if picture is not None:
-        show_picture(console, memory, evenly(pairs, SCORES), picture)
+        show_picture(console, memory, sample_of(pairs, SCORES), picture)
     return dict(
         pairs=len(pairs),
         words=words,
@@ -106,9 +106,12 @@ def run(
     )
 
 
-def evenly(pairs: list[Pair], count: int) -> list[Pair]:
-    """About so many of the pairs, at equal distances."""
-    return pairs[:: max(1, len(pairs) // count)]
+def sample_of(pairs: list[Pair], count: int) -> list[Pair]:
+    """So many of the pairs by chance, in their order: at equal distances, all might be of the same field of a token."""
+    if len(pairs) <= count:
+        return pairs
+    chosen = random.Random(0).sample(range(len(pairs)), count)
+    return [pairs[i] for i in sorted(chosen)]
 
 
 def share(answers: Sequence[Answer], pairs: list[Pair]) -> float:

@@ -196,9 +196,17 @@ def test_a_treebank_that_is_large_is_asked_for_a_sample(tmp_path, carving, monke
     monkeypatch.setattr(demo, "MANY", 200)
     monkeypatch.setattr(demo, "SAMPLE", 100)
     text = carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png").output
-    assert "that were asked for, evenly chosen" in text and "predicted, not tried here" in text
+    assert "(of 100 that were asked for, chosen by chance)" in text and "predicted, not tried here" in text
     outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
-    assert 100 <= outcome["asked"] < 200 < outcome["pairs"] and outcome["together"]["right"] is None
+    assert outcome["asked"] == 100 < 200 < outcome["pairs"] and outcome["together"]["right"] is None
+
+
+def test_a_sample_has_every_field_in_its_share():
+    pairs = [((str(i // 4), f"field {i % 4}"), "leaf") for i in range(40_000)]
+    sample = demo.sample_of(pairs, 2000)
+    fields = [path[1] for path, _ in sample]
+    assert len(sample) == 2000 and all(400 < fields.count(f"field {i}") < 600 for i in range(4))
+    assert demo.sample_of(pairs, 40_000) is pairs
 
 
 def test_the_demo_without_matplotlib_has_no_picture_and_says_so(tmp_path, carving, monkeypatch):
@@ -316,7 +324,6 @@ def test_what_a_memory_holds_is_exported(memory, tmp_path, carving, monkeypatch)
     assert "does not exist" in carving("export", memory, "x", "-o", tmp_path / "no" / "where", status=2).stderr
 
 
-@pytest.mark.skipif(not hasattr(formats, "write"), reason="formats cannot be written yet")
 def test_what_is_exported_is_what_was_stored(memory, tmp_path, carving):
     carving("export", memory, tmp_path / "trees.json", "-o", tmp_path / "copy.json")
     assert json.loads((tmp_path / "copy.json").read_text()) == DOCUMENT

@@ -28,8 +28,8 @@ COMMANDS = (
     (questions.info, questions.INFO_EPILOG),
     (questions.verify, questions.VERIFY_EPILOG),
     (lab.reproduce, lab.REPRODUCE_EPILOG),
-    (labels.train, getattr(labels, "TRAIN_EPILOG", None)),
-    (labels.evaluate, getattr(labels, "EVALUATE_EPILOG", None)),
+    (labels.train, labels.TRAIN_EPILOG),
+    (labels.evaluate, labels.EVALUATE_EPILOG),
 )
 
 for command, epilog in COMMANDS:
