@@ -94,7 +94,23 @@ class Cells:
     only: Setting | None = None
 
 
-Panel = Lines | Heat | Cells
+@dataclass(frozen=True)
+class Points:
+    """A panel of one measured quantity against another, with the line on which the two are equal.
+
+    A setting may have many points, joined by a line: "probability 3" goes with "share right 3".
+    """
+
+    x: str
+    y: str
+    series: tuple[str, ...]
+    title: str = ""
+    band: float = 0.0  # shaded about the line
+    pale: str = ""  # a quantity: where it is not 0, the point is drawn pale
+    only: Setting | None = None
+
+
+Panel = Lines | Heat | Cells | Points
 
 
 @dataclass(frozen=True)

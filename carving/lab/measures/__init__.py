@@ -1,5 +1,5 @@
 """What experiments measure."""
 
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 
 __all__ = ["accuracy"]

@@ -9,7 +9,8 @@ from torch import Generator, Tensor
 
 from carving.clifford import Blades, CliffordTPR, reject, total, wedge
 from carving.lab.experiment import Measured, Published, Setting, grid
-from carving.lab.measures.memories import accuracy, scheme_of, seed_within
+from carving.lab.measures.retrieval import accuracy
+from carving.lab.measures.schemes import scheme_of, seed_within
 from carving.prediction.alone import excess
 from carving.schemes.tpr import TPR, RolePaths
 from carving.tensors import orthonormal

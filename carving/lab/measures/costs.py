@@ -10,7 +10,7 @@ from torch import Generator
 from torch.utils.flop_counter import FlopCounterMode
 
 from carving.lab.experiment import Measured, Setting
-from carving.lab.measures.memories import carved
+from carving.lab.measures.similarity import carved
 from carving.schemes.osc import OSC, Subspaces
 from carving.schemes.vsa import VSA
 
@@ -95,7 +95,7 @@ def coherence(setting: Setting, seed: int) -> Measured:
     scheme = OSC(d, p, signed=False, seed=seed)
     contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(pairs))
     assert isinstance(contexts, Subspaces)
-    bound = carved(scheme, fillers, contexts).transpose(0, 1)
+    bound = carved(fillers, contexts).transpose(0, 1)
     squares = (bound @ bound.mT).prod(0).square()
     mean = ((squares.sum() - squares.diagonal().sum()) / (pairs * (pairs - 1))).item()
     return {"coherence": mean, "over the bound": mean / ((pairs - d**p) / (d**p * (pairs - 1)))}

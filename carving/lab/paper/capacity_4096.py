@@ -1,7 +1,7 @@
 """Figure "all VSAs, d=4096" and its table: 14 VSAs against OSC d=25..200, p=2, over the number of bundles."""
 
 from carving.lab.experiment import Experiment, Lines, Published, Setting, Trials, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.schemes.architectures import ARCHITECTURES
 
 OSC_WHY = "theory predicts 99.6 % with k1 = sqrt(d), which the paper does not give, and 99.8 % with a larger one"

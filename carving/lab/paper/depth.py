@@ -1,7 +1,7 @@
 """The claim that depth costs OSC nothing: accuracy against role depth, in memories of equally many numbers."""
 
 from carving.lab.experiment import Experiment, Lines, Setting, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.lab.paper.capacity_4096 import VSAS
 
 

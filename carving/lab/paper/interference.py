@@ -5,7 +5,7 @@ The components of a pair share their two contexts, so their cosines are not inde
 """
 
 from carving.lab.experiment import Experiment, Lines, Published, grid, trials
-from carving.lab.measures.memories import interference
+from carving.lab.measures.noise import interference
 from carving.prediction.alone import interference as exact_variance
 
 ALONE = [

@@ -1,7 +1,7 @@
 """Figure "memory comparison, p=3" and its table: 1178 times the total memory, at 10,000 bundles."""
 
 from carving.lab.experiment import Experiment, Published, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.lab.paper.superposition_p2 import PANELS, equals
 
 MANY, SOURCE = 10_000, "table of figure memory comparison, p=3"

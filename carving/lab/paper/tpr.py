@@ -4,7 +4,7 @@ The trial is a whole search; the dimension it finds is that of the mean over `re
 """
 
 from carving.lab.experiment import Cells, Experiment, Lines, Published, Setting, grid, trials
-from carving.lab.measures.memories import minimum_dimension
+from carving.lab.measures.dimensions import minimum_dimension
 
 BOTH: tuple[Setting, Setting] = ({"scheme": "TPR"}, {"scheme": "OSC", "p": 3})
 UP: Setting = {"scheme": "OSC", "p": 3, "up": True}

@@ -1,7 +1,7 @@
 """Not in the paper: compact fillers against ordinary ones, pair by pair of trials, and accuracy never falls."""
 
 from carving.lab.experiment import Experiment, Lines, Published, Setting, grid, trials
-from carving.lab.measures.memories import compact_gain
+from carving.lab.measures.retrieval import compact_gain
 
 #        d   p  pairs: about the loads at which ordinary fillers reach 90, 97 and 99.5 %
 LOADS = ((60, 2, (60, 90, 130)), (100, 2, (210, 260, 330)), (150, 2, (500, 600, 720)),
