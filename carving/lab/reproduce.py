@@ -1,52 +1,24 @@
-"""Runs experiments, and reports on everything that ran."""
+"""Runs experiments, draws their figures, and reports on everything that ever ran into the folder."""
 
 import math
-from collections.abc import Iterable
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from carving.checks import check_choice, check_integer, nearest
+from carving import extras
+from carving.checks import check_choice, check_integer
 from carving.errors import BadValue
+from carving.lab.available import at_hand, with_missing
+from carving.lab.catalogue import NAMES, load
 from carving.lab.experiment import SCALES, Experiment, planned
-from carving.lab.measures.labels import at_hand, with_missing
-from carving.lab.runner import key_of, pool, read_rows, run, versions
-from carving.lab.tables import Comparison, comparisons
-
-NAMES = (
-    "interference",
-    "tpr",
-    "capacity-4096",
-    "capacity-8100",
-    "capacity-8100-depth48",
-    "depth",
-    "superposition-p2",
-    "superposition-p3",
-    "codebook-size",
-    "recognition-vs-unbinding",
-    "reuse",
-    "similarity",
-    "carving-dimension",
-    "triangle",
-    "clifford",
-    "flops",
-    "speed",
-    "compact",
-    "compact-accuracy",
-    "joint",
-    "multi-label",
-)
-
-
-def load(name: str) -> Experiment:
-    """The experiment of that name."""
-    if name not in NAMES:
-        raise BadValue(f"there is no experiment {name!r}; {nearest(name, NAMES)}")
-    found: Experiment = import_module(f"carving.lab.paper.{name.replace('-', '_')}").EXPERIMENT
-    return found
+from carving.lab.figures import draw, drawn_panels
+from carving.lab.report import Outcome, write
+from carving.lab.rows import Row, discard_rows, key_of, read_rows, versions
+from carving.lab.runner import pool, run
+from carving.lab.summaries import Comparison, comparisons
 
 
 def reproduce(
@@ -62,69 +34,109 @@ def reproduce(
     """Run experiments; write rows, figures and a report over all that lies in `out`. The answer: published beside ours.
 
     Rows that `out` (by default results/SCALE) holds are not run again, unless `fresh` throws them away first. `data` is
-    the folder of the data sets that multi-label wants; what it does not have is skipped.
+    the folder of the data sets that multi-label wants; what it does not have is skipped. Figures take matplotlib.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     answer = reproduce(["triangle"], "smoke", out=Path(folder), workers=1)
+    ...     (Path(folder) / "report.md").exists(), answer[0].published.source, answer[-1].verdict
+    (True, 'section 3', 'agrees')
     """
     check_choice("scale", scale, SCALES)
     if workers is not None:
         check_integer("workers", workers, 1, way_out="it is the number of trials that run at a time")
     console = console or Console(stderr=True)
-    experiments = [at_hand(load(name), scale, data, console) for name in dict.fromkeys(names)]
-    if not any(planned(experiment, scale) for experiment in experiments):
-        raise BadValue("none of the data sets was found; --data FOLDER tells where they lie")
+    experiments = _runnable(list(dict.fromkeys(names)), scale, data, console)
     folder = Path("results") / scale if out is None else out
+    rows: dict[str, list[Row]] = {}
+    with _locked(folder), pool(workers) as where:
+        for experiment in experiments:
+            file = folder / f"{experiment.name}.jsonl"
+            if fresh:
+                discard_rows(file)
+            rows[experiment.name] = run(experiment, scale, file, where, console)
+        outcomes = list(_outcomes(scale, folder, rows))
+        _draw([outcome for outcome in outcomes if outcome.experiment.name in rows], folder, console)
+        write(outcomes, scale, folder)
+    return [
+        comparison
+        for experiment in experiments
+        for comparison in comparisons(experiment, _of_scale(experiment, scale, rows[experiment.name]))
+    ]
+
+
+def _runnable(names: Sequence[str], scale: str, data: Path | None, console: Console) -> list[Experiment]:
+    """The experiments, as far as there is what they need; what is skipped is said."""
+    experiments = []
+    for name in names:
+        try:
+            experiments.append(at_hand(load(name), scale, data, console))
+        except extras.MissingExtra as error:
+            if len(names) == 1:
+                raise
+            console.print(f"{name}: skipped; {error}", markup=False)
+    runnable = [experiment for experiment in experiments if planned(experiment, scale)]
+    if not runnable:
+        raise BadValue("none of the data sets was found; --data FOLDER tells where they lie")
+    return runnable
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    found: list[Comparison] = []
     try:
-        with FileLock(folder / ".lock", timeout=0), pool(workers) as where:
-            for experiment in experiments:
-                if not planned(experiment, scale):
-                    continue
-                file = folder / f"{experiment.name}.jsonl"
-                if fresh:
-                    for old in (file, file.with_name(f"{file.name}.gz")):
-                        old.unlink(missing_ok=True)
-                found += comparisons(experiment, run(experiment, scale, file, where, console))
-            write_report(scale, folder)
+        with FileLock(folder / ".lock", timeout=0):
+            yield
     except Timeout:
         raise OSError(f"another run writes into {folder}; wait for it, or give another folder") from None
-    return found
 
 
-def write_report(scale: str, folder: Path) -> Path:
-    """report.md and report.html over every experiment that has rows of this scale in the folder."""
-    from carving.lab import report  # here, since no other command should wait for matplotlib
+def _of_scale(experiment: Experiment, scale: str, rows: Iterable[Row]) -> list[Row]:
+    """Those of the rows that belong to a scale, in the order of the grid."""
+    by_key = {key_of(row): row for row in rows}
+    return [by_key[trial.key] for trial in planned(experiment, scale) if trial.key in by_key]
 
-    sections = []
+
+def _outcomes(scale: str, folder: Path, known: dict[str, list[Row]]) -> Iterator[Outcome]:
+    """Every experiment that has rows of this scale in the folder; those that are known are not read again."""
     for name in NAMES:
-        experiment, rows = load(name), {key_of(row): row for row in read_rows(folder / f"{name}.jsonl")}
-        some = [rows[trial.key] for trial in planned(experiment, scale) if trial.key in rows]
-        if some:
-            experiment = with_missing(experiment, scale, some)
-            unfinished = len(planned(experiment, scale)) - len(some)
-            sections.append(report.section(experiment, some, folder, unfinished))
-    return report.write(sections, scale, folder)
+        rows = known[name] if name in known else read_rows(folder / f"{name}.jsonl")
+        of_scale = _of_scale(load(name), scale, rows) if rows else []
+        if of_scale:
+            experiment = with_missing(load(name), scale, of_scale)
+            yield Outcome(experiment, of_scale, len(planned(experiment, scale)) - len(of_scale))
 
 
-def as_json(found: Iterable[Comparison]) -> dict[str, Any]:
-    """Comparisons as plain values."""
-    rows = [
-        {
-            "experiment": one.experiment,
-            "setting": one.published.where,
-            "quantity": one.published.quantity,
-            "source": one.published.source,
-            "published": one.published.value,
-            "ours": None if one.ours is None else one.ours.mean,
-            "standard_error": None if one.ours is None else one.ours.error,
-            "trials": 0 if one.ours is None else one.ours.trials,
-            "difference_in_standard_errors": _finite(one.difference),
-            "verdict": one.verdict,
-        }
-        for one in found
-    ]
-    return {"versions": versions(), "comparisons": rows}
+def _draw(outcomes: Sequence[Outcome], folder: Path, console: Console) -> None:
+    drawn = [outcome for outcome in outcomes if drawn_panels(outcome.experiment, outcome.rows)]
+    try:
+        for outcome in drawn:
+            draw(outcome.experiment, outcome.rows, folder / outcome.experiment.name)
+    except extras.MissingExtra as error:
+        console.print(f"figures are skipped: {error}", markup=False)
 
 
-def _finite(value: float | None) -> float | None:
-    """JSON knows no infinity; the verdict says it."""
-    return value if value is not None and math.isfinite(value) else None
+def as_json(answer: Iterable[Comparison]) -> dict[str, object]:
+    """Comparisons as plain values.
+
+    >>> as_json([])["comparisons"]
+    []
+    """
+    return {"versions": versions(), "comparisons": [_plain(comparison) for comparison in answer]}
+
+
+def _plain(comparison: Comparison) -> dict[str, object]:
+    published, ours, difference = comparison.published, comparison.ours, comparison.difference
+    return {
+        "experiment": comparison.experiment,
+        "setting": published.where,
+        "quantity": published.quantity,
+        "source": published.source,
+        "published": published.value,
+        "ours": None if ours is None else ours.mean,
+        "standard_error": None if ours is None else ours.error,
+        "trials": 0 if ours is None else ours.trials,
+        # JSON knows no infinity; the verdict says it
+        "difference_in_standard_errors": difference if difference is None or math.isfinite(difference) else None,
+        "verdict": comparison.verdict,
+    }

@@ -32,10 +32,11 @@ OSC = (
 #    d, pairs, vocabulary, shared
 HLB = ((1_000, 60, 60, 1), (1_000, 100, 200, 5), (2_000, 120, 1_000, 3), (4_000, 170, 1_000, 10))
 TPR = ((100, 300, 1_000, 1), (100, 300, 100, 1), (120, 300, 1_000, 3), (150, 500, 200, 5), (300, 2_000, 2_000, 2))
-NAMES = ("d", "N", "L", "shared")
 SETTINGS: list[Setting] = [
-    *({"scheme": "OSC", "signed": True, **dict(zip(("d", "p", "k1", "N", "L", "shared"), row))} for row in OSC),
-    *({"scheme": name, **dict(zip(NAMES, row))} for name, table in (("HLB", HLB), ("TPR", TPR)) for row in table),
+    *({"scheme": "OSC", "signed": True, "d": d, "p": p, "k1": k1, "N": pairs, "L": vocabulary, "shared": shared}
+      for d, p, k1, pairs, vocabulary, shared in OSC),
+    *({"scheme": name, "d": d, "N": pairs, "L": vocabulary, "shared": shared}
+      for name, table in (("HLB", HLB), ("TPR", TPR)) for d, pairs, vocabulary, shared in table),
 ]
 EXPERIMENT = Experiment(
     "capacity-prediction", "predicted accuracy beside real memories", "nothing: it predicts no accuracy",

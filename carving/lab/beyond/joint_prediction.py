@@ -41,8 +41,8 @@ EXPERIMENT = Experiment(
     name="joint-prediction",
     title="state evolution beside joint decoding of real memories",
     source="nothing: it does not decode together",
-    notes="The band is two points wide on either side. Pale: near the threshold, where 7 % more or fewer pairs would be "
-    "predicted to end on the other side of it; there, finite memories end on either side.",
+    notes="The band is two points wide on either side. Pale: near the threshold, where 7 % more or fewer pairs would "
+    "be predicted to end on the other side of it; there, finite memories end on either side.",
     measure=joint_prediction,
     scales={
         "smoke": (trials(1, SMALL[1:3]),),

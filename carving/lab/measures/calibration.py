@@ -24,14 +24,15 @@ def calibration(setting: Setting, seed: int) -> Measured:
     >>> measured["right"], measured["error"] < 0.05
     (1.0, True)
     """
-    parts, asked = [], 0
+    parts: list[tuple[Tensor, Tensor]] = []
+    asked = 0
     while asked < setting["asked"]:
         parts.append(answers(setting, seed_within(seed, len(parts))))
         asked += len(parts[-1][0])
     said, right = (torch.cat(column) for column in zip(*parts, strict=True))
     luck = Generator().manual_seed(seed)
     perfect = torch.rand(len(said), generator=luck, dtype=torch.float64).less(said).double()
-    curve = {}
+    curve: Measured = {}
     for number, mean, share, count in bins(said, right):
         if count >= LEAST:
             curve |= {f"probability {number}": mean, f"share right {number}": share}

@@ -49,7 +49,9 @@ def bounds(setting: Setting) -> tuple[int, int]:
     if not setting.get("joint"):
         return low, high
     # What cannot be decoded takes the most rounds: from one cell a pair to eight, at first.
-    least, most = (max(size, round((cells * setting["N"]) ** (1 / setting["p"]))) for size, cells in ((low, 1), (high, 8)))
+    least, most = (
+        max(size, round((cells * setting["N"]) ** (1 / setting["p"]))) for size, cells in ((low, 1), (high, 8))
+    )
     return least, most
 
 

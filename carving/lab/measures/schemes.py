@@ -19,7 +19,7 @@ HELD = 2**27  # numbers of a codebook, or of contexts, that a trial holds at onc
 def scheme_of(setting: Setting, seed: int) -> Scheme:
     """The scheme that a setting names, with fillers and roles of its own."""
     name, d = setting["scheme"], setting["d"]
-    options = {key: setting[key] for key in ("p", "k1", "memory", "accounting") if key in setting}
+    options: Setting = {key: setting[key] for key in ("p", "k1", "memory", "accounting") if key in setting}
     if name == "OSC":
         compact = setting.get("compact", False)
         if setting.get("up"):  # the root of d rounded up, not to the nearest
