@@ -12,7 +12,7 @@ import numpy as np
 
 from carving.extras import load
 from carving.lab.experiment import Cells, Experiment, Heat, Lines, Points, Published
-from carving.lab.panels import Point, by_series, curve, log_fit, measured_pairs, panel_summaries, series_name
+from carving.lab.panels import Pairs, Point, by_series, curve, log_fit, measured_pairs, panel_summaries, series_name
 from carving.lab.rows import Row
 from carving.lab.summaries import Summary, summaries
 
@@ -93,12 +93,19 @@ def _alike(legends: Sequence[Legend]) -> bool:
     return any(looks.keys() <= legend.keys() for legend in legends) and all(len(kinds) == 1 for kinds in looks.values())
 
 
+def _label(axes: Axes, x: str, y: str, title: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title)
+    axes.grid(alpha=0.25)
+
+
 # Lines
 
 
 def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Published]) -> None:
-    shown = panel_summaries(rows, panel)
-    series = by_series(shown, panel.series)
+    results = panel_summaries(rows, panel)
+    series = by_series(results, panel.series)
     least = -1 if any(row["measured"].get(panel.y, 0) < 0 for row in rows) else 0
     for (name, dash), marker, colour in zip(_dashes(list(series), panel), cycle(MARKERS), cycle(COLOURS), strict=False):
         points = curve(series[name], panel.x)
@@ -109,12 +116,9 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
         fit = log_fit(points) if panel.fit else None
         if fit is not None:
             axes.plot(x, fit[0] + fit[1] * np.log(x), "-", color=colour, linewidth=0.8)
-    _stars(axes, panel, shown, published)
-    axes.set_xlabel(panel.x)
-    axes.set_ylabel(panel.label or panel.y)
-    axes.set_title(panel.title)
-    axes.grid(alpha=0.25)
-    _scale(axes, panel, shown)
+    _stars(axes, panel, results, published)
+    _label(axes, panel.x, panel.label or panel.y, panel.title)
+    _scale(axes, panel, results)
 
 
 def _dashes(names: Sequence[str], panel: Lines) -> Iterator[tuple[str, str]]:
@@ -137,11 +141,11 @@ def _shade(axes: Axes, points: Sequence[Point], colour: str, limits: tuple[int, 
     axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _scale(axes: Axes, panel: Lines, shown: Sequence[Summary]) -> None:
+def _scale(axes: Axes, panel: Lines, results: Sequence[Summary]) -> None:
     ticker = load("matplotlib.ticker")
     if panel.log_x:
         axes.set_xscale("log")
-        ticks = apart(sorted({point.setting[panel.x] for point in shown}))
+        ticks = apart(sorted({point.setting[panel.x] for point in results}))
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.minorticks_off()
     if panel.log_y:
@@ -168,9 +172,9 @@ def apart(ticks: Sequence[float]) -> list[float]:
     return [*kept, ticks[-1]] if len(ticks) > 1 else kept
 
 
-def _stars(axes: Axes, panel: Lines, shown: Sequence[Summary], published: Sequence[Published]) -> None:
+def _stars(axes: Axes, panel: Lines, results: Sequence[Summary], published: Sequence[Published]) -> None:
     """The paper's own numbers, and those of theory, where they belong to a setting of this panel."""
-    settings = [point.setting for point in shown]
+    settings = [point.setting for point in results]
     drawn = [
         number
         for number in published
@@ -188,43 +192,39 @@ def _stars(axes: Axes, panel: Lines, shown: Sequence[Summary], published: Sequen
 
 
 def _points(axes: Axes, panel: Points, rows: Sequence[Row]) -> None:
-    """Points beside the line of equality, those of a setting joined; bars are two standard errors."""
+    """Points beside the line of equality; a setting that has many is a line of them."""
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
     if panel.band:
         axes.fill_between([0, 1], [-panel.band, 1 - panel.band], [panel.band, 1 + panel.band], color="0.9", zorder=0)
-    pale = {str(point.setting) for point in summaries(rows, panel.pale) if point.mean}
-    styles, looks = zip(cycle(MARKERS), cycle(COLOURS), strict=False), dict[str, tuple[str, str]]()
-    for points in measured_pairs(rows, panel):
-        setting, y = points[0][1].setting, [y.mean for _, y in points]
-        name, x, bars = series_name(setting, panel.series), [x.mean for x, _ in points], _bars(points)
-        label = None if name in looks else name
-        if label:
-            looks[name] = next(styles)
-        marker, colour = looks[name]
-        alpha = 0.35 if str(setting) in pale else 1.0
-        dash = "-" if len(points) > 1 else ""
-        axes.plot(x, y, dash, marker=marker, color=colour, label=label, markersize=4, linewidth=0.9, alpha=alpha)
-        axes.vlines(x, *bars, color=colour, linewidth=1, alpha=alpha)
-    axes.set_xlabel(panel.x)
-    axes.set_ylabel(panel.y)
-    axes.set_title(panel.title)
-    axes.grid(alpha=0.25)
+    pale = [point.setting for point in summaries(rows, panel.pale) if point.mean]
+    series: dict[str, list[Pairs]] = {}
+    for pairs in measured_pairs(rows, panel):
+        series.setdefault(series_name(pairs[0][0].setting, panel.series), []).append(pairs)
+    for (name, lines), marker, colour in zip(series.items(), cycle(MARKERS), cycle(COLOURS), strict=False):
+        for number, pairs in enumerate(lines):
+            alpha = 0.35 if pairs[0][0].setting in pale else 1.0
+            _joined(axes, pairs, label="" if number else name, marker=marker, color=colour, alpha=alpha)
+    _label(axes, panel.x, panel.y, panel.title)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(load("matplotlib.ticker").PercentFormatter(1.0))
 
 
-def _bars(points: Sequence[tuple[Summary, Summary]]) -> tuple[list[float], list[float]]:
-    low, high = ([y.mean + sign * 2 * (y.error or 0.0) for _, y in points] for sign in (-1, 1))
-    return low, high
+def _joined(axes: Axes, pairs: Pairs, *, label: str, marker: str, color: str, alpha: float) -> None:
+    """The points of a setting; bars are two standard errors."""
+    x, y = ([pair[at].mean for pair in pairs] for at in (0, 1))
+    low, high = ([point.mean + side * (point.error or 0.0) for _, point in pairs] for side in (-2, 2))
+    dash = "-" if len(pairs) > 1 else ""
+    axes.plot(x, y, dash, marker=marker, color=color, label=label, markersize=4, linewidth=0.9, alpha=alpha)
+    axes.vlines(x, low, high, color=color, linewidth=1, alpha=alpha)
 
 
 # Heat
 
 
-def _heat(figure: Figure, axes: Axes, panel: Heat, shown: Sequence[Summary]) -> None:
-    xs, ys = (sorted({point.setting[key] for point in shown}) for key in (panel.x, panel.y))
+def _heat(figure: Figure, axes: Axes, panel: Heat, results: Sequence[Summary]) -> None:
+    xs, ys = (sorted({point.setting[key] for point in results}) for key in (panel.x, panel.y))
     values = np.full((len(ys), len(xs)), np.nan)
-    for point in shown:
+    for point in results:
         values[ys.index(point.setting[panel.y]), xs.index(point.setting[panel.x])] = point.mean
     values /= np.maximum(np.nanmax(values, axis=1, keepdims=True), 1e-12)
     axes.patch.set(hatch="xxx", edgecolor="gray")  # where there is no setting

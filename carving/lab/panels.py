@@ -9,6 +9,7 @@ from carving.lab.rows import Row
 from carving.lab.summaries import Summary, summaries
 
 Point = tuple[float, float, float]  # x, mean, deviation
+Pairs = list[tuple[Summary, Summary]]  # of x and of y
 
 
 def panel_summaries(rows: Sequence[Row], panel: Panel) -> list[Summary]:
@@ -23,10 +24,10 @@ def series_name(setting: Setting, keys: Sequence[str]) -> str:
     return " ".join(value if isinstance(value, str) else f"{key}={value}" for key, value in values)
 
 
-def by_series(shown: Sequence[Summary], keys: Sequence[str]) -> dict[str, list[Summary]]:
+def by_series(results: Sequence[Summary], keys: Sequence[str]) -> dict[str, list[Summary]]:
     """The summaries of each series."""
     series: dict[str, list[Summary]] = {}
-    for summary in shown:
+    for summary in results:
         series.setdefault(series_name(summary.setting, keys), []).append(summary)
     return series
 
@@ -47,14 +48,14 @@ def log_fit(points: Sequence[Point]) -> tuple[float, float, float] | None:
     return start, slope, 1 - rest / total if total else 1.0
 
 
-def measured_pairs(rows: Sequence[Row], panel: Points) -> list[list[tuple[Summary, Summary]]]:
+def measured_pairs(rows: Sequence[Row], panel: Points) -> list[Pairs]:
     """For each setting, the summaries of x and of y that belong together."""
-    shown = [row for row in rows if agrees(row["setting"], panel.only)]
-    quantities = dict.fromkeys(name for row in shown for name in row["measured"] if name.startswith(panel.x))
-    settings: dict[str, list[tuple[Summary, Summary]]] = {}
+    kept = [row for row in rows if agrees(row["setting"], panel.only)]
+    quantities = dict.fromkeys(name for row in kept for name in row["measured"] if name.startswith(panel.x))
+    settings: dict[str, Pairs] = {}
     for name in quantities:
-        y = {str(point.setting): point for point in summaries(shown, panel.y + name.removeprefix(panel.x))}
-        for x in summaries(shown, name):
+        y = {str(point.setting): point for point in summaries(kept, panel.y + name.removeprefix(panel.x))}
+        for x in summaries(kept, name):
             if str(x.setting) in y:
                 settings.setdefault(str(x.setting), []).append((x, y[str(x.setting)]))
     return [sorted(pairs, key=lambda pair: pair[0].mean) for pairs in settings.values()]

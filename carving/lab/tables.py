@@ -89,8 +89,8 @@ def _series_table(series: Mapping[str, Sequence[Summary]], column: str) -> Table
     return head, body
 
 
-def _lines_table(shown: Sequence[Summary], panel: Lines) -> Table:
-    series = by_series(shown, panel.series)
+def _lines_table(results: Sequence[Summary], panel: Lines) -> Table:
+    series = by_series(results, panel.series)
     head, body = _series_table(series, panel.x)
     if panel.fit:
         head.append("a + b ln x")
@@ -104,25 +104,25 @@ def _fit_text(points: Sequence[Point]) -> str:
     return "" if fit is None else f"{fit[0]:.3g} + {fit[1]:.3g} ln x (R² {fit[2]:.3f})"
 
 
-def _cells_table(shown: Sequence[Summary], panel: Cells) -> Table:
-    series = by_series(shown, panel.rows)
+def _cells_table(results: Sequence[Summary], panel: Cells) -> Table:
+    series = by_series(results, panel.rows)
     head, body = _series_table(series, panel.column)
     if panel.ratio and len(series) > 1:
         (first, above), (second, below) = list(series.items())[:2]
-        columns = sorted({point.setting[panel.column] for point in shown})
+        columns = sorted({point.setting[panel.column] for point in results})
         over, under = ({point.setting[panel.column]: point.mean for point in points} for points in (above, below))
         ratios = [f"{over[x] / under[x]:.2f}" if x in over and x in under else "" for x in columns]
         body.append([f"{first} / {second}", *ratios])
     return head, body
 
 
-def _heat_table(shown: Sequence[Summary], panel: Heat) -> Table:
+def _heat_table(results: Sequence[Summary], panel: Heat) -> Table:
     """The best of each row of colours, and which are as good."""
     guides = panel.guides or {}
     head = [panel.y, f"best {panel.x}", f"{panel.x} within 2 s.e. of the best", panel.value, *guides]
     body = []
-    for y in sorted({point.setting[panel.y] for point in shown}):
-        line = [point for point in shown if point.setting[panel.y] == y]
+    for y in sorted({point.setting[panel.y] for point in results}):
+        line = [point for point in results if point.setting[panel.y] == y]
         best = max(line, key=lambda point: point.mean)
         near = [point.setting[panel.x] for point in line if _as_good(point, best)]
         powers = [f"{y**exponent:.1f}" for exponent in guides.values()]

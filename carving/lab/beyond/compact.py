@@ -18,13 +18,13 @@ def searches(sizes: list[int], repeats: int, kinds: str, questions: int = 1000) 
         "joint": (joint, TIGHT),
         "loud": (joint | {"spread": 1.2}, TIGHT),
     }
-    found = []
+    settings = []
     for kind in kinds.split():
         setting, widths = schemes[kind]
         for n in sizes:
             carved = {"k1": widths[n]} if widths else {}
-            found.append(setting | carved | {"N": n, "repeats": repeats, "questions": min(n, questions)})
-    return found
+            settings.append(setting | carved | {"N": n, "repeats": repeats, "questions": min(n, questions)})
+    return settings
 
 
 ALONE, EVERY = "osc tpr compact", "osc tpr hlb compact joint loud"

@@ -9,9 +9,11 @@ WIDTHS = [2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48]
 def squares(p: int, sides: list[int], load: int, widths: list[int], questions: int) -> list[Setting]:
     """Memories with one pair for so many cells, so that none is answered perfectly."""
     return [
-        one
+        setting
         for d in sides
-        for one in grid(scheme="OSC", d=d, p=p, k1=[k for k in widths if k < d], N=d**p // load, questions=questions)
+        for setting in grid(
+            scheme="OSC", d=d, p=p, k1=[k for k in widths if k < d], N=d**p // load, questions=questions
+        )
     ]
 
 

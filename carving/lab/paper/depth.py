@@ -11,7 +11,7 @@ def schemes(cells: int, depths: list[int], **axes: object) -> list[Setting]:
     return [
         *grid(scheme="OSC", d=round(cells**0.5), p=2, depth=depths, **axes),
         *grid(scheme=VSAS, d=cells, depth=depths, **axes),
-        *(one for d, depth in tensors if d >= 2 for one in grid(scheme="TPR", d=d, depth=depth, **axes)),
+        *(tpr for d, depth in tensors if d >= 2 for tpr in grid(scheme="TPR", d=d, depth=depth, **axes)),
     ]
 
 

@@ -54,5 +54,5 @@ EXPERIMENT = Experiment(
         Lines("k1", "relative", ("d", "p"), "variance in units of (N-1)/d^p", percent=False, only={"d": 20}),
         Lines("shared", "variance", ("d",), "shared contexts", "", True, True, percent=False, only={"N": 1000}),
     ),
-    published=tuple(one for setting in [*ALONE, *SHARED] for one in theorem(setting, **numbers(setting))),
+    published=tuple(number for setting in [*ALONE, *SHARED] for number in theorem(setting, **numbers(setting))),
 )

@@ -9,9 +9,8 @@ KINDS = ("to its filler", "in two contexts", "to a stranger")
 
 def schemes(sides: list[int]) -> list[Setting]:
     """Every scheme with side² numbers in its memory."""
-    found = [grid(scheme="OSC", d=side, p=2, cells=side**2) for side in sides]
-    found += [grid(scheme=VSAS, d=side**2, cells=side**2) for side in sides]
-    return [setting for some in found for setting in some]
+    osc = [setting for side in sides for setting in grid(scheme="OSC", d=side, p=2, cells=side**2)]
+    return osc + [setting for side in sides for setting in grid(scheme=VSAS, d=side**2, cells=side**2)]
 
 
 EXPERIMENT = Experiment(
