@@ -43,7 +43,7 @@ EXPERIMENT = Experiment(
     single_prediction,
     {
         scale: (trials(count, [setting | {"questions": questions} for setting in SETTINGS[::step]]),)
-        for scale, count, questions, step in (("smoke", 1, 100, 20), ("small", 1, 1000, 3), ("paper", 3, 1667, 1))
+        for scale, count, questions, step in (("smoke", 1, 100, 20), ("small", 1, 1000, 3), ("paper", 10, 1667, 1))
     },
     (Points("predicted", "simulated", ("scheme", "p"), "contexts wholly right", band=0.02),),
     unpublished="the paper predicts no accuracy; ours stands beside each simulation.",
