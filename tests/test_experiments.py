@@ -1,9 +1,12 @@
 """The reproduction lab: rows survive kills, depend on nothing but the setting, and tables do their sums right."""
 
+import doctest
 import gzip
+import importlib
 import json
 import math
 import os
+import pkgutil
 import subprocess
 import sys
 import time
@@ -15,7 +18,7 @@ import torch
 from rich.console import Console
 
 from carving import lab as experiments
-from carving.lab import NAMES, beyond, load, paper, reproduce
+from carving.lab import NAMES, beyond, load, measures, paper, reproduce
 from carving.lab.experiment import SCALES, Experiment, Lines, Points, Published, Trial, grid, planned, trials
 from carving.lab.measures.calibration import calibration
 from carving.lab.measures.calibration import error as calibration_error
@@ -211,13 +214,20 @@ def test_a_logarithm_is_fitted_by_a_logarithm():
     assert log_fit([(x, 3 + 2 * math.log(x), 0.0) for x in (1.0, 5.0, 20.0, 70.0)]) == pytest.approx((3, 2, 1))
 
 
-def test_points_pair_what_ends_alike_and_tell_the_largest_difference():
+def test_points_pair_what_ends_alike():
     measured = [{"said 0": 0.1, "right 0": 0.3, "said 1": 0.9, "right 1": 0.8}, {"said 0": 0.3, "right 0": 0.3}]
     rows = [{"setting": {"a": 1}, "trial": i, "measured": numbers} for i, numbers in enumerate(measured)]
     panel = Points("said", "right", ("a",))
     ((first, second),) = measured_pairs(rows, panel)
     assert (first[0].mean, first[1].mean, second[0].mean, second[1].mean) == pytest.approx((0.2, 0.3, 0.9, 0.8))
-    assert panel_table(rows, panel)[1][-1][-1] in ("-0.1000", "+0.1000")
+    assert panel_table(rows, panel)[1] == []  # a curve is drawn, not listed
+
+
+def test_points_are_listed_with_the_largest_difference():
+    measured = [{"predicted": 0.5, "simulated": 0.4}, {"predicted": 0.7, "simulated": 0.75}]
+    rows = [{"setting": {"a": i}, "trial": 0, "measured": numbers} for i, numbers in enumerate(measured)]
+    *points, largest = panel_table(rows, Points("predicted", "simulated", ("a",)))[1]
+    assert [line[-1] for line in points] == ["+0.1000", "-0.0500"] and largest[-1] == "+0.1000"
 
 
 # Measures
@@ -235,7 +245,7 @@ def test_an_overfull_memory_is_calibrated():
     assert measured["error"] < 0.05
 
 
-@pytest.mark.parametrize(("contexts", "shared", "vocabulary"), [(40, 1, 7), (12, 5, 6), (20, 3, 200)])
+@pytest.mark.parametrize(("contexts", "shared", "vocabulary"), [(40, 1, 7), (12, 5, 20), (20, 3, 200)])
 def test_fillers_are_used_evenly_and_differ_within_a_context(contexts, shared, vocabulary):
     fillers = used_evenly(contexts, shared, vocabulary, torch.Generator().manual_seed(0))
     assert fillers.shape == (contexts, shared)
@@ -267,6 +277,28 @@ def test_the_published_osc_has_no_signs():
 def test_the_minimum_dimension_grows_with_the_number_of_pairs():
     found = [minimum_dimension({"scheme": "TPR", "N": n, "repeats": 10}, 1)["d"] for n in (10, 40)]
     assert 8 <= found[0] < found[1] <= 60
+
+
+# Examples
+
+
+@pytest.mark.parametrize("module", [m.name for m in pkgutil.walk_packages(experiments.__path__, "carving.lab.")])
+def test_examples_print_what_they_say(module):
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+@pytest.mark.parametrize("package", [experiments, measures])
+def test_what_is_public_has_an_example(package):
+    public = [getattr(package, name) for name in package.__all__ if callable(getattr(package, name))]
+    assert public and all(">>>" in thing.__doc__ for thing in public)
+
+
+def test_the_first_paths_of_the_lab_still_work():
+    from carving.experiments import NAMES as names
+    from carving.experiments.experiment import Experiment as first
+    from carving.experiments.measures import accuracy
+
+    assert names is NAMES and first is Experiment and accuracy is measures.accuracy
 
 
 # Every experiment
@@ -348,7 +380,7 @@ def test_a_run_draws_its_own_figures_and_reads_every_file_once(tmp_path, monkeyp
     read = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda file: opened.append(file.name) or read(file))
     drawn = []
-    monkeypatch.setattr("carving.lab.reproduce.draw", lambda experiment, *_: drawn.append(experiment.name))
+    monkeypatch.setattr("carving.lab.reproduction.draw", lambda experiment, *_: drawn.append(experiment.name))
     reproduce(["joint"], "smoke", out=tmp_path, workers=1, console=QUIET)
     assert drawn == ["joint"]
     assert (tmp_path / "triangle.png").stat().st_mtime_ns == before

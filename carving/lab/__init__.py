@@ -5,6 +5,6 @@
 
 from carving.lab.catalogue import NAMES, load
 from carving.lab.experiment import SCALES
-from carving.lab.reproduce import as_json, reproduce
+from carving.lab.reproduction import as_json, reproduce
 
 __all__ = ["NAMES", "SCALES", "as_json", "load", "reproduce"]

@@ -136,8 +136,9 @@ def _as_good(point: Summary, best: Summary) -> bool:
 
 
 def _points_table(rows: Sequence[Row], panel: Points) -> Table:
-    """A row for each point, and the largest difference."""
-    pairs = [pair for points in measured_pairs(rows, panel) for pair in points]
+    """A row for each setting, and the largest difference; none where settings are whole curves."""
+    settings = measured_pairs(rows, panel)
+    pairs = [pairs[0] for pairs in settings if len(pairs) == 1]
     head = ["setting", panel.x, f"{panel.y} (± standard error)", "trials", "difference"]
     body = [
         [setting_text(x.setting), number_text(x.mean), _with_error(y.mean, y.error), str(y.trials),

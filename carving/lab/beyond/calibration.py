@@ -8,10 +8,10 @@ SIZES = ((120, 2, 400), (22, 3, 245), (34, 3, 1023))
 LOADS = (0.3, 1.0, 3.0)
 
 
-def settings(asked: int, sizes: tuple[tuple[int, int, int], ...] = SIZES, leaves: int = 1000) -> list[Setting]:
+def settings(asked: int, sizes: tuple[tuple[int, int, int], ...] = SIZES) -> list[Setting]:
     """Memories of OSC at these loads, their fillers stored as often as each other, or by Zipf's law."""
     return [
-        {"scheme": "OSC", "signed": True, "d": d, "p": p, "load": load, "N": round(load * pairs), "L": leaves,
+        {"scheme": "OSC", "signed": True, "d": d, "p": p, "load": load, "N": round(load * pairs), "L": 1000,
          "fillers": kind, "asked": asked}
         for d, p, pairs in sizes for load in LOADS for kind in ("even", "zipf")
     ]  # fmt: skip
@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
     "more are drawn.",
     measure=calibration,
     scales={
-        "smoke": (trials(1, settings(400, ((40, 2, 50),), 100)),),
+        "smoke": (trials(1, settings(400, SIZES[1:2])),),
         "small": (trials(2, settings(4_000, SIZES[:2])),),
         "paper": (trials(1, settings(50_000)),),
     },
