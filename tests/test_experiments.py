@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 
 from carving import lab as experiments
-from carving.lab import NAMES, beyond, load, measures, paper, reproduce
+from carving.lab import NAMES, beyond, experiment, load, measures, paper, reproduce
 from carving.lab.experiment import SCALES, Experiment, Lines, Points, Published, Trial, grid, planned, trials
 from carving.lab.measures.calibration import calibration
 from carving.lab.measures.calibration import error as calibration_error
@@ -294,11 +294,8 @@ def test_what_is_public_has_an_example(package):
 
 
 def test_the_first_paths_of_the_lab_still_work():
-    from carving.experiments import NAMES as names
-    from carving.experiments.experiment import Experiment as first
-    from carving.experiments.measures import accuracy
-
-    assert names is NAMES and first is Experiment and accuracy is measures.accuracy
+    for old, new in (("", experiments), (".experiment", experiment), (".measures", measures)):
+        assert importlib.import_module(f"carving.experiments{old}") is new
 
 
 # Every experiment
