@@ -37,12 +37,12 @@ bench: $(READY)
 	$(BIN)/python benchmarks/clifford_speed.py
 	$(BIN)/python benchmarks/labels_speed.py
 
+# Experiments that are about this machine or about our theory, anew: an hour or two. The memory that large-vsa
+# takes is that of its process, so it comes first and alone.
 bench-large: $(READY)
-	$(BIN)/python benchmarks/large_vsa.py
-	$(BIN)/python benchmarks/calibration.py
-	$(BIN)/python benchmarks/capacity_prediction.py
-	$(BIN)/python benchmarks/joint_prediction.py
-	$(BIN)/python benchmarks/joint_capacity.py
+	$(BIN)/carving reproduce large-vsa --scale paper --out build/large
+	$(BIN)/carving reproduce calibration capacity-prediction joint-prediction joint-capacity \
+		--scale paper --out build/large
 
 bench-structures: $(READY)
 	$(BIN)/python benchmarks/structures.py "$(DATA)"

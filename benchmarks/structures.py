@@ -68,11 +68,11 @@ def wordnet(console: Console, file: Path) -> dict[str, Any]:
     memory = Memory(scheme)
     start = time.perf_counter()
     with bar(console, "storing", len(pairs)) as advance:
-        memory.store(pairs, progress=advance)
+        memory.store(pairs, on_progress=advance)
     storing = time.perf_counter() - start
     before, start = gemm_rate(), time.perf_counter()
     with bar(console, "asking", len(held)) as advance:
-        answers = memory.recall_sets(list(held), progress=advance)
+        answers = memory.recall_sets(list(held), on_progress=advance)
     asking = time.perf_counter() - start
     rate = (before + gemm_rate()) / 2
     found = {path: {answer.leaf for answer in answer} for path, answer in zip(held, answers, strict=True)}
@@ -109,10 +109,10 @@ def treebank(console: Console, file: Path) -> dict[str, Any]:
         memory = Memory(OSC(**chosen.parameters, signed=signed))
         start = time.perf_counter()
         with bar(console, "storing", len(pairs)) as advance:
-            memory.store(pairs, progress=advance)
+            memory.store(pairs, on_progress=advance)
         asked = pairs if signed else pairs[:: max(1, len(pairs) // SAMPLE)]
         with bar(console, "asking", len(asked)) as advance:
-            answers = memory.recall_many([path for path, _ in asked], absence=0.0, progress=advance)
+            answers = memory.recall_many([path for path, _ in asked], absence=0.0, on_progress=advance)
         seconds[signed] = time.perf_counter() - start
         right = [(path[-1], answer.leaf == leaf) for (path, leaf), answer in zip(asked, answers, strict=True)]
         rates[signed] = {

@@ -15,9 +15,10 @@ from carving.console import bar, number_table
 from carving.extras import MissingExtra, load
 from carving.formats.documents import Document, Pair, flatten
 from carving.memory import Memory
-from carving.prediction import alone as capacity
 from carving.prediction import plan as planner
+from carving.prediction.alone import tpr_accuracy, vsa_accuracy
 from carving.prediction.plan import Plan
+from carving.prediction.thresholds import smallest
 from carving.schemes import make
 from carving.symbols import Path, canonical
 
@@ -154,8 +155,8 @@ def budget(plan: Plan, together: Plan, pairs: int, words: int, paths: list[Path]
     depth = max(map(len, paths))
     # Exact only while the roles of a level are orthogonal: d cannot be smaller than the widest level.
     widest = max(len({path[level] for path in paths if len(path) > level}) for level in range(depth))
-    vsa = capacity.smallest(lambda d: capacity.vsa_accuracy(d, pairs, words), plan.accuracy)
-    tpr = capacity.smallest(lambda d: capacity.tpr_accuracy(d, pairs, words), plan.accuracy)
+    vsa = smallest(lambda d: vsa_accuracy(d, pairs, words), plan.accuracy)
+    tpr = smallest(lambda d: tpr_accuracy(d, pairs, words), plan.accuracy)
     paper = planner.plan(pairs, words, plan.accuracy, scheme="OSC", compact=False)
     rows = (
         (f"{plan_text(together)}, all together", together.cells, together.codebook),

@@ -1,11 +1,12 @@
-import importlib.util
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
 from carving import OSC
+from carving.lab import load
+from carving.lab.experiment import Trial
+from carving.lab.measures.predictions import single_prediction
 from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
 from carving.prediction.interference import echo, excess, interference
 from carving.prediction.rivals import STEPS, Noise, cosine_tail, random_walk, share_right
@@ -197,20 +198,15 @@ def test_smallest_finds_the_first_size_that_reaches():
     assert [smallest(lambda n: n, wanted) for wanted in (2, 3, 17, 64, 65)] == [2, 3, 17, 64, 65]
 
 
-def benchmark():
-    path = Path(__file__).parent.parent / "benchmarks" / "capacity_prediction.py"
-    spec = importlib.util.spec_from_file_location("capacity_prediction", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 def test_predictions_lie_within_two_points_of_simulations():
-    """87 settings, 5,000 contexts each: the standard errors of the simulations are 0.7 points at most."""
-    runs = benchmark()
-    results = [runs.osc(*setting) for setting in runs.GRID]
-    results += [runs.hlb(*setting) for setting in runs.HLB] + [runs.tpr(*setting) for setting in runs.TPR_]
-    assert len(results) >= 60
-    assert max(result.deviation for result in results) < 0.72
-    assert [result for result in results if abs(result.error) > 2] == []
+    """87 settings, 16,000 contexts each: the standard errors of the simulations are 0.4 points at most."""
+    (part,) = load("capacity-prediction").scales["paper"]
+    assert len(part.settings) >= 60
+    for setting in part.settings:
+        seeds = [Trial(setting, number).seed("capacity-prediction") for number in range(part.count)]
+        trials = [single_prediction(setting, seed) for seed in seeds]
+        simulated = sum(trial["simulated"] for trial in trials) / len(trials)
+        questions = sum(trial["questions"] for trial in trials)
+        assert math.sqrt(simulated * (1 - simulated) / questions) < 0.0072
+        assert abs(trials[0]["predicted"] - simulated) <= 0.02, setting

@@ -12,7 +12,7 @@ from carving import OSC, Memory, make, top
 from carving.clifford import Blades, CliffordOSC, CliffordTPR, contract, expand, inner, norm, reject, total, wedge
 from carving.clifford.osc import overlap_in_two_contexts
 from carving.lab.measures.algebra import algebra
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 
 NEAR = dict(rtol=0, atol=1e-10)
 

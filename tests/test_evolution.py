@@ -1,10 +1,12 @@
-import importlib.util
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
+from carving.lab import load
+from carving.lab.beyond.joint_prediction import SETTINGS
+from carving.lab.experiment import Trial
+from carving.lab.measures.predictions import joint_prediction
 from carving.prediction.alone import accuracy, osc_accuracy
 from carving.prediction.together import (
     amplitudes,
@@ -132,25 +134,21 @@ def test_a_line_tells_two_fillers_apart_at_most():
     assert fixed_point(0.01, 2, 1, 6).accuracy == 0.5**5
 
 
-def benchmark():
-    path = Path(__file__).parent.parent / "benchmarks" / "joint_prediction.py"
-    spec = importlib.util.spec_from_file_location("joint_prediction", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def off(setting, count):
+    """By how much the prediction is above joint decoding, in the mean of so many trials; and whether it may jump."""
+    trials = [joint_prediction(setting, Trial(setting, number).seed("joint-prediction")) for number in range(count)]
+    return sum(trial["error"] for trial in trials) / count, trials[0]["near"]
 
 
-@pytest.mark.parametrize("place", [3, 5, 14])
-def test_predictions_come_near_real_memories(place):
+@pytest.mark.parametrize("number", [3, 5, 14])
+def test_predictions_come_near_real_memories(number):
     """Two seeds of three small settings, on both sides: to three standard errors of some 1,000 answers, 5 points."""
-    runs = benchmark()
-    assert abs(runs.compared(*runs.GRID[place], seeds=2).error) < 5
+    assert abs(off(SETTINGS[number], 2)[0]) < 0.05
 
 
 @pytest.mark.slow
 def test_predictions_lie_within_two_points_away_from_the_threshold():
-    runs = benchmark()
-    results = [runs.compared(*setting) for setting in runs.GRID]
-    away = [result for result in results if not result.near]
+    results = [off(part.settings[0], part.count) for part in load("joint-prediction").scales["paper"]]
+    away = [error for error, near in results if not near]
     assert len(away) >= 20
-    assert [result for result in away if abs(result.error) > 2] == []
+    assert [error for error in away if abs(error) > 0.02] == []

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from carving.lab import load, reproduce
 from carving.lab.experiment import planned, trials
-from carving.lab.measures.labels import FromFiles, found, parts, setting_of, synthetic
+from carving.lab.measures.datasets import dataset_files, parts, synthetic
+from carving.lab.measures.labels import FromFiles, setting_of
 from carving.lab.paper.multi_label import EXPERIMENT, HEADS, TABLE
 
 
@@ -83,12 +84,12 @@ def test_data_sets_are_found_under_the_names_that_they_have(tmp_path, name, file
     for file in files[:-1]:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
-        assert found(tmp_path, name) is None
+        assert dataset_files(tmp_path, name) is None
     (tmp_path / files[-1]).touch()
-    one, other = found(tmp_path, name)
+    one, other = dataset_files(tmp_path, name)
     seen = {str(path.relative_to(tmp_path)) for path in (*one, *other) if path is not None}
     assert seen == set(files)
-    assert [other for other in TABLE if found(tmp_path, other)] == [name]
+    assert [other for other in TABLE if dataset_files(tmp_path, other)] == [name]
 
 
 def test_a_split_file_chooses_the_rows(tmp_path):

@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, draws, symbols
-from carving.prediction.alone import interference
+from carving.prediction.interference import interference
 
 LETTERS = "abcd"
 

@@ -3,7 +3,8 @@
 `carving reproduce NAME --scale smoke|small|paper`; docs/experiments.md says how to add an experiment.
 """
 
+from carving.lab.catalogue import NAMES, load
 from carving.lab.experiment import SCALES
-from carving.lab.reproduce import NAMES, as_json, load, reproduce
+from carving.lab.reproduction import as_json, reproduce
 
 __all__ = ["NAMES", "SCALES", "as_json", "load", "reproduce"]

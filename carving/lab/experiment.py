@@ -14,8 +14,12 @@ Measure = Callable[[Setting, int], Measured]  # a setting and a seed, nothing el
 SCALES = ("smoke", "small", "paper")
 
 
-def grid(**axes: Any) -> list[Setting]:
-    """All combinations of the axes: a list is an axis of its values, anything else a value for all."""
+def grid(**axes: object) -> list[Setting]:
+    """All combinations of the axes: a list is an axis of its values, anything else a value for all.
+
+    >>> grid(scheme="HLB", d=[256, 512])
+    [{'scheme': 'HLB', 'd': 256}, {'scheme': 'HLB', 'd': 512}]
+    """
     lists = [values if isinstance(values, list | tuple) else [values] for values in axes.values()]
     return [dict(zip(axes, values, strict=True)) for values in product(*lists)]
 
@@ -29,8 +33,17 @@ class Trials:
 
 
 def trials(count: int, *settings: Iterable[Setting]) -> Trials:
-    """So many trials of each setting of these lists."""
-    return Trials(count, tuple(setting for some in settings for setting in some))
+    """So many trials of each setting of these lists.
+
+    >>> trials(10, grid(d=[8, 16])).settings
+    ({'d': 8}, {'d': 16})
+    """
+    return Trials(count, tuple(setting for part in settings for setting in part))
+
+
+def agrees(setting: Setting, values: Setting | None) -> bool:
+    """Whether a setting has these values; None stands for a key that it does not have."""
+    return all(setting.get(key) == value for key, value in (values or {}).items())
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Published:
 
     def speaks_of(self, setting: Setting) -> bool:
         """Whether the number is about this setting; None stands for a key that it does not have."""
-        return all(setting.get(key) == value for key, value in self.where.items())
+        return agrees(setting, self.where)
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,23 @@ class Cells:
     only: Setting | None = None
 
 
-Panel = Lines | Heat | Cells
+@dataclass(frozen=True)
+class Points:
+    """A panel of one measured quantity against another, with the line on which the two are equal.
+
+    A setting may have many points, joined by a line: "probability 3" goes with "share right 3".
+    """
+
+    x: str
+    y: str
+    series: tuple[str, ...]
+    title: str = ""
+    band: float = 0.0  # shaded about the line
+    pale: str = ""  # a quantity: where it is not 0, the point is drawn pale
+    only: Setting | None = None
+
+
+Panel = Lines | Heat | Cells | Points
 
 
 @dataclass(frozen=True)
@@ -132,10 +161,10 @@ class Trial:
 
 def planned(experiment: Experiment, scale: str) -> list[Trial]:
     """All trials of a scale, each once; of a setting that stands in several lists the larger count holds."""
-    found: dict[str, Trial] = {}
-    for part in experiment.scales[scale]:
-        for setting in part.settings:
-            for number in range(part.count):
-                trial = Trial(setting, number)
-                found.setdefault(trial.key, trial)
-    return list(found.values())
+    every = (
+        Trial(setting, number)
+        for part in experiment.scales[scale]
+        for setting in part.settings
+        for number in range(part.count)
+    )
+    return list({trial.key: trial for trial in every}.values())

@@ -9,9 +9,18 @@ from html import escape
 from pathlib import Path
 
 from carving.lab.experiment import Experiment
-from carving.lab.figures import draw
-from carving.lab.runner import Row
-from carving.lab.tables import Table, comparison_table, comparisons, panel_table
+from carving.lab.rows import Row
+from carving.lab.summaries import comparisons
+from carving.lab.tables import Table, comparison_table, panel_table
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An experiment, and the rows that it has so far."""
+
+    experiment: Experiment
+    rows: Sequence[Row]
+    unfinished: int = 0  # trials that are still to run
 
 
 @dataclass(frozen=True)
@@ -33,35 +42,50 @@ class Picture:
 Block = Heading | Picture | str | Table
 
 
-def section(experiment: Experiment, rows: Sequence[Row], folder: Path, unfinished: int = 0) -> list[Block]:
-    """What there is to say of one experiment; its figure is drawn into the folder."""
+def section(outcome: Outcome, folder: Path) -> list[Block]:
+    """What there is to say of one experiment, with its figure, if that lies in the folder."""
+    experiment, rows = outcome.experiment, outcome.rows
     blocks: list[Block] = [Heading(f"{experiment.name}: {experiment.title}"), f"The paper: {experiment.source}."]
-    if unfinished:
-        blocks.append(f"Unfinished: {unfinished} of {unfinished + len(rows)} trials are still to run.")
+    if outcome.unfinished:
+        total = outcome.unfinished + len(rows)
+        blocks.append(f"Unfinished: {outcome.unfinished} of {total} trials are still to run.")
     if experiment.notes:
         blocks.append(experiment.notes)
-    found = comparisons(experiment, rows)
-    reached = [one for one in found if one.ours is not None]
-    if reached:
-        blocks.append(comparison_table(reached))
-    if len(reached) < len(found):
-        blocks.append(f"{len(found) - len(reached)} of {len(found)} published numbers are not run at this scale.")
-    if not found:
-        blocks.append(f"No number to compare with: {experiment.unpublished}")
-    picture = draw(experiment, rows, folder / experiment.name)
-    if picture is not None:
+    blocks += _beside_published(experiment, rows)
+    picture = folder / f"{experiment.name}.png"
+    if picture.exists():
         blocks.append(Picture(picture, experiment.title))
+    return [*blocks, *_tables(experiment, rows), _made_with(rows)]
+
+
+def _beside_published(experiment: Experiment, rows: Sequence[Row]) -> list[Block]:
+    """Ours beside the published numbers, as far as both are there."""
+    every = comparisons(experiment, rows)
+    if not every:
+        return [f"No number to compare with: {experiment.unpublished}"]
+    reached = [comparison for comparison in every if comparison.ours is not None]
+    blocks: list[Block] = [comparison_table(reached)] if reached else []
+    if len(reached) < len(every):
+        blocks.append(f"{len(every) - len(reached)} of {len(every)} published numbers are not run at this scale.")
+    return blocks
+
+
+def _tables(experiment: Experiment, rows: Sequence[Row]) -> list[Block]:
+    blocks: list[Block] = []
     for panel in experiment.panels:
         head, body = panel_table(rows, panel)
         if body:
             blocks += [f"{panel.title or experiment.title} (mean ± standard deviation over trials)", (head, body)]
-    seconds = sum(row["seconds"] for row in rows)
-    made = sorted({", ".join(f"{k} {v}" for k, v in row["versions"].items()) for row in rows})
-    blocks.append(f"{len(rows)} trials, {seconds:,.1f} seconds of work. Made with {'; '.join(made)}.")
     return blocks
 
 
-def write(sections: Sequence[Sequence[Block]], scale: str, folder: Path) -> Path:
+def _made_with(rows: Sequence[Row]) -> str:
+    seconds = sum(row["seconds"] for row in rows)
+    software = sorted({", ".join(f"{name} {number}" for name, number in row["versions"].items()) for row in rows})
+    return f"{len(rows)} trials, {seconds:,.1f} seconds of work. Made with {'; '.join(software)}."
+
+
+def write(outcomes: Sequence[Outcome], scale: str, folder: Path) -> Path:
     """report.md and report.html; the path of the first."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     blocks: list[Block] = [
@@ -72,8 +96,8 @@ def write(sections: Sequence[Sequence[Block]], scale: str, folder: Path) -> Path
         "10 trials, the last digit for rounded); up to three of them `agrees`. Two exact numbers agree when they are "
         "equal as printed. Accuracies are shares of 1.",
     ]
-    for part in sections:
-        blocks += part
+    for outcome in outcomes:
+        blocks += section(outcome, folder)
     file = folder / "report.md"
     file.write_text("\n\n".join(map(_markdown, blocks)) + "\n")
     (folder / "report.html").write_text(PAGE.format(body="\n".join(map(_html, blocks))))

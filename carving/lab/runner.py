@@ -1,40 +1,22 @@
-"""Trials become rows: one line of JSON each, appended when it is done, so that a killed run goes on where it was."""
+"""Trials become rows, each appended when it is done, so that a killed run goes on where it was."""
 
-import gzip
 import json
 import os
-import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
 
 from carving.console import bar
-from carving.errors import BadValue
-from carving.lab.experiment import Experiment, Measure, Setting, Trial, planned
-
-Row = dict[str, Any]
-
-
-@cache
-def versions() -> dict[str, str]:
-    """What computed a row."""
-    try:
-        own = version("carving")
-    except PackageNotFoundError:  # used from a folder, not installed
-        own = "unknown"
-    return {"carving": own, "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
+from carving.lab.experiment import Experiment, Measure, Trial, planned
+from carving.lab.rows import Row, key_of, read_rows, versions, write_rows
 
 
 def run_trial(name: str, measure: Measure, trial: Trial, threads: int) -> Row:
@@ -57,33 +39,6 @@ def run_trial(name: str, measure: Measure, trial: Trial, threads: int) -> Row:
         "threads": threads,
         "versions": versions(),
     }
-
-
-def key_of(row: Row) -> str:
-    """Which trial a row is of."""
-    return Trial(row["setting"], row["trial"]).key
-
-
-def read_rows(file: Path) -> list[Row]:
-    """The rows of a file, which may lie there compressed; a last line that a killed run left unfinished is cut off."""
-    packed = file.with_name(f"{file.name}.gz")
-    if not file.exists() and packed.exists():
-        file.write_bytes(gzip.decompress(packed.read_bytes()))
-    if not file.exists():
-        return []
-    whole, _, torn = file.read_bytes().rpartition(b"\n")
-    if torn:
-        with file.open("r+b") as opened:
-            opened.truncate(len(whole) + 1 if whole else 0)
-    rows = []
-    for number, line in enumerate(whole.decode().splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            key_of(row)
-        except (ValueError, KeyError, TypeError):
-            raise BadValue(f"line {number} of {file} is no row; remove the line, and its trial runs again") from None
-        rows.append(row)
-    return rows
 
 
 @dataclass(frozen=True)
@@ -135,40 +90,25 @@ def _follow(parent: int) -> None:
 
 
 def run(experiment: Experiment, scale: str, file: Path, where: Pool, console: Console) -> list[Row]:
-    """The rows of every trial of the scale, in the order of the grid; those that the file holds are not run again."""
+    """Every row that the file then holds, those of the scale first, in the order of the grid.
+
+    The file is read once; trials that it holds are not run again.
+    """
     wanted = {trial.key: trial for trial in planned(experiment, scale)}
     rows = {key_of(row): row for row in read_rows(file)}
     # In the order of seeds, which is as good as random: the time that is left can then be told from the time so far.
     todo = sorted((t for k, t in wanted.items() if k not in rows), key=lambda trial: trial.seed(experiment.name))
     if todo:
         file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():  # what lay compressed
+            write_rows(file, rows.values())
         with file.open("a") as opened, bar(console, experiment.name, len(todo)) as advance:
-            _append(where.rows(experiment, todo), opened.write, opened.flush, rows, advance)
-        _rewrite(file, [rows[key] for key in wanted] + [row for key, row in rows.items() if key not in wanted])
-    return [rows[key] for key in wanted]
-
-
-def _append(
-    made: Iterator[Row],
-    write: Callable[[str], object],
-    flush: Callable[[], object],
-    rows: dict[str, Row],
-    advance: Callable[[int], None],
-) -> None:
-    for row in made:
-        write(json.dumps(row, allow_nan=False) + "\n")
-        flush()
-        rows[key_of(row)] = row
-        advance(1)
-
-
-def _rewrite(file: Path, rows: Sequence[Row]) -> None:
-    """Put a finished file in order, at once: whoever is killed here loses nothing."""
-    other = file.with_name(f".{file.name}.new")
-    other.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    other.replace(file)
-
-
-def settings_of(rows: Sequence[Row]) -> list[Setting]:
-    """The settings of rows, each once, in their order."""
-    return list({json.dumps(row["setting"], sort_keys=True): row["setting"] for row in rows}.values())
+            for row in where.rows(experiment, todo):
+                opened.write(json.dumps(row, allow_nan=False) + "\n")
+                opened.flush()
+                rows[key_of(row)] = row
+                advance(1)
+    ordered = [rows[key] for key in wanted] + [row for key, row in rows.items() if key not in wanted]
+    if todo:
+        write_rows(file, ordered)
+    return ordered

@@ -13,13 +13,8 @@ import math
 
 import torch
 
-from carving.prediction.interference import echo, excess, interference, overlap
+from carving.prediction.interference import echo, excess, overlap
 from carving.prediction.rivals import Noise, kurtosis, share_right
-from carving.prediction.thresholds import smallest
-
-likeness = echo  # its name before `interference.py` had these formulas
-
-__all__ = ["accuracy", "excess", "interference", "likeness", "osc_accuracy", "smallest", "tpr_accuracy", "vsa_accuracy"]
 
 
 def accuracy(noise: float, rival: float, vocabulary: int) -> float:

@@ -9,8 +9,9 @@ from torch import Generator, Tensor
 
 from carving.clifford import Blades, CliffordTPR, reject, total, wedge
 from carving.lab.experiment import Measured, Published, Setting, grid
-from carving.lab.measures.memories import accuracy, scheme_of, seed_within
-from carving.prediction.alone import excess
+from carving.lab.measures.noise import pair_noise
+from carving.lab.measures.retrieval import accuracy
+from carving.prediction.interference import excess
 from carving.schemes.tpr import TPR, RolePaths
 from carving.tensors import orthonormal
 
@@ -20,14 +21,14 @@ BOTH, APART, OWN = "in the complement of all roles", "on disjoint support", "ort
 
 def algebra(setting: Setting, seed: int) -> Measured:
     """The measure that the setting's `part` names."""
-    measures = {"recovery": recovery, "capacity": capacity, "noise": noise, "retrieval": accuracy}
+    measures = {"recovery": recovery, "capacity": capacity, "noise": pair_noise, "retrieval": accuracy}
     return measures[setting["part"]](setting, seed)
 
 
 def recovery(setting: Setting, seed: int) -> Measured:
     """The mean relative error of fillers unbound from a bundle of N, in float64, and the share that is exact."""
-    place = "disjoint" if setting["fillers"] == APART else "complement"
-    memory = CliffordTPR(setting["n"], setting["depth"], range(setting["roles"]), place, seed=seed, dtype=torch.float64)
+    room = "disjoint" if setting["fillers"] == APART else "complement"
+    memory = CliffordTPR(setting["n"], setting["depth"], range(setting["roles"]), room, seed=seed, dtype=torch.float64)
     every = list(combinations(memory.roles, memory.depth))
     paths = random.Random(seed).sample(every, setting["N"])
     fillers = memory.fillers(range(setting["N"]))
@@ -40,13 +41,13 @@ def recovery(setting: Setting, seed: int) -> Measured:
         bundle = total(bound)
     else:
         bundle = memory.bundle(memory.bind(paths, fillers))
-    found = errors(memory.unbind(bundle, paths), fillers)
-    return {"error": found.mean().item(), "exact": found.le(EXACT).double().mean().item()}
+    error = errors(memory.unbind(bundle, paths), fillers)
+    return {"error": error.mean().item(), "exact": error.le(EXACT).double().mean().item()}
 
 
-def errors(found: Tensor, fillers: Tensor) -> Tensor:
+def errors(unbound: Tensor, fillers: Tensor) -> Tensor:
     """The relative error of each filler."""
-    return torch.linalg.vector_norm(found - fillers, dim=-1) / torch.linalg.vector_norm(fillers, dim=-1)
+    return torch.linalg.vector_norm(unbound - fillers, dim=-1) / torch.linalg.vector_norm(fillers, dim=-1)
 
 
 def best_roles(n: int, depth: int) -> int:
@@ -58,15 +59,15 @@ def capacity(setting: Setting, seed: int) -> Measured:
     """How many numbers of fillers come back exactly from a memory that is filled to the last path."""
     n, depth = setting["n"], setting["depth"]
     if setting["scheme"] == "TPR":
-        found, fillers = full_tpr(n, depth, seed)
+        unbound, fillers = full_tpr(n, depth, seed)
         size, free = n ** (depth + 1), n
     else:
         memory = CliffordTPR(n, depth, range(best_roles(n, depth)), seed=seed, dtype=torch.float64)
         paths = list(combinations(memory.roles, depth))
         fillers = memory.fillers(range(len(paths)))
-        found = memory.unbind(memory.bundle(memory.bind(paths, fillers)), paths)
+        unbound = memory.unbind(memory.bundle(memory.bind(paths, fillers)), paths)
         size, free = memory.coordinates, n - len(memory.roles)
-    exact = int(errors(found, fillers).le(EXACT).sum()) * free
+    exact = int(errors(unbound, fillers).le(EXACT).sum()) * free
     return {"fillers": exact, "coordinates": size, "share": exact / size}
 
 
@@ -78,18 +79,6 @@ def full_tpr(n: int, depth: int, seed: int) -> tuple[Tensor, Tensor]:
     fillers = tpr.random(len(roles), generator)
     contexts = RolePaths(roles, kind=tpr.facts.contexts)
     return tpr.read(tpr.trace(contexts, fillers), contexts), fillers
-
-
-def noise(setting: Setting, seed: int) -> Measured:
-    """The variance that one stored pair gives the score of another: alone, and in units of one over the cells."""
-    scores = []
-    for repeat in range(setting["repeats"]):
-        scheme = scheme_of(setting, seed_within(seed, repeat))
-        contexts, fillers = scheme.contexts([(i,) for i in range(setting["N"])]), scheme.fillers(range(setting["N"]))
-        memory = scheme.trace(contexts, fillers)
-        scores.append(scheme.score(memory, contexts, fillers.unsqueeze(1)).squeeze(1))
-    variance = (torch.cat(scores).double() - 1).square().mean().item() / (setting["N"] - 1)
-    return {"noise": variance, "relative": variance * scheme.facts.memory_scalars}
 
 
 # Settings
@@ -110,12 +99,12 @@ def peers(part: str, sizes: list[tuple[int, int, int]], **axes: object) -> list[
 
     Both keep the smallest k1 whose cores have the square root of the memory's numbers, and have signed contexts.
     """
-    found = []
+    settings = []
     for p, d, wide in sizes:
         k1 = math.ceil(math.sqrt(d))
-        found += grid(part=part, scheme="OSC", signed=True, d=d, p=p, k1=k1, cells=d**p, **axes)
-        found += grid(part=part, scheme="CliffordOSC", d=wide, p=p, cells=d**p, **axes)
-    return found
+        settings += grid(part=part, scheme="OSC", signed=True, d=d, p=p, k1=k1, cells=d**p, **axes)
+        settings += grid(part=part, scheme="CliffordOSC", d=wide, p=p, cells=d**p, **axes)
+    return settings
 
 
 # What the paper says, and what theory does
@@ -124,29 +113,31 @@ def peers(part: str, sizes: list[tuple[int, int, int]], **axes: object) -> list[
 def recovered(settings: list[Setting]) -> list[Published]:
     """All fillers are exact, as the appendix proves; section 4.7 asks only that they be orthogonal to "the roles"."""
     why = "fillers must be orthogonal to every role in use, not to their own alone"
-    return [Published(one, "exact", 1.0, source="exact recovery", why=why) for one in settings]
+    return [Published(setting, "exact", 1.0, source="exact recovery", why=why) for setting in settings]
 
 
 def stored(settings: list[Setting]) -> list[Published]:
     """As much as TPR, as the appendix has it ("lossless"), and max over R of binom(R, r)(n - R), as it is."""
-    found = []
-    for one in settings:
-        n, depth = one["n"], one["depth"]
+    numbers = []
+    for setting in settings:
+        n, depth = setting["n"], setting["depth"]
         roles = best_roles(n, depth)
         why = f"the paths are sets of {roles} roles, and fillers have the {n - roles} dimensions that these leave"
-        found.append(Published(one, "fillers", n ** (depth + 1), 1, source="as TPR, lossless", why=why))
+        numbers.append(Published(setting, "fillers", n ** (depth + 1), 1, source="as TPR, lossless", why=why))
         most = math.comb(roles, depth) * (n - roles)
-        found.append(Published(one, "fillers", most, 1, source="our theory", predicted=True))
-    return found
+        numbers.append(Published(setting, "fillers", most, 1, source="our theory", predicted=True))
+    return numbers
 
 
 def theory(settings: list[Setting]) -> list[Published]:
     """Noise in units of one over the cells: for blades 1, for OSC with the excess of components that share contexts."""
-    found = []
+    numbers = []
     for setting in settings:
-        d, p, one = setting["d"], setting["p"], {key: value for key, value in setting.items() if key != "repeats"}
-        osc = one["scheme"] == "OSC"
-        value, cells = (1 + excess(d, p, one["k1"]), d**p) if osc else (1.0, math.comb(d, p))
-        found.append(Published(one, "relative", value, source="our theory", predicted=True, why="exact for p=2 only"))
-        found.append(Published(one, "noise", value / cells, source="our theory", predicted=True, why="as `relative`"))
-    return found
+        where = {key: value for key, value in setting.items() if key != "repeats"}
+        d, p = setting["d"], setting["p"]
+        osc = setting["scheme"] == "OSC"
+        value, cells = (1 + excess(d, p, setting["k1"]), d**p) if osc else (1.0, math.comb(d, p))
+        why = {"relative": "exact for p=2 only", "noise": "as `relative`"}
+        for quantity, number in (("relative", value), ("noise", value / cells)):
+            numbers.append(Published(where, quantity, number, source="our theory", predicted=True, why=why[quantity]))
+    return numbers

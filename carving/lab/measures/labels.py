@@ -1,42 +1,17 @@
-"""What the multi-label experiment measures: a network and a head, trained on one part of a data set, tested on another.
+"""Multi-label learning: a network and a head, trained on one part of a data set, tested on another."""
 
-Data sets lie in a folder, under the names that the Extreme Classification Repository, MULAN or the code of HLB give
-them: bibtex_train.txt.xz, bibtex-train.arff, Eurlex/eurlex_train.txt, Bibtex/Bibtex_data.txt with its split files.
-"""
-
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from rich.console import Console
-from scipy.sparse import csr_matrix
 
-from carving.errors import BadValue
-from carving.formats import COMPRESSIONS
-from carving.lab.experiment import Experiment, Measured, Setting, Trials
-from carving.lab.runner import Row
+from carving.lab.experiment import Measured, Setting
+from carving.lab.measures.datasets import SYNTHETIC, dataset_files, parts
 from carving.labels import metrics
-from carving.labels.data import Dataset, read
 from carving.labels.heads import Head, OSCHead
 from carving.labels.training import Settings, make_network, predict, train
 from carving.labels.vectors import VectorHead
 
-REPOSITORY = "the Extreme Classification Repository, http://manikvarma.org/downloads/XC/XMLRepository.html"
-
-# What files of a data set begin with, or the folder that they lie in, in small letters
-STEMS = {
-    "Bibtex": ("bibtex",),
-    "Mediamill": ("mediamill",),
-    "Delicious": ("delicious",),
-    "Eurlex-4K": ("eurlex", "eurlex-4k", "eurlex4k"),
-    "Eurlex-4.3K": ("eurlex-4.3k",),
-    "Wiki10-31K": ("wiki10-31k", "wiki10"),
-    "Amazon-13K": ("amazoncat-13k", "amazoncat-13k.bow", "amazoncat", "amazon-13k"),
-    "Delicious-200K": ("deliciouslarge", "delicious-200k", "delicious200k"),
-}
 HEADS = ("VTB", "MAP", "HLB", "OSC")
 # fmt: off
 #                  paper: epochs, batch; HLB's code  hidden  e  drop  width  gamma  scale   d   pool
@@ -60,57 +35,6 @@ CODE: dict[tuple[str, str], Setting] = {  # where the code goes its own ways, be
     ("Bibtex", "VTB"): {"drop": 0.25},
     ("Delicious", "VTB"): {"batch": 64},
 }
-PAIRS = ("{0}_{1}.txt", "{0}-{1}.txt", "{0}_{1}.arff", "{0}-{1}.arff", "{0}/{1}.txt", "{0}/{0}_{1}.txt")
-WHOLES = ("{0}_{1}.txt", "{0}/{0}_{1}.txt")
-SYNTHETIC = "synthetic"
-
-Part = tuple[Path, Path | None]  # a file, and the split file that names its rows
-
-
-def found(folder: Path, name: str) -> tuple[Part, Part] | None:
-    """The files of a data set's training and test parts, if they are there."""
-    files = {_plain(file.relative_to(folder)): file for depth in ("*", "*/*") for file in sorted(folder.glob(depth))}
-    for stem in STEMS[name]:
-        for pattern in PAIRS:
-            one, other = (files.get(pattern.format(stem, part)) for part in ("train", "test"))
-            if one and other:
-                return (one, None), (other, None)
-        for pattern in WHOLES:
-            whole, one, other = (files.get(pattern.format(stem, part)) for part in ("data", "trsplit", "tstsplit"))
-            if whole and one and other:
-                return (whole, one), (whole, other)
-    return None
-
-
-def _plain(file: Path) -> str:
-    """A file's name as it is looked for: small letters, without the ending of its compression."""
-    return (file.with_suffix("") if file.suffix in COMPRESSIONS else file).as_posix().lower()
-
-
-@lru_cache(maxsize=1)
-def parts(folder: Path | None, name: str, pool: int) -> tuple[Dataset, Dataset]:
-    """Training part and test part; kept, since trials of one set often follow."""
-    if name == SYNTHETIC:
-        return synthetic(240), synthetic(100, first=240)
-    files = None if folder is None else found(folder, name)
-    if files is None:
-        raise FileNotFoundError(f"there is no {name} in {folder}; get it at {REPOSITORY}")
-    one, other = (read(file, split=split) for file, split in files)
-    if one.labels.shape[1] != other.labels.shape[1] or one.features.shape[1] != other.features.shape[1]:
-        raise BadValue(f"{files[0][0]} and {files[1][0]} have other features or labels: do they belong together?")
-    return (one.pooled(pool), other.pooled(pool)) if pool > 1 else (one, other)
-
-
-def synthetic(points: int, first: int = 0, known: int = 40, wide: int = 60) -> Dataset:
-    """Points whose labels each bring some features along: points first, first + 1, ... of an endless set."""
-    owned = np.random.default_rng(0).random((known, wide)) < 0.1
-    features, labels = [], []
-    for number in range(first, first + points):
-        random = np.random.default_rng([1, number])
-        own = random.choice(known, size=random.integers(1, 4), replace=False)
-        features.append(owned[own].any(axis=0) & (random.random(wide) < 0.8) | (random.random(wide) < 0.02))
-        labels.append(np.isin(np.arange(known), own))
-    return Dataset(csr_matrix(np.array(features)), csr_matrix(np.array(labels)), SYNTHETIC)
 
 
 @dataclass(frozen=True)
@@ -140,7 +64,7 @@ class FromFiles:
 
     def has(self, name: str) -> bool:
         """Whether a data set is there."""
-        return name == SYNTHETIC or (self.folder is not None and found(self.folder, name) is not None)
+        return name == SYNTHETIC or (self.folder is not None and dataset_files(self.folder, name) is not None)
 
 
 def head_of(setting: Setting, labels: int, seed: int) -> Head:
@@ -168,49 +92,3 @@ def settings_of(setting: Setting) -> Settings:
     """How the setting's network is made and trained."""
     keys = ("hidden", "expansion", "drop", "epochs", "batch", "gamma")
     return Settings(**{key: setting[key] for key in keys})
-
-
-# What the lab does with data sets that are there, and with those that are not
-
-
-def at_hand(experiment: Experiment, scale: str, folder: Path | None, console: Console) -> Experiment:
-    """The experiment over the data sets that the folder has, of one scale; it may be left without any trial."""
-    if not isinstance(experiment.measure, FromFiles):
-        return experiment
-    if folder is not None and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is no folder; --data wants the one that holds the data sets")
-    measure = FromFiles(None if folder is None else folder.resolve())
-    settings = (s for part in experiment.scales[scale] for s in part.settings)
-    missing = [name for name in _names(settings) if not measure.has(name)]
-    if missing:
-        where = "no --data was given" if folder is None else f"{folder} does not have them"
-        console.print(f"{experiment.name}: skipped {', '.join(missing)}; {where}. {get(missing)}", markup=False)
-    return replace(_without(experiment, scale, missing), measure=measure)
-
-
-def with_missing(experiment: Experiment, scale: str, rows: Sequence[Row]) -> Experiment:
-    """The experiment with a note on the data sets that have no rows yet."""
-    if not isinstance(experiment.measure, FromFiles):
-        return experiment
-    ran = {row["setting"]["dataset"] for row in rows}
-    missing = _names(s for part in experiment.scales[scale] for s in part.settings if s["dataset"] not in ran)
-    if not missing:
-        return experiment
-    notes = f"{experiment.notes} Missing: {', '.join(missing)}. {get(missing)}"
-    return replace(_without(experiment, scale, missing), notes=notes)
-
-
-def _without(experiment: Experiment, scale: str, missing: Sequence[str]) -> Experiment:
-    parts = experiment.scales[scale]
-    kept = tuple(Trials(p.count, tuple(s for s in p.settings if s["dataset"] not in missing)) for p in parts)
-    return replace(experiment, scales={**experiment.scales, scale: kept})
-
-
-def get(names: Sequence[str]) -> str:
-    """Where data sets come from, and how their files are to be called."""
-    files = ", ".join(f"{STEMS[name][0]}_train.txt and {STEMS[name][0]}_test.txt" for name in names)
-    return f"Get them at {REPOSITORY}, and put them into the folder of --data as {files} (or .xz, .gz, .bz2)."
-
-
-def _names(settings: Iterable[Setting]) -> list[str]:
-    return list(dict.fromkeys(setting["dataset"] for setting in settings))

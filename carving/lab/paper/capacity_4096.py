@@ -1,7 +1,7 @@
 """Figure "all VSAs, d=4096" and its table: 14 VSAs against OSC d=25..200, p=2, over the number of bundles."""
 
 from carving.lab.experiment import Experiment, Lines, Published, Setting, Trials, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.schemes.architectures import ARCHITECTURES
 
 OSC_WHY = "theory predicts 99.6 % with k1 = sqrt(d), which the paper does not give, and 99.8 % with a larger one"
@@ -35,15 +35,15 @@ def table(d: int, retrieval: tuple[float, float], recognition: tuple[float, floa
     source = "table of figure all VSAs" if depth == 1 else "the same table: depth 48 'is the exact same' as depth 1"
     vsa, osc = {"d": d, "N": 1000}, {"scheme": "OSC", "d": 200, "N": 1000}
     why = "the best of 14 means: several tie"
-    found = [
+    numbers = [
         Published(osc, "retrieval", 0.9977, 1e-4, 9e-4, source, OSC_WHY),
         Published(osc, "recognition", 1.0, 1e-4, 0, source),
     ]
     if depth == 1:
         for name, (value, spread) in (("retrieval", retrieval), ("recognition", recognition)):
-            found.append(Published(vsa, name, value / 100, 1e-4, spread / 100, source, why, best=True))
-        found.append(Published({"scheme": "HLB", "d": d, "N": 1000}, "numbers", d * 1001, 1, source="table"))
-    return [*found, Published(osc, "numbers", 440_000, 1, source="table")]
+            numbers.append(Published(vsa, name, value / 100, 1e-4, spread / 100, source, why, best=True))
+        numbers.append(Published({"scheme": "HLB", "d": d, "N": 1000}, "numbers", d * 1001, 1, source="table"))
+    return [*numbers, Published(osc, "numbers", 440_000, 1, source="table")]
 
 
 PANELS = tuple(Lines("N", name, ("scheme", "d"), name) for name in ("retrieval", "recognition"))

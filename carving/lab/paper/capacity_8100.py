@@ -1,7 +1,7 @@
 """Figure "all VSAs, d=8100" of the appendix, and the second line of the table of the best VSA."""
 
 from carving.lab.experiment import Experiment
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.lab.paper.capacity_4096 import NOTES, PANELS, sizes, table
 
 EXPERIMENT = Experiment(

@@ -1,7 +1,7 @@
 """Figure "all VSAs, d=8100, role depth 48": OSC does not depend on the depth, approximate unbinding does."""
 
 from carving.lab.experiment import Experiment
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.lab.paper.capacity_4096 import NOTES, PANELS, sizes, table
 
 EXPERIMENT = Experiment(

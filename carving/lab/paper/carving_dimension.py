@@ -1,7 +1,7 @@
 """The heat map of appendix "Carving dimension": accuracy over d and k1; and whether sqrt(d) or d^(1/p) is best."""
 
 from carving.lab.experiment import Experiment, Heat, Setting, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 
 WIDTHS = [2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48]
 
@@ -9,9 +9,11 @@ WIDTHS = [2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48]
 def squares(p: int, sides: list[int], load: int, widths: list[int], questions: int) -> list[Setting]:
     """Memories with one pair for so many cells, so that none is answered perfectly."""
     return [
-        one
+        setting
         for d in sides
-        for one in grid(scheme="OSC", d=d, p=p, k1=[k for k in widths if k < d], N=d**p // load, questions=questions)
+        for setting in grid(
+            scheme="OSC", d=d, p=p, k1=[k for k in widths if k < d], N=d**p // load, questions=questions
+        )
     ]
 
 

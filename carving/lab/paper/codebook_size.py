@@ -1,7 +1,7 @@
 """Figure "codebook size": the minimum filler dimension for 99 % against the vocabulary, with N = 10."""
 
 from carving.lab.experiment import Experiment, Lines, Setting, grid, trials
-from carving.lab.measures.memories import minimum_dimension
+from carving.lab.measures.dimensions import minimum_dimension
 from carving.lab.paper.capacity_4096 import VSAS
 
 FAST = [name for name in VSAS if name != "BSDC-CDT"]

@@ -1,7 +1,7 @@
 """The claim that depth costs OSC nothing: accuracy against role depth, in memories of equally many numbers."""
 
 from carving.lab.experiment import Experiment, Lines, Setting, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.lab.paper.capacity_4096 import VSAS
 
 
@@ -11,7 +11,7 @@ def schemes(cells: int, depths: list[int], **axes: object) -> list[Setting]:
     return [
         *grid(scheme="OSC", d=round(cells**0.5), p=2, depth=depths, **axes),
         *grid(scheme=VSAS, d=cells, depth=depths, **axes),
-        *(one for d, depth in tensors if d >= 2 for one in grid(scheme="TPR", d=d, depth=depth, **axes)),
+        *(tpr for d, depth in tensors if d >= 2 for tpr in grid(scheme="TPR", d=d, depth=depth, **axes)),
     ]
 
 

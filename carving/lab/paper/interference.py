@@ -5,8 +5,8 @@ The components of a pair share their two contexts, so their cosines are not inde
 """
 
 from carving.lab.experiment import Experiment, Lines, Published, grid, trials
-from carving.lab.measures.memories import interference
-from carving.prediction.alone import interference as exact_variance
+from carving.lab.measures.noise import interference
+from carving.prediction.interference import interference as exact_variance
 
 ALONE = [
     *grid(scheme="OSC", d=20, p=2, k1=[1, 2, 4, 10], N=100),
@@ -54,5 +54,5 @@ EXPERIMENT = Experiment(
         Lines("k1", "relative", ("d", "p"), "variance in units of (N-1)/d^p", percent=False, only={"d": 20}),
         Lines("shared", "variance", ("d",), "shared contexts", "", True, True, percent=False, only={"N": 1000}),
     ),
-    published=tuple(one for setting in [*ALONE, *SHARED] for one in theorem(setting, **numbers(setting))),
+    published=tuple(number for setting in [*ALONE, *SHARED] for number in theorem(setting, **numbers(setting))),
 )

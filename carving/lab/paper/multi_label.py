@@ -30,8 +30,8 @@ PUBLISHED = tuple(
         why=SPLIT,
     )
     for name, numbers in TABLE.items()
-    for place, head in enumerate(HEADS)
-    for at, quantity in ((4 * place, "nDCG@5"), (4 * place + 2, "PSnDCG@5"))
+    for number, head in enumerate(HEADS)
+    for at, quantity in ((4 * number, "nDCG@5"), (4 * number + 2, "PSnDCG@5"))
 )
 
 EXPERIMENT = Experiment(

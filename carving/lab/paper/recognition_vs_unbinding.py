@@ -1,7 +1,7 @@
 """Figure "retrieval and recognition": four VSAs retrieved both ways, by unbinding and by binding candidates again."""
 
 from carving.lab.experiment import Experiment, Lines, grid, trials
-from carving.lab.measures.memories import two_ways
+from carving.lab.measures.retrieval import two_ways
 
 FOUR = ["FHRR", "HLB", "MAP-I", "VTB"]
 

@@ -1,7 +1,7 @@
 """Appendix A: how similar a bound object stays to its filler, for every scheme."""
 
 from carving.lab.experiment import Experiment, Lines, Setting, grid, trials
-from carving.lab.measures.memories import likeness
+from carving.lab.measures.similarity import bound_similarity
 from carving.lab.paper.capacity_4096 import VSAS
 
 KINDS = ("to its filler", "in two contexts", "to a stranger")
@@ -9,9 +9,8 @@ KINDS = ("to its filler", "in two contexts", "to a stranger")
 
 def schemes(sides: list[int]) -> list[Setting]:
     """Every scheme with side² numbers in its memory."""
-    found = [grid(scheme="OSC", d=side, p=2, cells=side**2) for side in sides]
-    found += [grid(scheme=VSAS, d=side**2, cells=side**2) for side in sides]
-    return [setting for some in found for setting in some]
+    osc = [setting for side in sides for setting in grid(scheme="OSC", d=side, p=2, cells=side**2)]
+    return osc + [setting for side in sides for setting in grid(scheme=VSAS, d=side**2, cells=side**2)]
 
 
 EXPERIMENT = Experiment(
@@ -21,7 +20,7 @@ EXPERIMENT = Experiment(
     notes="OSC: the product of the components' cosines, in theory about (k1/d)^(p/2) to the filler and (k1/d)^p in two "
     "contexts, so small where k1 = sqrt(d); only k1 near d keeps a filler as it is. BSDC-CDT is the VSA "
     "that keeps similarity. TPR has no such cosine: its bound objects are of another order.",
-    measure=likeness,
+    measure=bound_similarity,
     scales={
         "smoke": (trials(2, schemes([16])),),
         "small": (trials(5, schemes([16, 32, 64])),),

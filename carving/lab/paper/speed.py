@@ -27,7 +27,7 @@ NUMBERS = {
 def within(numbers: float, sizes: list[int]) -> list[Setting]:
     """Both methods, as far as HLB's codebook has so many numbers at most."""
     both = settings(sizes, (HLB, CORE))
-    return [one for one in both if one["method"] == CORE or one["d"] ** one["p"] * one["L"] <= numbers]
+    return [s for s in both if s["method"] == CORE or s["d"] ** s["p"] * s["L"] <= numbers]
 
 
 EXPERIMENT = Experiment(
@@ -47,7 +47,7 @@ EXPERIMENT = Experiment(
         Cells(("benchmark", "method"), "L", "numbers", "numbers held"),
     ),
     published=(
-        *(replace(one, comparable=False, why="the paper's machine is a GPU") for one in rows(WITH_UNIT, "ms")),
+        *(replace(time, comparable=False, why="the paper's machine is a GPU") for time in rows(WITH_UNIT, "ms")),
         *rows(NUMBERS, "numbers"),
     ),
     timed=True,

@@ -1,7 +1,7 @@
 """Figure "memory comparison, p=2": HLB and OSC with equally many numbers in the memory, up to 1,000 bundles."""
 
 from carving.lab.experiment import Experiment, Lines, Published, Setting, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.lab.paper.capacity_4096 import OSC_WHY
 
 

@@ -1,7 +1,7 @@
 """Figure "memory comparison, p=3" and its table: 1178 times the total memory, at 10,000 bundles."""
 
 from carving.lab.experiment import Experiment, Published, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 from carving.lab.paper.superposition_p2 import PANELS, equals
 
 MANY, SOURCE = 10_000, "table of figure memory comparison, p=3"
@@ -13,13 +13,13 @@ TABLE = (("HLB", 343_000, (97.19, 0.10), (100.0, 0.0), 3_430_343_000),
 
 def rows() -> list[Published]:
     """The table, line by line; of the largest VSA the paper has the memory only, since it ran out of it."""
-    found = [Published({"scheme": "HLB", "d": 421_875, "N": MANY}, "numbers", 4_219_171_875, 1, source=SOURCE)]
+    published = [Published({"scheme": "HLB", "d": 421_875, "N": MANY}, "numbers", 4_219_171_875, 1, source=SOURCE)]
     for scheme, d, retrieval, recognition, numbers in TABLE:
         where = {"scheme": scheme, "d": d, "N": MANY}
         for name, (value, spread) in (("retrieval", retrieval), ("recognition", recognition)):
-            found.append(Published(where, name, value / 100, 1e-4, spread / 100, SOURCE))
-        found.append(Published(where, "numbers", numbers, 1, source=SOURCE))
-    return found
+            published.append(Published(where, name, value / 100, 1e-4, spread / 100, SOURCE))
+        published.append(Published(where, "numbers", numbers, 1, source=SOURCE))
+    return published
 
 
 EXPERIMENT = Experiment(

@@ -4,7 +4,7 @@ The trial is a whole search; the dimension it finds is that of the mean over `re
 """
 
 from carving.lab.experiment import Cells, Experiment, Lines, Published, Setting, grid, trials
-from carving.lab.measures.memories import minimum_dimension
+from carving.lab.measures.dimensions import minimum_dimension
 
 BOTH: tuple[Setting, Setting] = ({"scheme": "TPR"}, {"scheme": "OSC", "p": 3})
 UP: Setting = {"scheme": "OSC", "p": 3, "up": True}
@@ -16,19 +16,19 @@ OSC = ((50, 13, 4e3, 1e3), (100, 16, 9e3, 1e3), (500, 27, 60e3, 1e3), (1_000, 34
        (5_000, 59, 1.1e6, 1e5), (10_000, 76, 2.7e6, 1e5))  # fmt: skip
 
 
-def searches(sizes: list[int], repeats: int, questions: int, what: tuple[Setting, ...] = BOTH) -> list[Setting]:
+def searches(sizes: list[int], repeats: int, questions: int, schemes: tuple[Setting, ...] = BOTH) -> list[Setting]:
     """The schemes (TPR and OSC, where nothing is said) at these N."""
-    return [one | size for one in what for size in grid(N=sizes, repeats=repeats, questions=questions)]
+    return [scheme | size for scheme in schemes for size in grid(N=sizes, repeats=repeats, questions=questions)]
 
 
 def rows(scheme: Setting, table: tuple[tuple[int, int, float, float], ...]) -> list[Published]:
     """The table's columns of one scheme."""
-    found = []
+    published = []
     for n, d, numbers, unit in table:
         where = scheme | {"N": n, "up": scheme.get("up")}
-        found.append(Published(where, "d", d, 1, source=SOURCE, single=True))
-        found.append(Published(where, "numbers", numbers, unit, 0, SOURCE, "it follows from d", comparable=False))
-    return found
+        published.append(Published(where, "d", d, 1, source=SOURCE, single=True))
+        published.append(Published(where, "numbers", numbers, unit, 0, SOURCE, "it follows from d", comparable=False))
+    return published
 
 
 EXPERIMENT = Experiment(

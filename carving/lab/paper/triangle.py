@@ -1,12 +1,12 @@
 """Sections 3 and 5.2: footprint against depth, total memory against vocabulary, and the Welch bound."""
 
 from carving.lab.experiment import Experiment, Lines, Published, grid, trials
-from carving.lab.measures.costs import triangle
+from carving.lab.measures.triangle import triangle
 
 KINDS = ({"scheme": "TPR"}, {"scheme": "VSA"}, {"scheme": "OSC", "p": 2}, {"scheme": "OSC", "p": 3})
-FOOTPRINTS = [kind | one for kind in KINDS for one in grid(part="footprint", d=128, depth=[1, 2, 3, 4, 5, 6])]
+FOOTPRINTS = [kind | size for kind in KINDS for size in grid(part="footprint", d=128, depth=[1, 2, 3, 4, 5, 6])]
 TOTALS = [
-    kind | one for kind in KINDS for one in grid(part="total", cells=[40_000], L=[10, 100, 1_000, 10_000, 100_000])
+    kind | size for kind in KINDS for size in grid(part="total", cells=[40_000], L=[10, 100, 1_000, 10_000, 100_000])
 ]
 SIGNALS = grid(part="signal", d=128, N=[100, 1000])
 COHERENT = grid(part="coherence", d=[10, 16], p=2, N=[300, 600, 1200]) + grid(part="coherence", d=6, p=3, N=[300, 600])

@@ -1,7 +1,7 @@
 """Not in the paper: the numbers in all, memory and codebook, that 99 % takes: ordinary, compact, compact and joint."""
 
 from carving.lab.experiment import Experiment, Lines, Setting, trials
-from carving.lab.measures.memories import minimum_dimension
+from carving.lab.measures.dimensions import minimum_dimension
 
 WIDTHS = {50: 4, 100: 4, 500: 6, 1000: 6, 5000: 8, 10_000: 8}  # k1 of compact fillers, about where the sum is smallest
 TIGHT = dict.fromkeys(WIDTHS, 3)  # the same where all contexts are decoded together
@@ -18,13 +18,13 @@ def searches(sizes: list[int], repeats: int, kinds: str, questions: int = 1000) 
         "joint": (joint, TIGHT),
         "loud": (joint | {"spread": 1.2}, TIGHT),
     }
-    found = []
+    settings = []
     for kind in kinds.split():
         setting, widths = schemes[kind]
         for n in sizes:
             carved = {"k1": widths[n]} if widths else {}
-            found.append(setting | carved | {"N": n, "repeats": repeats, "questions": min(n, questions)})
-    return found
+            settings.append(setting | carved | {"N": n, "repeats": repeats, "questions": min(n, questions)})
+    return settings
 
 
 ALONE, EVERY = "osc tpr compact", "osc tpr hlb compact joint loud"

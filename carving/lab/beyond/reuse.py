@@ -1,7 +1,7 @@
 """Not in the paper: fillers that are stored many times, which real data always has."""
 
 from carving.lab.experiment import Experiment, Lines, Setting, grid, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 
 LINEAR = ["HRR", "FHRR", "MAP-I", "VTB", "MBAT", "HLB", "GHRR"]
 

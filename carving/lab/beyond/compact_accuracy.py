@@ -1,7 +1,7 @@
 """Not in the paper: compact fillers against ordinary ones, pair by pair of trials, and accuracy never falls."""
 
 from carving.lab.experiment import Experiment, Lines, Published, Setting, grid, trials
-from carving.lab.measures.memories import compact_gain
+from carving.lab.measures.retrieval import compact_gain
 
 #        d   p  pairs: about the loads at which ordinary fillers reach 90, 97 and 99.5 %
 LOADS = ((60, 2, (60, 90, 130)), (100, 2, (210, 260, 330)), (150, 2, (500, 600, 720)),
@@ -10,7 +10,9 @@ LOADS = ((60, 2, (60, 90, 130)), (100, 2, (210, 260, 330)), (150, 2, (500, 600, 
 
 def settings(loads: tuple[tuple[int, int, tuple[int, ...]], ...], questions: int) -> list[Setting]:
     """A setting for every load."""
-    return [one for d, p, pairs in loads for one in grid(scheme="OSC", d=d, p=p, N=list(pairs), questions=questions)]
+    return [
+        setting for d, p, pairs in loads for setting in grid(scheme="OSC", d=d, p=p, N=list(pairs), questions=questions)
+    ]
 
 
 PAPER = settings(LOADS, 400)
@@ -29,8 +31,8 @@ EXPERIMENT = Experiment(
     },
     panels=(Lines("N", "gain", ("p", "d"), "compact - ordinary", log_x=True),),
     published=tuple(
-        Published({key: one[key] for key in ("d", "p", "N")}, "gain", 0.0, source="as good as ordinary", predicted=True,
-                  why="one basis a component: no excess of interference")
-        for one in PAPER if one["p"] == 2
+        Published({key: setting[key] for key in ("d", "p", "N")}, "gain", 0.0, source="as good as ordinary",
+                  why="one basis a component: no excess of interference", predicted=True)
+        for setting in PAPER if setting["p"] == 2
     ),
 )  # fmt: skip

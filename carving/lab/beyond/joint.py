@@ -1,7 +1,7 @@
 """Not in the paper: accuracy against cells a pair, asked one at a time and decoded together, for linear schemes."""
 
 from carving.lab.experiment import Experiment, Lines, Setting, trials
-from carving.lab.measures.memories import accuracy
+from carving.lab.measures.retrieval import accuracy
 
 VSAS = ["HLB", "MAP-I", "HRR", "FHRR", "VTB", "MBAT", "GHRR"]
 LOADS = [2, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 24, 32, 40]

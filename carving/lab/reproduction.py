@@ -1,0 +1,142 @@
+"""Runs experiments, draws their figures, and reports on everything that ever ran into the folder."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from carving import extras
+from carving.checks import check_choice, check_integer
+from carving.errors import BadValue
+from carving.lab.available import at_hand, with_missing
+from carving.lab.catalogue import NAMES, load
+from carving.lab.experiment import SCALES, Experiment, planned
+from carving.lab.figures import draw, drawn_panels
+from carving.lab.report import Outcome, write
+from carving.lab.rows import Row, discard_rows, key_of, read_rows, versions
+from carving.lab.runner import pool, run
+from carving.lab.summaries import Comparison, comparisons
+
+
+def reproduce(
+    names: Iterable[str],
+    scale: str = "small",
+    *,
+    out: Path | None = None,
+    workers: int | None = None,
+    console: Console | None = None,
+    fresh: bool = False,
+    data: Path | None = None,
+) -> list[Comparison]:
+    """Run experiments; write rows, figures and a report over all that lies in `out`. The answer: published beside ours.
+
+    Rows that `out` (by default results/SCALE) holds are not run again, unless `fresh` throws them away first. `data` is
+    the folder of the data sets that multi-label wants; what it does not have is skipped. Figures take matplotlib.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     answer = reproduce(["triangle"], "smoke", out=Path(folder), workers=1)
+    ...     (Path(folder) / "report.md").exists(), answer[0].published.source, answer[-1].verdict
+    (True, 'section 3', 'agrees')
+    """
+    check_choice("scale", scale, SCALES)
+    if workers is not None:
+        check_integer("workers", workers, 1, way_out="it is the number of trials that run at a time")
+    console = console or Console(stderr=True)
+    experiments = _runnable(list(dict.fromkeys(names)), scale, data, console)
+    folder = Path("results") / scale if out is None else out
+    rows: dict[str, list[Row]] = {}
+    with _locked(folder), pool(workers) as where:
+        for experiment in experiments:
+            file = folder / f"{experiment.name}.jsonl"
+            if fresh:
+                discard_rows(file)
+            rows[experiment.name] = run(experiment, scale, file, where, console)
+        outcomes = list(_outcomes(scale, folder, rows))
+        _draw([outcome for outcome in outcomes if outcome.experiment.name in rows], folder, console)
+        write(outcomes, scale, folder)
+    return [
+        comparison
+        for experiment in experiments
+        for comparison in comparisons(experiment, _of_scale(experiment, scale, rows[experiment.name]))
+    ]
+
+
+def _runnable(names: Sequence[str], scale: str, data: Path | None, console: Console) -> list[Experiment]:
+    """The experiments, as far as there is what they need; what is skipped is said."""
+    experiments = []
+    for name in names:
+        try:
+            experiments.append(at_hand(load(name), scale, data, console))
+        except extras.MissingExtra as error:
+            if len(names) == 1:
+                raise
+            console.print(f"{name}: skipped; {error}", markup=False)
+    runnable = [experiment for experiment in experiments if planned(experiment, scale)]
+    if not runnable:
+        raise BadValue("none of the data sets was found; --data FOLDER tells where they lie")
+    return runnable
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise OSError(f"another run writes into {folder}; wait for it, or give another folder") from None
+
+
+def _of_scale(experiment: Experiment, scale: str, rows: Iterable[Row]) -> list[Row]:
+    """Those of the rows that belong to a scale, in the order of the grid."""
+    by_key = {key_of(row): row for row in rows}
+    return [by_key[trial.key] for trial in planned(experiment, scale) if trial.key in by_key]
+
+
+def _outcomes(scale: str, folder: Path, known: dict[str, list[Row]]) -> Iterator[Outcome]:
+    """Every experiment that has rows of this scale in the folder; those that are known are not read again."""
+    for name in NAMES:
+        rows = known[name] if name in known else read_rows(folder / f"{name}.jsonl")
+        of_scale = _of_scale(load(name), scale, rows) if rows else []
+        if of_scale:
+            experiment = with_missing(load(name), scale, of_scale)
+            yield Outcome(experiment, of_scale, len(planned(experiment, scale)) - len(of_scale))
+
+
+def _draw(outcomes: Sequence[Outcome], folder: Path, console: Console) -> None:
+    drawn = [outcome for outcome in outcomes if drawn_panels(outcome.experiment, outcome.rows)]
+    try:
+        for outcome in drawn:
+            draw(outcome.experiment, outcome.rows, folder / outcome.experiment.name)
+    except extras.MissingExtra as error:
+        console.print(f"figures are skipped: {error}", markup=False)
+
+
+def as_json(answer: Iterable[Comparison]) -> dict[str, object]:
+    """Comparisons as plain values.
+
+    >>> as_json([])["comparisons"]
+    []
+    """
+    return {"versions": versions(), "comparisons": [_plain(comparison) for comparison in answer]}
+
+
+def _plain(comparison: Comparison) -> dict[str, object]:
+    published, ours, difference = comparison.published, comparison.ours, comparison.difference
+    return {
+        "experiment": comparison.experiment,
+        "setting": published.where,
+        "quantity": published.quantity,
+        "source": published.source,
+        "published": published.value,
+        "ours": None if ours is None else ours.mean,
+        "standard_error": None if ours is None else ours.error,
+        "trials": 0 if ours is None else ours.trials,
+        # JSON knows no infinity; the verdict says it
+        "difference_in_standard_errors": difference if difference is None or math.isfinite(difference) else None,
+        "verdict": comparison.verdict,
+    }
