@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,8 +13,10 @@ from torch import Tensor
 from carving.errors import BadType, BadValue
 from carving.symbols import Path
 
+T = TypeVar("T")
 
-def listed(given: Iterable[Any], what: str) -> list[Any]:
+
+def listed(given: Iterable[T], what: str) -> list[T]:
     """The things in a list; a lone string, a set (it has no order) or nothing at all is refused."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise BadType(f"{what} must be a list, got {given!r}; for a single one write [{given!r}]")
@@ -26,7 +28,7 @@ def listed(given: Iterable[Any], what: str) -> list[Any]:
     return things
 
 
-def as_path(path: Any) -> Path:
+def as_path(path: object) -> Path:
     """The path as a tuple of labels; a bare label or an empty path is refused."""
     if not isinstance(path, tuple | list):
         raise BadType(f"a path must be a tuple of labels, got {path!r}; a path of one role is ({path!r},)")
@@ -35,7 +37,7 @@ def as_path(path: Any) -> Path:
     return tuple(path)
 
 
-def check_integer(name: str, value: Any, low: int, high: int | None = None, way_out: str = "") -> int:
+def check_integer(name: str, value: object, low: int, high: int | None = None, way_out: str = "") -> int:
     """The integer; what is none, or lies outside low..high, is refused."""
     span = f"an integer of at least {low}" if high is None else f"an integer between {low} and {high}"
     hint = f"; {way_out}" if way_out else ""
@@ -47,14 +49,14 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None, way_
     return number
 
 
-def check_number(name: str, value: Any) -> float:
+def check_number(name: str, value: object) -> float:
     """The value, which must be a real number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise BadType(f"{name} must be a number, got {value!r}")
     return float(value)
 
 
-def check_real_dtype(dtype: Any) -> torch.dtype:
+def check_real_dtype(dtype: object) -> torch.dtype:
     """The dtype; schemes compute in single or double precision."""
     if dtype not in (torch.float32, torch.float64):
         raise BadType(
@@ -63,14 +65,14 @@ def check_real_dtype(dtype: Any) -> torch.dtype:
     return dtype
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+def check_choice(name: str, value: T, choices: tuple[T, ...]) -> T:
     """The value; it must be one of the choices."""
     if value not in choices:
         raise BadValue(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
 
 
-def nearest(name: Any, known: Iterable[str]) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """A hint at the known names that are like this one, or at all of them."""
     folded = {one.casefold(): one for one in known}
     near = get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.4)
@@ -79,7 +81,7 @@ def nearest(name: Any, known: Iterable[str]) -> str:
     )
 
 
-def check_device(device: Any) -> torch.device:
+def check_device(device: torch.device | str) -> torch.device:
     """The device, which torch must know."""
     try:
         return torch.device(device)
@@ -88,7 +90,7 @@ def check_device(device: Any) -> torch.device:
 
 
 def check_tensor(
-    name: str, tensor: Any, shape: tuple[int, ...], way_out: str, dtype: torch.dtype | None = None
+    name: str, tensor: object, shape: tuple[int, ...], way_out: str, dtype: torch.dtype | None = None
 ) -> None:
     """Refuse a tensor of another shape (-1 admits any length but zero) or dtype."""
     if not isinstance(tensor, Tensor):
@@ -141,14 +143,14 @@ def machine_bytes(device: torch.device) -> int | None:
     return PHYSICAL_MEMORY
 
 
-def check_weight(weight: Any) -> float:
+def check_weight(weight: object) -> float:
     """The weight, a finite number."""
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
         raise BadValue(f"weight must be a finite number, got {weight!r}; 1 stores a pair once")
     return float(weight)
 
 
-def check_absence(absence: Any) -> float:
+def check_absence(absence: object) -> float:
     """The prior probability of absence."""
     if isinstance(absence, bool) or not isinstance(absence, int | float) or not 0 <= absence < 1:
         raise BadValue(f"absence must be a probability from 0 to below 1, got {absence!r}; 0.5 is usual")

@@ -36,14 +36,14 @@ def wedge(*parts: Element) -> Blades | Multivectors:
     n, grade = common_space(*elements), sum(element.grade for element in elements)
     if grade > n:
         raise BadValue(f"in R^{n} a wedge of grade {grade} is always zero; leave out a factor")
-    if all(isinstance(one, Blades) for one in elements):
-        factors = [one.factors for one in elements if isinstance(one, Blades)]
-        batch = torch.broadcast_shapes(*(one.batch for one in elements))
-        return Blades(torch.cat([one.expand(*batch, -1, -1) for one in factors], dim=-2))
+    blades = [element for element in elements if isinstance(element, Blades)]
+    if len(blades) == len(elements):
+        batch = torch.broadcast_shapes(*(blade.batch for blade in blades))
+        return Blades(torch.cat([blade.factors.expand(*batch, -1, -1) for blade in blades], dim=-2))
     product, *rest = map(expand, elements)
-    for one in rest:
-        s, t = product.grade, one.grade
-        product = Multivectors(_wedge(product.coordinates, one.coordinates, n, s, t), n, s + t)
+    for factor in rest:
+        s, t = product.grade, factor.grade
+        product = Multivectors(_wedge(product.coordinates, factor.coordinates, n, s, t), n, s + t)
     return product
 
 

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, Self
+from typing import Self, Unpack
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from carving.memory.questions import Questions
 from carving.memory.survey import check_room, naming_accuracy, predicted, survey
 from carving.memory.verification import Verification, verify
 from carving.prediction import plan as planner
+from carving.prediction.wish import Shared, Wishes
 from carving.scheme import Scheme
 from carving.schemes import make
 from carving.symbols import Label, Leaf, Vocabulary, canonical, canonical_path
@@ -52,13 +53,22 @@ class Memory(Questions):
         self._codebook = Codebook(scheme, self.vocabulary, fillers)
 
     @classmethod
-    def planned(cls, pairs: int, vocabulary: int, accuracy: float = 0.99, *, seed: int = 0, **wishes: Any) -> Self:
+    def planned(
+        cls,
+        pairs: int,
+        vocabulary: int,
+        accuracy: float = 0.99,
+        shared: Shared = 1,
+        *,
+        seed: int = 0,
+        **wishes: Unpack[Wishes],
+    ) -> Self:
         """An empty memory of the smallest scheme that is predicted to answer so many pairs so accurately.
 
         The accuracy is that of naming the leaf of a path that holds one (`absence=0`). Who wants to be told just as
         accurately where nothing is stored, or to recall sets, asks for about a tenth of the errors: 0.999 for 0.99.
         """
-        plan = planner.plan(pairs, vocabulary, accuracy, **wishes)
+        plan = planner.plan(pairs, vocabulary, accuracy, shared, **wishes)
         return cls(make(plan.scheme, seed=seed, **plan.parameters))
 
     @classmethod
@@ -70,7 +80,7 @@ class Memory(Questions):
         *,
         seed: int = 0,
         on_progress: OnProgress | None = None,
-        **wishes: Any,
+        **wishes: Unpack[Wishes],
     ) -> Self:
         """An EMPTY memory of the size that these pairs need: they are only counted, `store` stores them.
 
@@ -84,7 +94,7 @@ class Memory(Questions):
         """
         room, accuracy = check_room(room), naming_accuracy(accuracy)
         expected = survey(chain.from_iterable(batches(pairs)), on_progress).grown(room)
-        return cls.planned(expected.pairs, expected.leaves, accuracy, seed=seed, shared=expected.shared, **wishes)
+        return cls.planned(expected.pairs, expected.leaves, accuracy, expected.shared, seed=seed, **wishes)
 
     def __repr__(self) -> str:
         return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"

@@ -49,7 +49,7 @@ def _not_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
         yield path, leaf
 
 
-def as_pair(pair: Any) -> Pair:
+def as_pair(pair: object) -> Pair:
     """The pair; what is none is refused. Labels are looked at where they are made canonical."""
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise BadType(f"a pair must be a tuple of a path and a leaf, got {pair!r}; such as (('a', 'b'), 'leaf')")

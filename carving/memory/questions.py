@@ -4,7 +4,7 @@ import math
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor
@@ -22,9 +22,17 @@ from carving.memory.changes import OnProgress, report
 from carving.memory.codebook import Codebook
 from carving.memory.pairs import BATCH, as_pair, canonical_leaf
 from carving.scheme import Scheme
-from carving.symbols import Leaf, Path, Vocabulary, canonical_path
+from carving.symbols import Leaf, Path, Role, Vocabulary, canonical_path
 
 EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
+
+
+class Asking(TypedDict, total=False):
+    """How is asked."""
+
+    among: Iterable[Leaf] | None  # the leaves that may be answered
+    absence: float  # how probable it is, before asking, that nothing is stored there
+    on_progress: OnProgress | None
 
 
 class Questions(ABC):
@@ -38,16 +46,16 @@ class Questions(ABC):
 
     @overload
     def recall(
-        self, *path: Any, top: None = None, among: Iterable[Leaf] | None = None, absence: float = 0.5
+        self, *path: Role, top: None = None, among: Iterable[Leaf] | None = None, absence: float = 0.5
     ) -> Answer: ...
 
     @overload
     def recall(
-        self, *path: Any, top: int, among: Iterable[Leaf] | None = None, absence: float = 0.5
+        self, *path: Role, top: int, among: Iterable[Leaf] | None = None, absence: float = 0.5
     ) -> list[Answer]: ...
 
     def recall(
-        self, *path: Any, top: int | None = None, among: Iterable[Leaf] | None = None, absence: float = 0.5
+        self, *path: Role, top: int | None = None, among: Iterable[Leaf] | None = None, absence: float = 0.5
     ) -> Answer | list[Answer]:
         """What is stored under the path, as an `Answer`; with `top`, the so many most probable leaves in a list.
 
@@ -103,7 +111,7 @@ class Questions(ABC):
             [Answer(self.vocabulary[rows[i]], score, math.nan) for i, score in zip(*pair, strict=True)] for pair in each
         ]
 
-    def recognise(self, *path: Any, leaf: Leaf, absence: float = 0.5) -> Answer:
+    def recognise(self, *path: Role, leaf: Leaf, absence: float = 0.5) -> Answer:
         """How probably the leaf is stored under the path; `found` where it is more probable than not.
 
         Without probabilities (schemes that are not linear) every leaf is found: look at the score.
@@ -153,7 +161,7 @@ class Questions(ABC):
         own = torch.arange(len(names)).unsqueeze(1)
         return evidence.strengths, odds.log_odds(evidence, own, crowded).double().sigmoid()
 
-    def recall_set(self, *path: Any, threshold: float = 0.5, **how: Any) -> list[Answer]:
+    def recall_set(self, *path: Role, threshold: float = 0.5, **how: Unpack[Asking]) -> list[Answer]:
         """Every leaf that is stored under the path with at least this probability, most probable first."""
         return self.recall_sets([path], threshold=threshold, **how)[0]
 
@@ -170,7 +178,7 @@ class Questions(ABC):
         if not 0 < threshold < 1:
             raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
         asked, absence = self._asked(paths), check_absence(absence)
-        rows, candidates = self._candidates(among, held=True)
+        rows, candidates = self._held_candidates(among)
         scheme = self.scheme
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
@@ -206,7 +214,7 @@ class Questions(ABC):
         are, but for chance, no worse than single ones. It takes memory for what every path shows, a core each.
         """
         asked = self._asked(paths)
-        rows, candidates = self._candidates(among, held=True)
+        rows, candidates = self._held_candidates(among)
         names = [canonical_path(path) for path in asked]
         times = Counter(names)  # in the order of their first appearance
         first = dict(zip(reversed(names), reversed(asked), strict=True))
@@ -232,7 +240,7 @@ class Questions(ABC):
         ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
         return Answers((next(ordered[name]) for name in names), decoded.converged, decoded.rounds)
 
-    def rebuild(self, paths: Iterable[Path], **how: Any) -> Document:
+    def rebuild(self, paths: Iterable[Path], **how: Unpack[Asking]) -> Document:
         """The document that lies under these paths; where nothing is found, nothing stands."""
         asked = [as_path(path) for path in listed(paths, "paths")]
         answers = self.recall_many(asked, **how)
@@ -258,11 +266,16 @@ class Questions(ABC):
             raise BadValue(EMPTY)
         return asked
 
-    def _candidates(self, among: Iterable[Leaf] | None, held: bool = False) -> tuple[Sequence[int], Any]:
+    def _candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor | list[Leaf]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
+        if among is None and not self._codebook.holdable:
+            return range(len(self.vocabulary)), self.vocabulary.labels
+        return self._held_candidates(among)
+
+    def _held_candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor]:
+        """The vocabulary's rows that may be answered, and their fillers."""
         if among is None:
-            every = range(len(self.vocabulary))
-            return every, self._codebook.all() if held or self._codebook.holdable else self.vocabulary.labels
+            return range(len(self.vocabulary)), self._codebook.all()
         rows = list(dict.fromkeys(map(self._row, listed(among, "among"))))
         return rows, self._codebook.of([self.vocabulary[row] for row in rows])
 

@@ -22,6 +22,7 @@ from carving.schemes.algebra import Space
 
 Map = Callable[..., Any]
 Options = Mapping[str, Any]
+Fields = dict[str, Any]  # of a row
 
 
 class Layout(NamedTuple):
@@ -136,7 +137,7 @@ class Architecture:
     layout: Callable[[int, int, Options], Layout] = coordinates
     options: Options = field(default_factory=dict)  # with their defaults
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # what options that are not numbers may be
-    variants: tuple[tuple[Options, Mapping[str, Any]], ...] = ()  # values of options, and what they change
+    variants: tuple[tuple[Options, Fields], ...] = ()  # values of options, and what they change
     # Facts
     exact: bool = True  # unbinding a single pair gives the filler
     adjoint: bool = True  # unbind is the transpose of bind
@@ -187,19 +188,19 @@ def _unit_blocks(space: Space) -> Tensor:
 
 
 # fmt: off
-_BSC: dict[str, Any] = dict(
+_BSC: Fields = dict(
     picture=P.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=P.as_bipolar,
     compose=A.multiply, settle=P.to_signs, back=P.from_bipolar, total=P.total_of_bits,
     identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
-_SPARSE: dict[str, Any] = dict(
+_SPARSE: Fields = dict(
     picture=P.as_numbers, settle=P.to_bits, back=P.from_numbers, overlap=True, commutative=False, dtype=torch.bool,
     layout=few_ones, options={"ones": None})
-_GROUP: dict[str, Any] = dict(
+_GROUP: Fields = dict(
     bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, identity=_no_indices, dtype=torch.int64)
-_SEGMENTS: dict[str, Any] = dict(
+_SEGMENTS: Fields = dict(
     picture=P.as_segments, total=P.total_of_segments, compose=A.add_modulo, segmented=True)
-_MODES: dict[str, Any] = dict(settle=P.to_modes, back=P.from_segments, ties=True)
-_MATRIX: dict[str, Any] = dict(commutative=False, associative=False, ordered=True)
+_MODES: Fields = dict(settle=P.to_modes, back=P.from_segments, ties=True)
+_MATRIX: Fields = dict(commutative=False, associative=False, ordered=True)
 
 #               name        words       atoms        bind                 unbind
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
@@ -263,7 +264,7 @@ def row_of(name: str) -> Architecture:
     return ARCHITECTURES[name]
 
 
-def chosen_options(row: Architecture, given: Options) -> dict[str, Any]:
+def chosen_options(row: Architecture, given: Options) -> Fields:
     """The architecture's options, with defaults where none was given."""
     for option, value in given.items():
         if option not in row.options:
