@@ -73,8 +73,8 @@ def contract(a: Element, b: Element) -> Blades | Multivectors:
         return Blades(factors)
     rest = expand(b).coordinates
     if isinstance(a, Blades):
-        for place, vector in enumerate(reversed(a.factors.unbind(-2))):
-            rest = _contract(vector, rest, n, 1, r - 1 - place)
+        for done, vector in enumerate(reversed(a.factors.unbind(-2))):
+            rest = _contract(vector, rest, n, 1, r - 1 - done)
         return Multivectors(rest, n, r - s)
     return Multivectors(reversal(s) * _contract(a.coordinates, rest, n, s, r - s), n, r - s)
 
@@ -94,14 +94,14 @@ def contract_sum(a: Blades, terms: Blades) -> Tensor:
             f"{show_shape(terms.factors)}; contract(a, total(terms)) takes any grade"
         )
     queries = a.factors.reshape(-1, s, a.n)
-    found = queries.new_zeros(len(queries), a.n)
+    vectors = queries.new_zeros(len(queries), a.n)
     columns = [[c for c in range(s + 1) if c != k] for k in range(s + 1)]
     for rows in slices(size, rows_within(WORKSPACE, len(queries) * (s + 1) ** 3 * queries.element_size())):
-        some = terms.factors[rows]
-        dots = torch.einsum("qsn,jkn->qjsk", queries, some)
+        part = terms.factors[rows]
+        dots = torch.einsum("qsn,jkn->qjsk", queries, part)
         survive = [(-1) ** (s - k) * determinant(dots[..., rest]) for k, rest in enumerate(columns)]  # Laplace
-        found = found + torch.stack(survive, dim=-1).flatten(1) @ some.flatten(0, 1)
-    return (reversal(s) * found).view(*a.batch, a.n)
+        vectors = vectors + torch.stack(survive, dim=-1).flatten(1) @ part.flatten(0, 1)
+    return (reversal(s) * vectors).view(*a.batch, a.n)
 
 
 def inner(a: Element, b: Element) -> Tensor:
@@ -276,9 +276,9 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
     matrix: Tensor | None = None
     each = (count(n, half) + count(n, grade - half)) * blades.batch[:-1].numel() * blades.factors.element_size()
     for rows in slices(blades.batch[-1], rows_within(WORKSPACE, each)):
-        some = blades.factors[..., rows, :, :]
-        left = expand(Blades(some[..., :half, :])).coordinates
-        right = expand(Blades(some[..., half:, :])).coordinates
+        part = blades.factors[..., rows, :, :]
+        left = expand(Blades(part[..., :half, :])).coordinates
+        right = expand(Blades(part[..., half:, :])).coordinates
         left = left if weights is None else left * weights[..., rows, None]
         matrix = left.mT @ right if matrix is None else matrix + left.mT @ right
     assert matrix is not None
@@ -302,17 +302,17 @@ def factor(a: Multivectors) -> Blades:
     vectors = []
     for k in range(grade):  # take all others of the largest coordinate's directions out, as Pluecker did
         vector = flat
-        for place, other in enumerate([c for c in range(grade) if c != k]):
-            vector = unfold(vector, n, 1, grade - 1 - place)[batch, main[:, other]]
+        for done, other in enumerate([c for c in range(grade) if c != k]):
+            vector = unfold(vector, n, 1, grade - 1 - done)[batch, main[:, other]]
         vectors.append((-1) ** (grade - 1 - k) * vector / (pivot if k else 1))
-    found = Blades(torch.stack(vectors, dim=-2))
-    off = (expand(found).coordinates - flat).abs().amax(-1)
+    blades = Blades(torch.stack(vectors, dim=-2))
+    off = (expand(blades).coordinates - flat).abs().amax(-1)
     if bool((off > 100 * grade * torch.finfo(flat.dtype).eps ** 0.75 * scale).any()):
         raise BadValue(
             f"these coordinates of grade {grade} are those of no blade, but of a sum of several; "
             "only single blades have vectors and inverses"
         )
-    return Blades(found.factors.view(*a.batch, grade, n))
+    return Blades(blades.factors.view(*a.batch, grade, n))
 
 
 def determinant(matrix: Tensor) -> Tensor:
@@ -324,8 +324,8 @@ def determinant(matrix: Tensor) -> Tensor:
             return matrix[..., 0, 0] * matrix[..., 1, 1] - matrix[..., 0, 1] * matrix[..., 1, 0]
         case 3:
             return (matrix[..., 0, :] * torch.linalg.cross(matrix[..., 1, :], matrix[..., 2, :])).sum(-1)
-    found: Tensor = torch.linalg.det(matrix)
-    return found
+    values: Tensor = torch.linalg.det(matrix)
+    return values
 
 
 def _wedge(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
@@ -352,10 +352,10 @@ def _batched(how: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor, numb
     if a.dim() == b.dim() == 2 and len(a) == len(b) <= columns:  # the usual case, for which every call counts
         return how(a.mT.contiguous(), b.mT.contiguous()).mT
     batch = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
-    flat = [one.expand(*batch, -1).reshape(-1, one.shape[-1]).split(columns) for one in (a, b)]
-    parts = [how(*(some.mT.contiguous() for some in pair)) for pair in zip(*flat, strict=True)]
-    made = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-    return made.mT.unflatten(0, batch) if batch else made.squeeze(1)
+    flat = [element.expand(*batch, -1).reshape(-1, element.shape[-1]).split(columns) for element in (a, b)]
+    parts = [how(*(part.mT.contiguous() for part in pair)) for pair in zip(*flat, strict=True)]
+    product = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    return product.mT.unflatten(0, batch) if batch else product.squeeze(1)
 
 
 def _without(factors: Tensor, vector: Tensor) -> Tensor:

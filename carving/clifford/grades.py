@@ -42,11 +42,11 @@ def check_room(n: int, grade: int, like: Tensor) -> None:
 
 def fold(matrix: Tensor, n: int, s: int, t: int) -> Tensor:
     """Matrices (*, binom(n, s), binom(n, t)) summed to coordinates (*, binom(n, s + t)), with the wedge's signs."""
-    places, flat = _folding(n, s, t, matrix.device), matrix.flatten(-2)
+    entries, flat = _folding(n, s, t, matrix.device), matrix.flatten(-2)
     signs = _signs(s, t)
-    folded = flat.index_select(-1, places[0])
+    folded = flat.index_select(-1, entries[0])
     for way in range(1, len(signs)):
-        folded = torch.add(folded, flat.index_select(-1, places[way]), alpha=signs[way])
+        folded = torch.add(folded, flat.index_select(-1, entries[way]), alpha=signs[way])
     return folded
 
 
@@ -79,9 +79,9 @@ def contract_rows(vectors: Tensor, b: Tensor, n: int, t: int) -> Tensor:
     table = _unfolding(n, 1, t, b.device)
     if table.numel() * b.shape[1] <= FEW:
         return (both.index_select(0, table).unflatten(0, (n, -1)) * vectors.unsqueeze(1)).sum(0)
-    places = table.view(n, -1)
-    taken = vectors[0] * both.index_select(0, places[0])
-    for vector, where in zip(vectors[1:], places[1:], strict=True):
+    entries = table.view(n, -1)
+    taken = vectors[0] * both.index_select(0, entries[0])
+    for vector, where in zip(vectors[1:], entries[1:], strict=True):
         taken.addcmul_(vector, both.index_select(0, where))
     return taken
 
@@ -93,9 +93,9 @@ def contract_rows(vectors: Tensor, b: Tensor, n: int, t: int) -> Tensor:
 def subsets(n: int, r: int) -> NDArray[np.int64]:
     """The subsets of r of n, (binom(n, r), r), in lexicographic order: row i says which directions coordinate i has."""
     rows = np.zeros((1, 0), dtype=np.int64)
-    for place in range(r):
-        last = rows[:, -1] if place else np.full(1, -1)
-        more = n - r + place - last  # how many may follow, so that enough are left for the rest
+    for chosen in range(r):
+        last = rows[:, -1] if chosen else np.full(1, -1)
+        more = n - r + chosen - last  # how many may follow, so that enough are left for the rest
         step = np.arange(more.sum()) - np.repeat(more.cumsum() - more, more)
         rows = np.concatenate([np.repeat(rows, more, axis=0), (np.repeat(last, more) + 1 + step)[:, None]], axis=1)
     return rows
@@ -104,23 +104,23 @@ def subsets(n: int, r: int) -> NDArray[np.int64]:
 def ranks(n: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """The places of subsets in their order."""
     r = rows.shape[1]
-    found = np.full(len(rows), math.comb(n, r) - 1, dtype=np.int64)
+    order = np.full(len(rows), math.comb(n, r) - 1, dtype=np.int64)
     for k in range(r):  # as many come after as choose a later one here
         later = np.array([math.comb(n - 1 - i, r - k) if i >= k else 0 for i in range(n)], dtype=np.int64)
-        found -= later[rows[:, k]]
-    return found
+        order -= later[rows[:, k]]
+    return order
 
 
 def _ways(s: int, t: int) -> list[tuple[list[int], list[int]]]:
     """The ways to part s + t places in s and t."""
     every = range(s + t)
-    return [(list(some), [place for place in every if place not in some]) for some in combinations(every, s)]
+    return [(list(part), [k for k in every if k not in part]) for part in combinations(every, s)]
 
 
 @lru_cache(maxsize=64)
 def _signs(s: int, t: int) -> tuple[int, ...]:
     """The sign of each way: of the permutation that brings the two parts together in order."""
-    return tuple((-1) ** sum(j > k for j in some for k in rest) for some, rest in _ways(s, t))
+    return tuple((-1) ** sum(j > k for j in part for k in rest) for part, rest in _ways(s, t))
 
 
 def _table(make: Callable[[int, int, int], NDArray[np.int64]]) -> Callable[[int, int, int, torch.device], Tensor]:
@@ -146,7 +146,7 @@ def _parting(n: int, s: int, t: int, device: torch.device) -> tuple[tuple[Tensor
     """The same way by way: rows and columns of the matrix, and the sign."""
     with torch.inference_mode(False):
         ways, size = zip(_folding(n, s, t, device), _signs(s, t), strict=True), math.comb(n, t)
-        return tuple((places // size, places % size, sign) for places, sign in ways)
+        return tuple((entries // size, entries % size, sign) for entries, sign in ways)
 
 
 @_table
@@ -154,6 +154,6 @@ def _unfolding(n: int, s: int, t: int) -> NDArray[np.int64]:
     """Where each entry of the flat matrix stands in [x, -x, 0]."""
     size = math.comb(n, s + t)
     table = np.full(math.comb(n, s) * math.comb(n, t), 2 * size, dtype=np.int64)
-    for places, sign in zip(_folding(n, s, t, CPU).numpy(), _signs(s, t), strict=True):
-        table[places] = np.arange(size) + (size if sign < 0 else 0)
+    for entries, sign in zip(_folding(n, s, t, CPU).numpy(), _signs(s, t), strict=True):
+        table[entries] = np.arange(size) + (size if sign < 0 else 0)
     return table

@@ -143,7 +143,7 @@ class CliffordOSC(LinearScheme[KeptBlades]):
         rows = contexts.basis.flatten(0, 1) @ unfold(memory, self.d, 1, self.p - 1)
         few = max(1, CACHE // (self.k1 * self.d ** (self.p - 1)))
         parts = zip(rows.unflatten(0, (-1, self.k1)).split(few), contexts.basis.split(few), strict=True)
-        inside = torch.cat([self._lower(some, basis, self.p - 1) for some, basis in parts])
+        inside = torch.cat([self._lower(few_rows, basis, self.p - 1) for few_rows, basis in parts])
         cores = inside.flatten(1).index_select(1, leading(self.k1, 1, self.p - 1, memory.device))
         return cores * contexts.signs.unsqueeze(1)
 

@@ -89,7 +89,7 @@ class CliffordTPR:
         """Where each role stands in the canonical order; tagged ones level by level."""
         levels: list[Path] = [(level,) for level in range(self.depth)] if self.tagged else [()]
         names = [symbols.canonical_path((*level, role)) for level in levels for role in self.roles]
-        return {name: place for place, name in enumerate(names)}
+        return {name: row for row, name in enumerate(names)}
 
     def _drawn(self) -> Tensor:
         """Roles by their labels; in the complement a role at the end of the list changes none before it."""
@@ -135,13 +135,13 @@ class CliffordTPR:
 
     def order(self, paths: Iterable[Path]) -> tuple[list[list[int]], Tensor]:
         """The places of each path's roles in canonical order, and the signs (m,) of bringing them there."""
-        known, found, signs = self._order, [], []
+        known, ordered, signs = self._order, [], []
         for path in [as_path(path) for path in listed(paths, "paths")]:
-            places = self._look_up(path, known)
-            inversions = sum(a > b for i, a in enumerate(places) for b in places[i + 1 :])
-            found.append(sorted(places))
+            rows = self._look_up(path, known)
+            inversions = sum(a > b for i, a in enumerate(rows) for b in rows[i + 1 :])
+            ordered.append(sorted(rows))
             signs.append(-1.0 if inversions % 2 else 1.0)
-        return found, torch.tensor(signs, dtype=self.dtype, device=self.device)
+        return ordered, torch.tensor(signs, dtype=self.dtype, device=self.device)
 
     def _look_up(self, path: Path, known: dict[bytes, int]) -> list[int]:
         if len(path) != self.depth:
@@ -161,8 +161,8 @@ class CliffordTPR:
 
     def contexts(self, paths: Iterable[Path]) -> Blades:
         """The paths' roles in canonical order, wedged: blades (m, depth, n)."""
-        places, _ = self.order(paths)
-        return Blades(self.vectors[torch.tensor(places, device=self.device)])
+        rows, _ = self.order(paths)
+        return Blades(self.vectors[torch.tensor(rows, device=self.device)])
 
     # The verbs
 
@@ -204,16 +204,16 @@ class CliffordTPR:
                 f"a memory of this kind has grade {self.depth + 1} in R^{self.n}, got grade {memory.grade} in "
                 f"R^{memory.n}; bundle(bind(paths, fillers)) makes it"
             )
-        places, signs = self.order(paths)
-        rows = torch.tensor(places, device=self.device).flip(-1)  # a wedge's last factor contracts first
+        ordered, signs = self.order(paths)
+        rows = torch.tensor(ordered, device=self.device).flip(-1)  # a wedge's last factor contracts first
         if isinstance(memory, Blades):
-            found = contract_sum(Blades(self.vectors[rows]), memory)
+            fillers = contract_sum(Blades(self.vectors[rows]), memory)
         else:  # questions in coordinates, so that all of a chunk are one product
             each = count(self.n, self.depth) * self.dtype.itemsize
             parts = rows.split(max(1, WORKSPACE // (3 * each)))
             asked = (contract(expand(Blades(self.vectors[part])), memory) for part in parts)
-            found = torch.cat([expand(one).coordinates for one in asked])
-        return found if canonical else found * signs.unsqueeze(-1)
+            fillers = torch.cat([expand(part).coordinates for part in asked])
+        return fillers if canonical else fillers * signs.unsqueeze(-1)
 
 
 def orthonormal_roles(vectors: Tensor, size: int, n: int, dtype: torch.dtype) -> Tensor:
