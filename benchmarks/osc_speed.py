@@ -94,7 +94,7 @@ def single_queries() -> list[dict[str, object]]:
             memory = scheme.trace(contexts[: min(size, 1_000)], fillers[: min(size, 1_000)])
             plain = fillers.contiguous()
             basis = context.basis[0].contiguous()
-            ours = scheme.score(memory, context, fillers)[0] * context.signs
+            ours = scheme.score(memory, context, fillers)[0] * context.amplitudes
             for literal in (by_einsum, by_modes):
                 assert_same(ours, literal(memory, basis, plain))
             rivals: dict[str, Callable[[], object]] = {
