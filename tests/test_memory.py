@@ -1,6 +1,7 @@
 """Memory: what goes in comes out, for every scheme that can answer; probabilities; what is refused changes nothing."""
 
 import math
+import sys
 
 import pytest
 import torch
@@ -430,3 +431,28 @@ def test_a_data_frame_is_stored_as_the_table_that_it_is():
     assert memory.recall(1, "name").leaf == "oak"
     with pytest.raises(ValueError, match="key='name' names the column of a DataFrame's row names, got dict"):
         memory.store({"a": "b"}, key="name")
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_few_calls_lead_from_a_pair_to_the_tensor_and_from_a_question_to_its_answer(compact):
+    """Of our own functions: what they cost is what a single pair or question costs beside the tensor work."""
+    memory = Memory(OSC(60, 2, compact=compact))
+    memory.store([((f"sentence {i}", "subject"), f"noun {i % 50}") for i in range(100)])
+    memory.recall("sentence 1", "subject")  # what is made once is made
+
+    def calls(run):
+        count = 0
+
+        def seen(frame, event, _):
+            nonlocal count
+            count += event == "call" and "/carving/" in frame.f_code.co_filename
+
+        sys.setprofile(seen)
+        try:
+            run()
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(lambda: memory.store([(("sentence 7", "object"), "a new noun")])) < 80
+    assert calls(lambda: memory.recall("sentence 5", "subject")) < 150
