@@ -4,31 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from carving.answers.answer import Answer, Answers
+from carving.answers.answer import Answer
 from carving.formats.documents import Pair
 from carving.memory.changes import OnProgress
+from carving.memory.questions import Questions
 from carving.symbols import Leaf, Path, canonical, canonical_path
-
-
-class Recalls(Protocol):
-    """A memory, as far as it is asked here."""
-
-    def recall_many(
-        self, paths: Iterable[Path], *, absence: float = 0.5, on_progress: OnProgress | None = None
-    ) -> Sequence[Answer]:
-        """One answer a path."""
-
-    def recall_sets(
-        self, paths: Iterable[Path], *, on_progress: OnProgress | None = None
-    ) -> Sequence[Sequence[Answer]]:
-        """Several answers a path."""
-
-    def recall_all(
-        self, paths: Iterable[Path], *, absence: float = 0.5, on_progress: OnProgress | None = None
-    ) -> Answers:
-        """One answer a path, all found together."""
 
 
 class Wrong(NamedTuple):
@@ -59,7 +41,7 @@ class Verification:
 
 
 def verify(
-    memory: Recalls, pairs: Iterable[Pair], joint: bool = False, on_progress: OnProgress | None = None
+    memory: Questions, pairs: Iterable[Pair], joint: bool = False, on_progress: OnProgress | None = None
 ) -> Verification:
     """Ask for every pair, one path at a time (as a set where it holds several leaves) or all together."""
     wanted: dict[bytes, tuple[Path, list[Leaf]]] = {}
@@ -81,7 +63,7 @@ def verify(
 
 
 def _one_by_one(
-    memory: Recalls, questions: list[tuple[Path, list[Leaf]]], on_progress: OnProgress | None
+    memory: Questions, questions: list[tuple[Path, list[Leaf]]], on_progress: OnProgress | None
 ) -> list[Wrong]:
     times = [len(leaves) for _, leaves in questions]
     answers = _answers(memory, [path for path, _ in questions], times, absence=0.0, on_progress=on_progress)
@@ -107,7 +89,7 @@ def _wrong(path: Path, leaves: list[Leaf], answers: Iterable[Answer], as_set: bo
     return [Wrong(path, leaf, other) for leaf, other in zip_longest(left, others[: len(left)])]
 
 
-def held_pairs(memory: Recalls, paths: Iterable[Path], on_progress: OnProgress | None = None) -> list[Pair]:
+def held_pairs(memory: Questions, paths: Iterable[Path], on_progress: OnProgress | None = None) -> list[Pair]:
     """What a memory holds under these paths; one that is given several times is asked for all that it holds."""
     paths = list(paths)
     names = list(map(canonical_path, paths))
@@ -118,7 +100,7 @@ def held_pairs(memory: Recalls, paths: Iterable[Path], on_progress: OnProgress |
 
 
 def _answers(
-    memory: Recalls, paths: list[Path], times: list[int], absence: float, on_progress: OnProgress | None
+    memory: Questions, paths: list[Path], times: list[int], absence: float, on_progress: OnProgress | None
 ) -> Iterator[Sequence[Answer]]:
     """The answers to each path: one, or the set of those that it holds if it is wanted several times."""
     single = [path for path, count in zip(paths, times, strict=True) if count == 1]
