@@ -8,7 +8,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Cost:
-    """The numbers that stand beside each other in each step of a scheme, as it states them of itself."""
+    """The numbers that stand beside each other in each step of a scheme, as it states them of itself.
+
+    Whatever a step makes counts; what it is given and the memory do not. TPR, for a pair: the outer product of its
+    roles, d^depth numbers and as many for its making, and a few vectors of d.
+    """
 
     pair: int  # adding a pair to the memory
     core: int  # reading or writing a context
@@ -16,8 +20,8 @@ class Cost:
     role: int = 0  # and for each further role of it
     cell: int = 0  # matching a candidate in a context, beside the score
     candidate: int = 0  # making a candidate ready to be matched
-    contexts: int = 2**40  # how many contexts are matched at once at the most
-    block: int = 2**40  # how many candidates at once with many contexts, so that products stay in the caches
+    max_contexts: int = 2**40  # matched at once
+    max_candidates: int = 2**40  # matched at once with many contexts, so that products stay in the caches
 
 
 def slices(count: int, size: int) -> Iterable[slice]:
@@ -50,6 +54,6 @@ def collect(count: int, parts: Iterable[tuple[slice, Tensor]]) -> Tensor:
 
 def tile(cost: Cost, room: int, contexts: int, candidates: int) -> tuple[int, int]:
     """How many of these contexts and candidates are matched at once."""
-    rows = min(contexts, cost.contexts, rows_within(room, cost.cell))
+    rows = min(contexts, cost.max_contexts, rows_within(room, cost.cell))
     columns = min(candidates, rows_within(room, cost.candidate + cost.cell * rows))
-    return rows, min(columns, cost.block) if rows >= 8 else columns
+    return rows, min(columns, cost.max_candidates) if rows >= 8 else columns

@@ -17,7 +17,7 @@ class Contexts:
     (3, 2, 972)
     """
 
-    kind: str = field(default="", kw_only=True)  # `facts.contexts` of the schemes that they fit
+    kind: str = field(default="", kw_only=True)  # `facts.context_kind` of the schemes that they fit
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The contexts with every tensor changed alike."""

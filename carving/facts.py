@@ -22,7 +22,7 @@ class Facts:
     memory_dtype: torch.dtype  # of memories and cores
     filler_dtype: torch.dtype
     filler_words: int  # 64-bit words of randomness that a filler is made from
-    contexts: str  # what contexts must be of to fit
+    context_kind: str  # what contexts must be of to fit
     cost: Cost
     filler_scalars: int  # real numbers (or bits, or indices) that a filler is
     memory_scalars: int  # real numbers that a memory holds

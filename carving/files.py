@@ -192,7 +192,7 @@ def _scheme(parameters: dict[str, Any], memory: Tensor, dtype: torch.dtype) -> S
     """The scheme that a file speaks of; some hold tables as large as their parameters, so these are looked at first."""
     for name, value in parameters.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if name in ("d", "depth", "p", "k1", "m", "ones") and whole and value > 2 * memory.numel() + 64:
+        if name not in ("seed", "r") and whole and value > 2 * memory.numel() + 64:
             raise BadValue(f"it speaks of {name}={value}, but its tensor has {memory.numel()} numbers")
     scheme = make(**parameters, dtype=dtype)
     if identity(scheme) != parameters:

@@ -1,4 +1,4 @@
-"""The protocol that every binding scheme answers. To add one, read this file and write a class with its eight hooks.
+"""The protocol that every binding scheme answers. To add one, read this file and write a class with its seven hooks.
 
 A scheme reaches its memory through maps that depend on the context:
 
@@ -10,7 +10,7 @@ A scheme reaches its memory through maps that depend on the context:
     score = match(read(memory, context), context, candidate)
 
 A scheme is a frozen dataclass: its fields are the constructor's arguments, and `parameters`, `like`, equality and repr
-follow from them. The hooks `_encode`, `_write`, `_read`, `_match` and `_add` get chunks of rows that fit into the
+follow from them. The hooks `_encode`, `_write`, `_read` and `_match` get chunks of rows that fit into the
 workspace and were checked; the verbs of the same names are final. Shapes are checked here, once for all schemes; values
 (NaN, infinity) where data enters a `Memory`, because looking at values would break `torch.compile(fullgraph=True)`.
 What only memories that are plain sums can do (likelihoods, joint decoding) is in `linear.py`.
@@ -19,7 +19,7 @@ What only memories that are plain sums can do (likelihoods, joint decoding) is i
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
@@ -85,7 +85,7 @@ class Scheme(ABC, Generic[C]):
             workspace=check_integer("workspace", self.workspace, 1, way_out="it is a number of bytes"),
         )
         # Made now, where wrong arguments are told, and not in the middle of a compiled function.
-        assert self.facts and self.room >= 0
+        _ = self.facts, self.room
 
     # The hooks
 
@@ -104,23 +104,29 @@ class Scheme(ABC, Generic[C]):
 
     @abstractmethod
     def _encode(self, fillers: Tensor, contexts: C) -> Tensor:
-        """The fillers' cores; a scheme that is not contextual does not look at the contexts."""
+        """The cores (n, *core_shape) of fillers (n, *filler_shape) in their n contexts.
+
+        A scheme that is not contextual does not look at the contexts, which may then be None.
+        """
 
     @abstractmethod
     def _write(self, cores: Tensor, contexts: C) -> Tensor:
-        """The memory that the cores make, summed."""
+        """The memory that cores (n, *core_shape) make in their n contexts, summed: (*memory_shape)."""
 
     @abstractmethod
     def _read(self, memory: Tensor, contexts: C) -> Tensor:
-        """The cores that the contexts show."""
+        """The cores (n, *core_shape) that n contexts show of the memory."""
 
     @abstractmethod
     def _match(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """Scores (n, L) of candidates for all contexts, or (n, m) of each context's own candidates."""
+        """Scores (n, L) of candidates (L, *filler_shape), or (n, m) of each context's own (n, m, *filler_shape)."""
 
-    @abstractmethod
     def _add(self, memory: Tensor, contexts: C, fillers: Tensor, weights: Tensor | None) -> None:
-        """Add the pairs to the memory, in place: what `_write` of `_encode` gives, as fast as can be."""
+        """Add n pairs to the memory, in place; a scheme may do this faster than by its other hooks."""
+        cores = self._encode(fillers, contexts)
+        if weights is not None:
+            cores = cores * weights.view(-1, *(1,) * (cores.dim() - 1)).to(cores.dtype)
+        memory += self._write(cores, contexts)
 
     # What the scheme is
 
@@ -133,7 +139,8 @@ class Scheme(ABC, Generic[C]):
     @final
     def like(self, **changes: Any) -> Self:
         """The same scheme with some arguments changed: `scheme.like(dtype=torch.float64)`."""
-        return replace(self, **changes)
+        own = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
+        return type(self)(**(own | changes))
 
     @final
     def __repr__(self) -> str:
@@ -316,7 +323,7 @@ def own_contexts(scheme: Scheme[C], contexts: ContextsOrPaths) -> C:
     """Contexts of this scheme, made from their paths where paths were given."""
     if not isinstance(contexts, Contexts):
         return scheme.contexts(contexts)
-    if contexts.kind != scheme.facts.contexts:
+    if contexts.kind != scheme.facts.context_kind:
         raise BadValue(f"the contexts are not of {scheme}; its own contexts(paths) makes the right ones")
     if not len(contexts):
         raise BadValue("contexts must not be empty: give at least one")

@@ -34,7 +34,7 @@ EVERY = [
 ]
 
 
-def told(scheme):
+def short_name(scheme):
     """A short name for a test."""
     known = {k: v for k, v in scheme.parameters.items() if k not in ("seed", "name")}
     plain = {"accounting": "real", "memory": "native", "signed": True, "whole_path": False}
@@ -47,7 +47,7 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-@pytest.fixture(params=EVERY, ids=told)
+@pytest.fixture(params=EVERY, ids=short_name)
 def scheme(request):
     return request.param
 
@@ -89,7 +89,7 @@ def recalled():
 
 @pytest.fixture
 def pairs(path):
-    """n contexts and n fillers of a scheme, told apart by their numbers."""
+    """n contexts and n fillers of a scheme, short_name apart by their numbers."""
 
     def make_pairs(scheme, count):
         return scheme.contexts([path(scheme, i) for i in range(count)]), scheme.fillers(range(count))

@@ -26,13 +26,13 @@ EVERY = [
 ]
 
 
-def told(scheme):
+def short_name(scheme):
     plain = {"accounting": "real", "memory": "native", "signed": True, "whole_path": False, "seed": 0, "spread": 0.0}
     shown = [f"{k}={v}" for k, v in scheme.parameters.items() if plain.get(k) != v and k != "name" and v is not None]
     return "-".join([getattr(scheme, "name", type(scheme).__name__), *shown])
 
 
-@pytest.fixture(params=EVERY, ids=told)
+@pytest.fixture(params=EVERY, ids=short_name)
 def scheme(request):
     return request.param
 
@@ -303,7 +303,9 @@ def test_so_they_do_in_other_schemes(name):
     assert found.indices.tolist() == held.tolist() + [-1] * 30
 
 
-@pytest.mark.parametrize("scheme", [OSC(80, 2, compact=True), OSC(80, 2), OSC(20, 3, k1=6, compact=True)], ids=told)
+@pytest.mark.parametrize(
+    "scheme", [OSC(80, 2, compact=True), OSC(80, 2), OSC(20, 3, k1=6, compact=True)], ids=short_name
+)
 @pytest.mark.parametrize("each", [2, 3])
 def test_contexts_may_hold_several_fillers(scheme, each):
     generator, count = torch.Generator().manual_seed(0), 400 // each
@@ -352,7 +354,7 @@ def test_what_is_likely_beforehand_counts():
     assert_close(scaled.probabilities, informed.probabilities)
 
 
-@pytest.mark.parametrize("scheme", [OSC(20, 2), OSC(20, 2, compact=True), make("FHRR", d=200)], ids=told)
+@pytest.mark.parametrize("scheme", [OSC(20, 2), OSC(20, 2, compact=True), make("FHRR", d=200)], ids=short_name)
 def test_an_empty_memory_holds_nothing(scheme):
     contexts, fillers = scheme.contexts([(i,) for i in range(5)]), scheme.fillers(range(10))
     found = decode(scheme, scheme.zeros(), contexts, fillers, absence=0.2)

@@ -614,7 +614,7 @@ GOLDEN_ROLES = {  # the sum of what acts for the path ("sentence 5", "subject")
 }
 
 
-def told(vsa):
+def short_name(vsa):
     """Three numbers of the filler of "dog"."""
     atom = vsa.fillers(["dog"])[0]
     if atom.dtype == torch.bool:
@@ -624,7 +624,7 @@ def told(vsa):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_atoms_stay_as_they_are(name):
-    assert told(VSA(name, 64)) == pytest.approx(GOLDEN[name], abs=1e-6)
+    assert short_name(VSA(name, 64)) == pytest.approx(GOLDEN[name], abs=1e-6)
     role = VSA(name, 64).contexts([("sentence 5", "subject")]).operators
     assert float((role.real if role.is_complex() else role).double().sum()) == pytest.approx(
         GOLDEN_ROLES[name], abs=1e-4

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from carving.checks import check_integer, check_tensor, listed
-from carving.chunks import slices
+from carving.chunks import rows_within, slices
 from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
 from carving.facts import FILLERS
@@ -43,7 +43,7 @@ class Ranking(NamedTuple):
 
     best: Best
     strengths: Tensor  # (n, k)
-    log_total: Tensor  # (n,); zeros where scores are no log odds
+    log_total: Tensor  # (n,); without a meaning where scores are no log odds
 
 
 class Rated(NamedTuple):
@@ -153,20 +153,24 @@ class Listing:
     def sized(self, scheme: Scheme, contexts: int) -> tuple["Listing", int, int | None]:
         """The candidates, precomputed where that pays; how many are rated at a time; and for how many contexts.
 
-        Scores take a quarter of the workspace; where candidates are gathered, these take it. Fillers that are made from
-        labels take all of it, and are then used for all contexts.
+        Scores take a quarter of the workspace; where candidates are gathered, these take it. What is made of candidates
+        takes a workspace, and what the contexts show another. Fillers that are made from labels take all of it, and are
+        then used for all contexts.
         """
-        filler = math.prod(scheme.facts.filler_shape)
+        facts, room = scheme.facts, scheme.room
+        filler = math.prod(facts.filler_shape)
         if not isinstance(self.candidates, Tensor):
-            return self, min(self.width, max(1, scheme.room // filler)), None
-        cells = max(1, scheme.room // (4 * (1 if self.choices is None else filler)))
-        columns = min(self.width, cells)
-        if not scheme.facts.code_size or self.choices is not None or contexts <= FEW:
-            return self, columns, max(1, cells // columns)
-        precomputed = scheme.precompute(self.candidates)
-        if precomputed.dim() != 2:  # too many to be held as codes: made for many contexts at a time
-            columns = min(self.width, max(1, cells // min(contexts, MANY)))
-        return Listing(precomputed), columns, max(1, cells // columns)
+            return self, min(self.width, max(1, room // filler)), None
+        cells = max(1, room // (4 * (1 if self.choices is None else filler)))
+        columns = min(self.width, cells, rows_within(room, facts.cost.candidate))
+        listing = self
+        if facts.code_size and self.choices is None and contexts > FEW:
+            listing = Listing(scheme.precompute(self.candidates))
+            if isinstance(listing.candidates, Tensor) and listing.candidates.dim() == 2:
+                columns = min(self.width, cells)
+            else:  # too many to be held as codes: made for many contexts at a time
+                columns = min(self.width, max(1, cells // min(contexts, MANY)))
+        return listing, columns, min(max(1, cells // columns), rows_within(room, math.prod(facts.core_shape)))
 
     def rows(self, rows: slice) -> "Listing":
         """The candidates of some contexts."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from carving.answers.likelihood import core_scalars, posterior, squared_norm
-from carving.checks import check_integer, check_tensor, listed
+from carving.checks import check_absence, check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.errors import BadValue
@@ -192,7 +192,7 @@ class Question:
             raise BadValue("contexts must not be empty: give at least one")
         holds = checked_holds(known.get("holds", 1), len(own))
         echo = max(0.0, scheme.facts.echo / scheme.facts.interference - 1)
-        absence = checked_absence(known.get("absence", 0.0))
+        absence = check_absence(known.get("absence", 0.0))
         return cls(
             scheme=scheme,
             contexts=own,
@@ -263,13 +263,6 @@ def checked_holds(holds: int | Sequence[int], contexts: int) -> Tensor:
     if len(counts) != contexts:
         raise BadValue(f"holds must be one number for each of the {contexts} contexts, got {len(counts)} numbers")
     return torch.tensor(counts)
-
-
-def checked_absence(absence: float) -> float:
-    """The probability of nothing being there."""
-    if not isinstance(absence, float | int) or not 0 <= absence < 1:
-        raise BadValue(f"absence must be a probability from 0 to below 1, got {absence!r}; 0 if all hold something")
-    return float(absence)
 
 
 def checked_prior(prior: Tensor | None, total: int, absence: float) -> Tensor:

@@ -79,8 +79,8 @@ class CliffordOSC(LinearScheme[KeptBlades]):
             core=d * k1 + 3 * max([k1, *steps]) + 2 * k1**p,
             context=2 * d * k1,  # a path is hashed, however deep it is
             cell=p * k1 + 4 * math.comb(k1, more) + 2 * math.comb(k1, less) + p * p,
-            contexts=16,  # as in OSC
-            block=BLOCK,
+            max_contexts=16,  # as in OSC
+            max_candidates=BLOCK,
         )
         return Facts(
             filler_shape=(p, d),
@@ -89,7 +89,7 @@ class CliffordOSC(LinearScheme[KeptBlades]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=draws.words_for_normals(p * d),
-            contexts=f"CliffordOSC {d} {k1}",
+            context_kind=f"CliffordOSC {d} {k1}",
             cost=cost,
             filler_scalars=p * d,
             memory_scalars=math.comb(d, p),
@@ -107,7 +107,7 @@ class CliffordOSC(LinearScheme[KeptBlades]):
         names, shape = [symbols.canonical_path(path) for path in paths], (self.k1, self.d)
         basis, words = draws.bases(names, shape, seed=self.seed, purpose="clifford context", dtype=self.dtype)
         signs = draws.signs(words, 1).squeeze(1) if self.signed else torch.ones(len(paths))
-        return KeptBlades(basis.to(self.device), signs.to(self.device, self.dtype), kind=self.facts.contexts)
+        return KeptBlades(basis.to(self.device), signs.to(self.device, self.dtype), kind=self.facts.context_kind)
 
     def forbidden(self, contexts: KeptBlades) -> Blades:
         """The contexts as the paper writes them: unit blades of grade d - k1, by which fillers are rejected."""

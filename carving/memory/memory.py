@@ -109,11 +109,11 @@ class Memory(Questions):
         """The fillers that were trained, those of the vocabulary's first leaves."""
         return self._codebook.trained
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Memory":
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """The same memory on another device, or computing in another precision."""
         changes = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
         scheme, trained = self.scheme.like(**changes), self.trained
-        other = Memory(scheme, self.vocabulary.labels[: 0 if trained is None else len(trained)], trained)
+        other = type(self)(scheme, self.vocabulary.labels[: 0 if trained is None else len(trained)], trained)
         for leaf in self.vocabulary.labels[len(other.vocabulary) :]:
             other.vocabulary.add(leaf)
         other.tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any
 
 from carving.checks import nearest
@@ -12,7 +12,7 @@ from carving.scheme import Scheme
 from carving.schemes.architectures import ARCHITECTURES
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
-from carving.schemes.vsa import VSA
+from carving.schemes.vsa import OPTIONS, VSA
 
 _MAKERS: dict[str, Callable[..., Scheme]] = {
     "OSC": OSC,
@@ -33,10 +33,15 @@ def make(name: str, d: int, **options: Any) -> Scheme:
     maker = _MAKERS.get(name)
     if maker is None:
         raise BadValue(f"there is no scheme {name!r}; {nearest(name, SCHEMES)}")
-    known = signature(maker).parameters
-    if not any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values()):  # then it looks itself
-        for option in options:
-            if option not in known:
-                has = ", ".join(other for other in known if other != "d")
-                raise BadType(f"{name} has no option {option!r}; its options: {has}")
+    known = options_of(name)
+    for option in options:
+        if option not in known:
+            raise BadType(f"{name} has no option {option!r}; its options: {', '.join(known)}")
     return maker(d=d, **options)
+
+
+def options_of(name: str) -> list[str]:
+    """What `make` takes for a scheme beside d."""
+    options = [option for option in signature(_MAKERS[name]).parameters if option != "d"]
+    others = set(OPTIONS) - set(ARCHITECTURES[name].options) if name in ARCHITECTURES else set()
+    return [option for option in options if option not in others]

@@ -20,7 +20,7 @@ from carving.errors import BadType, BadValue
 from carving.schemes import algebra, pictures
 from carving.schemes.algebra import Space
 
-Map = Callable[..., Any]
+Operation = Callable[..., Any]
 Options = Mapping[str, Any]
 Fields = dict[str, Any]  # of a row
 
@@ -111,25 +111,25 @@ class Architecture:
 
     name: str
     words: Callable[[int], int]  # 64-bit words of an atom, by its coordinates
-    atoms: Map  # bits -> atoms
-    bind: Map  # picture, operator -> picture
-    unbind: Map | None  # picture, operator -> picture; None: there is none, candidates are bound again
+    atoms: Operation  # bits -> atoms
+    bind: Operation  # picture, operator -> picture
+    unbind: Operation | None  # picture, operator -> picture; None: there is none, candidates are bound again
     # Discrete atoms have a picture that can be summed, and bind without it.
-    picture: Map | None = None
-    bind_atoms: Map | None = None
-    unbind_atoms: Map | None = None
-    total: Map | None = None  # atoms -> the sum of their pictures
-    similarity: Map | None = None  # atoms, atoms -> similarities, where that is faster than with pictures
-    aim: Map | None = None  # what a candidate's picture is compared as, where that is not the picture
-    operator: Map | None = None  # role atoms -> what acts
-    compose: Map | None = None  # operator, operator -> operator; None: they are kept as a sequence
-    transposed: Map | None = None  # the transpose of bind, where unbind is another map
-    energy: Map | None = None  # picture or operator -> a vector; the norm of a filler stays where there is none
-    settle: Map | None = None
-    back: Map | None = None  # settled picture -> atom, where the two differ
+    picture: Operation | None = None
+    bind_atoms: Operation | None = None
+    unbind_atoms: Operation | None = None
+    total: Operation | None = None  # atoms -> the sum of their pictures
+    similarity: Operation | None = None  # atoms, atoms -> similarities, where that is faster than with pictures
+    aim: Operation | None = None  # what a candidate's picture is compared as, where that is not the picture
+    operator: Operation | None = None  # role atoms -> what acts
+    compose: Operation | None = None  # operator, operator -> operator; None: they are kept as a sequence
+    transposed: Operation | None = None  # the transpose of bind, where unbind is another map
+    energy: Operation | None = None  # picture or operator -> a vector; the norm of a filler stays where there is none
+    settle: Operation | None = None
+    back: Operation | None = None  # settled picture -> atom, where the two differ
     overlap: bool = False  # similarity: common ones, as a share of the candidate's; else the cosine
     complex: bool = False
-    identity: Map | None = None
+    identity: Operation | None = None
     dtype: torch.dtype | None = None  # of discrete atoms
     segmented: bool = False  # the picture of an index is a segment of its own
     ties: bool = False  # what a sum settles to may be a matter of chance

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from carving.chunks import rows_within, slices
 from carving.prediction.interference import echo, excess
-from carving.schemes.subspaces import Forbidden, Kept, Map, Subspaces
+from carving.schemes.subspaces import Forbidden, Kept, SubspaceMap, Subspaces
 from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
 
 
@@ -60,11 +60,11 @@ class OrdinaryFillers:
         half = self.p // 2
         return self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4
 
-    def map(self, contexts: Subspaces) -> Map:
+    def map(self, contexts: Subspaces) -> SubspaceMap:
         """The map of every component."""
         return Kept(contexts.basis) if self.keeps else Forbidden(contexts.basis)
 
-    def maps(self, contexts: Subspaces) -> Sequence[Map]:
+    def maps(self, contexts: Subspaces) -> Sequence[SubspaceMap]:
         """The map of each component."""
         return [self.map(contexts)] * self.p
 
@@ -153,7 +153,7 @@ class CompactFillers:
         """A basis for each component."""
         return self.p, self.k1, self.d
 
-    def maps(self, contexts: Subspaces) -> Sequence[Map]:
+    def maps(self, contexts: Subspaces) -> Sequence[SubspaceMap]:
         """The map of each component."""
         return [Kept(basis) for basis in contexts.basis.unbind(1)]
 

@@ -71,7 +71,7 @@ class OSC(LinearScheme[Subspaces]):
         spread = self.spread
         if isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 <= spread <= 4:
             raise BadValue(f"spread must be a number from 0 to 4, got {spread!r}; 0 makes all contexts alike")
-        vars(self).update(d=d, p=p, k1=k1, spread=float(spread))
+        vars(self).update(d=d, p=p, k1=k1, carved=d - k1, spread=float(spread))
         super().__post_init__()
 
     @property
@@ -81,19 +81,19 @@ class OSC(LinearScheme[Subspaces]):
         return {key: value for key, value in own.items() if key not in ("compact", "spread") or value}
 
     @cached_property
-    def kind(self) -> OrdinaryFillers | CompactFillers:
+    def filler_kind(self) -> OrdinaryFillers | CompactFillers:
         """What its fillers are."""
         return (CompactFillers if self.compact else OrdinaryFillers)(self.d, self.p, self.k1)
 
     @property
     def rank(self) -> int:
         """The rows of a basis."""
-        return self.kind.basis_shape[-2]
+        return self.filler_kind.basis_shape[-2]
 
     @cached_property
     def facts(self) -> Facts:
         """What is true of OSC."""
-        kind, d, p, half = self.kind, self.d, self.p, (self.p + 1) // 2
+        kind, d, p, half = self.filler_kind, self.d, self.p, (self.p + 1) // 2
         side, basis = kind.side, math.prod(kind.basis_shape)
         cost = Cost(
             pair=basis + p * (side + 2 * d) + d**half + d ** (p - half),
@@ -101,8 +101,8 @@ class OSC(LinearScheme[Subspaces]):
             context=2 * basis,  # a path is hashed, however deep it is
             cell=kind.cell,
             candidate=2 * kind.code_size,
-            contexts=4096 if self.compact else 16,  # about 16 make good products, of tensors that stay in the caches
-            block=2**40 if self.compact else BLOCK,
+            max_contexts=4096 if self.compact else 16,  # about 16 make good products that stay in the caches
+            max_candidates=2**40 if self.compact else BLOCK,
         )
         interference, echo = kind.interference
         return Facts(
@@ -112,7 +112,7 @@ class OSC(LinearScheme[Subspaces]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=draws.words_for_normals(math.prod(kind.filler_shape)),
-            contexts=f"OSC {d} {kind.basis_shape} {side}",
+            context_kind=f"OSC {d} {kind.basis_shape} {side}",
             cost=cost,
             filler_scalars=math.prod(kind.filler_shape),
             memory_scalars=d**p,
@@ -127,22 +127,27 @@ class OSC(LinearScheme[Subspaces]):
     # Labels -> fillers and contexts
 
     def _fillers(self, words: Bits) -> Tensor:
-        shape = self.kind.filler_shape
+        shape = self.filler_kind.filler_shape
         return draws.normals(words)[:, : math.prod(shape)].reshape(-1, *shape)
 
     def _contexts(self, paths: Sequence[Path]) -> Subspaces:
         bases, amplitudes = draw_subspaces(
-            paths, self.kind.basis_shape, seed=self.seed, signed=self.signed, spread=self.spread, dtype=self.dtype
+            paths,
+            self.filler_kind.basis_shape,
+            seed=self.seed,
+            signed=self.signed,
+            spread=self.spread,
+            dtype=self.dtype,
         )
-        return Subspaces(bases.to(self.device), amplitudes.to(self.device), kind=self.facts.contexts)
+        return Subspaces(bases.to(self.device), amplitudes.to(self.device), kind=self.facts.context_kind)
 
     # The verbs
 
     def _encode(self, fillers: Tensor, contexts: Subspaces) -> Tensor:
-        return outer(self.kind.components(fillers, contexts).unbind(1)).view(-1, *self.facts.core_shape)
+        return outer(self.filler_kind.components(fillers, contexts).unbind(1)).view(-1, *self.facts.core_shape)
 
     def _add(self, memory: Tensor, contexts: Subspaces, fillers: Tensor, weights: Tensor | None) -> None:
-        first, *rest = self.kind.bound(self.kind.components(fillers, contexts), contexts).unbind(1)
+        first, *rest = self.filler_kind.bound(self.filler_kind.components(fillers, contexts), contexts).unbind(1)
         scale = contexts.amplitudes if weights is None else contexts.amplitudes * weights
         vectors = [first * scale.unsqueeze(1), *rest]
         half = (self.p + 1) // 2
@@ -150,17 +155,19 @@ class OSC(LinearScheme[Subspaces]):
         memory.view(left.shape[1], -1).addmm_(left.mT, right)
 
     def _write(self, cores: Tensor, contexts: Subspaces) -> Tensor:
-        return write_modes(self._scaled(cores, contexts.amplitudes), self.kind.maps(contexts)).view(self.memory_shape)
+        return write_modes(self._scaled(cores, contexts.amplitudes), self.filler_kind.maps(contexts)).view(
+            self.memory_shape
+        )
 
     def _read(self, memory: Tensor, contexts: Subspaces) -> Tensor:
         amplitudes = contexts.amplitudes
         return self._scaled(self._inside(memory, contexts), 1 / amplitudes if self.spread else amplitudes)
 
     def _match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
-        return self.kind.match(cores, contexts, candidates, self.room)
+        return self.filler_kind.match(cores, contexts, candidates, self.room)
 
     def _inside(self, memory: Tensor, contexts: Subspaces) -> Tensor:
-        return read_modes(memory.reshape(self.d, -1), self.kind.maps(contexts), self.kind.side)
+        return read_modes(memory.reshape(self.d, -1), self.filler_kind.maps(contexts), self.filler_kind.side)
 
     def _scaled(self, cores: Tensor, factors: Tensor) -> Tensor:
         return cores.view(-1, *self.facts.core_shape) * factors.view(-1, *(1,) * self.p)
@@ -171,7 +178,7 @@ class OSC(LinearScheme[Subspaces]):
         return self._scaled(self._inside(memory, contexts), contexts.amplitudes)
 
     def _expected(self, weights: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
-        return self.kind.expected(weights, contexts, candidates).view(-1, *self.facts.core_shape)
+        return self.filler_kind.expected(weights, contexts, candidates).view(-1, *self.facts.core_shape)
 
     def energy(self, contexts: Subspaces, candidates: Tensor) -> Tensor:
         """The squared amplitudes."""
@@ -183,7 +190,7 @@ class OSC(LinearScheme[Subspaces]):
 
     def without_traces(self, memory: Tensor) -> Tensor:
         """Without the traces of components that share a basis."""
-        return self.kind.without_traces(memory)
+        return self.filler_kind.without_traces(memory)
 
 
 def check_flags(**flags: bool) -> None:

@@ -92,10 +92,10 @@ class Forbidden:
         return tensors.unsqueeze(1) - self.basis.mT @ inside
 
 
-Map = Kept | Forbidden
+SubspaceMap = Kept | Forbidden
 
 
-def read_modes(memory: Tensor, maps: Sequence[Map], side: int) -> Tensor:
+def read_modes(memory: Tensor, maps: Sequence[SubspaceMap], side: int) -> Tensor:
     """All modes of a tensor (d, d^(modes-1)) taken inside, each by its map: (n, side^modes)."""
     first, *others = maps
     d = len(memory)
@@ -108,7 +108,7 @@ def read_modes(memory: Tensor, maps: Sequence[Map], side: int) -> Tensor:
     return (others[-1].project(cores.view(len(cores), -1, d)) if others else cores).flatten(1)
 
 
-def write_modes(cores: Tensor, maps: Sequence[Map]) -> Tensor:
+def write_modes(cores: Tensor, maps: Sequence[SubspaceMap]) -> Tensor:
     """Cores (n, side, ..., side) lifted mode by mode and summed over contexts: (d, d^(modes-1))."""
     first, *others = maps
     for last in reversed(others):  # from the last mode to the first, each turned to the front when done

@@ -10,7 +10,7 @@ from carving.errors import BadType, BadValue
 from carving.facts import Facts
 from carving.schemes import pictures
 from carving.schemes.algebra import Space
-from carving.schemes.architectures import Architecture, Map
+from carving.schemes.architectures import Architecture, Operation
 from carving.tensors import as_reals
 
 
@@ -49,7 +49,7 @@ class Verbs:
             )
         return self._act(x, role, self.row.unbind_atoms, self.row.unbind)
 
-    def _act(self, x: Tensor, role: Tensor, on_atoms: Map | None, on_pictures: Map) -> Tensor:
+    def _act(self, x: Tensor, role: Tensor, on_atoms: Operation | None, on_pictures: Operation) -> Tensor:
         if on_atoms is not None and _is_discrete(x):
             return on_atoms(self.space, x, role)
         return on_pictures(self.space, x, self._operator(role))

@@ -24,7 +24,7 @@ from carving.draws import Bits
 from carving.facts import Facts
 from carving.linear import LinearScheme
 from carving.schemes.algebra import Space
-from carving.schemes.architectures import Architecture, Map, chosen_options, row_of, space_of, varied
+from carving.schemes.architectures import Architecture, Operation, chosen_options, row_of, space_of, varied
 from carving.schemes.verbs import Verbs
 from carving.symbols import Path, canonical_path
 from carving.tensors import as_reals
@@ -42,7 +42,7 @@ class Roles(Contexts):
 
 @dataclass(frozen=True, repr=False)
 class VSA(Verbs, LinearScheme[Roles]):
-    """One of the fourteen, by name; which options each has, and their defaults, is in the table.
+    """One of the fourteen, by name; which options each has, and their defaults (None), is in the table.
 
     >>> hlb = VSA("HLB", d=4096)
     >>> memory = hlb.trace([("subject",), ("verb",)], ["dog", "barks"])
@@ -108,7 +108,7 @@ class VSA(Verbs, LinearScheme[Roles]):
             memory_dtype=dtype,
             filler_dtype=row.dtype or dtype,
             filler_words=row.words(space.d),
-            contexts=f"{self.name} {tuple(self._operator(atom).shape[1:])}",
+            context_kind=f"{self.name} {tuple(self._operator(atom).shape[1:])}",
             cost=self._cost(scalars),
             filler_scalars=space.scalars,
             memory_scalars=scalars,
@@ -125,8 +125,8 @@ class VSA(Verbs, LinearScheme[Roles]):
         every = 2 * scalars  # every role of the path, in the worst case all distinct
         common = dict(pair=6 * scalars, core=6 * scalars, context=2 * every, role=every)
         if self.row.unbind is None:  # every candidate is bound again in every context
-            return Cost(**common, cell=40 * scalars, contexts=16)
-        return Cost(**common, cell=4, candidate=4 * scalars, contexts=4096)
+            return Cost(**common, cell=40 * scalars, max_contexts=16)
+        return Cost(**common, cell=4, candidate=4 * scalars, max_contexts=4096)
 
     # Labels -> atoms and roles
 
@@ -143,12 +143,12 @@ class VSA(Verbs, LinearScheme[Roles]):
                 which[row, level] = names.setdefault(canonical_path((level, label)), len(names))
         roles, device = self._roles(list(names)), self.device
         if self.row.compose is None:
-            return Roles(roles[which].to(device), depths.to(device), kind=self.facts.contexts)
+            return Roles(roles[which].to(device), depths.to(device), kind=self.facts.context_kind)
         composed = roles[which[:, 0]]
         for level in range(1, which.shape[1]):
             deeper = depths > level
             composed[deeper] = self.row.compose(self.space, composed[deeper], roles[which[deeper, level]])
-        return Roles(composed.to(device), depths.to(device), kind=self.facts.contexts)
+        return Roles(composed.to(device), depths.to(device), kind=self.facts.context_kind)
 
     def _roles(self, names: list[bytes]) -> Tensor:
         """What acts, for each name of a role at its position."""
@@ -160,7 +160,7 @@ class VSA(Verbs, LinearScheme[Roles]):
 
     # The verbs of the protocol
 
-    def _applied(self, change: Map, pictures: Tensor, contexts: Roles, backwards: bool = False) -> Tensor:
+    def _applied(self, change: Operation, pictures: Tensor, contexts: Roles, backwards: bool = False) -> Tensor:
         """Pictures changed by their contexts' roles; further dimensions between rows and shape share the context."""
         between = pictures.dim() - 1 - len(self.facts.memory_shape)
         operators = contexts.operators
@@ -230,7 +230,7 @@ class VSA(Verbs, LinearScheme[Roles]):
             return norms.unsqueeze(0) if candidates.dim() == len(self.facts.filler_shape) + 1 else norms
         return self._energies(self.row.energy, contexts.operators, candidates)
 
-    def _energies(self, energy: Map, operators: Tensor, candidates: Tensor) -> Tensor:
+    def _energies(self, energy: Operation, operators: Tensor, candidates: Tensor) -> Tensor:
         """The squared norms of candidates bound by operators."""
         ours, theirs = (energy(self.space, x) for x in (operators, self._picture(candidates)))
         return self._paired(ours, theirs, candidates)
