@@ -82,11 +82,17 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def check_device(device: torch.device | str) -> torch.device:
-    """The device, which torch must know."""
+    """The device, which torch must know and this machine must have."""
     try:
-        return torch.device(device)
+        known = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise BadValue(f'device must be one that torch knows, such as "cpu" or "cuda:0", got {device!r}') from error
+    if known.type != "cpu":
+        try:
+            torch.empty(0, device=known)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise BadValue(f'this machine, or its torch, has no device {str(known)!r}; "cpu" is there') from error
+    return known
 
 
 def check_tensor(

@@ -129,6 +129,8 @@ class Vocabulary:
         self.rows: dict[bytes, int] = {}  # by the labels' canonical bytes
         if isinstance(labels, str | bytes):
             raise BadType(f"a vocabulary must be a list, got {labels!r}; for a single label write [{labels!r}]")
+        if not isinstance(labels, Iterable):
+            raise BadType(f"a vocabulary must be a list of labels, got {labels!r}")
         if isinstance(labels, set | frozenset):
             raise BadType("a vocabulary must have an order, got a set; sorted(...) gives it one")
         for place, label in enumerate(labels):

@@ -11,7 +11,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from carving import OSC, Memory, __version__, demo, extras, files, formats
+from carving import OSC, Memory, __version__, demo, files
 from carving.cli import app, memories, questions
 from carving.errors import BadValue
 
@@ -121,7 +121,8 @@ def test_a_new_memory_gets_the_size_that_it_needs(tmp_path, carving):
 def test_forgetting_and_merging(memory, tmp_path, carving):
     (tmp_path / "less.json").write_text(json.dumps({"sentence 5": {"verb": "chased", "place": "zoo"}}))
     gone = carving("forget", memory, tmp_path / "less.json").output
-    assert "forgot 2 pairs" in gone and "probably never stored: sentence 5 / place -> 'zoo'" in gone
+    assert gone.startswith("took out 2 pairs, 1 of them probably never stored; 4 are left")
+    assert "probably never stored: sentence 5 / place -> 'zoo'" in gone
     carving("ask", memory, "sentence 5", "verb", status=1)
     (tmp_path / "more.json").write_text(json.dumps({"sentence 6": {"subject": "cat"}}))
     carving("store", tmp_path / "other", tmp_path / "more.json", "--d", 32, "--p", 3)
@@ -209,16 +210,6 @@ def test_a_sample_has_every_field_in_its_share():
     assert demo.sample_of(pairs, 40_000) is pairs
 
 
-def test_the_demo_without_matplotlib_has_no_picture_and_says_so(tmp_path, carving, monkeypatch):
-    def missing(name):
-        raise extras.MissingExtra("matplotlib is not installed; pip install 'carving[plots]' brings it")
-
-    monkeypatch.setattr(demo, "load", missing)
-    text = carving("demo", "--trees", 20, "--picture", tmp_path / "demo.png").output
-    assert "no picture of the scores: matplotlib is not installed; pip install 'carving[plots]'" in text
-    assert not (tmp_path / "demo.png").exists()
-
-
 # The surface
 
 
@@ -233,21 +224,26 @@ def test_many_paths_are_answered_in_one_go(memory, carving, monkeypatch):
     calls = []
     recall_many = Memory.recall_many
     monkeypatch.setattr(Memory, "recall_many", lambda *a, **k: calls.append(a) or recall_many(*a, **k))
-    lines = 'sentence 5\tsubject\n\n["sentence 5", "objects", 1]\r\nsentence 5\tobjects\t0\nsentence 5\tline\n'
-    answers = carving("ask", memory, "-", data=lines).output.splitlines()
-    assert [answer.split("  (score")[0] for answer in answers] == ["dog", "ball", "cat", "12"] and len(calls) == 1
+    lines = 'sentence 5\tsubject\n["sentence 5", "objects", 1]\r\nsentence 5\tobjects\t0\nsentence 5\tline\n'
+    rows = [line.split("\t") for line in carving("ask", memory, "-", data=lines).output.splitlines()]
+    assert [row[0] for row in rows][::3] == ["sentence 5 / subject", "sentence 5 / line"]
+    assert [row[1].split("  (score")[0] for row in rows] == ["dog", "ball", "cat", "12"] and len(calls) == 1
     several = carving("ask", memory, "-", "--json", data="sentence 5\tsubject\nnowhere\n", status=1).output
-    assert [json.loads(line)["found"] for line in several.splitlines()] == [True, False]
+    answers = [json.loads(line) for line in several.splitlines()]
+    assert [(answer["path"], answer["found"]) for answer in answers] == [
+        (["sentence 5", "subject"], True),
+        (["nowhere"], False),
+    ]
     asked = carving("ask", memory, "-", "--json", "--top", 2, data="sentence 5\tsubject\nsentence 5\tverb\n").output
-    assert [json.loads(line)[0]["leaf"] for line in asked.splitlines()] == ["dog", "chased"]
+    assert [json.loads(line)["answers"][0]["leaf"] for line in asked.splitlines()] == ["dog", "chased"]
     sets = carving("ask", memory, "-", "--set", data="sentence 5\tsubject\nnowhere\n", status=1).output.splitlines()
-    assert sets[0].startswith("dog  (score") and sets[1] == "nothing is stored there"
+    assert sets[0].startswith("sentence 5 / subject\tdog  (score") and sets[1] == "nowhere\tnothing is stored there"
     assert carving("ask", memory, "-", "--text", data="sentence 5\tobjects\t0\n", status=1)
     found = carving("ask", memory, "-", "--leaf", "dog", "--json", data="sentence 5\tsubject\n").output
     assert json.loads(found)["found"]
 
 
-@pytest.mark.parametrize("data", ["", " \n", "[]\n", '["a", ["b"]]\n', b"\xff\n"])
+@pytest.mark.parametrize("data", ["", " \n", "a\n\nb\n", "[1,\n", "[]\n", '["a", ["b"]]\n', b"\xff\n"])
 def test_paths_that_are_none_are_refused(memory, carving, data):
     assert "standard input" in carving("ask", memory, "-", data=data, status=2).stderr
 
@@ -305,23 +301,32 @@ def test_a_memory_without_a_prediction_has_an_info(tmp_path, carving):
     assert "predicted" in json.loads(carving("info", tmp_path / "small", "--json").output)
 
 
-def test_what_a_memory_holds_is_exported(memory, tmp_path, carving, monkeypatch):
-    written = []
-
-    def write(pairs, target, format=None):
-        written.append((sorted(pairs), target, format))
-        return len(written[-1][0])
-
-    monkeypatch.setattr(formats, "write", write, raising=False)
+def test_what_a_memory_holds_is_exported(memory, tmp_path, carving):
     (tmp_path / "asked.json").write_text(json.dumps({"sentence 5": {"subject": "?", "verb": "?"}, "nowhere": "?"}))
-    out = tmp_path / "out.jsonl"
-    text = carving("export", memory, tmp_path / "asked.json", "-o", out, "--to", "jsonl").output
-    held = [(("sentence 5", "subject"), "dog"), (("sentence 5", "verb"), "chased")]
-    assert written == [(held, str(out), "jsonl")] and text.startswith(f"wrote 2 pairs to {out}, of 3 that were asked")
+    out = tmp_path / "out.json"
+    text = carving("export", memory, tmp_path / "asked.json", "-o", out).output
+    assert text.startswith(f"wrote 2 pairs to {out}, of 3 that were asked")
+    assert json.loads(out.read_text()) == {"sentence 5": {"subject": "dog", "verb": "chased"}}
     facts = json.loads(carving("export", memory, tmp_path / "asked.json", "-o", out, "--json").output)
     assert facts == {"asked": 3, "written": 2, "file": str(out)}
-    assert carving("export", memory, tmp_path / "asked.json", "-o", "-").output == ""  # but for what is written
     assert "does not exist" in carving("export", memory, "x", "-o", tmp_path / "no" / "where", status=2).stderr
+    assert "name it with --to" in carving("export", memory, tmp_path / "asked.json", "-o", "-", status=2).stderr
+
+
+def test_an_export_that_finds_nothing_leaves_the_file_alone(memory, tmp_path, carving):
+    (tmp_path / "asked.json").write_text(json.dumps({"nowhere": "?"}))
+    out = tmp_path / "out.json"
+    out.write_text("mine")
+    assert "nothing is stored" in carving("export", memory, tmp_path / "asked.json", "-o", out, status=1).stderr
+    assert out.read_text() == "mine"
+
+
+def test_a_table_is_exported_as_it_was_stored(tmp_path, carving):
+    table, held, out = tmp_path / "people.csv", tmp_path / "held", tmp_path / "copy.csv"
+    table.write_text("name;city;drink\nann;rome;tea\nbob;oslo;milk\n")
+    carving("store", held, table, "--key", "name", "--d", 20, "--p", 3)
+    carving("export", held, table, "--key", "name", "--delimiter", ";", "-o", out)
+    assert out.read_text().splitlines() == table.read_text().splitlines()
 
 
 def test_what_is_exported_is_what_was_stored(memory, tmp_path, carving):

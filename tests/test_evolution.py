@@ -94,7 +94,7 @@ def test_cosines_of_rivals_have_the_moments_of_products():
 def test_amplitudes_are_those_of_contexts(spread):
     from carving import OSC
 
-    drawn = OSC(8, 2, 3, compact=True, spread=spread).contexts([(i,) for i in range(4_000)]).signs.abs()
+    drawn = OSC(8, 2, 3, compact=True, spread=spread).contexts([(i,) for i in range(4_000)]).amplitudes.abs()
     expected = amplitudes(spread)
     assert float(expected.square().mean()) == pytest.approx(1)
     for part in (0.1, 0.5, 0.9):

@@ -424,6 +424,8 @@ def test_a_data_frame_is_stored_as_the_table_that_it_is():
     frame = pandas.DataFrame({"name": ["rose", "oak"], "kind": ["flower", "tree"], "height": [1, 30]})
     memory = Memory(OSC(30, 3))
     assert memory.store(frame, key="name") == 4
+    assert memory.verify(frame, key="name").share == 1
+    assert Memory.for_pairs(frame, key="name").store(frame, key="name") == 4
     assert memory.recall("oak", "kind").leaf == "tree" and memory.recall("rose", "height").leaf == 1
     memory.forget(frame, key="name")
     assert not memory.recall("oak", "kind")
@@ -456,3 +458,11 @@ def test_few_calls_lead_from_a_pair_to_the_tensor_and_from_a_question_to_its_ans
 
     assert calls(lambda: memory.store([(("sentence 7", "object"), "a new noun")])) < 80
     assert calls(lambda: memory.recall("sentence 5", "subject")) < 150
+
+
+def test_a_device_that_is_not_there_is_refused_with_one_that_is(memory):
+    for ask in (lambda: memory.to("cuda:99"), lambda: OSC(20, device="cuda:99")):
+        with pytest.raises(ValueError, match=r"this machine, or its torch, has no device 'cuda:99'; \"cpu\" is there"):
+            ask()
+    with pytest.raises(TypeError, match=r"to\(dtype=torch.float64\)"):
+        memory.to(torch.float64)

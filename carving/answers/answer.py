@@ -17,7 +17,7 @@ class Answer:
     >>> Answer("dog", 1.02, 0.99)
     Answer(leaf='dog', score=1.02, probability=0.99)
     >>> Answer(None, 0.1, 0.97, found=False)
-    Answer(nothing found, score=0.1, probability=0.97)
+    Answer(leaf=None, score=0.1, probability=0.97, found=False)
     """
 
     leaf: Leaf
@@ -29,10 +29,8 @@ class Answer:
         return self.found
 
     def __repr__(self) -> str:
-        leaf = f"leaf={self.leaf!r}" if self.found else "nothing found"
-        if not self.found and self.leaf is not None:
-            leaf = f"leaf={self.leaf!r} not found"
-        return f"Answer({leaf}, score={self.score!r}, probability={self.probability!r})"
+        missing = "" if self.found else ", found=False"
+        return f"Answer(leaf={self.leaf!r}, score={self.score!r}, probability={self.probability!r}{missing})"
 
 
 class Answers(list[Answer]):

@@ -41,7 +41,8 @@ class Files:
             none = False
             yield pair
         if none:
-            raise BadValue(f"there is nothing to store: {', '.join(file.name for file in self.files)} hold no pairs")
+            names = ", ".join(file.name for file in self.files)
+            raise BadValue(f"there is nothing to store: no pairs in {names}")
 
     @property
     def bad(self) -> int:
@@ -49,7 +50,8 @@ class Files:
         return sum(file.bad for file in self.files)
 
 
-def _open(name: str, reading: Reading) -> formats.Pairs:
+def reading_options(reading: Reading) -> dict[str, str | list[str]]:
+    """The options of formats that were given."""
     options: dict[str, str | list[str]] = {}
     if reading.key is not None:
         options["key"] = reading.key
@@ -57,13 +59,17 @@ def _open(name: str, reading: Reading) -> formats.Pairs:
         options["fields"] = reading.fields.split(",")
     if reading.delimiter is not None:
         options["delimiter"] = DELIMITERS.get(reading.delimiter, reading.delimiter)
+    return options
+
+
+def _open(name: str, reading: Reading) -> formats.Pairs:
     source: str | io.BytesIO = name
     file = FilePath(name)
     if name == "-":
         source = io.BytesIO(typer.get_binary_stream("stdin").read())
     elif file.exists() and not file.is_file() and not file.is_dir():
         source = io.BytesIO(file.read_bytes())  # a pipe can be read but once, too
-    return formats.pairs(source, reading.format, skip_bad=reading.skip_bad, **options)
+    return formats.pairs(source, reading.format, skip_bad=reading.skip_bad, **reading_options(reading))
 
 
 def parse_label(text: str) -> Label:
@@ -94,23 +100,25 @@ def read_paths(as_text: bool) -> list[list[Path]]:
         text = typer.get_binary_stream("stdin").read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadValue(f"standard input: text in UTF-8 was wanted, got {error.object[error.start]:#04x}") from None
-    lines = ((number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), start=1))
-    paths = [_parse_path(line, number, as_text) for number, line in lines if line.strip()]
-    if not paths:
+    lines = text.removesuffix("\n").split("\n")
+    if not text.strip():
         raise BadValue("the standard input holds no paths; give one a line, its roles parted by tabs")
-    return paths
+    return [_parse_path(line.removesuffix("\r"), number, as_text) for number, line in enumerate(lines, start=1)]
 
 
 def _parse_path(line: str, number: int, as_text: bool) -> list[Path]:
+    if not line.strip():  # an answer for each line: none may be lost
+        raise BadValue(f"standard input, line {number}: a path was wanted, got a blank line; leave it out")
     if line.startswith("[") and not as_text:
         try:
             roles: object = json.loads(line)
         except ValueError:
-            roles = None  # text that begins so
-        if isinstance(roles, list):
-            if not roles or not all(map(_is_label, roles)):
-                raise BadValue(f"standard input, line {number}: an array of roles was wanted, got {line}")
-            return [tuple(roles)]
+            roles = None
+        if not isinstance(roles, list) or not roles or not all(map(_is_label, roles)):
+            raise BadValue(
+                f"standard input, line {number}: an array of roles was wanted, got {line}; --text takes it as text"
+            )
+        return [tuple(roles)]
     return path_readings(line.split("\t"), as_text)
 
 

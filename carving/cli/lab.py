@@ -19,6 +19,7 @@ REPRODUCE_EPILOG = examples(
     "carving reproduce --all --scale smoke --out results/smoke",
 )
 
+PICTURES = (".png", ".svg", ".pdf", ".jpg")
 PLURALS = {"agrees": "agree", "differs": "differ"}
 
 
@@ -33,6 +34,8 @@ def demo(
     from carving import demo as demonstration  # only here: other commands need not wait for it
 
     check_target(picture)
+    if picture.suffix.lower() not in PICTURES:
+        raise BadValue(f"a picture's name ends in {', '.join(PICTURES)}, got {picture}")
     console = Console(quiet=True) if as_json else screen()
     outcome = demonstration.run(console, trees=trees, conllu=conllu, accuracy=accuracy, picture=picture)
     if as_json:

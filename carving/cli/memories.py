@@ -10,13 +10,14 @@ import typer
 from filelock import Timeout
 
 from carving import formats
-from carving.cli.input import Files
+from carving.cli.input import Files, reading_options
 from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, examples
 from carving.cli.output import ask_command, errors, memory_sentence, path_text, write_json, write_limited, write_line
 from carving.console import bar
 from carving.errors import BadValue
 from carving.files import check_target, identity, lock_for
 from carving.formats.documents import Pair
+from carving.formats.registry import choose_format
 from carving.memory import Memory
 from carving.memory.verification import held_pairs
 from carving.schemes import make
@@ -32,7 +33,8 @@ FORGET_EPILOG = examples("carving forget facts.safetensors outdated.json")
 MERGE_EPILOG = examples("carving merge all.safetensors monday.safetensors tuesday.safetensors")
 EXPORT_EPILOG = examples(
     "carving export facts.safetensors facts.json -o copy.json",
-    "carving export graph.safetensors wn18rr_train.tsv.xz -o graph.jsonl --to jsonl",
+    "carving export graph.safetensors wn18rr_train.tsv.xz -o graph.tsv.gz",
+    "carving export people.safetensors people.csv --key name -o copy.csv",
 )
 
 WORST = 10  # pairs that are listed as never stored
@@ -132,7 +134,8 @@ def forget(memory: MemoryFile, files: Sources, reading: Reading, as_json: Json =
         never = [dict(path=list(path), leaf=leaf) for path, leaf in strangers]
         write_json(dict(forgotten=counter.total, never_stored=never, pairs=held.pairs))
         return
-    write_line(f"forgot {counter.total:,} pairs; {held.pairs:,} are left")
+    known = f", {len(strangers):,} of them probably never stored" if strangers else ""
+    write_line(f"took out {counter.total:,} pairs{known}; {held.pairs:,} are left")
     lines = [f"probably never stored: {path_text(path)} -> {leaf!r}" for path, leaf in strangers]
     write_limited(lines, WORST, "that were probably never stored")
 
@@ -186,17 +189,30 @@ def export(
     """Ask a memory for every path of FILES, and write what it holds there to a file."""
     if output != "-":
         check_target(output)
+    format = choose_format(output, to, "--to")
     held, sources = Memory.load(memory), Files.open(files, reading)
     paths = [path for path, _ in sources]
+    options = {name: value for name, value in reading_options(reading).items() if name in format.options}
 
     def answers() -> Iterator[Pair]:  # asked for only once it is known that OUT's format can be written
         with bar(errors, "asking", len(set(paths))) as advance:
-            yield from held_pairs(held, paths, advance)
+            pairs = held_pairs(held, paths, advance)
+        if not pairs:
+            raise NothingFound
+        yield from pairs
 
-    written = formats.write(answers(), output, to)
+    try:
+        written = formats.write(answers(), output, format.name, **options)
+    except NothingFound:
+        errors.print(f"nothing is stored under these {len(paths):,} paths; {output} was not written", markup=False)
+        raise typer.Exit(1) from None
     if output == "-":
         return
     if as_json:
         write_json(dict(asked=len(paths), written=written, file=output))
     else:
         write_line(f"wrote {written:,} pairs to {output}, of {len(paths):,} that were asked for")
+
+
+class NothingFound(Exception):
+    """A memory holds nothing of what is to be exported."""

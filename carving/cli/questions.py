@@ -69,27 +69,35 @@ def ask(memory: MemoryFile, roles: Roles, question: Question, as_json: Json = Fa
     held = Memory.load(memory)
     if question.leaf is not None and not held.scheme.facts.linear:
         raise BadValue(f"{identity(held.scheme)['name']} has no probabilities; ask without --leaf, or with --top")
-    many = roles == ["-"]
-    outcomes = ask_all(held, read_paths(question.text) if many else [path_readings(roles, question.text)], question)
-    for outcome in outcomes:
-        if as_json:
-            write_answers_json(outcome.answers, as_list=bool(question.whole or question.top))
-        else:
-            write_answers(outcome.answers, one_line=many)
+    if roles == ["-"]:
+        questions = read_paths(question.text)
+        outcomes = ask_all(held, questions, question)
+        for paths, outcome in zip(questions, outcomes, strict=True):
+            write_row(paths[-1], outcome.answers, question, as_json)
+    else:
+        outcomes = ask_all(held, [path_readings(roles, question.text)], question)
+        write_answers(outcomes[0].answers, question, as_json)
     raise typer.Exit(0 if all(outcome.found for outcome in outcomes) else 1)
 
 
-def write_answers_json(answers: Sequence[Answer], as_list: bool) -> None:
-    """Answers as a line of JSON: a list, or the only one."""
-    values = list(map(answer_json, answers))
-    write_json(values if as_list else values[0])
+def write_answers(answers: Sequence[Answer], question: Question, as_json: bool) -> None:
+    """The answers to the only question, below each other, or as JSON: a list, or the only one."""
+    if as_json:
+        values = list(map(answer_json, answers))
+        write_json(values if question.whole or question.top else values[0])
+        return
+    for sentence in list(map(answer_sentence, answers)) or ["nothing is stored there"]:
+        write_line(sentence)
 
 
-def write_answers(answers: Sequence[Answer], one_line: bool) -> None:
-    """Answers below each other, or beside each other where every question has its line."""
-    sentences = list(map(answer_sentence, answers)) or ["nothing is stored there"]
-    for cells in [sentences] if one_line else [[sentence] for sentence in sentences]:
-        write_line(*cells)
+def write_row(path: Path, answers: Sequence[Answer], question: Question, as_json: bool) -> None:
+    """The answers to one of many questions, with its path: a line of JSON, or of cells parted by tabs."""
+    if as_json:
+        values = list(map(answer_json, answers))
+        several = question.whole or question.top
+        write_json({"path": list(path)} | ({"answers": values} if several else values[0]))
+        return
+    write_line(path_text(path), *(list(map(answer_sentence, answers)) or ["nothing is stored there"]))
 
 
 def check_question(question: Question) -> None:

@@ -76,7 +76,7 @@ FORMATS = {
 }
 
 
-def choose_format(name: str, format: str | None) -> Format:
+def choose_format(name: str, format: str | None, option: str = "--format") -> Format:
     """The format that was asked for, or else the one that the file's name tells."""
     if format is not None:
         if format not in FORMATS:
@@ -90,7 +90,7 @@ def choose_format(name: str, format: str | None) -> Format:
     endings = ", ".join(ending for row in FORMATS.values() for ending in row.endings)
     raise BadValue(
         f"the name {name} does not tell the file's format (known: {endings}, each also with "
-        f"{', '.join(COMPRESSIONS)}); name it with --format, or format=: {', '.join(FORMATS)}"
+        f"{', '.join(COMPRESSIONS)}); name it with {option}, or format=: {', '.join(FORMATS)}"
     )
 
 

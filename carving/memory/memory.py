@@ -74,10 +74,11 @@ class Memory(Questions):
     @classmethod
     def for_pairs(
         cls,
-        pairs: Document | Iterable[Pair],
+        pairs: Document | Iterable[Pair] | Frame,
         accuracy: float = 0.99,
         room: float = 1.0,
         *,
+        key: Label = None,
         seed: int = 0,
         on_progress: OnProgress | None = None,
         **wishes: Unpack[Wishes],
@@ -93,7 +94,7 @@ class Memory(Questions):
         (0, 4, 'meow')
         """
         room, accuracy = check_room(room), naming_accuracy(accuracy)
-        expected = survey(chain.from_iterable(batches(pairs)), on_progress).grown(room)
+        expected = survey(chain.from_iterable(batches(pairs, key)), on_progress).grown(room)
         return cls.planned(expected.pairs, expected.leaves, accuracy, expected.shared, seed=seed, **wishes)
 
     def __repr__(self) -> str:
@@ -111,6 +112,8 @@ class Memory(Questions):
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """The same memory on another device, or computing in another precision."""
+        if isinstance(device, torch.dtype):
+            raise BadType(f"a precision is given by its name, to(dtype={device}), got it as the device")
         changes = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
         scheme, trained = self.scheme.like(**changes), self.trained
         other = type(self)(scheme, self.vocabulary.labels[: 0 if trained is None else len(trained)], trained)
@@ -188,7 +191,12 @@ class Memory(Questions):
         return both
 
     def verify(
-        self, pairs: Document | Iterable[Pair], *, joint: bool = False, on_progress: OnProgress | None = None
+        self,
+        pairs: Document | Iterable[Pair] | Frame,
+        *,
+        key: Label = None,
+        joint: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> Verification:
         """How many of the pairs it answers rightly, and which wrongly; with `joint`, all of them asked together.
 
@@ -200,7 +208,7 @@ class Memory(Questions):
         >>> outcome.right, outcome.share, [(wrong.path, wrong.leaf, wrong.answer.leaf) for wrong in outcome.wrong]
         (1, 0.5, [(('dog', 'says'), 'meow', 'woof')])
         """
-        return verify(self, chain.from_iterable(batches(pairs)), joint, on_progress)
+        return verify(self, chain.from_iterable(batches(pairs, key)), joint, on_progress)
 
     def predicted(self, pairs: int = 0) -> float | None:
         """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is.

@@ -10,7 +10,7 @@ from carving.errors import BadValue
 from carving.prediction.kinds import Kind, Parameters, kinds_for
 from carving.prediction.offer import Offer
 from carving.prediction.search import LARGEST, Size, fullest_size, most_pairs, smallest_size
-from carving.prediction.wish import Shared, Wish, Wishes
+from carving.prediction.wish import Shared, Wish, Wishes, wish_for
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     >>> plan(pairs=1_000, vocabulary=500, accuracy=0.99, scheme="HLB", codebook=False).numbers
     30714
     """
-    wish = Wish(pairs, vocabulary, accuracy, shared, **wishes)
+    wish = wish_for(pairs, vocabulary, accuracy, shared, wishes)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
         raise BadValue(f"shared must speak of all {pairs} pairs, got contexts that hold {total}; correct one of them")
     offers = [Offer(wish, kind) for kind in kinds_for(wish)]
@@ -126,13 +126,13 @@ def predict(
     >>> round(predict(pairs=1_000, vocabulary=1_000, d=8_000, scheme="HLB", joint=True), 2)
     1.0
     """
-    offer, d, k1 = _given(Wish(pairs, vocabulary, shared=shared, **wishes), d, k1)
+    offer, d, k1 = _given(wish_for(pairs, vocabulary, 0.99, shared, wishes), d, k1)
     return offer.accuracy(d, k1)
 
 
 def _one_context(vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Wish:
     """A wish whose pairs are still to be found out: those of one context."""
-    return Wish(1 if isinstance(shared, Mapping) else shared, vocabulary, accuracy, shared, **wishes)
+    return wish_for(1 if isinstance(shared, Mapping) else shared, vocabulary, accuracy, shared, wishes)
 
 
 def _given(wish: Wish, d: int, k1: int | None) -> tuple[Offer, int, int]:

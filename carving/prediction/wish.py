@@ -6,8 +6,8 @@ from typing import TypedDict
 
 import torch
 
-from carving.checks import check_integer, check_number
-from carving.errors import BadValue
+from carving.checks import check_choice, check_integer, check_number, nearest
+from carving.errors import BadType, BadValue
 
 Shared = int | Mapping[int, int]  # fillers in every context, or for each number of fillers how many contexts hold it
 
@@ -25,6 +25,9 @@ class Wishes(TypedDict, total=False):
     widest: float | None
     joint: bool
     spread: float
+
+
+LARGEST = 2**50  # candidates that nobody will have
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,10 @@ class Wish:
     spread: float = 0.0  # of amplitudes: exp(spread) either way
 
     def __post_init__(self) -> None:
-        check_integer("vocabulary", self.vocabulary, 2, way_out="it is the number of candidates for an answer")
+        check_integer("vocabulary", self.vocabulary, 2, LARGEST, "it is the number of candidates for an answer")
         self._check_contexts()
         check_integer("pairs", self.pairs, 1, way_out="it is the number of (context, filler) pairs to store")
+        check_choice("compact", self.compact, (None, True, False))
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
             raise BadValue(f"{self.shared} fillers in every context are more than the {self.pairs} pairs")
         self._check_ranges()
@@ -99,3 +103,11 @@ class Wish:
     def widest_at(self, d: int) -> float:
         """The bound of k1 in units of sqrt(d): contexts that are shared have to be wide."""
         return self.widest or (WIDEST if self.shared == 1 else d)
+
+
+def wish_for(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Wish:
+    """The wish, whose fields people give by name."""
+    for name in wishes:
+        if name not in Wishes.__annotations__:
+            raise BadType(f"there is no wish {name!r} for a memory; {nearest(name, Wishes.__annotations__)}")
+    return Wish(pairs, vocabulary, accuracy, shared, **wishes)
