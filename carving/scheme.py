@@ -287,11 +287,15 @@ class Scheme(ABC, Generic[C]):
     @final
     def score(self, memory: Tensor, contexts: ContextsOrPaths, candidates: Tensor) -> Tensor:
         """How strongly the memory holds the candidates: (n, L), or (n, m) where each context has its own."""
+        # Candidates that are alike in all contexts are matched with many at once, more than are read at once.
+        size = rows_within(self.room, 2 * self.facts.code_size or self.facts.cost.core)
+        if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
+            own = own_contexts(self, contexts)
+            cores = read_in_chunks(self, self._read, memory, own)
+            return match_in_tiles(self, self._match, cores, own, candidates)
         check_memory(self.facts, memory)
         contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
         shared = check_candidates(self.facts, candidates, len(contexts))
-        # Candidates that are alike in all contexts are matched with many at once, more than are read at once.
-        size = rows_within(self.room, 2 * self.facts.code_size or self.facts.cost.core)
         parts = (
             (rows, self.match(self.read(memory, part), part, candidates if shared else candidates[rows]))
             for rows, part in self.chunks_of(contexts, size)
@@ -335,8 +339,11 @@ def read_in_chunks(
 ) -> Tensor:
     """The cores that a way of reading gives."""
     check_memory(scheme.facts, memory)
+    size = rows_within(scheme.room, scheme.facts.cost.core)
+    if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
+        return reads(memory, own_contexts(scheme, contexts))
     contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
-    chunks = scheme.chunks_of(contexts, rows_within(scheme.room, scheme.facts.cost.core))
+    chunks = scheme.chunks_of(contexts, size)
     return collect(len(contexts), ((rows, reads(memory, part)) for rows, part in chunks))
 
 
@@ -348,7 +355,7 @@ def match_in_tiles(
     candidates: Tensor,
 ) -> Tensor:
     """The scores that a way of matching gives."""
-    count = len(cores) if contexts is None else len(contexts)
+    count = cores.shape[0] if contexts is None else len(contexts)
     check_cores(scheme.facts, cores, count)
     shared = check_candidates(scheme.facts, candidates, count)
     total = candidates.shape[0 if shared else 1]

@@ -79,7 +79,7 @@ class OrdinaryFillers:
 
     def match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor, room: int) -> Tensor:
         """Inner products of cores with candidates (L, p, d), or each context's own (n, m, p, d)."""
-        count, total = len(cores), candidates.shape[-3]
+        count, total = cores.shape[0], candidates.shape[-3]
         if candidates.dim() == 4:
             inside = self.map(contexts).project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3])
             return contract(cores, inside.permute(2, 0, 3, 1))

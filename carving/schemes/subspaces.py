@@ -52,13 +52,15 @@ class Kept:
         """Tensors (n, m, d, rest) of each context -> (n, m, side, rest)."""
         return self.basis.unsqueeze(1) @ tensors
 
+    def contract_memory(self, memory: Tensor) -> Tensor:
+        """A memory (d, rest) -> (n, side, rest): all contexts in one product."""
+        count, rank, d = self.basis.shape
+        return thin_product(self.basis.reshape(-1, d), memory).view(count, rank, -1)
+
     def contract_shared(self, tensors: Tensor) -> Tensor:
         """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
-        count, rank, d = self.basis.shape
-        wide = self.basis.reshape(-1, d)
-        if len(tensors) == 1:
-            return thin_product(wide, tensors[0]).view(1, count, rank, -1)
-        return torch.bmm(wide.expand(len(tensors), -1, -1), tensors).view(len(tensors), count, rank, -1)
+        (count, rank, d), number = self.basis.shape, tensors.shape[0]
+        return torch.bmm(self.basis.reshape(-1, d).expand(number, -1, -1), tensors).view(number, count, rank, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +88,10 @@ class Forbidden:
         basis = self.basis.unsqueeze(1)
         return tensors - basis.mT @ (basis @ tensors)
 
+    def contract_memory(self, memory: Tensor) -> Tensor:
+        """A memory (d, rest) without what each context forbids: (n, d, rest)."""
+        return memory - self.basis.mT @ (self.basis @ memory)
+
     def contract_shared(self, tensors: Tensor) -> Tensor:
         """Tensors (q, d, rest) that all contexts share, without their forbidden parts: (q, n, d, rest)."""
         inside = Kept(self.basis).contract_shared(tensors)
@@ -96,16 +102,17 @@ SubspaceMap = Kept | Forbidden
 
 
 def read_modes(memory: Tensor, maps: Sequence[SubspaceMap], side: int) -> Tensor:
-    """All modes of a tensor (d, d^(modes-1)) taken inside, each by its map: (n, side^modes)."""
+    """All modes of a tensor (d, d^(modes-1)) taken inside, each by its map: (n, ..., side), side^modes numbers each."""
     first, *others = maps
-    d = len(memory)
+    d = memory.shape[0]
     if others[2:]:  # slab by slab: what one product gives for all of them does not fit into any cache
-        slabs = [read_modes(slab.view(d, -1), others, side) for slab in memory]
-        return first.contract(torch.stack(slabs, dim=1).unsqueeze(1)).flatten(1)
-    cores = first.contract_shared(memory.unsqueeze(0)).squeeze(0)  # the first mode for all contexts in one product
+        slabs = [read_modes(slab.view(d, -1), others, side).flatten(1) for slab in memory]
+        return first.contract(torch.stack(slabs, dim=1).unsqueeze(1))
+    cores = first.contract_memory(memory)
+    count = cores.shape[0]
     for mode, middle in enumerate(others[:-1], start=1):
-        cores = middle.contract(cores.view(len(cores), side**mode, d, -1))
-    return (others[-1].project(cores.view(len(cores), -1, d)) if others else cores).flatten(1)
+        cores = middle.contract(cores.view(count, side**mode, d, -1))
+    return others[-1].project(cores.view(count, -1, d)) if others else cores
 
 
 def write_modes(cores: Tensor, maps: Sequence[SubspaceMap]) -> Tensor:
