@@ -32,9 +32,9 @@ def _prefix(purpose: str, seed: int) -> "hashlib._Hash":
 
 def bits(names: Iterable[bytes], words: int, *, seed: int, purpose: str) -> Bits:
     """For each name (canonical bytes), `words` random 64-bit words: by name, seed and purpose alone."""
-    keys = []
+    prefix, keys = _prefix(purpose, seed), []
     for name in names:
-        digest = _prefix(purpose, seed).copy()
+        digest = prefix.copy()
         digest.update(name)
         keys.append(digest.digest()[:16])
     return _philox(keys, words)

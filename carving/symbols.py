@@ -28,6 +28,9 @@ def canonical(label: Role | Leaf) -> bytes:
     if isinstance(label, str):  # first and without a further call: most labels are strings
         text = label.encode("utf-8", "surrogatepass")
         return b"s%d:%s" % (len(text), text)
+    if type(label) is int and -(2**63) <= label < 2**63:  # then the usual numbers
+        digits = b"%d" % label
+        return b"i%d:%s" % (len(digits), digits)
     for kind, encoded in ENCODERS:
         if isinstance(label, kind):
             tag, content = encoded(label)
