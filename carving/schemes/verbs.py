@@ -1,6 +1,7 @@
 """The verbs that users of torchhd know, on plain tensors (*, shape): bind, unbind, bundle, permute, similarity."""
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from carving.schemes.architectures import Architecture, Operation
 from carving.tensors import as_reals
 
 
-class Verbs:
+class Verbs(ABC):
     """What a vector symbolic architecture does with vectors; `row` says how."""
 
     name: str
@@ -23,19 +24,19 @@ class Verbs:
     device: torch.device | str
 
     @property
+    @abstractmethod
     def row(self) -> Architecture:
         """The row of the table."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def space(self) -> Space:
         """What the operations must know."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def facts(self) -> Facts:
         """The shapes."""
-        raise NotImplementedError
 
     def bind(self, x: Tensor, role: Tensor) -> Tensor:
         """The role acting on x: atoms, or pictures of sums of them."""
