@@ -98,11 +98,14 @@ class OSC(LinearScheme[Subspaces | Blocks]):
     def facts(self) -> Facts:
         """What is true of OSC."""
         kind, d, p, half = self.filler_kind, self.d, self.p, (self.p + 1) // 2
-        side, basis = kind.side, math.prod(kind.basis_shape)
+        side, basis, blocks = kind.side, math.prod(kind.basis_shape), self.basis == "blocks"
+        first = side * d ** (min(p, 3) - 1)  # what the first product of a reading gives
         cost = Cost(
-            pair=basis + p * (side + 2 * d) + d**half + d ** (p - half),
-            core=2 * basis + (d * side ** (p - 1) if p > 3 else 0) + 2 * side * d ** (min(p, 3) - 1) + 2 * side**p,
-            context=2 * basis,  # a path is hashed, however deep it is
+            pair=(8 * p * d if blocks else basis + 2 * p * d) + p * side + d**half + d ** (p - half),
+            core=2 * basis + (d * side ** (p - 1) if p > 3 else 0) + 2 * first + 2 * side**p,
+            context=4 * p * d if blocks else 2 * basis,  # a path is hashed, however deep it is
+            max_pairs=512 if blocks else 2**40,
+            max_reads=max(16, 2**20 // first),
             cell=kind.cell,
             candidate=2 * kind.code_size,
             max_contexts=4096 if self.compact else 16,  # about 16 make good products that stay in the caches
@@ -121,7 +124,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             filler_scalars=math.prod(kind.filler_shape),
             memory_scalars=d**p,
             code_size=kind.code_size,
-            components_first=True,
+            filler_layout=(1, 2, 0) if self.basis == "blocks" and not self.compact else (1, 0, 2),
             adjoint=not self.spread,
             contextual=kind.contextual,
             interference=interference,
