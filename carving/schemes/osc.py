@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor
@@ -24,8 +24,8 @@ from carving.linear import LinearScheme
 from carving.prediction.interference import Basis
 from carving.schemes.blocks import Blocks
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
-from carving.schemes.subspaces import Subspaces as Subspaces
 from carving.schemes.subspaces import Ensemble, read_modes, write_modes
+from carving.schemes.subspaces import Subspaces as Subspaces
 from carving.symbols import Path, canonical_path
 from carving.tensors import BLOCK, outer
 
@@ -40,9 +40,11 @@ class OSC(LinearScheme[Subspaces | Blocks]):
     bias in all others; `signed=False` is the paper. `compact=True` makes fillers of p k1 numbers instead of p d.
     `spread` makes some contexts louder than others, by up to exp(spread) either way: joint decoding then finds the loud
     ones first, and holds more. Asked one at a time, the faint ones are found less well.
+    `basis="blocks"` draws subspaces as blocks of coordinates (`blocks.py`), many times faster and as good;
+    `basis="gaussian"`, the paper's, as the span of normals. `OSC.paper(d, p)` is the paper's in all of it.
 
     >>> OSC(d=200)
-    OSC(d=200, p=2, k1=14, signed=True, seed=0)
+    OSC(d=200, p=2, k1=14, signed=True, basis='blocks', seed=0)
     >>> OSC(d=80, p=3, compact=True).filler_shape
     (3, 9)
     """
@@ -77,6 +79,18 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             raise BadValue(f"spread must be a number from 0 to 4, got {spread!r}; 0 makes all contexts alike")
         vars(self).update(d=d, p=p, k1=k1, carved=d - k1, spread=float(spread))
         super().__post_init__()
+
+    @classmethod
+    def paper(cls, d: int, p: int = 2, k1: int | None = None, **options: Any) -> Self:
+        """As published: normals span the subspaces, contexts have no signs, fillers are vectors of the whole space.
+
+        Of the three readings of k1 in the paper it is the root of d rounded to the nearest, with which most tables come
+        out; the code that it was timed with rounds down, k1=math.isqrt(d), and one table fits rounding up.
+
+        >>> OSC.paper(d=200)
+        OSC(d=200, p=2, k1=14, signed=False, basis='gaussian', seed=0)
+        """
+        return cls(d, p, k1, **{"signed": False, "basis": "gaussian"} | options)  # type: ignore[arg-type]
 
     @property
     def parameters(self) -> dict[str, Any]:
