@@ -86,4 +86,4 @@ def _moment(mean: float, variation: float, order: int) -> float:
     if variation < 1e-12:
         return 1.0
     size = (1 - mean) / (mean * variation) - 1
-    return math.prod((mean * size + i) / (size + i) / mean for i in range(order))
+    return math.prod((mean * size + i) / (size + i) / mean for i in range(1, order))

@@ -101,15 +101,15 @@ def plan_within(
     """
     check_integer("numbers", numbers, 1, LARGEST, "they are what the memory may take, with its codebook if that counts")
     wish = _one_context(vocabulary, accuracy, shared, wishes)
-    offers = [Offer(wish, kind) for kind in kinds_for(wish)]
-    full = [(offer, fullest_size(offer, numbers)) for offer in offers]
-    fullest = {offer: _plan(offer.holding(pairs), size) for offer, (pairs, size) in full if pairs}
+    full = [(offer, *fullest_size(offer, numbers)) for offer in (Offer(wish, kind) for kind in kinds_for(wish))]
+    offers = [offer for offer, pairs, _ in full if pairs]
+    fullest = [_plan(offer.holding(pairs), size) for offer, pairs, size in full if pairs]
     if not fullest:
         raise BadValue(
             f"no memory of {numbers} numbers holds a single context of a vocabulary of {vocabulary} with accuracy "
             f"{accuracy}; allow more numbers, or do not count the codebook (codebook=False)"
         )
-    most = max(fullest.values(), key=lambda each: each.pairs)
+    most = max(fullest, key=lambda each: each.pairs)
     least = max(wish.pairs, math.ceil(most.pairs / (1 + wish.slack)))
 
     def cheaper(offer: Offer, plan: Plan) -> Plan:
@@ -117,7 +117,7 @@ def plan_within(
         size = cheapest_size(offer.holding(least), numbers, known) if most.pairs > least <= plan.pairs else None
         return min(plan, _plan(offer.holding(most_pairs(offer, *size)), size), key=_cost) if size else plan
 
-    plans = sorted(map(cheaper, fullest, fullest.values()), key=lambda each: -each.pairs)
+    plans = sorted(map(cheaper, offers, fullest), key=lambda each: -each.pairs)
     return _chosen(plans, sum(each.pairs >= least for each in plans), most)
 
 
