@@ -123,7 +123,19 @@ class Points:
     only: Setting | None = None
 
 
-Panel = Lines | Heat | Cells | Points
+@dataclass(frozen=True)
+class Gaps:
+    """A panel of differences that ought to be nothing, a line for each setting, with bars of two standard errors."""
+
+    value: str
+    names: tuple[str, ...]  # the keys that tell settings apart
+    title: str = ""
+    label: str = ""  # of the x axis
+    band: float = 0.0  # shaded about 0
+    only: Setting | None = None
+
+
+Panel = Lines | Heat | Cells | Points | Gaps
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from carving.extras import load
-from carving.lab.experiment import Cells, Experiment, Heat, Lines, Points, Published
+from carving.lab.experiment import Cells, Experiment, Gaps, Heat, Lines, Points, Published
 from carving.lab.panels import Pairs, Point, by_series, curve, log_fit, measured_pairs, panel_summaries, series_name
 from carving.lab.rows import Row
 from carving.lab.summaries import Summary, summaries
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+ABREAST = 4  # panels beside each other; more stand in two lines
 MARKERS = "os^vD<>Ph*Xpd"
 DASHES = ("-", "--", "-.", ":")
 # Okabe and Ito's colours, which differ in brightness too and for the colour-blind.
@@ -43,19 +44,25 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
         return None
     png, svg = (base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg"))
     with load("matplotlib").rc_context(STYLE):
-        figure: Figure = load("matplotlib.figure").Figure(figsize=(1.4 + 4.6 * len(panels), 4.4), layout="constrained")
+        lines = 1 if len(panels) <= ABREAST else 2
+        columns = -(-len(panels) // lines)
+        size = (1.4 + 4.6 * columns, 4.4 * lines)
+        figure: Figure = load("matplotlib.figure").Figure(figsize=size, layout="constrained")
         legends: list[tuple[Axes, Legend]] = []
         for number, panel in enumerate(panels, start=1):
-            axes = figure.add_subplot(1, len(panels), number)
+            axes = figure.add_subplot(lines, columns, number)
             if isinstance(panel, Heat):
                 _heat(figure, axes, panel, panel_summaries(rows, panel))
+                continue
+            if isinstance(panel, Gaps):
+                _gaps(axes, panel, panel_summaries(rows, panel))
                 continue
             if isinstance(panel, Points):
                 _points(axes, panel, rows)
             else:
                 _lines(axes, panel, rows, experiment.published)
-            lines, names = axes.get_legend_handles_labels()
-            legends.append((axes, dict(zip(names, lines, strict=True))))
+            marks, names = axes.get_legend_handles_labels()
+            legends.append((axes, dict(zip(names, marks, strict=True))))
         _legends(figure, legends)
         figure.savefig(png, dpi=150, metadata={"Software": None})
         figure.set_layout_engine("none")  # what was laid out stays: to do it again takes as long as to draw
@@ -63,7 +70,7 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
     return png
 
 
-def drawn_panels(experiment: Experiment, rows: Sequence[Row]) -> list[Lines | Heat | Points]:
+def drawn_panels(experiment: Experiment, rows: Sequence[Row]) -> list[Lines | Heat | Points | Gaps]:
     """The panels of an experiment that are drawn, as far as these rows have something to show there."""
     panels = [panel for panel in experiment.panels if not isinstance(panel, Cells)]
     return [
@@ -216,6 +223,24 @@ def _joined(axes: Axes, pairs: Pairs, *, label: str, marker: str, color: str, al
     dash = "-" if len(pairs) > 1 else ""
     axes.plot(x, y, dash, marker=marker, color=color, label=label, markersize=4, linewidth=0.9, alpha=alpha)
     axes.vlines(x, low, high, color=color, linewidth=1, alpha=alpha)
+
+
+# Gaps
+
+
+def _gaps(axes: Axes, panel: Gaps, results: Sequence[Summary]) -> None:
+    """The settings from top to bottom, each with its difference."""
+    for place, point in enumerate(results):
+        reach = 2 * (point.error or 0.0)
+        axes.plot(point.mean, place, "o", color=COLOURS[1], markersize=4)
+        axes.hlines(place, point.mean - reach, point.mean + reach, color=COLOURS[1], linewidth=1.4)
+    axes.axvspan(-panel.band, panel.band, color="0.93", zorder=0)
+    axes.axvline(0, color="0.6", linewidth=1)
+    names = [series_name(point.setting, panel.names) for point in results]
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.invert_yaxis()
+    _label(axes, panel.label or panel.value, "", panel.title)
+    axes.xaxis.set_major_formatter(load("matplotlib.ticker").PercentFormatter(1.0, decimals=1))
 
 
 # Heat

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from carving.lab.experiment import Cells, Heat, Lines, Panel, Points, Setting
-from carving.lab.panels import Point, by_series, curve, log_fit, measured_pairs, panel_summaries
+from carving.lab.experiment import Cells, Gaps, Heat, Lines, Panel, Points, Setting
+from carving.lab.panels import Point, by_series, curve, log_fit, measured_pairs, panel_summaries, series_name
 from carving.lab.rows import Row
 from carving.lab.summaries import Comparison, Summary
 
@@ -76,6 +76,8 @@ def panel_table(rows: Sequence[Row], panel: Panel) -> Table:
             return _heat_table(panel_summaries(rows, panel), panel)
         case Points():
             return _points_table(rows, panel)
+        case Gaps():
+            return _gaps_table(panel_summaries(rows, panel), panel)
 
 
 def _series_table(series: Mapping[str, Sequence[Summary]], column: str) -> Table:
@@ -149,3 +151,14 @@ def _points_table(rows: Sequence[Row], panel: Points) -> Table:
         largest = max((x.mean - y.mean for x, y in pairs), key=abs)
         body.append(["the largest difference", "", "", "", f"{largest:+.4f}"])
     return head, body
+
+
+def _gaps_table(results: Sequence[Summary], panel: Gaps) -> Table:
+    """A row for each setting, and the largest difference."""
+    head = ["setting", f"{panel.value} (± standard error)", "trials", "in s.e."]
+    body = [
+        [series_name(point.setting, panel.names), _with_error(point.mean, point.error), str(point.trials),
+         f"{point.mean / point.error:+.1f}" if point.error else ""]
+        for point in results
+    ]  # fmt: skip
+    return head, [*body, ["the largest", f"{max((point.mean for point in results), key=abs):+.4f}", "", ""]]

@@ -9,5 +9,6 @@ NAMES = (
     "joint-prediction",
     "capacity-prediction",
     "calibration",
+    "basis",
     "large-vsa",
 )

@@ -1,0 +1,57 @@
+"""Not in the paper: contexts of blocks beside those of normals, in all that memories are asked for."""
+
+from carving.lab.beyond import calibration, capacity_prediction
+from carving.lab.experiment import Cells, Experiment, Gaps, Lines, Points, Published, Setting, grid, trials
+from carving.lab.measures.bases import BASES, bases, theory
+
+# fmt: off
+ZIPF, COMPACT = {"L": 50, "fillers": "zipf"}, {"compact": True}
+#         d, p, k1, pairs, and what else is said: k1 from 3 to 2 sqrt(d), which divides d or does not
+GAINS = ((120, 2, 3, 100, {"L": 300}), (96, 2, 10, 400, {}), (96, 2, 12, 400, {}), (100, 2, 20, 500, {}),
+         (90, 2, 9, 350, {"depth": 48}), (96, 2, 10, 400, COMPACT), (96, 2, 10, 500, ZIPF),
+         (96, 2, 10, 600, ZIPF | COMPACT), (96, 2, 12, 240, {"L": 240, "shared": 4}), (32, 3, 6, 1000, {}),
+         (32, 3, 6, 1100, COMPACT), (25, 3, 10, 500, {}))
+#        p, pairs, compact, sides about the threshold of joint decoding
+JOINT = ((2, 1000, False, (80, 82, 84, 90)), (2, 1000, True, (78, 80, 82, 84, 90)), (3, 2000, False, (29,)),
+         (3, 2000, True, (24, 25, 26, 29)))
+NOISE = [*grid(d=24, p=2, N=100, k1=[2, 3, 4, 5, 7, 9, 11], basis=list(BASES)),
+         *grid(d=24, p=2, N=100, k1=[2, 5, 9], basis="blocks", compact=True)]
+SIZES = [dict(zip(("d", "p", "k1", "N", "L", "shared"), row, strict=True)) for row in capacity_prediction.OSC]
+
+
+def settings(questions: int, scale: float, repeats: int, asked: int, *steps: int) -> list[list[Setting]]:
+    """Every so manieth of each kind: with so many questions, times the pairs, memories, answers."""
+    said = [setting for setting in calibration.settings(asked) if setting["load"] == 3]
+    kinds: dict[str, list[Setting]] = {
+        "gain": [{"d": d, "p": p, "k1": k1, "N": n, "questions": n, "repeats": -(-questions // n)} | more
+                 for d, p, k1, n, more in GAINS],
+        "joint": [{"d": round(d * scale ** (1 / p)), "p": p, "N": round(n * scale), "compact": compact, "basis": basis,
+                   "cells a pair": round(d**p / n, 1)}
+                  for p, n, compact, sides in JOINT for d in sides for basis in BASES],
+        "noise": [row | {"repeats": repeats} for row in NOISE],
+        "prediction": [row | {"basis": "blocks", "questions": min(questions, 1000)} for row in SIZES],
+        "calibration": [row | {"basis": "blocks"} for row in said],
+    }
+    return [[{"asks": asks, "scheme": "OSC", "signed": True} | row for row in rows[::step]]
+            for (asks, rows), step in zip(kinds.items(), steps, strict=True)]
+
+
+PAPER = settings(6000, 1, 80, 50_000, 1, 1, 1, 3, 1)
+EXPERIMENT = Experiment(
+    "basis", "contexts of blocks beside those of normals", "nothing: its subspaces are those of normals", bases,
+    {"smoke": tuple(trials(1, rows) for rows in settings(100, 0.1, 2, 400, 6, 9, 9, 40, 5)),
+     "small": tuple(trials(2, rows) for rows in settings(1000, 0.3, 20, 4_000, 1, 1, 3, 8, 2)),
+     "paper": tuple(map(trials, (10, 3, 10, 10, 1), PAPER))},
+    (Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"), "blocks - gaussian", band=0.005),
+     Lines("cells a pair", "retrieval", ("p", "compact", "basis"), "decoded together"),
+     Lines("k1", "relative", ("basis", "compact"), "variance in units of (N-1)/d^2, d=24", percent=False),
+     Points("predicted", "simulated", ("p",), "predicted for blocks", band=0.02),
+     Points("probability", "share right", ("d", "p", "fillers"), "probabilities with blocks"),
+     *(Cells(("p", "compact", "basis"), "cells a pair", quantity, quantity) for quantity in ("rounds", "alone")),
+     *(Cells(("d", "p", "fillers"), "load", quantity, quantity, only={"asks": "calibration"})
+       for quantity in ("error", "perfect", "right"))),
+    (*(Published({"compact": None} | {key: row[key] for key in ("d", "p", "k1", "N", "compact") if key in row}, "gain",
+                 0.0, source="as good as gaussian", predicted=True) for row in PAPER[0]),
+     *(Published({"compact": None} | row, "relative", theory(row), source="exact", predicted=True) for row in NOISE)),
+    notes="gain = blocks - gaussian, of trials with the same seed and fillers; the band is half a point.",
+)
