@@ -19,12 +19,14 @@ from rich.console import Console
 
 from carving import lab as experiments
 from carving.lab import NAMES, beyond, experiment, load, measures, paper, reproduce
-from carving.lab.experiment import SCALES, Experiment, Lines, Points, Published, Trial, grid, planned, trials
+from carving.lab.experiment import SCALES, Experiment, Gaps, Lines, Points, Published, Trial, grid, planned, trials
+from carving.lab.measures.bases import BASES, bases
 from carving.lab.measures.calibration import calibration
 from carving.lab.measures.calibration import error as calibration_error
 from carving.lab.measures.dimensions import minimum_dimension
-from carving.lab.measures.retrieval import share_recognised, share_right
-from carving.lab.measures.schemes import scheme_of, used_evenly
+from carving.lab.measures.predictions import predicted
+from carving.lab.measures.retrieval import accuracy, share_recognised, share_right
+from carving.lab.measures.schemes import scheme_of, seed_within, used_evenly
 from carving.lab.panels import log_fit, measured_pairs
 from carving.lab.rows import key_of, read_rows
 from carving.lab.runner import pool, run
@@ -230,7 +232,36 @@ def test_points_are_listed_with_the_largest_difference():
     assert [line[-1] for line in points] == ["+0.1000", "-0.0500"] and largest[-1] == "+0.1000"
 
 
+def test_gaps_are_listed_in_standard_errors():
+    rows = [{"setting": {"a": 1}, "trial": i, "measured": {"gain": gain}} for i, gain in enumerate((-0.01, -0.03))]
+    first, largest = panel_table(rows, Gaps("gain", ("a",)))[1]
+    assert first == ["a=1", "-0.02 ± 0.01", "2", "-2.0"] and largest[1] == "-0.0200"
+
+
 # Measures
+
+
+def test_a_gain_is_that_of_memories_with_the_same_fillers():
+    setting = {"scheme": "OSC", "signed": True, "d": 20, "p": 2, "N": 60, "repeats": 1}
+    found = bases(setting | {"asks": "gain"}, 3)
+    alone = [accuracy(setting | {"basis": basis}, seed_within(3, 0))["retrieval"] for basis in BASES]
+    assert [found[basis] for basis in BASES] == alone and alone[0] != alone[1]
+    assert found["gain"] == alone[1] - alone[0]
+    fillers = [scheme_of(setting | {"basis": basis}, 3).fillers(range(5)) for basis in BASES]
+    assert torch.equal(*fillers)
+
+
+def test_shared_contexts_are_right_when_all_of_their_fillers_are():
+    setting = {"scheme": "OSC", "signed": True, "d": 30, "p": 2, "N": 40, "L": 40, "questions": 40, "repeats": 2}
+    one, four = (bases(setting | {"asks": "gain", "shared": shared}, 0)["blocks"] for shared in (1, 4))
+    assert four < one
+
+
+def test_a_setting_without_a_basis_has_the_paper_s():
+    setting = {"scheme": "OSC", "d": 24, "p": 2, "k1": 2, "N": 60, "L": 60}
+    assert scheme_of(setting, 0).basis == "gaussian"
+    assert predicted(setting, 60) == predicted(setting | {"basis": "gaussian"}, 60)
+    assert predicted(setting, 60) != predicted(setting | {"basis": "blocks"}, 60)
 
 
 def test_a_calibration_error_is_the_mean_distance_of_the_bins():
