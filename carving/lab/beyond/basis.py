@@ -20,11 +20,11 @@ SIZES = [dict(zip(("d", "p", "k1", "N", "L", "shared"), row, strict=True)) for r
 
 
 def settings(questions: int, scale: float, repeats: int, asked: int, *steps: int) -> list[list[Setting]]:
-    """Every so manieth of each kind: with so many questions, times the pairs, memories, answers."""
+    """One in so many of each kind: with so many questions, times the pairs, memories, answers."""
     said = [setting for setting in calibration.settings(asked) if setting["load"] == 3]
     kinds: dict[str, list[Setting]] = {
-        "gain": [{"d": d, "p": p, "k1": k1, "N": n, "questions": n, "repeats": -(-questions // n)} | more
-                 for d, p, k1, n, more in GAINS],
+        "gain": [{"d": d, "p": p, "k1": k1, "N": n, "questions": n,
+                  "repeats": -(-questions * more.get("shared", 1) // n)} | more for d, p, k1, n, more in GAINS],
         "joint": [{"d": round(d * scale ** (1 / p)), "p": p, "N": round(n * scale), "compact": compact, "basis": basis,
                    "cells a pair": round(d**p / n, 1)}
                   for p, n, compact, sides in JOINT for d in sides for basis in BASES],
@@ -43,11 +43,13 @@ EXPERIMENT = Experiment(
      "small": tuple(trials(2, rows) for rows in settings(1000, 0.3, 20, 4_000, 1, 1, 3, 8, 2)),
      "paper": tuple(map(trials, (10, 3, 10, 10, 1), PAPER))},
     (Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"), "blocks - gaussian", band=0.005),
-     Lines("cells a pair", "retrieval", ("p", "compact", "basis"), "decoded together"),
+     *(Lines("d", "retrieval", ("compact", "basis"), f"decoded together, p={p}", only={"asks": "joint", "p": p})
+       for p in (2, 3)),
      Lines("k1", "relative", ("basis", "compact"), "variance in units of (N-1)/d^2, d=24", percent=False),
      Points("predicted", "simulated", ("p",), "predicted for blocks", band=0.02),
      Points("probability", "share right", ("d", "p", "fillers"), "probabilities with blocks"),
-     *(Cells(("p", "compact", "basis"), "cells a pair", quantity, quantity) for quantity in ("rounds", "alone")),
+     *(Cells(("p", "compact", "basis"), "d", quantity, quantity, only={"asks": "joint"})
+       for quantity in ("rounds", "alone")),
      *(Cells(("d", "p", "fillers"), "load", quantity, quantity, only={"asks": "calibration"})
        for quantity in ("error", "perfect", "right"))),
     (*(Published({"compact": None} | {key: row[key] for key in ("d", "p", "k1", "N", "compact") if key in row}, "gain",
