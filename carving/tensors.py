@@ -23,7 +23,7 @@ def kept(make: Callable[Given, Made]) -> Callable[Given, Made]:
 
     @wraps(make)
     def get(*given: Given.args, **named: Given.kwargs) -> Made:
-        return make(*given, **named) if torch.compiler.is_compiling() else once(*given, **named)
+        return make(*given, **named) if torch.compiler.is_compiling() else once(*given, **named)  # type: ignore[arg-type]
 
     return get
 
