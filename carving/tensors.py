@@ -67,8 +67,8 @@ def contract(cores: Tensor, components: Tensor) -> Tensor:
         inner = inner * columns_outer(parts[:half])
     scores = inner.sum(1)
     if order <= 3:  # dividing m scores is cheaper than normalising s m components
-        for scale in scales.unbind(0):
-            scores = scores * scale
+        for component in range(order):
+            scores = scores * scales[component]
     return scores
 
 
