@@ -9,7 +9,7 @@ from torch import Tensor
 from carving.checks import check_tensor
 from carving.errors import BadValue
 from carving.scheme import Scheme, draw_fillers, empty_fillers
-from carving.symbols import Leaf, Vocabulary, canonical
+from carving.symbols import Leaf, Vocabulary, canonical_all
 
 LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
 
@@ -49,22 +49,24 @@ class Codebook:
 
     def of(self, leaves: Sequence[Leaf]) -> Tensor:
         """The fillers of these leaves, known or not."""
-        return self.named([canonical(leaf) for leaf in leaves])
+        return self.named(canonical_all(leaves))
 
     def named(self, names: Sequence[bytes]) -> Tensor:
         """The fillers of leaves by their canonical bytes."""
         rows = [self.vocabulary.rows.get(name, -1) for name in names]
-        if min(rows) >= 0 and max(rows) < len(self._fillers):
+        held = len(self._fillers)  # those that were trained among them
+        if min(rows) >= 0 and max(rows) < held:
             return self._fillers[rows]
-        fillers = draw_fillers(self.scheme, names)
-        if self.trained is not None:
-            for place, row in enumerate(rows):
-                if 0 <= row < len(self.trained):
-                    fillers[place] = self.trained[row].to(fillers)
+        if max(rows) < 0 or not held:
+            return draw_fillers(self.scheme, names)
+        missing = [place for place, row in enumerate(rows) if not 0 <= row < held]
+        fillers = self._fillers[[row if 0 <= row < held else 0 for row in rows]]
+        fillers[missing] = draw_fillers(self.scheme, [names[place] for place in missing])
         return fillers
 
 
 def check_finite(name: str, tensor: Tensor) -> None:
     """Refuse what is not finite."""
-    if not bool(torch.isfinite(tensor).all()):
+    # One number that is not finite makes the norm so too. A norm may also overflow by itself: then every number counts.
+    if not math.isfinite(float(torch.linalg.vector_norm(tensor))) and not bool(torch.isfinite(tensor).all()):
         raise BadValue(f"{name} must be finite numbers, got not-a-number or infinity; look at where they come from")

@@ -20,9 +20,10 @@ from carving.formats.documents import Document, Pair, rebuild
 from carving.linear import LinearScheme
 from carving.memory.changes import OnProgress, report
 from carving.memory.codebook import Codebook
-from carving.memory.pairs import BATCH, as_pair, canonical_leaf
+from carving.memory.pairs import BATCH, Batch, as_pair
+from carving.paths import Paths
 from carving.scheme import Scheme
-from carving.symbols import Leaf, Path, Role, Vocabulary, canonical_path
+from carving.symbols import Leaf, Path, Role, Vocabulary
 
 EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
 
@@ -125,17 +126,14 @@ class Questions(ABC):
         """How probably each leaf is stored under its path: one answer a pair; see `recognise`."""
         if not len(self.vocabulary):
             raise BadValue(EMPTY)
-        checked = [as_pair(pair) for pair in listed(pairs, "pairs")]
-        return self._recognise(checked, check_absence(absence), on_progress)
+        batch = Batch([as_pair(pair) for pair in listed(pairs, "pairs")])
+        return self._recognise(batch, check_absence(absence), on_progress)
 
-    def _recognise(
-        self, pairs: list[Pair], absence: float = 0.5, on_progress: OnProgress | None = None
-    ) -> list[Answer]:
+    def _recognise(self, batch: Batch, absence: float = 0.5, on_progress: OnProgress | None = None) -> list[Answer]:
         scheme, answers = self.scheme, list[Answer]()
         linear = scheme if isinstance(scheme, LinearScheme) and scheme.facts.linear else None
-        for rows, contexts in scheme.chunks_of([path for path, _ in pairs], self._batch):
-            leaves = [leaf for _, leaf in pairs[rows]]
-            names = [canonical_leaf(leaf, path) for path, leaf in pairs[rows]]
+        for rows, contexts in scheme.chunks_of(batch.paths, self._batch):
+            leaves, names = batch.leaves[rows], batch.names[rows]
             fillers = self._codebook.named(names).unsqueeze(1)
             if linear is None:
                 scores = scheme.score(self.tensor, contexts, fillers)
@@ -215,14 +213,12 @@ class Questions(ABC):
         """
         asked = self._asked(paths)
         rows, candidates = self._held_candidates(among)
-        names = [canonical_path(path) for path in asked]
-        times = Counter(names)  # in the order of their first appearance
-        first = dict(zip(reversed(names), reversed(asked), strict=True))
+        times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
         counts = self.counts[list(rows)].clamp_min(0)
         decoded = together.decode(
             self.scheme,
             self.tensor,
-            self.scheme.contexts([first[name] for name in times]),
+            self.scheme.contexts(asked.distinct()[0]),
             candidates,
             rounds=rounds,
             on_round=_rounds_as_progress(on_progress, len(asked)),
@@ -238,7 +234,7 @@ class Questions(ABC):
             leaf = None if index < 0 else self.vocabulary[rows[index]]
             answers[name].append(Answer(leaf, score, min(chance, 1.0), found=index >= 0))
         ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
-        return Answers((next(ordered[name]) for name in names), decoded.converged, decoded.rounds)
+        return Answers((next(ordered[name]) for name in asked.names), decoded.converged, decoded.rounds)
 
     def rebuild(self, paths: Iterable[Path], **how: Unpack[Asking]) -> Document:
         """The document that lies under these paths; where nothing is found, nothing stands."""
@@ -260,11 +256,11 @@ class Questions(ABC):
         """The sum of the pairs' weights."""
         return float(self.counts.clamp_min(0).sum())
 
-    def _asked(self, paths: Iterable[Path]) -> list[Path]:
+    def _asked(self, paths: Iterable[Path]) -> Paths:
         asked = [check_roles(as_path(path)) for path in listed(paths, "paths")]
         if not len(self.vocabulary):
             raise BadValue(EMPTY)
-        return asked
+        return Paths.of_checked(asked)
 
     def _candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor | list[Leaf]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
