@@ -197,4 +197,4 @@ class Vocabulary:
 
 def _fresh(label: Leaf) -> Leaf:
     """The label; an empty dict or list is another one, so that nobody fills it for others."""
-    return type(label)() if isinstance(label, dict | list) else label
+    return type(label)() if isinstance(label, (dict, list)) else label  # a tuple is faster than a union

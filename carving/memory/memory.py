@@ -20,6 +20,7 @@ from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.memory.changes import Change, OnProgress, check_same, check_same_trained
 from carving.memory.codebook import Codebook, check_finite
+from carving.memory.kept import Kept
 from carving.memory.pairs import Batch, batches
 from carving.memory.questions import Questions
 from carving.memory.survey import check_room, naming_accuracy, predicted, survey
@@ -50,7 +51,7 @@ class Memory(Questions):
         self.tensor = scheme.zeros()
         self.vocabulary = Vocabulary(vocabulary)
         self.counts = torch.zeros(len(self.vocabulary), dtype=torch.float64)  # how often each leaf was stored
-        self._codebook = Codebook(scheme, self.vocabulary, fillers)
+        self._codebook, self._kept = Codebook(scheme, self.vocabulary, fillers), Kept()
 
     @classmethod
     def planned(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from carving.answers import best, likelihood, sets, together
 from carving.answers.answer import Answer, Answers
-from carving.answers.likelihood import UNSEEN, Evidence, Likelihood
+from carving.answers.likelihood import UNSEEN, Evidence, Likelihood, squared_norm
 from carving.checks import as_path, check_absence, check_integer, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
@@ -20,6 +20,7 @@ from carving.formats.documents import Document, Pair, rebuild
 from carving.linear import LinearScheme
 from carving.memory.changes import OnProgress, report
 from carving.memory.codebook import Codebook
+from carving.memory.kept import Kept
 from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.paths import Paths
 from carving.scheme import Scheme
@@ -44,6 +45,7 @@ class Questions(ABC):
     vocabulary: Vocabulary
     counts: Tensor  # (leaves,) how often each leaf was stored
     _codebook: Codebook
+    _kept: Kept
 
     @overload
     def recall(
@@ -77,7 +79,7 @@ class Questions(ABC):
     ) -> list[Any]:
         """One answer a path, or one list of answers a path; see `recall`."""
         asked, absence = self._asked(paths), check_absence(absence)
-        rows, candidates = self._candidates(among)
+        rows, candidates = self._candidates(among, len(asked))
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
         answers: list[list[Answer]] = []
         if isinstance(self.scheme, LinearScheme) and self.scheme.facts.linear:
@@ -152,7 +154,7 @@ class Questions(ABC):
         prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
         rows = [self.vocabulary.rows.get(name, -1) for name in names]
         counts = torch.cat([self.counts, self.counts.new_zeros(1)])[rows]
-        odds = likelihood.likelihood(scheme, self.tensor, counts, self._stored, prior)
+        odds = likelihood.likelihood(scheme, self._energy, counts, self._stored, prior)
         cores = scheme.adjoint(self.tensor, contexts)
         evidence = Evidence.of(scheme, cores, contexts, fillers)
         crowded = likelihood.crowding(scheme, cores, evidence, odds).unsqueeze(1)
@@ -184,9 +186,10 @@ class Questions(ABC):
                 'memory="raw" or another scheme has them, and recall(..., top=k) gives the k best'
             )
         odds, least = self._likelihood(scheme, absence, rows), math.log(threshold / (1 - threshold))
+        ready = self._codebook.ready(len(asked)) if among is None else None
         answers: list[list[Answer]] = []
         for _, contexts in scheme.chunks_of(asked, self._batch):
-            held = sets.recall_sets(scheme, self.tensor, contexts, candidates, odds, least)
+            held = sets.recall_sets(scheme, self.tensor, contexts, candidates, odds, least, ready=ready)
             by_context: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
             columns = (held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid())
             for context, i, strength, chance in zip(*(column.tolist() for column in columns), strict=True):
@@ -254,7 +257,12 @@ class Questions(ABC):
     @property
     def _stored(self) -> float:
         """The sum of the pairs' weights."""
-        return float(self.counts.clamp_min(0).sum())
+        return self._kept.once("stored", [self.counts], (), lambda: float(self.counts.clamp_min(0).sum()))
+
+    @property
+    def _energy(self) -> float:
+        """The squared norm of the memory."""
+        return self._kept.once("energy", [self.tensor], (), lambda: squared_norm(self.tensor))
 
     def _asked(self, paths: Iterable[Path]) -> Paths:
         asked = [check_roles(as_path(path)) for path in listed(paths, "paths")]
@@ -262,11 +270,12 @@ class Questions(ABC):
             raise BadValue(EMPTY)
         return Paths.of_checked(asked)
 
-    def _candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor | list[Leaf]]:
+    def _candidates(self, among: Iterable[Leaf] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Leaf]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
-        if among is None and not self._codebook.holdable:
-            return range(len(self.vocabulary)), self.vocabulary.labels
-        return self._held_candidates(among)
+        if among is not None:
+            return self._held_candidates(among)
+        held = self._codebook.holdable
+        return range(len(self.vocabulary)), self._codebook.ready(asked) if held else self.vocabulary.labels
 
     def _held_candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor]:
         """The vocabulary's rows that may be answered, and their fillers."""
@@ -285,8 +294,13 @@ class Questions(ABC):
 
     def _likelihood(self, scheme: LinearScheme, absence: float, rows: Sequence[int]) -> Likelihood:
         counts = self.counts if isinstance(rows, range) else self.counts[list(rows)]
-        prior = likelihood.log_prior(counts, absence)
-        return likelihood.likelihood(scheme, self.tensor, counts, self._stored, prior)
+
+        def odds() -> Likelihood:
+            return likelihood.likelihood(
+                scheme, self._energy, counts, self._stored, likelihood.log_prior(counts, absence)
+            )
+
+        return self._kept.once("odds", [self.tensor, counts], absence, odds)
 
 
 def _rounds_as_progress(on_progress: OnProgress | None, questions: int) -> Callable[[int, float], None] | None:
