@@ -3,7 +3,9 @@
 """
 
 from carving.answers.answer import Answer
-from carving.answers.best import Best, top
+from carving.answers.best import top
+from carving.answers.precision import get_sieve, set_sieve
+from carving.answers.ranking import Best
 from carving.answers.together import decode
 
-__all__ = ["Answer", "Best", "decode", "top"]
+__all__ = ["Answer", "Best", "decode", "get_sieve", "set_sieve", "top"]
