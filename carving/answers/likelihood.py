@@ -7,6 +7,7 @@ norm tells that variance, forgotten pairs and merged memories and all.
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -97,7 +98,13 @@ def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
         variance = None if inner is None else odds.variance_along(evidence, indices)
         return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy, variance)
 
-    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True)
+    @cache
+    def log_nothing() -> float:
+        # What the candidates leave of 1; where that is little, float32 cannot tell it from nothing.
+        left = 1 - float(odds.log_prior.double().exp().sum())
+        return math.log(left) if left > 1e-3 else -math.inf
+
+    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True, log_nothing=log_nothing)
 
 
 def most_likely(

@@ -61,16 +61,17 @@ class Shape(NamedTuple):
 
     contexts: int
     candidates: int
-    size: int
+    size: int  # of a code
+    k: int
     log_odds: bool
-    kept: bool  # whether the codes in few bits are there from before
+    seen: bool  # whether the same candidates were asked before
     threads: int
 
     @classmethod
-    def of(cls, contexts: int, candidates: int, size: int, log_odds: bool, kept: bool) -> "Shape":
-        """The shape of this many contexts, candidates and numbers of a code."""
-        sizes = contexts.bit_length(), candidates.bit_length(), size.bit_length()
-        return cls(*sizes, log_odds, kept, torch.get_num_threads())
+    def of(cls, contexts: int, candidates: int, size: int, k: int, log_odds: bool, seen: bool) -> "Shape":
+        """The shape of questions of these sizes."""
+        sizes = contexts.bit_length(), candidates.bit_length(), size.bit_length(), k.bit_length()
+        return cls(*sizes, log_odds, seen, torch.get_num_threads())
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """The best candidates, ranked: what a rating of candidates is, and the k best of many, ties in order."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -60,7 +61,8 @@ class Rating:
     # Cores, contexts, fillers, their indices, and the inner products where they are known: scores never fall with them.
     rate: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor, Tensor | None], Rated]
     contextual: bool  # whether rating looks at the contexts
-    log_odds: bool = False  # whether scores are summed
+    log_odds: bool = False  # whether scores are summed,
+    log_nothing: Callable[[], float] = lambda: -math.inf  # beside the probability of nothing, which has this logarithm
 
 
 def best_of(scores: Tensor, k: int) -> Best:

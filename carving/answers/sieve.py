@@ -17,20 +17,11 @@ KINDS = ("bfloat16", "int8")
 BFLOAT16, FLOAT32 = 2.0**-8, 2.0**-24  # unit roundoffs
 LEAST, MOST = 2.0**-30, 2.0**30  # norms of cores; beyond, products may leave the range of float32
 LONGEST = 2**16  # numbers of a code: sums of more products of int8 might overflow
-GROUPS = 512  # in which candidates are looked through
+SIZES = (64, 32)  # of groups in which candidates are looked through: multiples of what processors do at a time
 CROWD = 32  # groups beyond twice those asked for in which a context may have candidates left
-BLOCK = 2**19  # scores at a time, which then stay in the caches
+BLOCK = 2**17  # numbers at a time, which then stay in the caches
 OFF = 1e-3  # the most by which probabilities may be off, of themselves
 MARGIN = 7.0  # candidates whose log odds are so near to the best are scored in float32 too, for the sum's sake
-
-
-class Ceiling(NamedTuple):
-    """What float32 inner products (n, L) cannot exceed; they lie above ceilings - 2 reach_i width_j."""
-
-    inner: Tensor  # (n, L)
-    reach: Tensor  # (n,) the cores' norms
-    width: Tensor  # (L,)
-    sane: Tensor  # (n,) whether the core's norm is in the range for which this holds
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,7 @@ class Coarse:
         numbers = torch.empty(count, size, dtype=dtype, device=codes.device)
         scales = codes.new_empty(count) if kind == "int8" else None
         norms, errors = codes.new_empty(count), codes.new_empty(count)
-        step = max(1, BLOCK // 4 // size)
+        step = max(1, BLOCK // size)
         for start in range(0, count, step):
             rows = slice(start, start + step)
             rounded = _rounded(codes[rows], kind)
@@ -87,22 +78,13 @@ class Coarse:
         parts = (self.numbers, self.norms, self.errors, *(() if self.scales is None else (self.scales,)))
         return sum(part.nbytes for part in parts)
 
-    def ceiling(self, cores: Tensor) -> Ceiling:
-        """What the inner products (n, L) of cores (n, c) with the codes, made in float32, cannot exceed."""
+    def products(self, cores: Tensor) -> "Products":
+        """Coarse inner products of cores (n, c) with the codes."""
         cut = _rounded(cores, self.kind)
         sane = (cut.norms >= LEAST) & (cut.norms <= MOST)
         share = float(torch.where(sane, cut.errors / cut.norms, 0).max())
-        width = self._width(share)
-        if self.scales is None or cut.scales is None:
-            inner = (cut.numbers @ self.numbers.mT).float()
-            # What is rounded once more is larger by 2^-8 of itself above zero, smaller below.
-            torch.nn.functional.leaky_relu_(inner, (1 - BFLOAT16) / (1 + BFLOAT16))
-            inner = inner.addr_(cut.norms, width, beta=1 + BFLOAT16)
-            width = width + 2 * BFLOAT16 * (self.norms + self.errors)
-        else:
-            inner = torch._int_mm(cut.numbers, self.numbers.mT) * self.scales
-            inner = inner.mul_(cut.scales.unsqueeze(1)).addr_(cut.norms, width)
-        return Ceiling(inner, cut.norms, width, sane)
+        product = torch._int_mm if self.kind == "int8" else torch.mm
+        return Products(self, product(cut.numbers, self.numbers.mT), cut, sane, self._width(share))
 
     def _width(self, share: float) -> Tensor:
         size = self.numbers.shape[1]
@@ -121,6 +103,33 @@ class Rounded(NamedTuple):
     errors: Tensor
 
 
+class Products(NamedTuple):
+    """Coarse inner products, and what float32 makes of them at most."""
+
+    codes: Coarse
+    numbers: Tensor  # (n, L) int32, to be scaled, or bfloat16
+    cores: Rounded
+    sane: Tensor  # (n,) whether the core's norm is in the range for which this holds
+    width: Tensor  # (L,)
+
+    def ceilings(self, rows: slice) -> Tensor:
+        """What the inner products (m, L) of some rows, made in float32, cannot exceed."""
+        inner = self.numbers[rows].float()
+        norms = self.cores.norms[rows]
+        if self.codes.scales is None or self.cores.scales is None:
+            # What is rounded once more is larger by 2^-8 of itself above zero, smaller below.
+            torch.nn.functional.leaky_relu_(inner, (1 - BFLOAT16) / (1 + BFLOAT16))
+            return inner.addr_(norms, self.width, beta=1 + BFLOAT16)
+        return inner.mul_(self.codes.scales).mul_(self.cores.scales[rows].unsqueeze(1)).addr_(norms, self.width)
+
+    def doubt(self, rows: slice, variance: Tensor) -> Tensor:
+        """Half of what log odds (m,) may lie below their ceilings at most, with inner products over variances."""
+        width = self.width
+        if self.codes.scales is None:
+            width = width + 2 * BFLOAT16 * (self.codes.norms + self.codes.errors)
+        return self.cores.norms[rows] * (width / variance).amax(-1)
+
+
 def _rounded(rows: Tensor, kind: str) -> Rounded:
     norms, scales = torch.linalg.vector_norm(rows, dim=1), None
     if kind == "int8":
@@ -137,38 +146,39 @@ def _rounded(rows: Tensor, kind: str) -> Rounded:
 
 
 class Groups(NamedTuple):
-    """Scores (n, L) in groups of every so many-th column, whose maxima (n, groups) tell where to look.
+    """Scores (n, L) in groups of neighbours, whose maxima (n, groups) tell where to look.
 
-    The last columns, too few for one more of each group, are groups of their own.
+    The last columns, too few for one more group, are groups of their own.
     """
 
     scores: Tensor
     maxima: Tensor
     size: int  # columns of a group
+    full: int  # groups of that size
 
     @classmethod
-    def of(cls, scores: Tensor) -> "Groups":
-        """The groups of some scores."""
-        size = scores.shape[1] // GROUPS
-        if size < 2:
-            return cls(scores, scores, 1)
-        whole = size * GROUPS
-        maxima = scores[:, :whole].unflatten(1, (size, GROUPS)).amax(1)
-        return cls(scores, torch.cat([maxima, scores[:, whole:]], dim=1), size)
+    def of(cls, scores: Tensor, k: int) -> "Groups":
+        """Scores in several times k groups."""
+        size = next((size for size in SIZES if scores.shape[1] // size >= 4 * k), 1)
+        if size == 1:
+            return cls(scores, scores, 1, scores.shape[1])
+        full = scores.shape[1] // size
+        maxima = scores[:, : full * size].unflatten(1, (full, size)).amax(2)
+        return cls(scores, torch.cat([maxima, scores[:, full * size :]], dim=1), size, full)
 
     def columns(self, groups: Tensor) -> Tensor:
         """The columns (*, size) of groups; a group of one column has it so many times."""
         if self.size == 1:
             return groups.unsqueeze(-1)
-        alone = groups >= GROUPS
-        first = torch.where(alone, groups + (self.size - 1) * GROUPS, groups).unsqueeze(-1)
-        return first + torch.where(alone, 0, GROUPS).unsqueeze(-1) * torch.arange(self.size, device=groups.device)
+        last, every = self.full * (self.size - 1), torch.arange(self.size, device=groups.device)
+        alone = (groups >= self.full).unsqueeze(-1)
+        return torch.where(alone, groups.unsqueeze(-1) + last, groups.unsqueeze(-1) * self.size + every)
 
     def leaders(self, k: int) -> Tensor:
-        """The best columns of each row's k best groups, all rows' together, in order."""
+        """The best columns (n, k) of each row's k best groups."""
         columns = self.columns(self.maxima.topk(k, dim=1).indices)  # (n, k, size)
         values = self.scores.gather(1, columns.flatten(1)).view_as(columns)
-        return columns.gather(2, values.argmax(2, keepdim=True)).flatten().unique()
+        return columns.gather(2, values.argmax(2, keepdim=True)).squeeze(2)
 
     def reaching(self, bar: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The columns that reach the bar (n, 1) in some row, in order; and the rows (n,) with too many, left out."""
@@ -182,34 +192,51 @@ class Groups(NamedTuple):
         return kept.nonzero().squeeze(1), crowded
 
 
-def left(ceilings: Tensor, k: int, exact: Callable[[Tensor], Tensor], margin: float) -> tuple[Tensor, Tensor]:
+def left(ceilings: Tensor, k: int, exact: Callable[[Tensor], Tensor], least: float) -> tuple[Tensor, Tensor]:
     """The columns in which a row's k best stand, in order; and the rows (n,) of which this is not so: too many did.
 
-    `exact` gives the float32 scores of some columns; none exceeds its ceiling. The k-th best of some is not better than
-    that of all, so that it is safe as a bar. A margin lowers it to so much below the best.
+    `exact` gives the float32 scores of some columns; none exceeds its ceiling. The worst of any k is not better than
+    the k-th best of all, so that it is safe as a bar. `least` is of log odds (infinite for other scores): what comes
+    near to the best of it and theirs counts in sums, and is left as well.
     """
-    groups = Groups.of(ceilings)
-    known = exact(groups.leaders(k)).topk(k, dim=1).values
-    bar = known[:, -1:].minimum(known[:, :1] - margin) if margin else known[:, -1:]
+    groups = Groups.of(ceilings, k)
+    leaders, own = groups.leaders(k).unique(return_inverse=True)
+    known = exact(leaders).gather(1, own)
+    bar = known.amin(1, keepdim=True)
+    if least < torch.inf:
+        bar = bar.minimum(known.amax(1, keepdim=True).clamp_min(least) - MARGIN)
     columns, crowded = groups.reaching(bar, k)
     return columns, crowded | ~torch.isfinite(known).all(1)
 
 
-def log_total(ceilings: Tensor, columns: Tensor, scores: Tensor, doubt: Tensor) -> tuple[Tensor, Tensor]:
+def log_total(
+    ceilings: Tensor, columns: Tensor, scores: Tensor, doubt: Tensor, log_nothing: float
+) -> tuple[Tensor, Tensor]:
     """The logarithm (n,) of the sum of exponentials, with the columns' scores exact; and where it is good enough.
 
     The sum T of the rest is known from the ceilings to a factor: between exp(-2 e) and 1 of theirs, e the doubt (n,) of
-    log odds. In the middle, at exp(-e), it is wrong by a factor of exp(e) at most. With S the exact part, the total is
-    wrong by d = T (exp(e) - 1) / (S + T exp(-e)) of itself, hence a candidate's probability p by d p and that of
-    nothing being there by d / 4. Good enough is d <= 0.001.
+    log odds. In the middle, at exp(-e), it is wrong by a factor of exp(e) at most. With S the exact part and N what
+    stands for nothing being there, what probabilities are divided by is wrong by a part of
+
+        d = T (exp(e) - 1) / (S + N + T exp(-e)),
+
+    hence a candidate's probability p by d p at most, and that of nothing likewise. Good enough is d <= 0.001. Where the
+    groups' maxima tell that the rest is less than that, it is left out.
     """
-    ceiling = ceilings.index_fill_(1, columns, -torch.inf).logsumexp(1)
-    rest, exact = ceiling - doubt, scores.logsumexp(1)
-    total = torch.logaddexp(exact, rest)
-    share = (rest - total).exp()
-    few = doubt.clamp_max(10)
-    off = share * few.expm1() / (1 + share * (-few).expm1())
-    return total, (ceiling - exact <= math.log(OFF)) | ((doubt <= 10) & (off <= OFF))
+    ceilings.index_fill_(1, columns, -torch.inf)
+    total = scores.logsumexp(1)
+    sure = torch.logaddexp(total, torch.full_like(total, log_nothing))
+    groups = Groups.of(ceilings, 1)
+    good = groups.maxima.logsumexp(1) + math.log(groups.size) - sure <= math.log(OFF)
+    rows = (~good).nonzero().squeeze(1)
+    if len(rows):
+        ceiling, e, sure = ceilings[rows].logsumexp(1), doubt[rows], sure[rows]
+        rest, few = ceiling - e, e.clamp_max(10)
+        share = (rest - torch.logaddexp(sure, rest)).exp()
+        off = share * few.expm1() / (1 + share * (-few).expm1())
+        good[rows] = (ceiling - sure <= math.log(OFF)) | ((e <= 10) & (off <= OFF))
+        total[rows] = torch.logaddexp(total[rows], rest)
+    return total, good
 
 
 # Codes in few bits are kept beside the codes, as long as these live

@@ -1,5 +1,6 @@
 """Candidates that are codes, ranked in some contexts: all rated in float32, or sieved first, which gives the same."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -8,12 +9,13 @@ from torch import Tensor
 from carving.answers import precision, sieve
 from carving.answers.precision import Shape
 from carving.answers.ranking import Ranking, Rated, Rating, ranked, replaced, stacked
-from carving.answers.sieve import Coarse
+from carving.answers.sieve import Coarse, Products
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.scheme import PRECOMPUTED, Scheme
 
-ROWS = 64  # contexts at a time: those of a block share the candidates that are rated again
+ROWS = 64  # contexts at a time, at most: they share the candidates that are rated again
+MOST = 64  # answers a context; with more, too many candidates are rated again
 MADE_FOR = 128  # contexts that pay for making codes coarse once
 
 
@@ -60,7 +62,7 @@ class Sifting(NamedTuple):
         """
         codes, cores, facts = self.codes, self.cores, self.scheme.facts
         return (
-            4 * self.k <= min(self.width, 2 * sieve.GROUPS)
+            self.k <= min(self.width // 4, MOST)
             and codes.shape[1] == facts.code_size <= sieve.LONGEST
             and not facts.contextual
             and codes.dtype == cores.dtype == torch.float32
@@ -71,28 +73,28 @@ class Sifting(NamedTuple):
 
     def sieved(self, coarse: Coarse) -> tuple[Ranking, int]:
         """The best candidates, most of them rated coarsely; and in how many contexts all were rated after all."""
-        size = max(precision.FEWEST, min(ROWS, sieve.BLOCK // self.width))
-        parts = [self.rows(rows)._sieved_block(coarse) for rows in slices(len(self.cores), size)]
+        products = coarse.products(self.cores.flatten(1))
+        size = max(8, min(ROWS, self.width // (5 * self.k)))
+        parts = [self.rows(rows)._sieved_rows(products, rows) for rows in slices(len(self.cores), size)]
         return stacked([ranking for ranking, _ in parts]), sum(again for _, again in parts)
 
-    def _sieved_block(self, coarse: Coarse) -> tuple[Ranking, int]:
+    def _sieved_rows(self, products: Products, rows: slice) -> tuple[Ranking, int]:
         rating, start, codes = self.rating, self.part.start, self.codes[self.part]
-        ceiling = coarse.ceiling(self.cores.flatten(1))
-        highest = rating.rate(self.cores, self.contexts, codes, self.part, ceiling.inner)
+        highest = rating.rate(self.cores, self.contexts, codes, self.part, products.ceilings(rows))
 
         def exact(columns: Tensor) -> Rated:
-            return rating.rate(self.cores, self.contexts, codes[columns], columns + start, None)
+            return rating.rate(self.cores, self.contexts, codes.index_select(0, columns), columns + start, None)
 
-        margin = sieve.MARGIN if rating.log_odds else 0.0
-        columns, crowded = sieve.left(highest.scores, self.k, lambda columns: exact(columns).scores, margin)
+        least = rating.log_nothing() if rating.log_odds else math.inf
+        columns, crowded = sieve.left(highest.scores, self.k, lambda columns: exact(columns).scores, least)
         if not self.k <= len(columns) <= self.width // 2:
             return self.whole(), len(self.cores)
         rated = exact(columns)
-        ranking, settled = ranked(rated, self.k, log_odds=False), ceiling.sane & ~crowded
+        ranking, settled = ranked(rated, self.k, log_odds=False), products.sane[rows] & ~crowded
         if rating.log_odds:
             assert highest.variance is not None
-            doubt = ceiling.reach * (ceiling.width / highest.variance).amax(-1)
-            log_total, good = sieve.log_total(highest.scores, columns, rated.scores, doubt)
+            doubt = products.doubt(rows, highest.variance)
+            log_total, good = sieve.log_total(highest.scores, columns, rated.scores, doubt, least)
             ranking, settled = ranking._replace(log_total=log_total), settled & good
         ranking = ranking._replace(best=ranking.best._replace(indices=columns[ranking.best.indices])).shifted(start)
         again = (~settled).nonzero().squeeze(1)
@@ -108,7 +110,7 @@ class Sifting(NamedTuple):
         sieve.keep(self.codes)
         if not seen and count < MADE_FOR:
             return self.whole()
-        shape = Shape.of(count, self.width, size, self.rating.log_odds, seen)
+        shape = Shape.of(count, self.width, size, self.k, self.rating.log_odds, seen)
         trial = self._trial(seen)
         kind = precision.chosen(shape, work, trial.run, len(trial.few.cores) * trial.few.width * size)
         coarse = None if kind is None else sieve.coarse(self.codes, kind)
@@ -120,7 +122,7 @@ class Sifting(NamedTuple):
 
     def _trial(self, seen: bool) -> "Trial":
         rows, start = min(len(self.cores), ROWS), self.part.start
-        columns = min(self.width, max(2 * sieve.GROUPS, precision.TRIAL // (rows * self.codes.shape[1])))
+        columns = min(self.width, max(1024, precision.TRIAL // (rows * self.codes.shape[1])))
         return Trial(self.rows(slice(0, rows))._replace(part=slice(start, start + columns)), seen, {})
 
 
