@@ -249,6 +249,8 @@ def test_a_sieve_that_is_off_makes_nothing_and_an_unknown_one_is_refused(monkeyp
     set_sieve("bfloat16")
     for other in (asked(cores.double(), codes.double(), 1), asked(cores.requires_grad_(), codes, 1)):
         assert other.ranked().best.scores.dtype == other.cores.dtype
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "medium")
+    asked(cores.detach(), codes, 1).ranked()  # products in float32 are rounded more than the bounds allow for
     with pytest.raises(BadValue, match="auto, off, bfloat16, int8, got 'float16'; auto measures"):
         set_sieve("float16")
     assert get_sieve() == "bfloat16"
@@ -340,15 +342,16 @@ def test_small_work_is_never_measured_and_large_work_goes_the_way_that_was(monke
     assert found.best.indices.equal(asked(cores, codes, 3).whole().best.indices)
 
 
-def test_on_this_machine_measuring_takes_a_few_milliseconds(monkeypatch):
+def test_measuring_in_earnest_comes_to_a_choice_and_the_same_answers(monkeypatch):
     scheme = OSC(d=100, p=2, compact=True)
     contexts, fillers = scheme.contexts([("one",)])[[0] * 256], scheme.fillers(range(3000))
     memory = scheme.trace([("one",)], ["x"])
     monkeypatch.setattr(precision, "REPAYS", 0)
-    for _ in range(2):
-        top(scheme, memory, contexts, fillers)
+    monkeypatch.setattr(precision, "SLOW", math.inf)  # whatever the machine, all kinds are tried
+    found = [top(scheme, memory, contexts, fillers).indices for _ in range(2)]
     (known,) = precision._experience.values()
     assert known.measured
+    assert found[0].equal(found[1]) and int(found[0].unique().numel()) == 1
 
 
 # What is kept

@@ -56,6 +56,14 @@ def get_sieve() -> str:
     return _setting
 
 
+def plain_float32() -> bool:
+    """Whether products in float32 are that: torch may have been told to round what they are made of."""
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set for some backends only
+        return False
+
+
 class Shape(NamedTuple):
     """Questions of one shape: sizes to a factor of two."""
 

@@ -126,7 +126,7 @@ class Products(NamedTuple):
         """Half of what log odds (m,) may lie below their ceilings at most, with inner products over variances."""
         width = self.width
         if self.codes.scales is None:
-            width = width + 2 * BFLOAT16 * (self.codes.norms + self.codes.errors)
+            width = width + 1.02 * BFLOAT16 * (self.codes.norms + self.codes.errors)
         return self.cores.norms[rows] * (width / variance).amax(-1)
 
 

@@ -69,6 +69,7 @@ class Sifting(NamedTuple):
             and codes.device.type == cores.device.type == "cpu"
             and 3 * codes.numel() <= 2 * PRECOMPUTED * self.scheme.room
             and not (codes.requires_grad or cores.requires_grad or torch.compiler.is_compiling())
+            and precision.plain_float32()
         )
 
     def sieved(self, coarse: Coarse) -> tuple[Ranking, int]:
