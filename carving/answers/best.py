@@ -22,6 +22,7 @@ from carving.symbols import Leaf
 FEW = 4  # contexts that do not pay for precomputing candidates
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 MANY = 1024  # contexts for which candidates are precomputed at a time
+ENOUGH, IN_CACHE = 256, 2**20  # contexts that make a good product; scores that several passes find in the cache
 
 
 class Best(NamedTuple):
@@ -133,7 +134,9 @@ class Listing:
     def of(cls, scheme: Scheme, candidates: FillersOrLabels, among: Tensor | None, contexts: int, k: int) -> "Listing":
         """The candidates, checked."""
         if isinstance(candidates, Tensor):
-            check_tensor("candidates", candidates, (-1, *scheme.facts.filler_shape), FILLERS)
+            ready = among is None and candidates.dim() == 2 and scheme.facts.code_size  # precomputed
+            shape = (ready,) if ready else scheme.facts.filler_shape
+            check_tensor("candidates", candidates, (-1, *shape), FILLERS)
         else:
             candidates = listed(candidates, "candidates")
             if among is not None:
@@ -164,13 +167,14 @@ class Listing:
         cells = max(1, room // (4 * (1 if self.choices is None else filler)))
         columns = min(self.width, cells, rows_within(room, facts.cost.candidate))
         listing = self
-        if facts.code_size and self.choices is None and contexts > FEW:
+        if facts.code_size and self.choices is None and (contexts > FEW or self.candidates.dim() == 2):
             listing = Listing(scheme.precompute(self.candidates))
             if isinstance(listing.candidates, Tensor) and listing.candidates.dim() == 2:
                 columns = min(self.width, cells)
             else:  # too many to be held as codes: made for many contexts at a time
                 columns = min(self.width, max(1, cells // min(contexts, MANY)))
-        return listing, columns, min(max(1, cells // columns), rows_within(room, math.prod(facts.core_shape)))
+        rows = min(max(1, cells // columns), max(ENOUGH, IN_CACHE // columns))
+        return listing, columns, min(rows, rows_within(room, math.prod(facts.core_shape)))
 
     def rows(self, rows: slice) -> "Listing":
         """The candidates of some contexts."""
