@@ -71,7 +71,7 @@ def predicted(scheme: Scheme, pairs: int, leaves: int) -> float | None:
     known = identity(scheme)
     if known["name"] not in ("OSC", "HLB") or leaves < 2 or not pairs:
         return None
-    sizes = {name: known[name] for name in ("d", "p", "k1", "compact") if name in known}
+    sizes = {name: known[name] for name in ("d", "p", "k1", "compact", "basis") if name in known}
     if sizes.get("p") == 1 or known.get("spread"):  # those with loud contexts are not for single questions
         return None
     try:

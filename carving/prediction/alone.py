@@ -10,11 +10,20 @@ An accuracy is the share of contexts in which every stored filler outranks every
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 
-from carving.prediction.interference import echo, excess, overlap
+from carving.prediction.interference import Basis, echo, excess, overlap, variation
 from carving.prediction.rivals import Noise, kurtosis, share_right
+
+
+class Stored(NamedTuple):
+    """What a memory holds."""
+
+    pairs: int
+    vocabulary: int
+    shared: int  # fillers in the context that is asked
 
 
 def accuracy(noise: float, rival: float, vocabulary: int) -> float:
@@ -31,34 +40,49 @@ def accuracy(noise: float, rival: float, vocabulary: int) -> float:
 
 
 def osc_accuracy(
-    d: int, p: int, k1: int, pairs: int, vocabulary: int, shared: int = 1, *, compact: bool = False, draft: bool = False
+    d: int,
+    p: int,
+    k1: int,
+    pairs: int,
+    vocabulary: int,
+    shared: int = 1,
+    *,
+    compact: bool = False,
+    basis: Basis = "blocks",
 ) -> float:
     """The share of contexts that OSC answers wholly right, `shared` fillers in each.
 
-    A draft takes milliseconds, and is some points too high where k1 is small.
-
-    >>> round(osc_accuracy(d=150, p=2, k1=12, pairs=1_000, vocabulary=1_000, draft=True), 2)
-    0.89
+    >>> round(osc_accuracy(d=150, p=2, k1=12, pairs=1_000, vocabulary=1_000), 2)
+    0.9
     """
+    return osc_share((d, p, k1), Stored(pairs, vocabulary, shared), None if compact else basis, draft=False)
+
+
+def osc_share(size: tuple[int, int, int], stored: Stored, basis: Basis | None, *, draft: bool) -> float:
+    """The same for a size (d, p, k1), where compact fillers, whose noise no basis changes, have None.
+
+    A draft takes milliseconds, and is some points off where k1 is small.
+    """
+    (d, p, k1), (pairs, vocabulary, shared) = size, stored
     if vocabulary == shared:
         return 1.0
     if k1 == 1:  # on a line every candidate is the stored filler or its opposite
         return 0.5 ** (vocabulary - shared)
     # A sum of few outer products is not yet Gaussian; the factor is fitted.
     grain = math.factorial(p - 1) / 2 * kurtosis(p, k1) / max(1, pairs - shared)
-    if compact:
+    if basis is None:
         noise = Noise((pairs - shared) / d**p, grain=grain)
         return share_right(p, k1, shared, 0.0, noise, vocabulary - shared, draft=draft)
-    different = (1 + excess(d, p, k1)) / d**p
+    different = (1 + excess(d, p, k1, basis)) / d**p
     kept, rest = overlap(d, k1)
     noise = Noise(
         cores=(pairs - shared) * different,
-        copy=max(0.0, echo(d, p, k1) / d**p - different),
+        copy=max(0.0, echo(d, p, k1, basis) / d**p - different),
         copies=pairs / vocabulary,
         uneven=p * math.log1p((kept / (kept + rest)) ** 2 * 2 * (d - k1) / (k1 * (d + 2))),
         grain=grain,
     )
-    share = round((d - k1) ** 2 / ((d - 1) * (d + 2)), 1)  # in steps, so that neighbours use the same contexts
+    share = round(k1 * k1 * variation(d, k1, basis) / 2, 1)  # in steps, so that neighbours use the same contexts
     return share_right(p, k1, shared, share, noise, vocabulary - shared, draft=draft)
 
 

@@ -3,18 +3,19 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypedDict
+from typing import TypedDict, get_args
 
 from carving.checks import check_choice
 from carving.errors import BadValue
-from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
-from carving.prediction.interference import excess
+from carving.prediction.alone import Stored, osc_share, tpr_accuracy, vsa_accuracy
+from carving.prediction.interference import Basis, excess
+from carving.prediction.operations import Work, osc_question, tpr_question, vector_question
 from carving.prediction.together import FixedPoint, fixed_point
-from carving.prediction.wish import Wish
+from carving.prediction.wish import BASIS, Wish
 
 REMAINS = 0.5  # of the excess of interference, once joint decoding has evened a memory
 CHOICES = ("p", "compact")  # the fields of a wish that choose among the rows of one scheme
-OPTIONS = (*CHOICES, "widest", "spread")  # the fields of a wish that concern some schemes and not others
+OPTIONS = (*CHOICES, "widest", "basis", "spread")  # the fields of a wish that concern some schemes and not others
 # fmt: off
 WIDTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 52, 60, 70, 80, 90, 100)
 # fmt: on
@@ -27,19 +28,13 @@ class Parameters(TypedDict, total=False):
     p: int
     k1: int
     compact: bool
+    basis: Basis
     spread: float
     whole_path: bool
 
 
-class Stored(NamedTuple):
-    """What a memory holds."""
-
-    pairs: int
-    vocabulary: int
-    shared: int  # fillers in the context that is asked
-
-
 Alone = Callable[[int, int, Stored, bool], float]  # d, k1, what is stored, draft -> accuracy, asked one at a time
+Question = Callable[[int, int, int], Work]  # d, k1, vocabulary -> what a question takes, asked alone
 Together = Callable[[int, int, Stored, float], FixedPoint]  # d, k1, what is stored, spread -> where it comes to rest
 
 
@@ -51,15 +46,19 @@ class Kind:
     order: int  # a memory has d^order cells
     components: int  # a filler has so many vectors of d numbers, of k1 if it is compact
     alone: Alone
+    question: Question
     together: Together | None  # None where joint decoding is not predicted
     concerns: tuple[str, ...] = ()  # those OPTIONS of a wish that mean something to it
     p: int | None = None
     compact: bool = False
+    basis: Basis | None = None
     parameters: Parameters = field(default_factory=Parameters)  # those that all its memories have
 
     def fits(self, wish: Wish) -> bool:
         """Whether the wish admits it; what does not concern it does not exclude it either."""
         if wish.joint and self.together is None:
+            return False
+        if self.basis not in (None, wish.basis or BASIS):
             return False
         choices = [name for name in CHOICES if name in self.concerns]
         return wish.scheme in (None, self.scheme) and all(
@@ -90,22 +89,30 @@ class Kind:
         return self.components * (k1 if self.compact else d)
 
 
-def _osc(p: int, compact: bool) -> Kind:
+def _osc(p: int, compact: bool, basis: Basis) -> Kind:
     def alone(d: int, k1: int, stored: Stored, draft: bool) -> float:
-        return osc_accuracy(d, p, k1, *stored, compact=compact, draft=draft)
+        return osc_share((d, p, k1), stored, None if compact else basis, draft=draft)
+
+    def question(d: int, k1: int, vocabulary: int) -> Work:
+        return osc_question(d, p, k1, vocabulary, compact=compact, basis=basis)
 
     def together(d: int, k1: int, stored: Stored, spread: float) -> FixedPoint:
         load = stored.pairs / d**p
         if not compact:
-            load *= 1 + REMAINS * excess(d, p, k1)
+            load *= 1 + REMAINS * excess(d, p, k1, basis)
         return fixed_point(load, p, k1, stored.vocabulary, spread)
 
     parameters: Parameters = {"p": p, "compact": True} if compact else {"p": p}
-    return Kind("OSC", p, p, alone, together, OPTIONS, p, compact, parameters)
+    parameters["basis"] = basis
+    return Kind("OSC", p, p, alone, question, together, OPTIONS, p, compact, basis, parameters)
 
 
 def _hlb_alone(d: int, k1: int, stored: Stored, draft: bool) -> float:
     return vsa_accuracy(d, *stored)
+
+
+def _hlb_question(d: int, k1: int, vocabulary: int) -> Work:
+    return vector_question(d, vocabulary)
 
 
 def _hlb_together(d: int, k1: int, stored: Stored, spread: float) -> FixedPoint:
@@ -116,11 +123,14 @@ def _tpr_alone(d: int, k1: int, stored: Stored, draft: bool) -> float:
     return tpr_accuracy(d, *stored)
 
 
+def _tpr_question(d: int, k1: int, vocabulary: int) -> Work:
+    return tpr_question(d, vocabulary)
+
+
 KINDS: tuple[Kind, ...] = (  # of a scheme, the first row that fits is the one that `predict` takes
-    *(_osc(p, compact=False) for p in (2, 3, 4)),
-    *(_osc(p, compact=True) for p in (2, 3, 4)),
-    Kind("HLB", 1, 1, _hlb_alone, _hlb_together),
-    Kind("TPR", 2, 1, _tpr_alone, None, parameters={"whole_path": True}),
+    *(_osc(p, compact, basis) for basis in get_args(Basis) for compact in (False, True) for p in (2, 3, 4)),
+    Kind("HLB", 1, 1, _hlb_alone, _hlb_question, _hlb_together),
+    Kind("TPR", 2, 1, _tpr_alone, _tpr_question, None, parameters={"whole_path": True}),
 )
 
 

@@ -4,11 +4,13 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 
-from carving.prediction.kinds import Kind, Stored
+from carving.prediction.alone import Stored
+from carving.prediction.kinds import Kind
 from carving.prediction.together import FixedPoint, margin
 from carving.prediction.wish import Wish
 
 LONGEST = 60  # rounds of joint decoding, with the margin: memories that need more are too near to the threshold
+FAR_OFF = 5  # times the errors: so many may a draft of single fillers have too many, that of several has too few
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class Offer:
     def codebook(self, d: int, k1: int) -> int:
         """The numbers of all fillers."""
         return self.wish.vocabulary * self.kind.filler_size(d, k1)
+
+    def operations(self, d: int, k1: int) -> int:
+        """What a question takes; together with all others, every round reads the memory and writes it again."""
+        work = self.kind.question(d, k1, self.wish.vocabulary)
+        return (work.times(2 * self.decoded(d, k1).rounds) if self.wish.joint else work).operations
 
     def widths(self, d: int) -> tuple[int, ...]:
         """The k1 to try."""
@@ -60,6 +67,13 @@ class Offer:
         crowded = self.holding(math.ceil(self.wish.pairs * (1 + margin(self.wish.pairs))))
         rest = crowded.decoded(d, k1)
         return rest.accuracy >= self.wish.accuracy and rest.rounds <= LONGEST
+
+    def surely_suffices(self, d: int, k1: int) -> bool:
+        """The same, but a draft that is far off is believed, since that takes less time."""
+        allowed = (FAR_OFF if 1 in self.wish.contexts else 1) * (1 - self.wish.accuracy)
+        if not self.wish.joint and 1 - self.accuracy(d, k1, draft=True) > allowed:
+            return False
+        return self.suffices(d, k1)
 
     def some_width_suffices(self, d: int, draft: bool) -> bool:
         """Whether the accuracy is reached with any k1: drafts say with which ones, if with any."""

@@ -1,7 +1,7 @@
 """Which memory to take: the smallest that reaches an accuracy, and the questions the other way round."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Unpack
 
@@ -9,7 +9,7 @@ from carving.checks import check_integer
 from carving.errors import BadValue
 from carving.prediction.kinds import Kind, Parameters, kinds_for
 from carving.prediction.offer import Offer
-from carving.prediction.search import LARGEST, Size, fullest_size, most_pairs, smallest_size
+from carving.prediction.search import LARGEST, Size, cheapest_size, fullest_size, most_pairs, smallest_size, trimmed
 from carving.prediction.wish import Shared, Wish, Wishes, wish_for
 
 
@@ -36,26 +36,38 @@ class Plan:
     codebook: int  # numbers of all fillers, if they are kept; labels give them again
     numbers: int  # what was made small: cells and, if it counts, the codebook
     bytes: int
+    operations: int  # of a question, in those of a matrix product that take as long
     parameters: Parameters  # make(plan.scheme, **plan.parameters) makes the scheme
     joint: bool = False  # whether all contexts are to be answered together
     rounds: int = 1  # how often the memory is then read
     others: tuple["Plan", ...] = field(default=(), repr=False)  # the best of each other kind, the smallest first
+    # The one of the fewest numbers, or of the most pairs, where another was chosen for its cheaper questions.
+    extreme: "Plan | None" = field(default=None, repr=False)
 
 
 def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]) -> Plan:
-    """The memory of the fewest numbers that is predicted to answer this share of its contexts wholly right.
+    """The smallest memory that is predicted to answer this share of its contexts wholly right.
 
     A context is answered wholly right when each filler stored in it outranks every other candidate of the vocabulary.
     `shared` is the number of fillers in every context, or a mapping {fillers: contexts} where it varies. Fillers come
     from their labels, so the codebook need not be kept: with `codebook=False` the memory's own cells count alone.
-    `dtype` is what numbers are kept in, for their bytes. `scheme`, `p` and `compact` restrict the choice:
-    `compact=False` is the paper's OSC alone, `True` that of compact fillers. `widest` bounds k1, in units of sqrt(d);
-    by default 2, and d/2 if contexts are shared.
+    `dtype` is what numbers are kept in, for their bytes. `scheme`, `p` and `compact` restrict the choice: OSC has
+    ordinary fillers alone with `compact=False`, compact ones alone with `True`. `widest` bounds k1, in units of
+    sqrt(d); by default 2, and d/2 if contexts are shared. `basis` is how OSC draws contexts: "blocks", or "gaussian" as
+    in the paper.
+
+    Of the memories within a tenth of the fewest numbers it is the one whose questions are cheapest; `extreme` is then
+    that of the fewest. Another `slack` than 0.1 admits more or fewer, `slack=0` the smallest alone.
 
     `joint` plans for all contexts being answered together, one filler in each: such a memory is several times smaller,
     and still smaller with a `spread` of amplitudes. Near its threshold joint decoding fails all at once, so the plan
     has room for some pairs more (`together.margin`).
 
+    >>> best = plan(pairs=1_000, vocabulary=1_000, scheme="OSC", p=3, compact=True)
+    >>> best.numbers, best.extreme.numbers
+    (54875, 53937)
+    >>> best.operations / best.extreme.operations < 0.9
+    True
     >>> plan(pairs=1_000, vocabulary=500, accuracy=0.99, scheme="TPR").numbers
     140000
     >>> plan(pairs=1_000, vocabulary=500, accuracy=0.99, scheme="HLB", codebook=False).numbers
@@ -65,7 +77,17 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
         raise BadValue(f"shared must speak of all {pairs} pairs, got contexts that hold {total}; correct one of them")
     offers = [Offer(wish, kind) for kind in kinds_for(wish)]
-    return _best([_plan(offer, smallest_size(offer)) for offer in offers], lambda each: each.numbers)
+    smallest = [_plan(offer, smallest_size(offer)) for offer in offers]
+    fewest = min(smallest, key=lambda each: each.numbers)
+    limit = math.floor(fewest.numbers * (1 + wish.slack))
+
+    def cheaper(offer: Offer, plan: Plan) -> Plan:
+        known = Size(plan.d, plan.k1 or 0)
+        size = cheapest_size(offer, limit, known) if fewest.numbers < limit >= plan.numbers else None
+        return min(plan, _plan(offer, trimmed(offer, size)), key=_cost) if size else plan
+
+    plans = sorted(map(cheaper, offers, smallest), key=lambda each: each.numbers)
+    return _chosen(plans, sum(each.numbers <= limit for each in plans), fewest)
 
 
 def plan_within(
@@ -73,23 +95,32 @@ def plan_within(
 ) -> Plan:
     """The memory of at most so many numbers that holds the most pairs with this accuracy; for wishes see `plan`.
 
+    `slack` here admits memories that hold fewer pairs: with 0.1 the most divided by 1.1.
+
     >>> best = plan_within(numbers=100_000, vocabulary=500, scheme="TPR")
     >>> best.d, best.pairs
     (153, 630)
     """
     check_integer("numbers", numbers, 1, LARGEST, "they are what the memory may take, with its codebook if that counts")
     wish = _one_context(vocabulary, accuracy, shared, wishes)
-    plans = []
-    for offer in (Offer(wish, kind) for kind in kinds_for(wish)):
-        pairs, size = fullest_size(offer, numbers)
-        if pairs:
-            plans.append(_plan(offer.holding(pairs), size))
-    if not plans:
+    full = [(offer, *fullest_size(offer, numbers)) for offer in (Offer(wish, kind) for kind in kinds_for(wish))]
+    offers = [offer for offer, pairs, _ in full if pairs]
+    fullest = [_plan(offer.holding(pairs), size) for offer, pairs, size in full if pairs]
+    if not fullest:
         raise BadValue(
             f"no memory of {numbers} numbers holds a single context of a vocabulary of {vocabulary} with accuracy "
             f"{accuracy}; allow more numbers, or do not count the codebook (codebook=False)"
         )
-    return _best(plans, lambda each: -each.pairs)
+    most = max(fullest, key=lambda each: each.pairs)
+    least = max(wish.pairs, math.ceil(most.pairs / (1 + wish.slack)))
+
+    def cheaper(offer: Offer, plan: Plan) -> Plan:
+        known = Size(plan.d, plan.k1 or 0)
+        size = cheapest_size(offer.holding(least), numbers, known) if most.pairs > least <= plan.pairs else None
+        return min(plan, _plan(offer.holding(most_pairs(offer, *size)), size), key=_cost) if size else plan
+
+    plans = sorted(map(cheaper, offers, fullest), key=lambda each: -each.pairs)
+    return _chosen(plans, sum(each.pairs >= least for each in plans), most)
 
 
 def pairs_within(
@@ -151,9 +182,15 @@ def _width(kind: Kind, d: int, k1: int | None) -> int:
     return check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")
 
 
-def _best(plans: list[Plan], cost: Callable[[Plan], int]) -> Plan:
-    first, *rest = sorted(plans, key=cost)
-    return replace(first, others=tuple(rest))
+def _chosen(plans: list[Plan], admitted: int, extreme: Plan) -> Plan:
+    """Of the first so many plans the one whose questions are cheapest."""
+    chosen = min(plans[:admitted], key=_cost)
+    others = tuple(each for each in plans if each is not chosen)
+    return replace(chosen, others=others, extreme=None if chosen == extreme else extreme)
+
+
+def _cost(plan: Plan) -> int:
+    return plan.operations
 
 
 def _plan(offer: Offer, size: Size) -> Plan:
@@ -173,6 +210,7 @@ def _plan(offer: Offer, size: Size) -> Plan:
         codebook=offer.codebook(d, k1),
         numbers=numbers,
         bytes=numbers * wish.dtype.itemsize,
+        operations=offer.operations(d, k1),
         parameters={"d": d, **kind.parameters, **width, **spread},
         joint=wish.joint,
         rounds=offer.decoded(d, k1).rounds if wish.joint else 1,

@@ -1,4 +1,4 @@
-"""The search for a memory of a kind: the smallest that suffices, the fullest within so many numbers."""
+"""The search for a memory of a kind: the smallest that suffices; within so many numbers, the fullest, the cheapest."""
 
 import math
 from bisect import bisect_left
@@ -69,19 +69,16 @@ def _lowest_side(offer: Offer) -> int:
 
 
 def _smallest_compact(offer: Offer) -> Size:
-    """Exact sides are dear: only from the best draft on, and only while a neighbour is better."""
+    """Exact sides are dear: that of the best draft, and of the widths that may need fewer numbers still."""
     drafts = _drafted_sides(offer)
     if not drafts:
         raise _too_much(offer)
     start = WIDTHS.index(min(drafts, key=lambda k1: (offer.numbers(drafts[k1], k1), k1)))
     best = Size(_side(offer, WIDTHS[start], drafts[WIDTHS[start]], LARGEST, draft=False), WIDTHS[start])
-    for widths in () if offer.wish.joint else (WIDTHS[:start][::-1], WIDTHS[start + 1 :]):
-        for k1 in widths:
-            limit = offer.numbers(*best)
-            d = _side(offer, k1, drafts.get(k1, best.d), limit, draft=False)
-            if offer.numbers(d, k1) >= limit:
-                break
-            best = Size(d, k1)
+    for k1 in () if offer.wish.joint else (*WIDTHS[:start][::-1], *WIDTHS[start + 1 :]):
+        size = Size(_largest_side(offer, k1, offer.numbers(*best) - 1), k1)
+        if size.d >= SMALLEST and offer.admits(*size) and offer.surely_suffices(*size):
+            best = trimmed(offer, size)
     return best
 
 
@@ -128,13 +125,16 @@ def fullest_size(offer: Offer, numbers: int) -> tuple[int, Size]:
     return pairs, best
 
 
-def _sizes_within(offer: Offer, numbers: int) -> list[Size]:
-    """For each width the largest side that takes at most so many numbers."""
+def _sizes_within(offer: Offer, numbers: int, narrow: bool = False) -> list[Size]:
+    """For each width the largest side that takes at most so many numbers; also for those that are not the best."""
     if offer.kind.compact:
         sizes = [Size(_largest_side(offer, k1, numbers), k1) for k1 in WIDTHS]
         return [size for size in sizes if size.d >= SMALLEST and offer.admits(*size)]
     d = _largest_side(offer, 0, numbers)
-    return [Size(d, k1) for k1 in offer.widths(d)] if d >= SMALLEST else []
+    if d < SMALLEST:
+        return []
+    widths = set(offer.widths(d))
+    return [Size(d, k1) for k1 in sorted(widths.union(k1 for k1 in WIDTHS if narrow and k1 < max(widths)))]
 
 
 def _largest_side(offer: Offer, k1: int, numbers: int) -> int:
@@ -160,3 +160,28 @@ def most_pairs(offer: Offer, d: int, k1: int, draft: bool = False) -> int:
     if not draft:
         most = first(lambda pairs: fails(pairs, False), most, least)
     return most - 1 if most > least else 0
+
+
+# The cheapest
+
+
+def cheapest_size(offer: Offer, numbers: int, known: Size) -> Size | None:
+    """Of the memories that suffice within so many numbers the one whose questions are cheapest, None if there is none.
+
+    Of each width only the largest side is tried. Joint decoding gains most by room, in which it takes fewer rounds: it
+    keeps the width of the memory that is known to suffice.
+    """
+    sizes = _sizes_within(offer, numbers, narrow=True)
+    if offer.wish.joint:
+        sizes = [Size(_largest_side(offer, known.k1, numbers), known.k1)]
+    for size in sorted(sizes, key=lambda size: offer.operations(*size)):
+        if offer.surely_suffices(*size):
+            return size
+    return None
+
+
+def trimmed(offer: Offer, size: Size) -> Size:
+    """The smallest side of this width that suffices; joint decoding keeps its room."""
+    if offer.wish.joint:
+        return size
+    return Size(_side(offer, size.k1, size.d, offer.numbers(*size), draft=False), size.k1)

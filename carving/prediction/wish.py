@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TypedDict, get_args
 
 import torch
 
 from carving.checks import check_choice, check_integer, check_number, nearest
 from carving.errors import BadType, BadValue
+from carving.prediction.interference import Basis
 
 Shared = int | Mapping[int, int]  # fillers in every context, or for each number of fillers how many contexts hold it
 
 WIDEST = 2.0  # k1 in units of sqrt(d): more saves little memory and takes much time
+SLACK = 0.1  # a tenth more numbers often makes questions several times cheaper
+BASIS: Basis = "blocks"
 
 
 class Wishes(TypedDict, total=False):
@@ -23,6 +26,8 @@ class Wishes(TypedDict, total=False):
     codebook: bool
     dtype: torch.dtype
     widest: float | None
+    slack: float
+    basis: Basis | None
     joint: bool
     spread: float
 
@@ -54,6 +59,9 @@ class Wish:
     codebook: bool = True  # whether the fillers' numbers count, or the memory's own cells alone
     dtype: torch.dtype = torch.float32  # of the bytes
     widest: float | None = None  # bounds k1, in units of sqrt(d)
+    slack: float = SLACK  # the share of numbers, or of pairs, that may be given up where questions get cheaper
+    # How contexts are drawn: None stands for BASIS
+    basis: Basis | None = None
     # How it is asked
     joint: bool = False  # all contexts together
     spread: float = 0.0  # of amplitudes: exp(spread) either way
@@ -63,6 +71,7 @@ class Wish:
         self._check_contexts()
         check_integer("pairs", self.pairs, 1, way_out="it is the number of (context, filler) pairs to store")
         check_choice("compact", self.compact, (None, True, False))
+        check_choice("basis", self.basis, (None, *get_args(Basis)))
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
             raise BadValue(f"{self.shared} fillers in every context are more than the {self.pairs} pairs")
         self._check_ranges()
@@ -82,6 +91,8 @@ class Wish:
             raise BadValue(f"accuracy must lie between 0 and 1, got {self.accuracy}; 0.99 is usual")
         if self.widest is not None and not check_number("widest", self.widest) > 0:
             raise BadValue(f"widest must be above 0, got {self.widest}; k1 = widest * sqrt(d), 2 is usual")
+        if not 0 <= check_number("slack", self.slack) <= 10:
+            raise BadValue(f"slack must be a number from 0 to 10, got {self.slack}; 0.1 admits a tenth more numbers")
         if not 0 <= check_number("spread", self.spread) <= 4:
             raise BadValue(f"spread must be a number from 0 to 4, got {self.spread}; 0 makes all contexts alike")
 
