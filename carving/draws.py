@@ -125,3 +125,27 @@ def bases(
         rows_of_all[rows] = orthonormal(normals(drawn[:, 1:])[:, :numbers].unflatten(-1, shape))
         first[rows] = drawn[:, :1]
     return rows_of_all, first
+
+
+def permutations(names: Sequence[bytes], shape: tuple[int, ...], *, seed: int, purpose: str) -> tuple[Tensor, Bits]:
+    """For each name random signed permutations of 0 .. d-1, d the last of the shape, and one word (n, 1) for other uses.
+
+    (n, *shape), ~j for j with a minus, of int16 where d allows it. Each place sorts by random bits: half a word, of
+    which the low bits make room for the place itself, so that no two are equal, and the bit above them is the sign.
+    """
+    d, numbers = shape[-1], math.prod(shape)
+    place = max(1, (d - 1).bit_length())
+    key = np.dtype("<u4" if place <= 12 else "<u8")
+    words = -(-numbers * key.itemsize // 8)
+    small = np.dtype(np.int16 if d < 2**15 else np.int32)
+    drawn_of_all = np.empty((len(names), *shape), dtype=small)
+    first = np.empty((len(names), 1), dtype=np.uint64)
+    for rows in slices(len(names), rows_in_cache(words)):
+        drawn = bits(names[rows], 1 + words, seed=seed, purpose=purpose)
+        first[rows] = drawn[:, :1]
+        keys = np.ascontiguousarray(drawn[:, 1:], dtype="<u8").view(key)[:, :numbers].reshape(-1, *shape)
+        keys = (keys & key.type(-(2**place) % 2 ** (8 * key.itemsize))) | np.arange(d, dtype=key)
+        keys.sort(axis=-1)
+        low = keys.astype(small) if place < 15 else keys.astype(np.int64)
+        drawn_of_all[rows] = (low & (2**place - 1)) ^ -(low >> place & 1)
+    return torch.from_numpy(drawn_of_all), first

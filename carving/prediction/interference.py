@@ -1,6 +1,9 @@
 """How strongly bound fillers of OSC interfere: exact moments, or to a few percent (plain numbers)."""
 
 import math
+from typing import Literal
+
+Basis = Literal["gaussian", "blocks"]  # of the subspaces that contexts keep
 
 
 def excess(d: int, p: int, k1: int) -> float:

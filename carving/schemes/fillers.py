@@ -14,7 +14,8 @@ from torch import Tensor
 
 from carving.chunks import rows_within, slices
 from carving.prediction.interference import echo, excess
-from carving.schemes.subspaces import Forbidden, Kept, SubspaceMap, Subspaces
+from carving.schemes.blocks import Blocks
+from carving.schemes.subspaces import Forbidden, SubspaceMap, Subspaces
 from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
 
 
@@ -60,24 +61,24 @@ class OrdinaryFillers:
         half = self.p // 2
         return self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4
 
-    def map(self, contexts: Subspaces) -> SubspaceMap:
+    def map(self, contexts: Subspaces | Blocks) -> SubspaceMap:
         """The map of every component."""
-        return Kept(contexts.basis) if self.keeps else Forbidden(contexts.basis)
+        return contexts.mapped() if self.keeps else Forbidden(contexts.mapped())
 
-    def maps(self, contexts: Subspaces) -> Sequence[SubspaceMap]:
+    def maps(self, contexts: Subspaces | Blocks) -> Sequence[SubspaceMap]:
         """The map of each component."""
         return [self.map(contexts)] * self.p
 
-    def components(self, fillers: Tensor, contexts: Subspaces) -> Tensor:
+    def components(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Fillers (n, p, d) in their contexts: (n, p, side), unit rows."""
         inside = self.map(contexts).project_few(fillers)
         return inside * inverse_norm(inside, dim=2).unsqueeze(2)
 
-    def bound(self, components: Tensor, contexts: Subspaces) -> Tensor:
+    def bound(self, components: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Components as vectors (n, p, d) of the whole space."""
         return self.map(contexts).embed(components)
 
-    def match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor, room: int) -> Tensor:
+    def match(self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Tensor, room: int) -> Tensor:
         """Inner products of cores with candidates (L, p, d), or each context's own (n, m, p, d)."""
         count, total = cores.shape[0], candidates.shape[-3]
         if candidates.dim() == 4:
@@ -98,7 +99,7 @@ class OrdinaryFillers:
         scores = contract(cores.expand(number, *cores.shape).flatten(0, 1), inside)
         return scores.view(number, count, size).transpose(0, 1).reshape(count, total)
 
-    def expected(self, weights: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+    def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The candidates' cores summed with weights (n, L): (n, side^p)."""
         inside = self.map(contexts).contract_shared(candidates.permute(1, 2, 0))  # (p, n, side, L)
         first, *rest = (inside * inverse_norm(inside, dim=2).unsqueeze(2)).unbind(0)
@@ -153,23 +154,23 @@ class CompactFillers:
         """A basis for each component."""
         return self.p, self.k1, self.d
 
-    def maps(self, contexts: Subspaces) -> Sequence[SubspaceMap]:
+    def maps(self, contexts: Subspaces | Blocks) -> Sequence[SubspaceMap]:
         """The map of each component."""
-        return [Kept(basis) for basis in contexts.basis.unbind(1)]
+        return [contexts.mapped(component) for component in range(self.p)]
 
-    def components(self, fillers: Tensor, contexts: Subspaces | None) -> Tensor:
+    def components(self, fillers: Tensor, contexts: Subspaces | Blocks | None) -> Tensor:
         """Fillers (*, p, k1) with unit rows: each has its own scale, since the product of several might overflow."""
         return fillers * inverse_norm(fillers, dim=-1).unsqueeze(-1)
 
-    def bound(self, components: Tensor, contexts: Subspaces) -> Tensor:
+    def bound(self, components: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Components as vectors (n, p, d) of the whole space."""
-        return (components.unsqueeze(2) @ contexts.basis).squeeze(2)
+        return contexts.each_mapped().lift(components.reshape(-1, 1, self.k1)).view(-1, self.p, self.d)
 
     def codes(self, candidates: Tensor) -> Tensor:
         """The flat cores (*, k1^p) that candidates are."""
         return outer(self.components(candidates, None).unbind(-2))
 
-    def match(self, cores: Tensor, contexts: Subspaces | None, candidates: Tensor, room: int) -> Tensor:
+    def match(self, cores: Tensor, contexts: Subspaces | Blocks | None, candidates: Tensor, room: int) -> Tensor:
         """Inner products of cores with candidates (L, p, k1), precomputed ones, or each context's own."""
         flat = cores.flatten(1)
         if candidates.dim() == 2:  # precomputed
@@ -184,7 +185,7 @@ class CompactFillers:
         parts = ((self.codes(candidates[part]), flat[part].unsqueeze(2)) for part in rows)
         return torch.cat([torch.bmm(codes, columns).squeeze(2) for codes, columns in parts])
 
-    def expected(self, weights: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+    def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The candidates' cores summed with weights (n, L): (n, k1^p)."""
         codes = candidates if candidates.dim() == 2 else self.codes(candidates)
         return weights.to(codes.dtype) @ codes

@@ -9,27 +9,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
 from carving import draws
-from carving.checks import check_integer
+from carving.checks import check_choice, check_integer
 from carving.chunks import Cost
 from carving.draws import Bits
 from carving.errors import BadType, BadValue
 from carving.facts import Facts
 from carving.linear import LinearScheme
+from carving.prediction.interference import Basis
+from carving.schemes.blocks import Blocks
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
 from carving.schemes.subspaces import Subspaces as Subspaces
-from carving.schemes.subspaces import draw_subspaces, read_modes, write_modes
-from carving.symbols import Path
+from carving.schemes.subspaces import Ensemble, read_modes, write_modes
+from carving.symbols import Path, canonical_path
 from carving.tensors import BLOCK, outer
 
 
 @dataclass(frozen=True, repr=False)
-class OSC(LinearScheme[Subspaces]):
+class OSC(LinearScheme[Subspaces | Blocks]):
     """An order-p tensor of side d; contexts keep k1 dimensions, by default round(sqrt(d)).
 
     `carved=k` is the paper's other reading, k forbidden directions: k1 = d - k. Of the two bases the smaller
@@ -54,6 +56,7 @@ class OSC(LinearScheme[Subspaces]):
     carved: InitVar[int | None] = None
     compact: bool = False
     spread: float = 0.0
+    basis: Basis = "blocks"
     workspace: int = field(default=32 * 2**20, compare=False)
 
     def __post_init__(self, carved: int | None) -> None:
@@ -65,6 +68,7 @@ class OSC(LinearScheme[Subspaces]):
                 raise BadValue(f"give either k1 or carved = d - k1, got k1={k1} and carved={carved}")
             k1 = d - check_integer("carved", carved, 1, d - 1, "it is the number of forbidden dimensions")
         k1 = check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")
+        check_choice("basis", self.basis, get_args(Basis))
         check_flags(signed=self.signed, compact=self.compact)
         if self.compact and not self.signed:
             raise BadValue("compact fillers have signed contexts, got signed=False; leave one of the two out")
@@ -112,7 +116,7 @@ class OSC(LinearScheme[Subspaces]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=draws.words_for_normals(math.prod(kind.filler_shape)),
-            context_kind=f"OSC {d} {kind.basis_shape} {side}",
+            context_kind=f"OSC {self.basis} {d} {kind.basis_shape} {side}",
             cost=cost,
             filler_scalars=math.prod(kind.filler_shape),
             memory_scalars=d**p,
@@ -130,23 +134,17 @@ class OSC(LinearScheme[Subspaces]):
         shape = self.filler_kind.filler_shape
         return draws.normals(words)[:, : math.prod(shape)].reshape(-1, *shape)
 
-    def _contexts(self, paths: Sequence[Path]) -> Subspaces:
-        bases, amplitudes = draw_subspaces(
-            paths,
-            self.filler_kind.basis_shape,
-            seed=self.seed,
-            signed=self.signed,
-            spread=self.spread,
-            dtype=self.dtype,
-        )
-        return Subspaces(bases.to(self.device), amplitudes.to(self.device), kind=self.facts.context_kind)
+    def _contexts(self, paths: Sequence[Path]) -> Subspaces | Blocks:
+        names = [canonical_path(path) for path in paths]
+        ensemble = Ensemble(self.filler_kind.basis_shape, self.basis, self.signed, self.spread)
+        return ensemble.draw(names, self.facts.context_kind, seed=self.seed, dtype=self.dtype).to(self.device)
 
     # The verbs
 
-    def _encode(self, fillers: Tensor, contexts: Subspaces) -> Tensor:
+    def _encode(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return outer(self.filler_kind.components(fillers, contexts).unbind(1)).view(-1, *self.facts.core_shape)
 
-    def _add(self, memory: Tensor, contexts: Subspaces, fillers: Tensor, weights: Tensor | None) -> None:
+    def _add(self, memory: Tensor, contexts: Subspaces | Blocks, fillers: Tensor, weights: Tensor | None) -> None:
         first, *rest = self.filler_kind.bound(self.filler_kind.components(fillers, contexts), contexts).unbind(1)
         scale = contexts.amplitudes if weights is None else contexts.amplitudes * weights
         vectors = [first * scale.unsqueeze(1), *rest]
@@ -154,19 +152,19 @@ class OSC(LinearScheme[Subspaces]):
         left, right = outer(vectors[:half]), outer(vectors[half:] or [torch.ones_like(scale).unsqueeze(1)])
         memory.view(left.shape[1], -1).addmm_(left.mT, right)
 
-    def _write(self, cores: Tensor, contexts: Subspaces) -> Tensor:
+    def _write(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return write_modes(self._scaled(cores, contexts.amplitudes), self.filler_kind.maps(contexts)).view(
             self.memory_shape
         )
 
-    def _read(self, memory: Tensor, contexts: Subspaces) -> Tensor:
+    def _read(self, memory: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         amplitudes = contexts.amplitudes
         return self._scaled(self._inside(memory, contexts), 1 / amplitudes if self.spread else amplitudes)
 
-    def _match(self, cores: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+    def _match(self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         return self.filler_kind.match(cores, contexts, candidates, self.room)
 
-    def _inside(self, memory: Tensor, contexts: Subspaces) -> Tensor:
+    def _inside(self, memory: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return read_modes(memory.reshape(self.d, -1), self.filler_kind.maps(contexts), self.filler_kind.side)
 
     def _scaled(self, cores: Tensor, factors: Tensor) -> Tensor:
@@ -174,17 +172,17 @@ class OSC(LinearScheme[Subspaces]):
 
     # As a sum
 
-    def _adjoint(self, memory: Tensor, contexts: Subspaces) -> Tensor:
+    def _adjoint(self, memory: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return self._scaled(self._inside(memory, contexts), contexts.amplitudes)
 
-    def _expected(self, weights: Tensor, contexts: Subspaces, candidates: Tensor) -> Tensor:
+    def _expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         return self.filler_kind.expected(weights, contexts, candidates).view(-1, *self.facts.core_shape)
 
-    def energy(self, contexts: Subspaces, candidates: Tensor) -> Tensor:
+    def energy(self, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The squared amplitudes."""
         return contexts.amplitudes.square().unsqueeze(1)
 
-    def round_trip(self, cores: Tensor, contexts: Subspaces) -> Tensor:
+    def round_trip(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Cores times the squared amplitudes."""
         return self._scaled(cores, contexts.amplitudes.square()) if self.spread else cores
 

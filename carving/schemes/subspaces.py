@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from carving import draws, symbols
+from carving import draws
 from carving.contexts import Contexts
-from carving.symbols import Path
+from carving.draws import Bits
+from carving.schemes.blocks import Blocks, KeptBlocks
+from carving.prediction.interference import Basis
 from carving.tensors import thin_product
 
 
@@ -22,6 +24,14 @@ class Subspaces(Contexts):
 
     basis: Tensor  # (n, rank, d), or for compact fillers one a component: (n, p, k1, d)
     amplitudes: Tensor  # (n,), a sign times how loud the context is written
+
+    def mapped(self, component: int | None = None) -> "Kept":
+        """The map of all components, or of one of those that have a basis each."""
+        return Kept(self.basis if component is None else self.basis[:, component])
+
+    def each_mapped(self) -> "Kept":
+        """The maps of all components of all contexts, one after the other."""
+        return Kept(self.basis.flatten(0, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +62,10 @@ class Kept:
         """Tensors (n, m, d, rest) of each context -> (n, m, side, rest)."""
         return self.basis.unsqueeze(1) @ tensors
 
+    def restore(self, tensors: Tensor) -> Tensor:
+        """Tensors (n, m, side, rest) inside -> (n, m, d, rest): the transpose of `contract`."""
+        return self.basis.unsqueeze(1).mT @ tensors
+
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts in one product."""
         count, rank, d = self.basis.shape
@@ -65,13 +79,13 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Forbidden:
-    """Bases (n, d - k1, d) span what contexts forbid; inside are all d coordinates of what is left."""
+    """What a map keeps is what contexts forbid; inside are all d coordinates of what is left."""
 
-    basis: Tensor
+    kept: Kept | KeptBlocks
 
     def project(self, rows: Tensor) -> Tensor:
         """Rows (n, m, d) without their forbidden part."""
-        return rows - torch.bmm(torch.bmm(rows, self.basis.mT), self.basis)
+        return rows - self.kept.lift(self.kept.project(rows))
 
     lift = project_few = project
 
@@ -85,20 +99,19 @@ class Forbidden:
 
     def contract(self, tensors: Tensor) -> Tensor:
         """Tensors (n, m, d, rest) without their forbidden part along d."""
-        basis = self.basis.unsqueeze(1)
-        return tensors - basis.mT @ (basis @ tensors)
+        return tensors - self.kept.restore(self.kept.contract(tensors))
 
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) without what each context forbids: (n, d, rest)."""
-        return memory - self.basis.mT @ (self.basis @ memory)
+        return memory - self.kept.restore(self.kept.contract_memory(memory).unsqueeze(1)).squeeze(1)
 
     def contract_shared(self, tensors: Tensor) -> Tensor:
         """Tensors (q, d, rest) that all contexts share, without their forbidden parts: (q, n, d, rest)."""
-        inside = Kept(self.basis).contract_shared(tensors)
-        return tensors.unsqueeze(1) - self.basis.mT @ inside
+        inside = self.kept.contract_shared(tensors).transpose(0, 1)
+        return tensors.unsqueeze(1) - self.kept.restore(inside).transpose(0, 1)
 
 
-SubspaceMap = Kept | Forbidden
+SubspaceMap = Kept | KeptBlocks | Forbidden
 
 
 def read_modes(memory: Tensor, maps: Sequence[SubspaceMap], side: int) -> Tensor:
@@ -123,16 +136,27 @@ def write_modes(cores: Tensor, maps: Sequence[SubspaceMap]) -> Tensor:
     return first.lift_sum(cores.reshape(len(cores), -1, cores.shape[-1]))
 
 
-def draw_subspaces(
-    paths: Sequence[Path], shape: tuple[int, ...], *, seed: int, signed: bool, spread: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Bases (n, *shape) and amplitudes (n,) of paths, from their labels alone."""
-    names = [symbols.canonical_path(path) for path in paths]
-    bases, words = draws.bases(names, shape, seed=seed, purpose="context", dtype=dtype)
-    amplitudes = draws.signs(words, 1).squeeze(1).to(dtype) if signed else torch.ones(len(paths), dtype=dtype)
-    if spread:
-        amplitudes = amplitudes * amplitude(draws.uniforms(words).squeeze(1), spread).to(dtype)
-    return bases, amplitudes
+@dataclass(frozen=True)
+class Ensemble:
+    """Which subspaces are drawn, and how contexts are written."""
+
+    shape: tuple[int, ...]  # of the basis: (rank, d), or for compact fillers (p, k1, d)
+    basis: Basis
+    signed: bool
+    spread: float
+
+    def draw(self, names: Sequence[bytes], kind: str, *, seed: int, dtype: torch.dtype) -> Subspaces | Blocks:
+        """The contexts of paths, from their canonical bytes alone."""
+        if self.basis == "gaussian":
+            bases, words = draws.bases(names, self.shape, seed=seed, purpose="context", dtype=dtype)
+            return Subspaces(bases, self._amplitudes(words).to(dtype), kind=kind)
+        *components, rank, d = self.shape
+        places, words = draws.permutations(names, (*components, d), seed=seed, purpose="blocks")
+        return Blocks(places, self._amplitudes(words).to(dtype), rank, kind=kind)
+
+    def _amplitudes(self, words: Bits) -> Tensor:
+        amplitudes = draws.signs(words, 1).squeeze(1) if self.signed else torch.ones(len(words))
+        return amplitudes * amplitude(draws.uniforms(words).squeeze(1), self.spread) if self.spread else amplitudes
 
 
 def amplitude(uniform: Tensor, spread: float) -> Tensor:
