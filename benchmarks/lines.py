@@ -4,7 +4,7 @@ They run with older versions of the package too (`against.py`), which know gauss
 every call, so that nothing is answered from what an earlier call left behind.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import count, cycle
@@ -82,10 +82,12 @@ class Asked:
     fillers: Tensor
 
     def best(self) -> Tensor:
+        """The answers."""
         return self.osc.score(self.memory, self.contexts, self.fillers).argmax(1)
 
     @property
     def nbytes(self) -> int:
+        """What answering has to read, at least."""
         return self.memory.nbytes + self.fillers.nbytes
 
 
@@ -160,8 +162,3 @@ def storing_work(osc: OSC, blocks: bool) -> float:
 def both(figures: dict[str, float], one: str, other: str) -> float | None:
     """How many times the first figure is the second, where both were measured."""
     return figures[one] / figures[other] if one in figures and other in figures else None
-
-
-def chosen(names: Sequence[str], wanted: str | None) -> list[str]:
-    """The names that hold some text."""
-    return [name for name in names if wanted is None or wanted in name]
