@@ -20,8 +20,19 @@ class Cost:
     role: int = 0  # and for each further role of it
     cell: int = 0  # matching a candidate in a context, beside the score
     candidate: int = 0  # making a candidate ready to be matched
-    max_contexts: int = 2**40  # matched at once
-    max_candidates: int = 2**40  # matched at once with many contexts, so that products stay in the caches
+    # How many are done at once at most, so that what they make stays in the caches
+    max_pairs: int = 2**40  # added
+    max_reads: int = 2**40  # contexts read or written
+    max_contexts: int = 2**40  # contexts matched
+    max_candidates: int = 2**40  # candidates matched with many contexts
+
+    def pairs_at_once(self, room: int) -> int:
+        """The pairs that are added at once in a room of so many numbers."""
+        return min(self.max_pairs, rows_within(room, self.pair))
+
+    def reads_at_once(self, room: int) -> int:
+        """The contexts that are read or written at once."""
+        return min(self.max_reads, rows_within(room, self.core))
 
 
 def slices(count: int, size: int) -> Iterable[slice]:

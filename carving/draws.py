@@ -128,7 +128,7 @@ def bases(
 
 
 def permutations(names: Sequence[bytes], shape: tuple[int, ...], *, seed: int, purpose: str) -> tuple[Tensor, Bits]:
-    """For each name random signed permutations of 0 .. d-1, d the last of the shape, and one word (n, 1) for other uses.
+    """For each name random signed permutations of 0 .. d-1, d the last of the shape, and one word (n, 1) for other use.
 
     (n, *shape), ~j for j with a minus, of int16 where d allows it. Each place sorts by random bits: half a word, of
     which the low bits make room for the place itself, so that no two are equal, and the bit above them is the sign.

@@ -27,7 +27,7 @@ class Facts:
     filler_scalars: int  # real numbers (or bits, or indices) that a filler is
     memory_scalars: int  # real numbers that a memory holds
     code_size: int = 0  # numbers of a candidate that `precompute` made; 0: it leaves candidates as they are
-    components_first: bool = False  # whether fillers lie component by component, as matching reads them
+    filler_layout: tuple[int, ...] = ()  # the order in which dimensions of fillers (L, *filler_shape) lie, if another
     exact: bool = True  # reading the memory of a single pair gives the filler's core
     adjoint: bool = True  # read is the transpose of write
     self_inverse: bool = False  # binding twice with a role undoes it

@@ -33,7 +33,7 @@ from carving.schemes import make
 from carving.symbols import Leaf, canonical, parse_labels
 
 STALE = 3600  # seconds after which a file that was never finished is removed
-VERSION = 1  # of the file; what labels give has a version of its own
+VERSION = 2  # of the file; what labels give has a version of its own
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 
 
@@ -156,7 +156,10 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     memory, counts, fillers = tensors["memory"], tensors["counts"], tensors.get("fillers")
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
         raise BadValue(f"its tensors are of {memory.dtype} and {counts.dtype}")
-    scheme = _scheme(json.loads(metadata["scheme"]), memory, DTYPES[metadata["dtype"]])
+    parameters = json.loads(metadata["scheme"])
+    if metadata["version"] == "1" and parameters.get("name") == "OSC":  # before there was a choice
+        parameters.setdefault("basis", "gaussian")
+    scheme = _scheme(parameters, memory, DTYPES[metadata["dtype"]])
     vocabulary = parse_labels(tensors["vocabulary"].numpy().tobytes())
     if counts.shape != (len(vocabulary),) or len(set(map(canonical, vocabulary))) != len(vocabulary):
         raise BadValue(
@@ -210,7 +213,11 @@ def check_kind(path: FilePath, metadata: dict[str, str]) -> None:
     if metadata.get("format") != "carving memory":
         raise BadFile(f"{path} is a safetensors file, but no memory of Carving; `carving store` makes one")
     version, stream = metadata.get("version", ""), metadata.get("stream")
-    if not (version.isascii() and version.isdecimal()) or int(version) != VERSION or stream != STREAM.decode().strip():
+    if (
+        not (version.isascii() and version.isdecimal())
+        or not 1 <= int(version) <= VERSION
+        or stream != STREAM.decode().strip()
+    ):
         raise BadFile(
             f"{path} is of version {version} ({stream}), this is Carving for version {VERSION} "
             f"({STREAM.decode().strip()}); a later Carving reads it"

@@ -225,7 +225,7 @@ class Scheme(ABC, Generic[C]):
         own = own_contexts(self, contexts)
         check_cores(self.facts, cores, len(own))
         memory = self.zeros()
-        for rows, part in self.chunks_of(own, rows_within(self.room, self.facts.cost.core)):
+        for rows, part in self.chunks_of(own, self.facts.cost.reads_at_once(self.room)):
             memory = memory + self._write(cores[rows], part)
         return memory
 
@@ -279,7 +279,7 @@ class Scheme(ABC, Generic[C]):
         if weights is not None:
             check_tensor("weights", weights, (count,), "there is one weight a pair")
             weights = weights.to(self.dtype)
-        for rows, part in self.chunks_of(contexts, rows_within(self.room, self.facts.cost.pair)):
+        for rows, part in self.chunks_of(contexts, self.facts.cost.pairs_at_once(self.room)):
             chosen = fillers[rows] if isinstance(fillers, Tensor) else self.fillers(fillers[rows])
             self._add(memory, part, chosen, None if weights is None else weights[rows])
         return memory
@@ -317,10 +317,10 @@ def draw_fillers(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
 
 def empty_fillers(scheme: Scheme, count: int, device: torch.device | str) -> Tensor:
     """Room for fillers, laid out as matching reads them."""
-    first, *rest = shape = scheme.facts.filler_shape
-    if not scheme.facts.components_first:
-        return torch.empty(count, *shape, dtype=scheme.facts.filler_dtype, device=device)
-    return torch.empty(first, count, *rest, dtype=scheme.facts.filler_dtype, device=device).transpose(0, 1)
+    facts = scheme.facts
+    shape, layout = (count, *facts.filler_shape), facts.filler_layout or range(1 + len(facts.filler_shape))
+    laid = torch.empty([shape[i] for i in layout], dtype=facts.filler_dtype, device=device)
+    return laid.permute([layout.index(i) for i in range(len(shape))])
 
 
 def own_contexts(scheme: Scheme[C], contexts: ContextsOrPaths) -> C:
@@ -339,7 +339,7 @@ def read_in_chunks(
 ) -> Tensor:
     """The cores that a way of reading gives."""
     check_memory(scheme.facts, memory)
-    size = rows_within(scheme.room, scheme.facts.cost.core)
+    size = scheme.facts.cost.reads_at_once(scheme.room)
     if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
         return reads(memory, own_contexts(scheme, contexts))
     contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")

@@ -93,7 +93,7 @@ class CliffordOSC(LinearScheme[KeptBlades]):
             cost=cost,
             filler_scalars=p * d,
             memory_scalars=math.comb(d, p),
-            components_first=True,
+            filler_layout=(1, 0, 2),
             contextual=True,
             echo=overlap_in_two_contexts(d, p, k1),
         )

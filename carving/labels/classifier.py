@@ -31,7 +31,7 @@ from carving.labels.vectors import make_head
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-FORMAT = "carving labels 1"
+FORMAT, FIRST = "carving labels 2", "carving labels 1"  # in the first there was no choice of a basis
 
 
 class BadModel(BadValue):
@@ -240,12 +240,15 @@ class MultiLabelClassifier(Estimator):
             raise BadModel(
                 f"{path} is no whole model ({error}); it was cut off, damaged, or is something else"
             ) from None
-        if metadata.get("format") != FORMAT:
+        if metadata.get("format") not in (FORMAT, FIRST):
             raise BadModel(
                 f"{path} is a safetensors file, but no label model of this version; `carving train` makes one"
             )
         try:
-            return cls._from(json.loads(metadata["facts"]), tensors)
+            facts = json.loads(metadata["facts"])
+            if metadata["format"] == FIRST and facts["head"] == "OSC":
+                facts["head_options"].setdefault("basis", "gaussian")
+            return cls._from(facts, tensors)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise BadModel(f"{path} is damaged: {error}") from error
 

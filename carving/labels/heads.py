@@ -27,7 +27,8 @@ from carving.chunks import slices
 from carving.errors import BadValue
 from carving.labels import losses, scoring
 from carving.labels.rows import LabelSets, Rows, label_sets
-from carving.schemes.osc import OSC, Subspaces
+from carving.prediction.interference import Basis
+from carving.schemes.osc import OSC
 from carving.symbols import Leaf
 from carving.tensors import outer
 
@@ -250,6 +251,7 @@ class OSCHead(Head):
         form: str = "carved",
         rank: int = 1,
         tanh: bool = False,
+        basis: Basis = "blocks",
         **common: Unpack[Common],
     ) -> None:
         super().__init__(labels, **common)
@@ -259,15 +261,14 @@ class OSCHead(Head):
         k1 = check_integer(
             "k1", kept if k1 is None else k1, 1, d // 2, "more than half of d leaves the two roles no room"
         )
-        self.scheme = OSC(d, p, k1, signed=False, seed=self.seed, dtype=self.dtype)
+        self.scheme = OSC(d, p, k1, signed=False, basis=basis, seed=self.seed, dtype=self.dtype)
         self.form = check_choice("form", form, ("carved", "full", "components"))
         self.rank = check_integer("rank", rank, 1)
         self.core, self.squashed = k1**p, tanh
-        self.options |= dict(d=d, p=p, k1=k1, form=form, rank=self.rank, tanh=tanh)
+        self.options |= dict(d=d, p=p, k1=k1, form=form, rank=self.rank, tanh=tanh, basis=basis)
         sizes = dict(carved=len(self.roles) * self.core, full=d**p, components=len(self.roles) * rank * p * k1)
         self.width = sizes[form]
         contexts = self.scheme.contexts([(role,) for role in self.roles])
-        assert isinstance(contexts, Subspaces)
         self.basis: Tensor
         self.register_buffer("basis", contexts.basis, persistent=False)  # (roles, k1, d)
         self.fillers: Tensor | None = None

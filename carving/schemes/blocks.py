@@ -18,6 +18,8 @@ from torch import Tensor
 
 from carving.contexts import Contexts
 
+KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
+
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Contexts):
@@ -30,37 +32,27 @@ class Blocks(Contexts):
     @property
     def basis(self) -> Tensor:
         """The orthonormal rows that they stand for: (n, rank, d), or (n, p, rank, d)."""
-        return KeptBlocks(self.places.reshape(-1, self.places.shape[-1]), self.rank, self.amplitudes.dtype).basis.view(
-            *self.places.shape[:-1], self.rank, -1
-        )
+        d = self.places.shape[-1]
+        dense = KeptBlocks(self.places.reshape(-1, d), self.rank, self.amplitudes.dtype).basis
+        return dense.view(*self.places.shape[:-1], self.rank, d)
 
     def mapped(self, component: int | None = None) -> "KeptBlocks":
-        """The map of all components, or of one of those that have a basis each."""
-        places = self.places if component is None else self.places[:, component]
-        return KeptBlocks(places, self.rank, self.amplitudes.dtype)
+        """The map of all components, or of one of those that have a basis each; kept while they are few."""
+        known = self._maps.get(component)
+        if known is None:
+            places = self.places if component is None else self.places[:, component]
+            known = KeptBlocks(places, self.rank, self.amplitudes.dtype)
+            if self.places.numel() <= KEPT:
+                self._maps[component] = known
+        return known
+
+    @cached_property
+    def _maps(self) -> dict[int | None, "KeptBlocks"]:
+        return {}
 
     def each_mapped(self) -> "KeptBlocks":
         """The maps of all components of all contexts, one after the other."""
         return KeptBlocks(self.places.flatten(0, 1), self.rank, self.amplitudes.dtype)
-
-
-class Cut(NamedTuple):
-    """How d coordinates are cut into blocks."""
-
-    starts: Tensor  # (rank + 1,) where blocks begin, and d
-    owners: Tensor  # (d,) the block of each place
-    scale: Tensor  # (d,) one over the root of its block's size
-
-
-@lru_cache(maxsize=64)
-def cut(d: int, rank: int, dtype: torch.dtype, device: torch.device) -> Cut:
-    """The places of `rank` blocks."""
-    with torch.inference_mode(False):  # it is kept, and may be used in training later
-        sizes = torch.full((rank,), d // rank, device=device)
-        sizes[: d % rank] += 1
-        starts = torch.cat((sizes.new_zeros(1), sizes.cumsum(0)))
-        owners = torch.arange(rank, device=device).repeat_interleave(sizes)
-        return Cut(starts, owners, sizes[owners].to(torch.float64).rsqrt().to(dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,18 +64,20 @@ class KeptBlocks:
     dtype: torch.dtype
 
     @cached_property
-    def _cut(self) -> Cut:
+    def _cut(self) -> "Cut":
         return cut(self.places.shape[1], self.rank, self.dtype, self.places.device)
 
     @cached_property
     def _order(self) -> Tensor:
         """The coordinates (n, d), block by block."""
-        return (self.places ^ (self.places >> (8 * self.places.itemsize - 1))).long()
+        with torch.inference_mode(False):  # it may be kept, and used in training later
+            return (self.places ^ (self.places >> (8 * self.places.itemsize - 1))).long()
 
     @cached_property
     def _weights(self) -> Tensor:
         """Their entries (n, d) of the basis."""
-        return torch.copysign(self._cut.scale, self.places)
+        with torch.inference_mode(False):
+            return torch.copysign(self._cut.scale, self.places)
 
     @cached_property
     def basis(self) -> Tensor:
@@ -92,67 +86,106 @@ class KeptBlocks:
         zeros = self._weights.new_zeros(count, self.rank * d)
         return zeros.scatter_(1, self._order + self._cut.owners * d, self._weights).view(count, self.rank, d)
 
-    def _summed(self, table: Tensor, tables: int) -> Tensor:
-        """For each context, and for each of its tables of d rows, the sums of the rows of its blocks.
-
-        A table (n * tables * d, rest), or (tables * d, rest) for all contexts -> (n * tables * rank, rest).
-        """
-        (count, d), (starts, _, _) = self.places.shape, self._cut
-        own = len(table) > tables * d
-        order, weights = self._order, self._weights
-        if tables > 1 or (own and count > 1):
-            first = torch.arange(0, tables * d, d, device=order.device)
-            if own:
-                first = first + torch.arange(0, count * tables * d, tables * d, device=order.device).unsqueeze(1)
-            order = order.unsqueeze(1) + first.unsqueeze(-1)
-            weights = weights.unsqueeze(1).expand_as(order)
-        bags = starts[:-1] + torch.arange(0, count * tables * d, d, device=starts.device).unsqueeze(1)
-        return bag(table, order.flatten(), bags.flatten(), weights.flatten())
-
     def project(self, rows: Tensor) -> Tensor:
         """Rows (n, m, d) of the space -> (n, m, side) inside."""
-        return self.contract(rows.mT.unsqueeze(1)).squeeze(1).mT
+        return torch.bmm(self.basis, rows.mT).mT  # so few entries that their sums would cost more than the product
 
-    project_few = project
+    def project_few(self, rows: Tensor) -> Tensor:
+        """The same for few rows of each context: without making the basis."""
+        parts = rows.gather(2, self._order.unsqueeze(1).expand_as(rows)) * self._weights.unsqueeze(1)
+        return parts @ self._cut.members.mT
 
     def lift(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
-        return self.restore(rows.unsqueeze(-1)).squeeze(-1)
+        parts = (rows @ self._cut.members) * self._weights.unsqueeze(1)
+        return torch.empty_like(parts).scatter(2, self._order.unsqueeze(1).expand_as(parts), parts)
 
     embed = lift
 
     def lift_sum(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) lifted and summed over contexts: (d, m)."""
-        count, d = self.places.shape
         # Every coordinate lies in one block of each context: a sum of n rows.
-        place = torch.empty_like(self._order).scatter_(1, self._order, torch.arange(d, device=rows.device).expand(count, d))
-        first = torch.arange(0, count * self.rank, self.rank, device=rows.device)
-        owners, weights = self._cut.owners[place] + first.unsqueeze(1), self._weights.gather(1, place)
-        bags = torch.arange(0, count * d, count, device=rows.device)
-        return bag(rows.mT.flatten(0, 1), owners.mT.flatten(), bags, weights.mT.flatten())
+        count, d = self.places.shape
+        order, device = self._order, rows.device
+        place = torch.empty_like(order).scatter_(1, order, steps(d, 1, device).expand(count, d))
+        owners = self._cut.owners[place] + steps(count, self.rank, device).unsqueeze(1)
+        weights = self._weights.gather(1, place)
+        return bag(rows.mT.flatten(0, 1), owners.mT, steps(d, count, device), weights.mT)
 
     def contract(self, tensors: Tensor) -> Tensor:
         """Tensors (n, m, d, rest) of each context -> (n, m, side, rest)."""
-        count, tables, _, rest = tensors.shape
-        return self._summed(tensors.reshape(-1, rest), tables).view(count, tables, self.rank, rest)
+        count, number, d, rest = tensors.shape
+        order, weights = self._order, self._weights
+        if count * number > 1:
+            order = order.unsqueeze(1) + steps(count * number, d, order.device).view(count, number, 1)
+            weights = weights.unsqueeze(1).expand_as(order)
+        inside = bag(tensors.reshape(-1, rest), order, self._starts(count * number), weights)
+        return inside.view(count, number, self.rank, rest)
 
     def restore(self, tensors: Tensor) -> Tensor:
         """Tensors (n, m, side, rest) inside -> (n, m, d, rest): the transpose of `contract`."""
-        (count, d), tables, rest = self.places.shape, tensors.shape[1], tensors.shape[3]
+        count, d = self.places.shape
         parts = tensors.index_select(2, self._cut.owners) * self._weights.view(count, 1, d, 1)
-        return torch.empty_like(parts).scatter(2, self._order.view(count, 1, d, 1).expand(-1, tables, -1, rest), parts)
+        return torch.empty_like(parts).scatter(2, self._order.view(count, 1, d, 1).expand_as(parts), parts)
 
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
-        return self._summed(memory, 1).view(len(self.places), self.rank, -1)
+        count = len(self.places)
+        return bag(memory, self._order, self._starts(count), self._weights).view(count, self.rank, -1)
 
     def contract_shared(self, tensors: Tensor) -> Tensor:
         """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
-        number, _, rest = tensors.shape
-        inside = self._summed(tensors.reshape(-1, rest), number)
-        return inside.view(len(self.places), number, self.rank, rest).transpose(0, 1)
+        (number, d, rest), count = tensors.shape, len(self.places)
+        order, weights = self._order, self._weights
+        if number > 1:
+            order = order + steps(number, d, order.device).view(number, 1, 1)
+            weights = weights.expand_as(order)
+        inside = bag(tensors.reshape(-1, rest), order, self._starts(number * count), weights)
+        return inside.view(number, count, self.rank, rest)
+
+    def _starts(self, number: int) -> Tensor:
+        return starts(self.places.shape[1], self.rank, number, self.places.device)
 
 
 def bag(table: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums of a table's rows, of those from each start to the next."""
-    return torch.embedding_bag(table, rows, starts, False, 0, False, weights)[0]
+    """Weighted sums of a table's rows: of those from each start to the next."""
+    return torch.embedding_bag(table, rows.reshape(-1), starts, False, 0, False, weights.reshape(-1))[0]
+
+
+# How d coordinates are cut into blocks: the same for all contexts, so it is made once and kept.
+
+
+class Cut(NamedTuple):
+    """Which block each of d places belongs to."""
+
+    owners: Tensor  # (d,) its index
+    members: Tensor  # (rank, d) 1 where it is the row's
+    scale: Tensor  # (d,) one over the root of its size
+
+
+@lru_cache(maxsize=64)
+def cut(d: int, rank: int, dtype: torch.dtype, device: torch.device) -> Cut:
+    """The blocks of d places."""
+    with torch.inference_mode(False):
+        sizes = torch.full((rank,), d // rank, device=device)
+        sizes[: d % rank] += 1
+        blocks = torch.arange(rank, device=device)
+        owners = blocks.repeat_interleave(sizes)
+        members = owners.eq(blocks.unsqueeze(1)).to(dtype)
+        return Cut(owners, members, sizes[owners].to(torch.float64).rsqrt().to(dtype))
+
+
+@lru_cache(maxsize=32)
+def starts(d: int, rank: int, number: int, device: torch.device) -> Tensor:
+    """Where the blocks of `number` times d places begin."""
+    with torch.inference_mode(False):
+        within = torch.arange(rank, device=device)
+        within = within * (d // rank) + within.clamp_max(d % rank)
+        return (within + steps(number, d, device).unsqueeze(1)).flatten()
+
+
+@lru_cache(maxsize=32)
+def steps(number: int, size: int, device: torch.device) -> Tensor:
+    """0, size, 2 size, ..."""
+    with torch.inference_mode(False):
+        return torch.arange(0, number * size, size, device=device)

@@ -71,7 +71,7 @@ class OrdinaryFillers:
 
     def components(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Fillers (n, p, d) in their contexts: (n, p, side), unit rows."""
-        inside = self.map(contexts).project_few(fillers)
+        inside = self.map(contexts).project_few(fillers.contiguous())
         return inside * inverse_norm(inside, dim=2).unsqueeze(2)
 
     def bound(self, components: Tensor, contexts: Subspaces | Blocks) -> Tensor:
@@ -85,7 +85,7 @@ class OrdinaryFillers:
             inside = self.map(contexts).project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3])
             return contract(cores, inside.permute(2, 0, 3, 1))
         number, size = blocks(total)
-        if number == 1:
+        if number == 1 or isinstance(contexts, Blocks):
             return contract(cores, self.map(contexts).contract_shared(candidates.permute(1, 2, 0)))
         if number * size < total:
             first, rest = candidates[: number * size], candidates[number * size :]

@@ -13,8 +13,8 @@ from torch import Tensor
 from carving import draws
 from carving.contexts import Contexts
 from carving.draws import Bits
-from carving.schemes.blocks import Blocks, KeptBlocks
 from carving.prediction.interference import Basis
+from carving.schemes.blocks import Blocks, KeptBlocks
 from carving.tensors import thin_product
 
 

@@ -24,7 +24,7 @@ def flops(setting: Setting, seed: int) -> Measured:
     if setting["method"] == LITERAL:
         return {"flops": 2 * k1 * d**2 + 2 * size * p * d**2 + 2 * size * d**p}
     reading = sum(2 * k1**mode * d ** (p - mode + 1) for mode in range(1, p + 1))
-    scheme = OSC(d, p, k1, seed=seed)
+    scheme = OSC.paper(d, p, k1, seed=seed)
     memory, context, fillers = scheme.zeros(), scheme.contexts([(0,)]), torch.zeros(size, p, d)
     with FlopCounterMode(display=False) as counter:
         scheme.score(memory, context, fillers)
@@ -38,7 +38,7 @@ def speed(setting: Setting, seed: int) -> Measured:
         codebook = torch.empty(size, d**p).normal_(generator=generator)
         memory, role = codebook.sum(0), codebook[0].sign()
         return {"ms": milliseconds(lambda: (codebook @ (memory / role)).argmax()), "numbers": d**p * (size + 1)}
-    scheme = OSC(d, p, math.isqrt(d), seed=seed)
+    scheme = OSC.paper(d, p, math.isqrt(d), seed=seed)
     fillers, contexts = scheme.fillers(range(size)), scheme.contexts([(i,) for i in range(min(size, 1000))])
     trace, context = scheme.trace(contexts, fillers[: len(contexts)]), contexts[:1]
     return {

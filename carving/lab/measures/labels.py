@@ -71,7 +71,7 @@ def head_of(setting: Setting, labels: int, seed: int) -> Head:
     """The head of a setting, its vectors drawn from the seed."""
     common = dict(missing=setting["missing"], trainable=setting["trainable"], seed=seed)
     if setting["head"].startswith("OSC"):
-        return OSCHead(labels, setting["d"], preset=setting["preset"], **common)
+        return OSCHead(labels, setting["d"], preset=setting["preset"], basis="gaussian", **common)
     return VectorHead(setting["head"], labels, setting["width"], scale=setting.get("scale", 1.0), **common)
 
 

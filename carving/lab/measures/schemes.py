@@ -1,6 +1,6 @@
 """What a setting names: a scheme with its d, and N pairs in N contexts of their own, drawn under the trial's seed.
 
-OSC is the paper's, without signs, unless the setting says `signed`.
+OSC is the paper's, without signs and with subspaces of normals, unless the setting says `signed` or `basis`.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ def scheme_of(setting: Setting, seed: int) -> Scheme:
         if setting.get("up"):  # the root of d rounded up, not to the nearest
             options["k1"] = math.isqrt(d - 1) + 1
         options |= dict(compact=compact, spread=setting.get("spread", 0.0), signed=setting.get("signed", compact))
-        return make(name, d, seed=seed, **options)
+        return make(name, d, seed=seed, basis=setting.get("basis", "gaussian"), **options)
     if name == "TPR":
         return make(name, d, seed=seed, depth=setting.get("depth", 1))
     large = d * setting.get("N", 1) > HELD

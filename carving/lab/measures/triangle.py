@@ -37,7 +37,7 @@ def signal(setting: Setting, seed: int) -> Measured:
 def coherence(setting: Setting, seed: int) -> Measured:
     """The mean squared cosine of N bound fillers, and in units of Welch's bound (N-D)/(D(N-1)), D = d^p."""
     d, p, pairs = setting["d"], setting["p"], setting["N"]
-    scheme = OSC(d, p, signed=False, seed=seed)
+    scheme = OSC.paper(d, p, seed=seed)
     contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(pairs))
     assert isinstance(contexts, Subspaces)
     bound = carved(fillers, contexts).transpose(0, 1)
