@@ -4,10 +4,10 @@
     python benchmarks/against.py ../before
 
 The lines are this version's (`lines.py`, and our side of the other benchmarks); each version runs them in a process of
-its own. What OSC did before, with gaussian bases, is compared with what gaussian bases ("same") and blocks do now; in one
-thread, where the time of the processor counts, and in two. A line that seems slower is measured once more, for longer.
-Prints tables and writes results/against.json: ten minutes on two cores; `--only store` has the lines with that
-in their names.
+its own. What OSC did before, with gaussian bases, is compared with what gaussian bases ("same") and blocks do now; in
+one thread, where the time of the processor counts, and in two. A line that seems slower is measured once more, for
+longer. Prints tables and writes results/against.json: ten minutes on two cores; `--only store` has the lines with
+that in their names.
 """
 
 import argparse

@@ -1,24 +1,26 @@
 """The lines that `make bench` measures of OSC: each makes what it needs, and gives back what is timed.
 
-They run with older versions of the package too (`against.py`), which know gaussian bases alone. Labels are fresh in
-every call, so that nothing is answered from what an earlier call left behind.
+They run with older versions of the package too (`against.py`), which know gaussian bases alone. What comes from labels
+takes others in every call, a hundred thousand in turn, so that it is not answered from what an earlier call left behind.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
-from itertools import count, cycle
+from itertools import cycle
 
 from measuring import Run
 from torch import Tensor
 
-from carving import OSC, Memory
+from carving import OSC, Memory, answers
 
 SETTINGS = {"B1": (64, 2), "B2": (200, 2), "B3": (75, 3), "B4": (80, 3)}
 BLOCKS = any(field.name == "basis" for field in fields(OSC))
 KINDS = ("gaussian", "gaussian compact", *(("blocks", "blocks compact") if BLOCKS else ()))
+SIEVES = ("off", "auto", "bfloat16", "int8") if hasattr(answers, "set_sieve") else ()
 VOCABULARIES = (100, 1_000, 10_000)
 CONTEXTS, PAIRS, LEAVES, QUESTIONS, BATCH, TRACED = 2_000, 5_000, 2_000, 512, 256, 10_000
+TURN = 100_000
 
 
 def scheme(setting: str, kind: str) -> OSC:
@@ -27,35 +29,38 @@ def scheme(setting: str, kind: str) -> OSC:
     return OSC(d, p, compact="compact" in kind, **options)
 
 
+def turns(size: int) -> list[range]:
+    return [range(start, start + size) for start in range(0, TURN, size)]
+
+
 # From labels
 
 
 def drawing(setting: str, kind: str) -> Run:
     """Contexts from their labels."""
     osc = scheme(setting, kind)
-    paths = cycle([[("document", 10**6 * batch + i, "subject") for i in range(CONTEXTS)] for batch in range(20)])
+    paths = cycle([[("document", i, "subject") for i in rows] for rows in turns(CONTEXTS)])
     return lambda: osc.contexts(next(paths))
 
 
 def storing(setting: str, kind: str) -> Run:
     """`Memory.store` into an empty memory."""
     osc = scheme(setting, kind)
-    batches = cycle([pairs(PAIRS, LEAVES, f"{batch} ") for batch in range(8)])
+    batches = cycle([pairs(PAIRS, LEAVES, f"{rows.start} ") for rows in turns(PAIRS)])
     return lambda: Memory(osc).store(next(batches))
 
 
 def asking(setting: str, kind: str) -> Run:
     """`Memory.recall_many`, of paths that were not asked before."""
     memory = filled(setting, kind, LEAVES)
-    places = count()
-    batches = cycle([[(f"sentence {next(places)}", "subject") for _ in range(QUESTIONS)] for _ in range(40)])
+    batches = cycle([[(f"sentence {i}", "subject") for i in rows] for rows in turns(QUESTIONS)])
     return lambda: memory.recall_many(next(batches))
 
 
 def asking_one(setting: str, kind: str) -> Run:
     """`Memory.recall` of one path of 10,000 leaves."""
     memory = filled(setting, kind, 10_000)
-    paths = cycle([(f"sentence {i}", "subject") for i in range(10_000)])
+    paths = cycle([(f"sentence {i}", "subject") for i in range(TURN)])
     return lambda: memory.recall(*next(paths))
 
 
@@ -110,6 +115,18 @@ def batch_precomputed(setting: str, kind: str) -> Run:
     """The same, with the codes of compact fillers made beforehand."""
     given = asked(setting, kind, BATCH, VOCABULARIES[-1])
     return Asked(given.osc, given.memory, given.contexts, given.osc.precompute(given.fillers)).best
+
+
+def sieved(setting: str, sieve: str) -> Run:
+    """The best of a batch of questions to compact fillers, by a sieve in few bits or in float32 ("off")."""
+    given = asked(setting, KINDS[-1], BATCH, VOCABULARIES[-1])
+    codes = given.osc.precompute(given.fillers)
+
+    def best() -> object:
+        answers.set_sieve(sieve)
+        return answers.top(given.osc, given.memory, given.contexts, codes)
+
+    return best
 
 
 def tracing(setting: str, kind: str) -> Run:

@@ -106,6 +106,8 @@ def assert_same(ours: Tensor, theirs: Tensor) -> None:
 
 
 def show(console: Console, title: str, rows: list[Row]) -> None:
+    if not rows:
+        return
     table = Table(title=title, title_justify="left")
     columns = max(rows, key=len)
     for column in columns:
@@ -135,7 +137,16 @@ def write(name: str, found: dict[str, object]) -> None:
 
 def _processor() -> str:
     """What Linux calls it, and the widest instructions that torch uses."""
+    name = _cpuinfo("model name") or platform.processor()
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies in bfloat16 itself."""
+    return "bf16" in _cpuinfo("flags")
+
+
+def _cpuinfo(field: str) -> str:
     file = Path("/proc/cpuinfo")
     lines = file.read_text().splitlines() if file.exists() else []
-    name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
+    return next((line.split(":")[1].strip() for line in lines if line.startswith(field)), "")

@@ -17,7 +17,19 @@ import lines
 import peers
 import torch
 from lines import BATCH, CONTEXTS, KINDS, PAIRS, QUESTIONS, SETTINGS, TRACED, VOCABULARIES, both
-from measuring import Row, Run, assert_same, gemm, medians, peak, show, thread_counts, threads, write
+from measuring import (
+    Row,
+    Run,
+    assert_same,
+    gemm,
+    has_bfloat16,
+    medians,
+    peak,
+    show,
+    thread_counts,
+    threads,
+    write,
+)
 from rich.console import Console
 
 Rows = Iterator[tuple[Row, dict[str, Run]]]
@@ -138,6 +150,17 @@ def batch_work(setting: str, kind: str) -> tuple[float, float]:
     return done, dense
 
 
+def sieves() -> Rows:
+    """The best of 256 questions of 10,000 compact fillers, milliseconds: in float32 (off), and sieved in few bits first."""
+    for setting in ("B1", "B2", "B3") if lines.SIEVES else ():
+        ours = {sieve: lines.sieved(setting, sieve) for sieve in lines.SIEVES}
+        for count, taken in in_turn(ours, 3.0):
+            row: Row = {"setting": setting, "threads": count, **figures(taken, "ms", 1e3)}
+            row |= ratios(taken, off_over_auto=("off", "auto"), off_over_bfloat16=("off", "bfloat16"))
+            yield row | {"sieve_gain": row["off_over_bfloat16"] if has_bfloat16() else None}, ours
+        ours["auto"]()  # which is what the next part finds
+
+
 def traces() -> Rows:
     """10,000 pairs into a tensor, contexts and fillers given, milliseconds, and shares of that rate."""
     for setting in ("B1", "B2", "B3"):
@@ -178,6 +201,7 @@ PARTS: dict[str, Callable[[], Rows]] = {
     "Memory.recall": lambda: from_labels(lines.asking_one, 1, ("B2",)),
     "questions": questions,
     "batches": batches,
+    "sieves": sieves,
     "traces": traces,
 }
 
@@ -195,8 +219,10 @@ WANTED: list[tuple[str, str, int | None, str, str, float]] = [
     ("questions",     "B1", 100,    "hlb_over_blocks",              ">=", 1),
     ("batches",       "B2", None,   "blocks_compact_share",         ">=", 0.5),
     ("batches",       "B2", None,   "blocks_compact_share_as_dense", ">=", 0.5),
+    ("sieves",        "B2", None,   "sieve_gain",                   ">=", 1.3),  # where the machine has bfloat16
 ]
 # fmt: on
+KEYS = ("setting", "vocabulary", "threads")
 COMPARED = {">=": operator.ge, "<=": operator.le}
 
 
@@ -227,6 +253,16 @@ def measured(part: str) -> tuple[list[Row], list[Row]]:
     return rows, memory
 
 
+def in_parts(console: Console, title: str, rows: list[Row]) -> None:
+    """The times in one table, what follows from them in a second."""
+    for ending, times in ((title, True), ("", False)):
+        chosen = [
+            {name: value for name, value in row.items() if name in KEYS or name.endswith(("_us", "_ms")) == times}
+            for row in rows
+        ]
+        show(console, ending, chosen)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, action="append", help="one part; nothing is written then")
@@ -239,7 +275,7 @@ def main() -> None:
             with console.status(part):
                 found[part], taken = measured(part)
             memory += taken
-            show(console, f"{part}: {PARTS[part].__doc__ or from_labels.__doc__}", found[part])
+            in_parts(console, f"{part}: {PARTS[part].__doc__ or from_labels.__doc__}", found[part])
     names = {name: None for row in memory for name in row}
     show(console, "peak memory of a call, MB", [{name: row.get(name) for name in names} for row in memory])
     told = wishes(found)
