@@ -213,11 +213,8 @@ def check_kind(path: FilePath, metadata: dict[str, str]) -> None:
     if metadata.get("format") != "carving memory":
         raise BadFile(f"{path} is a safetensors file, but no memory of Carving; `carving store` makes one")
     version, stream = metadata.get("version", ""), metadata.get("stream")
-    if (
-        not (version.isascii() and version.isdecimal())
-        or not 1 <= int(version) <= VERSION
-        or stream != STREAM.decode().strip()
-    ):
+    known = version in [str(number) for number in range(1, VERSION + 1)]
+    if not known or stream != STREAM.decode().strip():
         raise BadFile(
             f"{path} is of version {version} ({stream}), this is Carving for version {VERSION} "
             f"({STREAM.decode().strip()}); a later Carving reads it"

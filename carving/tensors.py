@@ -1,11 +1,31 @@
 """Small functions of tensors that schemes are made of."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
 BLOCK = 500  # candidates in one small product: BLAS works on blocks of this size in its cache
+
+
+def kept(make: Callable[Given, Made]) -> Callable[Given, Made]:
+    """A function whose last results are kept, to serve training too; a compiler makes them part of what it compiles."""
+
+    @lru_cache(maxsize=32)
+    def once(*given: Given.args, **named: Given.kwargs) -> Made:
+        with torch.inference_mode(False):
+            return make(*given, **named)
+
+    @wraps(make)
+    def get(*given: Given.args, **named: Given.kwargs) -> Made:
+        return make(*given, **named) if torch.compiler.is_compiling() else once(*given, **named)
+
+    return get
 
 
 def orthonormal(rows: Tensor) -> Tensor:

@@ -9,16 +9,17 @@ The rows have disjoint supports, so that B is orthonormal as it stands: a random
 QR. It has d entries, and a product with it is a sum of d rows of the other factor: torch's `embedding_bag`.
 """
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from carving.contexts import Contexts
+from carving.tensors import kept
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
+DENSE = 2**14  # numbers of a basis that is kept beside
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,64 +28,62 @@ class Blocks(Contexts):
 
     places: Tensor  # (n, d), or for compact fillers (n, p, d): coordinates block by block, ~j for j with a minus
     amplitudes: Tensor  # (n,), a sign times how loud the context is written
-    rank: int = 1
+    rank: int
+    _maps: "dict[int | None, KeptBlocks]" = field(default_factory=dict, init=False, repr=False)
 
     @property
     def basis(self) -> Tensor:
         """The orthonormal rows that they stand for: (n, rank, d), or (n, p, rank, d)."""
         d = self.places.shape[-1]
-        dense = KeptBlocks(self.places.reshape(-1, d), self.rank, self.amplitudes.dtype).basis
+        dense = KeptBlocks.of(self.places.reshape(-1, d), self.rank, self.amplitudes.dtype).basis
         return dense.view(*self.places.shape[:-1], self.rank, d)
 
     def mapped(self, component: int | None = None) -> "KeptBlocks":
         """The map of all components, or of one of those that have a basis each; kept while they are few."""
         known = self._maps.get(component)
-        if known is None:
-            places = self.places if component is None else self.places[:, component]
-            known = KeptBlocks(places, self.rank, self.amplitudes.dtype)
-            if self.places.numel() <= KEPT:
-                self._maps[component] = known
+        if known is not None:
+            return known
+        places = self.places if component is None else self.places[:, component]
+        if torch.compiler.is_compiling() or self.places.numel() > KEPT:
+            return KeptBlocks.of(places, self.rank, self.amplitudes.dtype)
+        with torch.inference_mode(False):  # it is kept, and may be used in training later
+            known = self._maps[component] = KeptBlocks.of(places, self.rank, self.amplitudes.dtype)
         return known
-
-    @cached_property
-    def _maps(self) -> dict[int | None, "KeptBlocks"]:
-        return {}
 
     def each_mapped(self) -> "KeptBlocks":
         """The maps of all components of all contexts, one after the other."""
-        return KeptBlocks(self.places.flatten(0, 1), self.rank, self.amplitudes.dtype)
+        return KeptBlocks.of(self.places.flatten(0, 1), self.rank, self.amplitudes.dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptBlocks:
     """Blocks span what contexts keep; inside are the `rank` coordinates along them. See `Kept` for the verbs."""
 
-    places: Tensor  # (n, d)
+    order: Tensor  # (n, d) the coordinates, block by block
+    weights: Tensor  # (n, d) their entries of the basis
     rank: int
-    dtype: torch.dtype
+    dense: Tensor | None = None
 
-    @cached_property
+    @classmethod
+    def of(cls, places: Tensor, rank: int, dtype: torch.dtype) -> "KeptBlocks":
+        """The map of contexts of these places (n, d)."""
+        order = (places ^ (places >> (8 * places.itemsize - 1))).long()
+        weights = torch.copysign(cut(places.shape[1], rank, dtype, places.device).scale, places)
+        blocks = cls(order, weights, rank)
+        return cls(order, weights, rank, blocks.basis) if rank * places.numel() <= DENSE else blocks
+
+    @property
     def _cut(self) -> "Cut":
-        return cut(self.places.shape[1], self.rank, self.dtype, self.places.device)
+        return cut(self.order.shape[1], self.rank, self.weights.dtype, self.order.device)
 
-    @cached_property
-    def _order(self) -> Tensor:
-        """The coordinates (n, d), block by block."""
-        with torch.inference_mode(False):  # it may be kept, and used in training later
-            return (self.places ^ (self.places >> (8 * self.places.itemsize - 1))).long()
-
-    @cached_property
-    def _weights(self) -> Tensor:
-        """Their entries (n, d) of the basis."""
-        with torch.inference_mode(False):
-            return torch.copysign(self._cut.scale, self.places)
-
-    @cached_property
+    @property
     def basis(self) -> Tensor:
         """As orthonormal rows (n, rank, d)."""
-        count, d = self.places.shape
-        zeros = self._weights.new_zeros(count, self.rank * d)
-        return zeros.scatter_(1, self._order + self._cut.owners * d, self._weights).view(count, self.rank, d)
+        if self.dense is not None:
+            return self.dense
+        count, d = self.order.shape
+        zeros = self.weights.new_zeros(count, self.rank * d)
+        return zeros.scatter_(1, self.order + self._cut.owners * d, self.weights).view(count, self.rank, d)
 
     def project(self, rows: Tensor) -> Tensor:
         """Rows (n, m, d) of the space -> (n, m, side) inside."""
@@ -92,30 +91,30 @@ class KeptBlocks:
 
     def project_few(self, rows: Tensor) -> Tensor:
         """The same for few rows of each context: without making the basis."""
-        parts = rows.gather(2, self._order.unsqueeze(1).expand_as(rows)) * self._weights.unsqueeze(1)
+        parts = rows.gather(2, self.order.unsqueeze(1).expand_as(rows)) * self.weights.unsqueeze(1)
         return parts @ self._cut.members.mT
 
     def lift(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
-        parts = (rows @ self._cut.members) * self._weights.unsqueeze(1)
-        return torch.empty_like(parts).scatter(2, self._order.unsqueeze(1).expand_as(parts), parts)
+        parts = (rows @ self._cut.members) * self.weights.unsqueeze(1)
+        return torch.empty_like(parts).scatter(2, self.order.unsqueeze(1).expand_as(parts), parts)
 
     embed = lift
 
     def lift_sum(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) lifted and summed over contexts: (d, m)."""
         # Every coordinate lies in one block of each context: a sum of n rows.
-        count, d = self.places.shape
-        order, device = self._order, rows.device
+        count, d = self.order.shape
+        order, device = self.order, rows.device
         place = torch.empty_like(order).scatter_(1, order, steps(d, 1, device).expand(count, d))
         owners = self._cut.owners[place] + steps(count, self.rank, device).unsqueeze(1)
-        weights = self._weights.gather(1, place)
+        weights = self.weights.gather(1, place)
         return bag(rows.mT.flatten(0, 1), owners.mT, steps(d, count, device), weights.mT)
 
     def contract(self, tensors: Tensor) -> Tensor:
         """Tensors (n, m, d, rest) of each context -> (n, m, side, rest)."""
         count, number, d, rest = tensors.shape
-        order, weights = self._order, self._weights
+        order, weights = self.order, self.weights
         if count * number > 1:
             order = order.unsqueeze(1) + steps(count * number, d, order.device).view(count, number, 1)
             weights = weights.unsqueeze(1).expand_as(order)
@@ -124,19 +123,19 @@ class KeptBlocks:
 
     def restore(self, tensors: Tensor) -> Tensor:
         """Tensors (n, m, side, rest) inside -> (n, m, d, rest): the transpose of `contract`."""
-        count, d = self.places.shape
-        parts = tensors.index_select(2, self._cut.owners) * self._weights.view(count, 1, d, 1)
-        return torch.empty_like(parts).scatter(2, self._order.view(count, 1, d, 1).expand_as(parts), parts)
+        count, d = self.order.shape
+        parts = tensors.index_select(2, self._cut.owners) * self.weights.view(count, 1, d, 1)
+        return torch.empty_like(parts).scatter(2, self.order.view(count, 1, d, 1).expand_as(parts), parts)
 
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
-        count = len(self.places)
-        return bag(memory, self._order, self._starts(count), self._weights).view(count, self.rank, -1)
+        count = len(self.order)
+        return bag(memory, self.order, self._starts(count), self.weights).view(count, self.rank, -1)
 
     def contract_shared(self, tensors: Tensor) -> Tensor:
         """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
-        (number, d, rest), count = tensors.shape, len(self.places)
-        order, weights = self._order, self._weights
+        (number, d, rest), count = tensors.shape, len(self.order)
+        order, weights = self.order, self.weights
         if number > 1:
             order = order + steps(number, d, order.device).view(number, 1, 1)
             weights = weights.expand_as(order)
@@ -144,7 +143,7 @@ class KeptBlocks:
         return inside.view(number, count, self.rank, rest)
 
     def _starts(self, number: int) -> Tensor:
-        return starts(self.places.shape[1], self.rank, number, self.places.device)
+        return starts(self.order.shape[1], self.rank, number, self.order.device)
 
 
 def bag(table: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
@@ -163,29 +162,26 @@ class Cut(NamedTuple):
     scale: Tensor  # (d,) one over the root of its size
 
 
-@lru_cache(maxsize=64)
+@kept
 def cut(d: int, rank: int, dtype: torch.dtype, device: torch.device) -> Cut:
     """The blocks of d places."""
-    with torch.inference_mode(False):
-        sizes = torch.full((rank,), d // rank, device=device)
-        sizes[: d % rank] += 1
-        blocks = torch.arange(rank, device=device)
-        owners = blocks.repeat_interleave(sizes)
-        members = owners.eq(blocks.unsqueeze(1)).to(dtype)
-        return Cut(owners, members, sizes[owners].to(torch.float64).rsqrt().to(dtype))
+    sizes = torch.full((rank,), d // rank, device=device)
+    sizes[: d % rank] += 1
+    blocks = torch.arange(rank, device=device)
+    owners = (torch.arange(d, device=device).unsqueeze(1) >= sizes.cumsum(0)).sum(1)
+    members = owners.eq(blocks.unsqueeze(1)).to(dtype)
+    return Cut(owners, members, sizes[owners].to(torch.float64).rsqrt().to(dtype))
 
 
-@lru_cache(maxsize=32)
+@kept
 def starts(d: int, rank: int, number: int, device: torch.device) -> Tensor:
     """Where the blocks of `number` times d places begin."""
-    with torch.inference_mode(False):
-        within = torch.arange(rank, device=device)
-        within = within * (d // rank) + within.clamp_max(d % rank)
-        return (within + steps(number, d, device).unsqueeze(1)).flatten()
+    within = torch.arange(rank, device=device)
+    within = within * (d // rank) + within.clamp_max(d % rank)
+    return (within + steps(number, d, device).unsqueeze(1)).flatten()
 
 
-@lru_cache(maxsize=32)
+@kept
 def steps(number: int, size: int, device: torch.device) -> Tensor:
     """0, size, 2 size, ..."""
-    with torch.inference_mode(False):
-        return torch.arange(0, number * size, size, device=device)
+    return torch.arange(0, number * size, size, device=device)
