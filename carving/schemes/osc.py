@@ -122,7 +122,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             max_reads=max(16, 2**20 // first),
             cell=kind.cell,
             candidate=2 * kind.code_size,
-            max_contexts=4096 if self.compact else 16,  # about 16 make good products that stay in the caches
+            max_contexts=4096 if self.compact else 32 if blocks and p < 3 else 16,  # what they make stays in the caches
             max_candidates=2**40 if self.compact else BLOCK,
         )
         interference, echo = kind.interference
