@@ -1,7 +1,7 @@
 """The lines that `make bench` measures of OSC: each makes what it needs, and gives back what is timed.
 
 They run with older versions of the package too (`against.py`), which know gaussian bases alone. What comes from labels
-takes others in every call, a hundred thousand in turn, so that it is not answered from what an earlier call left behind.
+takes others in every call, a hundred thousand in turn, so that no answer comes from what an earlier call left behind.
 """
 
 from collections.abc import Callable

@@ -106,6 +106,7 @@ def questions() -> Rows:
                     taken,
                     literal_over_gaussian=("literal", "gaussian"),
                     literal_over_blocks=("literal", "blocks"),
+                    literal_over_blocks_compact=("literal", "blocks compact"),
                     hlb_over_blocks=("hlb", "blocks"),
                     hlb_over_blocks_compact=("hlb", "blocks compact"),
                 )
@@ -151,7 +152,7 @@ def batch_work(setting: str, kind: str) -> tuple[float, float]:
 
 
 def sieves() -> Rows:
-    """The best of 256 questions of 10,000 compact fillers, milliseconds: in float32 (off), and sieved in few bits first."""
+    """The best of 256 questions of 10,000 compact fillers, milliseconds: in float32 (off), or sieved in few bits."""
     for setting in ("B1", "B2", "B3") if lines.SIEVES else ():
         ours = {sieve: lines.sieved(setting, sieve) for sieve in lines.SIEVES}
         for count, taken in in_turn(ours, 3.0):
