@@ -78,8 +78,7 @@ def against(results: Results) -> str:
     rows = results["against"]["rows"]
     single = in_threads(rows, 1)
     told = [
-        [row["line"], row["fillers"], *(row[f"{name}_ms"] for name in ("before", "same", "blocks"))]
-        + [row["before_over_blocks"], row["wanted"]]
+        [row[name] for name in ("line", "fillers", "before_ms", "same_ms", "blocks_ms", "before_over_blocks", "wanted")]
         for row in single
         if row["line"].startswith("Memory")
     ]
