@@ -126,7 +126,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             max_contexts=4096 if self.compact else 32 if blocks and p < 3 else 16,  # what they make stays in the caches
             max_candidates=2**40 if self.compact else BLOCK,
         )
-        interference, echo = kind.interference
+        interference, echo = kind.interference(self.basis)
         return Facts(
             filler_shape=kind.filler_shape,
             core_shape=(side,) * p,
