@@ -157,7 +157,7 @@ def budget(plan: Plan, together: Plan, pairs: int, words: int, paths: list[Path]
     widest = max(len({path[level] for path in paths if len(path) > level}) for level in range(depth))
     vsa = smallest(lambda d: vsa_accuracy(d, pairs, words), plan.accuracy)
     tpr = smallest(lambda d: tpr_accuracy(d, pairs, words), plan.accuracy)
-    paper = planner.plan(pairs, words, plan.accuracy, scheme="OSC", compact=False)
+    paper = planner.plan(pairs, words, plan.accuracy, scheme="OSC", compact=False, basis="gaussian", slack=0)
     rows = (
         (f"{plan_text(together)}, all together", together.cells, together.codebook),
         (plan_text(plan), plan.cells, plan.codebook),

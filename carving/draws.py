@@ -7,6 +7,7 @@ the transforms are written here. Golden values in the tests guard both.
 
 import hashlib
 import math
+import threading
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -26,32 +27,96 @@ STREAM = b"carving 1\n"  # names the way from labels to bits; to change it is to
 
 
 @lru_cache(maxsize=64)
-def _prefix(purpose: str, seed: int) -> "hashlib._Hash":
-    return hashlib.sha256(STREAM + canonical_path((purpose, seed)))
+def _prefix(purpose: str, seed: int) -> bytes:
+    return STREAM + canonical_path((purpose, seed))
 
 
 def bits(names: Iterable[bytes], words: int, *, seed: int, purpose: str) -> Bits:
     """For each name (canonical bytes), `words` random 64-bit words: by name, seed and purpose alone."""
-    prefix, keys = _prefix(purpose, seed), []
-    for name in names:
-        digest = prefix.copy()
-        digest.update(name)
-        keys.append(digest.digest()[:16])
-    return _philox(keys, words)
+    prefix, sha256 = _prefix(purpose, seed), hashlib.sha256
+    digests = b"".join([sha256(prefix + name, usedforsecurity=False).digest() for name in names])
+    keys = np.frombuffer(digests, dtype="<u8").astype(np.uint64).reshape(-1, 4)[:, :2]
+    if len(keys) < MANY_KEYS or words > FEW_WORDS:
+        return _philox(keys, words)
+    parts = [_philox_together(keys[rows], words) for rows in slices(len(keys), MANY_BLOCKS // _blocks(words))]
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def _philox(keys: Sequence[bytes], words: int) -> Bits:
-    """The first `words` words of Philox4x64-10 under each 128-bit key, counting from zero."""
+# Philox4x64-10, by NumPy's generator or, many keys at a time, by NumPy's arrays: the same words. A key costs the
+# generator 1.6 us and a word 5 ns; together they cost 300 us for all keys, 0.15 us for a key and 25 ns for a word.
+MANY_KEYS, FEW_WORDS = 256, 32
+MANY_BLOCKS = 2**14  # of four words that are made together: their arrays stay in the cache
+
+
+class _Generator(threading.local):
+    """One whose state is set anew for each key, since making one takes longer than drawing; each thread has its own."""
+
+    def __init__(self) -> None:
+        self.philox = np.random.Philox(key=0)
+        self.inner: dict[str, Sequence[int]] = {"counter": (0, 0, 0, 0)}  # plain integers are taken fastest
+        empty = {"buffer": (0, 0, 0, 0), "buffer_pos": 4, "has_uint32": 0, "uinteger": 0}
+        self.state = {"bit_generator": "Philox", "state": self.inner, **empty}
+
+
+_GENERATOR = _Generator()
+
+
+def _philox(keys: Bits, words: int) -> Bits:
+    """The first `words` words under each 128-bit key (n, 2), counting from zero."""
     drawn = np.empty((len(keys), words), dtype=np.uint64)
-    # One generator whose state is set anew for each key: four times faster than a generator a key.
-    philox = np.random.Philox(key=0)
-    state = philox.state
-    all_keys = np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64).reshape(-1, 2)
-    for row, key in zip(drawn, all_keys, strict=True):
-        state["state"]["key"] = key
-        philox.state = state
-        row[:] = philox.random_raw(words)
+    philox, inner, state = _GENERATOR.philox, _GENERATOR.inner, _GENERATOR.state
+    draw = philox.random_raw
+    for row, key in enumerate(keys.tolist()):
+        inner["key"] = key
+        philox.state = state  # type: ignore[assignment]  # NumPy's arrays are not needed here
+        drawn[row] = draw(words)
     return drawn
+
+
+def _philox_together(keys: Bits, words: int) -> Bits:
+    """The same, all keys in each step."""
+    blocks = _blocks(words)
+    key0, key1 = keys[:, :1], keys[:, 1:]
+    # The first of the ten rounds, of the counters (1, 0, 0, 0), (2, 0, 0, 0), ...: NumPy counts before it draws.
+    high, low = _products(np.arange(1, 1 + blocks, dtype=np.uint64), FACTORS[0])
+    one, two = np.broadcast_to(key0, (len(keys), blocks)), np.zeros((len(keys), blocks), dtype=np.uint64)
+    three, four = high ^ key1, np.broadcast_to(low, one.shape)
+    for _ in range(9):
+        key0, key1 = key0 + WEYL[0], key1 + WEYL[1]
+        (high, low), (other_high, other_low) = _products(one, FACTORS[0]), _products(three, FACTORS[1])
+        other_high ^= two
+        other_high ^= key0
+        high ^= four
+        high ^= key1
+        one, two, three, four = other_high, other_low, high, low
+    return np.stack((one, two, three, four), axis=-1).reshape(len(keys), -1)[:, :words]
+
+
+def _blocks(words: int) -> int:
+    return -(-words // 4)
+
+
+FACTORS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
+WEYL = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
+HALF, LOW = np.uint64(32), np.uint64(2**32 - 1)
+
+
+def _products(x: Bits, factor: np.uint64) -> tuple[Bits, Bits]:
+    """The high and the low words of products, from halves so that nothing overflows."""
+    above, below = factor >> HALF, factor & LOW
+    low, high = x & LOW, x >> HALF
+    carry = low * below
+    carry >>= HALF
+    middle = high * below
+    middle += carry
+    low *= above
+    low += middle & LOW
+    low >>= HALF
+    middle >>= HALF
+    high *= above
+    high += middle
+    high += low
+    return high, x * factor
 
 
 def bits_from(generator: torch.Generator, count: int, words: int) -> Bits:

@@ -26,9 +26,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 import torch
 from torch import Tensor
 
-from carving import draws, symbols
+from carving import draws
 from carving.checks import (
-    as_path,
     check_device,
     check_integer,
     check_real_dtype,
@@ -42,7 +41,8 @@ from carving.contexts import Contexts
 from carving.draws import Bits
 from carving.errors import BadType, BadValue
 from carving.facts import FILLERS, Facts, check_candidates, check_cores, check_memory
-from carving.symbols import Leaf, Path
+from carving.paths import Paths
+from carving.symbols import Leaf, Path, canonical_all
 
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
 
@@ -99,8 +99,8 @@ class Scheme(ABC, Generic[C]):
         """Fillers from their random bits, on the CPU."""
 
     @abstractmethod
-    def _contexts(self, paths: Sequence[Path]) -> C:
-        """The paths' contexts, a row each, from their labels alone."""
+    def _contexts(self, paths: Paths) -> C:
+        """The paths' contexts, a row each, from their canonical bytes (`paths.names`, or `roles`) alone."""
 
     @abstractmethod
     def _encode(self, fillers: Tensor, contexts: C) -> Tensor:
@@ -161,7 +161,7 @@ class Scheme(ABC, Generic[C]):
     @final
     def fillers(self, labels: Iterable[Leaf]) -> Tensor:
         """The labels' fillers, (n, *filler_shape): the same for the same label, seed and scheme, for ever."""
-        return draw_fillers(self, [symbols.canonical(label) for label in listed(labels, "labels")])
+        return draw_fillers(self, canonical_all(listed(labels, "labels")))
 
     @final
     def random(self, count: int, generator: torch.Generator | None = None) -> Tensor:
@@ -180,7 +180,7 @@ class Scheme(ABC, Generic[C]):
     @final
     def contexts(self, paths: Iterable[Path]) -> C:
         """The paths' contexts, a row each: the same for the same path, seed and scheme, for ever."""
-        return self._contexts([as_path(path) for path in listed(paths, "paths")])
+        return draw_contexts(self, Paths.of(paths))
 
     @final
     def chunks_of(self, contexts: ContextsOrPaths, size: int) -> Iterator[tuple[slice, C]]:
@@ -193,10 +193,14 @@ class Scheme(ABC, Generic[C]):
             for rows in slices(len(whole), size):
                 yield rows, whole[rows]
             return
-        paths, cost = [as_path(path) for path in listed(contexts, "paths")], self.facts.cost
+        paths, cost = Paths.of(contexts), self.facts.cost
         numbers = cost.context + cost.role * (max(map(len, paths)) - 1)
-        for rows in slices(len(paths), min(size, rows_within(self.room, numbers))):
-            yield rows, self._contexts(paths[rows])
+        size = min(size, rows_within(self.room, numbers))
+        if len(paths) <= size:
+            yield slice(0, len(paths)), draw_contexts(self, paths)
+            return
+        for rows in slices(len(paths), size):
+            yield rows, draw_contexts(self, paths[rows])
 
     @final
     def zeros(self) -> Tensor:
@@ -265,22 +269,24 @@ class Scheme(ABC, Generic[C]):
     ) -> Tensor:
         """The memory with n pairs more, added in place."""
         check_memory(self.facts, memory)
-        contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+        # All labels are looked at before anything is added, so that a bad one leaves the memory as it was.
+        contexts = contexts if isinstance(contexts, Contexts | Paths) else Paths.of(contexts)
         count = len(contexts)
+        names: list[bytes] = []
         if isinstance(fillers, Tensor):
             check_tensor("fillers", fillers, (count, *self.facts.filler_shape), FILLERS)
         else:
-            fillers = listed(fillers, "labels")
-            if len(fillers) != count:
+            names = canonical_all(listed(fillers, "labels"))
+            if len(names) != count:
                 raise BadValue(
-                    f"every context needs one filler, got {count} contexts and {len(fillers)} labels; "
+                    f"every context needs one filler, got {count} contexts and {len(names)} labels; "
                     "a context that holds several fillers is given once for each"
                 )
         if weights is not None:
             check_tensor("weights", weights, (count,), "there is one weight a pair")
             weights = weights.to(self.dtype)
         for rows, part in self.chunks_of(contexts, self.facts.cost.pairs_at_once(self.room)):
-            chosen = fillers[rows] if isinstance(fillers, Tensor) else self.fillers(fillers[rows])
+            chosen = fillers[rows] if isinstance(fillers, Tensor) else draw_fillers(self, names[rows])
             self._add(memory, part, chosen, None if weights is None else weights[rows])
         return memory
 
@@ -294,7 +300,7 @@ class Scheme(ABC, Generic[C]):
             cores = read_in_chunks(self, self._read, memory, own)
             return match_in_tiles(self, self._match, cores, own, candidates)
         check_memory(self.facts, memory)
-        contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+        contexts = contexts if isinstance(contexts, Contexts) else Paths.of(contexts)
         shared = check_candidates(self.facts, candidates, len(contexts))
         parts = (
             (rows, self.match(self.read(memory, part), part, candidates if shared else candidates[rows]))
@@ -306,8 +312,24 @@ class Scheme(ABC, Generic[C]):
 # Steps in chunks that fit into the workspace
 
 
+REPEATED = 0.1  # the share of labels that must come again to be worth drawing each once and copying it
+
+
+def draw_contexts(scheme: Scheme[C], paths: Paths) -> C:
+    """The contexts of paths, each distinct one drawn once."""
+    if len(set(paths.names)) > (1 - REPEATED) * len(paths):
+        return scheme._contexts(paths)
+    distinct, which = paths.distinct()
+    return scheme._contexts(distinct)[torch.tensor(which)]
+
+
 def draw_fillers(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
-    """The fillers of labels whose canonical bytes are known."""
+    """The fillers of labels whose canonical bytes are known, each distinct one drawn once."""
+    distinct = set(names)
+    if len(distinct) <= (1 - REPEATED) * len(names):
+        places = {name: place for place, name in enumerate(distinct)}
+        fillers = empty_fillers(scheme, len(names), scheme.device)
+        return fillers.copy_(draw_fillers(scheme, list(distinct))[[places[name] for name in names]])
     words = scheme.facts.filler_words
     fillers = empty_fillers(scheme, len(names), "cpu")
     for rows in slices(len(names), draws.rows_in_cache(words)):
@@ -342,7 +364,7 @@ def read_in_chunks(
     size = scheme.facts.cost.reads_at_once(scheme.room)
     if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
         return reads(memory, own_contexts(scheme, contexts))
-    contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
+    contexts = contexts if isinstance(contexts, Contexts) else Paths.of(contexts)
     chunks = scheme.chunks_of(contexts, size)
     return collect(len(contexts), ((rows, reads(memory, part)) for rows, part in chunks))
 

@@ -83,6 +83,23 @@ ENCODERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], tuple[bytes, byte
 )
 
 
+class Names(dict[str, bytes]):
+    """The canonical bytes of strings, each made when it is first asked for: in a batch most come again and again.
+
+    Strings alone: 1, 1.0 and True would be one key, and are three labels.
+    """
+
+    def __missing__(self, label: str) -> bytes:
+        name = self[label] = canonical(label)
+        return name
+
+
+def canonical_all(labels: Iterable[Leaf]) -> list[bytes]:
+    """The canonical bytes of many labels."""
+    known = Names()
+    return [known[label] if type(label) is str else canonical(label) for label in labels]
+
+
 def canonical_path(path: Path) -> bytes:
     """The path's bytes: `("ab", "c")`, `("a", "bc")` and `("abc",)` differ, and the order counts."""
     try:
@@ -180,4 +197,4 @@ class Vocabulary:
 
 def _fresh(label: Leaf) -> Leaf:
     """The label; an empty dict or list is another one, so that nobody fills it for others."""
-    return type(label)() if isinstance(label, dict | list) else label
+    return type(label)() if isinstance(label, (dict, list)) else label  # a tuple is faster than a union

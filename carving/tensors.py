@@ -23,7 +23,7 @@ def kept(make: Callable[Given, Made]) -> Callable[Given, Made]:
 
     @wraps(make)
     def get(*given: Given.args, **named: Given.kwargs) -> Made:
-        return make(*given, **named) if torch.compiler.is_compiling() else once(*given, **named)
+        return make(*given, **named) if torch.compiler.is_compiling() else once(*given, **named)  # type: ignore[arg-type]
 
     return get
 
@@ -67,8 +67,8 @@ def contract(cores: Tensor, components: Tensor) -> Tensor:
         inner = inner * columns_outer(parts[:half])
     scores = inner.sum(1)
     if order <= 3:  # dividing m scores is cheaper than normalising s m components
-        for scale in scales.unbind(0):
-            scores = scores * scale
+        for component in range(order):
+            scores = scores * scales[component]
     return scores
 
 

@@ -17,6 +17,9 @@ EVERY = [
     OSC(12, 3, k1=1),
     OSC(12, 2, carved=3),
     OSC(7, 3, carved=1, seed=5),
+    OSC.paper(20),
+    OSC(12, 3, basis="gaussian"),
+    OSC(12, 2, carved=3, basis="gaussian"),
     TPR(9, depth=2),
     TPR(9, whole_path=True),
     VSA("HRR", 63, unitary=True),
@@ -37,7 +40,7 @@ EVERY = [
 def short_name(scheme):
     """A short name for a test."""
     known = {k: v for k, v in scheme.parameters.items() if k not in ("seed", "name")}
-    plain = {"accounting": "real", "memory": "native", "signed": True, "whole_path": False}
+    plain = {"accounting": "real", "memory": "native", "signed": True, "whole_path": False, "basis": "blocks"}
     shown = [f"{k}={v}" for k, v in known.items() if plain.get(k) != v and v is not None]
     return "-".join([getattr(scheme, "name", type(scheme).__name__), *shown])
 

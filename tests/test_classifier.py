@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -505,6 +506,15 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
         for head in (OSCHead(5, d=12), OSCHead([*"abcde"], d=12), VectorHead("HLB", 5, 16))
     ]
     assert prints == ["870a0f145cccca49", "d3275860a5e7a6bc", "77afd28d66521cd1"]
+
+
+def test_a_model_of_the_first_version_is_read_as_gaussian():
+    """The file was written when heads had no choice of a basis."""
+    old = MultiLabelClassifier.load(Path(__file__).parent / "old" / "labels-1.safetensors")
+    assert old.head_.scheme.basis == "gaussian"
+    scores = old.decision_function([[0, 0, 1], [1, 1, 0]])
+    assert scores[0] == pytest.approx([-0.1116488, -1.2815518, 2.1406255, 2.1392741], abs=1e-4)
+    assert scores[1] == pytest.approx([3.6590419, 3.6340384, -0.9849157, -0.6673654], abs=1e-4)
 
 
 def test_a_model_is_saved_and_comes_back(fitted, tmp_path):

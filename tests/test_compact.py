@@ -212,7 +212,7 @@ def test_the_bases_of_the_components_are_orthonormal_and_differ():
 
 def test_bases_are_gram_schmidt_of_the_labels_numbers():
     """Each row has a positive product with the row that it came from: one orientation, whatever computes it."""
-    scheme = OSC(10, 2, k1=3, dtype=torch.float64, compact=True, seed=2)
+    scheme = OSC(10, 2, k1=3, dtype=torch.float64, compact=True, seed=2, basis="gaussian")
     words = draws.bits([symbols.canonical_path(("a", 1))], 1 + 30, seed=2, purpose="context")
     drawn = draws.normals(words[:, 1:]).view(2, 3, 10)
     for rows, remaining in zip(scheme.contexts([("a", 1)]).basis[0], drawn, strict=True):
@@ -238,14 +238,14 @@ GOLDEN_SCORES = [[0.7492721081, 0.7382120490, -0.4916628003], [0.6357439756, 0.7
 
 def test_contexts_fillers_and_scores_stay_as_they_are():
     paths, exact = [("sentence 5", "subject"), ("sentence 5", "verb")], dict(rtol=0, atol=1e-6)
-    scheme = OSC(6, 2, compact=True)
+    scheme = OSC(6, 2, compact=True, basis="gaussian")
     context = scheme.contexts(paths[:1])
     assert_close(context.basis[0], torch.tensor(GOLDEN_BASES), **exact)
     assert context.amplitudes.tolist() == [1]
     assert_close(scheme.fillers(["dog"])[0], torch.tensor(GOLDEN_FILLER), **exact)
     found = scheme.score(scheme.trace(paths, ["dog", "chased"]), paths, scheme.fillers(["dog", "chased", "cat"]))
     assert_close(found, torch.tensor(GOLDEN_SCORES), **exact)
-    loud = OSC(6, 2, compact=True, spread=1.0, seed=3).contexts(paths[:1])
+    loud = OSC(6, 2, compact=True, spread=1.0, seed=3, basis="gaussian").contexts(paths[:1])
     assert_close(loud.amplitudes, torch.tensor([-1.0670843124]), **exact)
 
 

@@ -3,6 +3,7 @@ import math
 import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -124,6 +125,49 @@ def test_bits_are_philox_under_the_hash_of_the_name():
     for row, name in zip(found, (b"s3:dog", b"s3:cat"), strict=True):
         key = hashlib.sha256(b"carving 1\np2:s6:filleri1:7" + name).digest()[:16]
         assert row.tolist() == philox(key, 11)
+
+
+@pytest.mark.parametrize("words", [1, 4, 7, draws.FEW_WORDS, draws.FEW_WORDS + 1])
+def test_many_names_together_draw_what_each_draws_alone(words):
+    """Here NumPy's own generator, a new one for each key, is the judge; the plain integers judge it above."""
+    names = [b"%d" % i for i in range(draws.MANY_KEYS)]
+    keys = [hashlib.sha256(b"carving 1\np2:s4:rolei1:0" + name).digest()[:16] for name in names]
+    expected = [np.random.Philox(key=int.from_bytes(key, "little")).random_raw(words) for key in keys]
+    assert np.array_equal(draws.bits(names, words, seed=0, purpose="role"), expected)
+    assert np.array_equal(draws.bits(names[1:], words, seed=0, purpose="role"), expected[1:])
+
+
+def test_a_chunk_of_names_draws_what_the_whole_does(monkeypatch):
+    names = [b"%d" % i for i in range(draws.MANY_KEYS)]
+    whole = draws.bits(names, 6, seed=0, purpose="a")
+    monkeypatch.setattr(draws, "MANY_BLOCKS", 100)
+    assert np.array_equal(draws.bits(names, 6, seed=0, purpose="a"), whole)
+    assert draws.bits([], 6, seed=0, purpose="a").shape == (0, 6)
+
+
+def test_products_have_all_of_their_bits():
+    numbers = [0, 1, 2**32 - 1, 2**32, 2**63 + 12345, 2**64 - 1]
+    for factor in draws.FACTORS:
+        high, low = draws._products(np.array(numbers, dtype=np.uint64), factor)
+        assert [(h << 64) + w for h, w in zip(high.tolist(), low.tolist(), strict=True)] == [
+            number * int(factor) for number in numbers
+        ]
+
+
+def test_threads_do_not_disturb_each_other():
+    usual = sys.getswitchinterval()
+    names = [[b"%d %d" % (thread, i) for i in range(100)] for thread in range(8)]
+
+    def drawn(of_thread):
+        return [draws.bits([name], 50, seed=0, purpose="a") for name in of_thread]
+
+    alone = list(map(drawn, names))
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert np.array_equal(list(pool.map(drawn, names)), alone)
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def test_bits_stay_as_they_are():

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, TPR, Memory, files, make
 
+OLD = Path(__file__).parent / "old"  # files of earlier versions
 LEAVES = ["dog", 1, "1", 1.5, True, None, b"dog", {}, [], "ü\U0001f600\ud800", -(2**70), float("nan"), ""]
 
 
@@ -96,13 +98,24 @@ def test_the_format_of_files_stays(tmp_path):
         assert opened.get_tensor("counts").tolist() == [1, 1]
     assert {name: metadata[name] for name in ("format", "version", "stream", "dtype", "pairs")} == {
         "format": "carving memory",
-        "version": "1",
+        "version": "2",
         "stream": "carving 1",
         "dtype": "float32",
         "pairs": "2",
     }
-    assert json.loads(metadata["scheme"]) == {"name": "OSC", "d": 4, "p": 2, "k1": 2, "signed": True, "seed": 0}
+    scheme = {"name": "OSC", "d": 4, "p": 2, "k1": 2, "signed": True, "basis": "blocks", "seed": 0}
+    assert json.loads(metadata["scheme"]) == scheme
     assert sorted(metadata) == ["checksum", "dtype", "energy", "format", "pairs", "scheme", "stream", "version"]
+
+
+def test_a_file_of_the_first_version_is_read_as_gaussian(tmp_path):
+    """The file was written when contexts had no choice of a basis."""
+    old = Memory.load(OLD / "memory-1.safetensors")
+    assert old.scheme == OSC(8, 2, seed=2, basis="gaussian")
+    assert (old.recall("dog", "says").leaf, old.recall("cat", "says").leaf) == ("woof", "meow")
+    assert old.recall("dog", "says").score == pytest.approx(1.0959215, abs=1e-5)
+    old.save(tmp_path / "again")
+    assert Memory.load(tmp_path / "again").scheme == old.scheme
 
 
 def test_a_file_that_is_cut_off_is_told(file):
@@ -137,14 +150,14 @@ def rewritten(file, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(version="2"), "a later Carving reads it"),
+        (dict(version="3"), "a later Carving reads it"),
         (dict(version="x"), "a later Carving reads it"),
         (dict(stream="carving 2"), "a later Carving reads it"),
         (dict(format="something"), "no memory of Carving"),
         (dict(scheme='{"name": "OSC", "d": 1000000000000, "p": 2}'), "it speaks of d=1000000000000"),
         (dict(scheme='{"name": "MAP-B", "d": 1000000000000}'), "it speaks of d=1000000000000"),
         (
-            dict(scheme='{"name": "OSC", "d": 25, "p": 3, "k1": 5, "signed": true, "seed": 0}'),
+            dict(scheme='{"name": "OSC", "d": 25, "p": 3, "k1": 5, "signed": true, "basis": "blocks", "seed": 0}'),
             "wants a tensor of shape",
         ),
         (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "workspace": 9}'), "multiple values|are not those of"),

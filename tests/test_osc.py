@@ -57,6 +57,9 @@ VARIANTS = [
     OSC(12, 3, k1=1),
     OSC(12, 2, carved=3),
     OSC(7, 3, carved=1, seed=5),
+    OSC.paper(20),
+    OSC(7, 4, basis="gaussian"),
+    OSC(12, 2, carved=3, basis="gaussian"),
 ]
 
 
@@ -167,10 +170,10 @@ GOLDEN_FILLER = [
 
 def test_contexts_and_fillers_stay_as_they_are():
     path, exact = ("sentence 5", "subject"), dict(rtol=0, atol=1e-6)
-    context = OSC(6, 2).contexts([path])
+    context = OSC(6, 2, basis="gaussian").contexts([path])
     assert_close(context.basis[0], torch.tensor(GOLDEN_BASIS), **exact)
     assert context.amplitudes.tolist() == [1]
-    forbidden = OSC(6, 2, k1=5, seed=3).contexts([path])
+    forbidden = OSC(6, 2, k1=5, seed=3, basis="gaussian").contexts([path])
     assert_close(forbidden.basis[0, 0], torch.tensor(GOLDEN_FORBIDDEN), **exact)
     assert forbidden.amplitudes.tolist() == [-1]
     assert_close(OSC(6, 2).fillers(["dog"])[0], torch.tensor(GOLDEN_FILLER), **exact)
@@ -194,7 +197,7 @@ def test_dtype_batch_order_and_threads_change_nothing(scheme, double):
 
 def test_bases_are_orthonormal_with_a_canonical_orientation():
     """Gram-Schmidt of the Gaussian rows: each row has a positive product with the row that it came from."""
-    scheme = OSC(30, 2, k1=8, dtype=torch.float64)
+    scheme = OSC(30, 2, k1=8, dtype=torch.float64, basis="gaussian")
     rows = scheme.contexts([("a",)]).basis[0]
     assert_close(rows @ rows.T, torch.eye(8, dtype=torch.float64))
     words = draws.bits([symbols.canonical_path(("a",))], 1 + 120, seed=0, purpose="context")
@@ -208,9 +211,10 @@ def test_bases_are_orthonormal_with_a_canonical_orientation():
 # Gradients and compilation
 
 
+@pytest.mark.parametrize("basis", ["blocks", "gaussian"])
 @pytest.mark.parametrize(("p", "k1"), [(1, None), (2, None), (3, None), (2, 5)])
-def test_gradients_reach_fillers_weights_and_memory(p, k1):
-    osc = OSC(6, p, k1, dtype=torch.float64)
+def test_gradients_reach_fillers_weights_and_memory(p, k1, basis):
+    osc = OSC(6, p, k1, dtype=torch.float64, basis=basis)
     contexts = osc.contexts([("a",), ("b",)])
     fillers = osc.fillers(range(2)).clone().requires_grad_()
     memory = osc.trace(contexts, osc.fillers(range(2, 4))).requires_grad_()
@@ -232,11 +236,11 @@ def test_gradients_pass_through_chunks():
     assert_close(grads[0], grads[1])
 
 
-@pytest.mark.parametrize("k1", [None, 9])
-@pytest.mark.parametrize("p", [1, 2, 3])
-def test_trace_and_score_compile_whole(p, k1):
+@pytest.mark.parametrize(("p", "k1", "basis"), [(1, None, "blocks"), (2, None, "blocks"), (2, None, "gaussian"),
+                                                (2, 9, "blocks"), (2, 9, "gaussian"), (3, None, "blocks")])  # fmt: skip
+def test_trace_and_score_compile_whole(p, k1, basis):
     torch._dynamo.reset()
-    osc = OSC(12, p, k1)
+    osc = OSC(12, p, k1, basis=basis)
     contexts, fillers = osc.contexts([(i,) for i in range(5)]), osc.fillers(range(5))
     candidates = osc.fillers(range(2_100))
     trace = torch.compile(osc.trace, fullgraph=True, backend="aot_eager")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 from carving import OSC, Memory, make
@@ -15,6 +16,7 @@ from carving.cli import app
 from carving.errors import BadType
 from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
 from carving.prediction.kinds import KINDS
+from carving.prediction.operations import osc_question
 from carving.prediction.plan import Plan, pairs_within, plan, plan_within, predict
 from carving.prediction.thresholds import first
 from carving.prediction.wish import WIDEST, Wish, Wishes
@@ -57,7 +59,7 @@ def test_a_plan_says_what_it_takes():
     assert {each.scheme for each in every} == KNOWN
     assert {(each.p, each.compact) for each in every if each.scheme == "OSC"} == set(product((2, 3, 4), (True, False)))
     assert not any(each.joint for each in every)
-    assert [each.numbers for each in every] == sorted(each.numbers for each in every)
+    assert [each.numbers for each in best.others] == sorted(each.numbers for each in best.others)
     for each in every:
         scheme = make(each.scheme, **each.parameters)
         assert each.cells == scheme.facts.memory_scalars
@@ -65,6 +67,7 @@ def test_a_plan_says_what_it_takes():
         assert each.numbers == each.cells + each.codebook
         assert each.bytes == 4 * each.numbers
         assert each.accuracy >= 0.99
+        assert scheme.facts.memory_scalars < each.operations
         memory = dict(d=each.d, scheme=each.scheme, p=each.p, k1=each.k1, compact=each.compact)
         assert each.accuracy == predict(1_000, 500, **memory)
 
@@ -74,11 +77,11 @@ def test_without_the_codebook_the_cells_count_alone():
         assert each.numbers == each.cells
         assert each.bytes == 4 * each.cells
     half = plan(1_000, 500, codebook=False, dtype=torch.float16)
-    assert half == replace(best, bytes=best.bytes // 2, others=half.others)
+    assert half == replace(best, bytes=best.bytes // 2, others=half.others, extreme=half.extreme)
 
 
 def test_a_side_less_would_not_do():
-    for each in (best := plan(2_000, 1_000, 0.97), *best.others):
+    for each in (best := plan(2_000, 1_000, 0.97, slack=0), *best.others):
         widths = [each.k1]
         if each.scheme == "OSC" and not each.compact:
             widths = KINDS[each.p - 2].widths(each.d - 1, WIDEST)
@@ -94,7 +97,7 @@ def test_the_choice_can_be_restricted():
     best = plan(500, 500, p=3)
     assert {(each.scheme, each.p) for each in (best, *best.others)} == {("OSC", 3), ("HLB", None), ("TPR", None)}
     assert {each.compact for each in (best, *best.others) if each.scheme == "OSC"} == {True, False}
-    narrow = plan(500, 500, scheme="OSC", p=3, widest=1, compact=False)
+    narrow = plan(500, 500, scheme="OSC", p=3, widest=1, compact=False, slack=0)
     assert narrow.k1 == round(narrow.d**0.5)
 
 
@@ -124,8 +127,8 @@ def test_pairs_within_is_the_inverse_of_the_prediction(memory, shared):
 @pytest.mark.parametrize(("p", "d"), [(2, 400), (3, 60)])
 def test_a_plan_for_what_fits_comes_back(p, d):
     most = max(pairs_within(900, 0.97, d=d, p=p, k1=k1) for k1 in KINDS[p - 2].widths(d, WIDEST))
-    assert plan(most, 900, 0.97, scheme="OSC", p=p, compact=False).d == d
-    assert plan(most + 1, 900, 0.97, scheme="OSC", p=p, compact=False).d == d + 1
+    assert plan(most, 900, 0.97, scheme="OSC", p=p, compact=False, slack=0).d == d
+    assert plan(most + 1, 900, 0.97, scheme="OSC", p=p, compact=False, slack=0).d == d + 1
 
 
 @given(start=st.integers(1, 3_000), least=st.integers(1, 50), guess=st.integers(1, 5_000))
@@ -134,14 +137,15 @@ def test_the_first_number_is_found_from_any_guess(start, least, guess):
 
 
 def test_plan_within_fills_the_room():
-    best = plan_within(60_000, 300, 0.95)
+    best = plan_within(60_000, 300, 0.95, slack=0)
+    assert best.extreme is None
     for each in (best, *best.others):
         assert each.numbers <= 60_000
         assert each.pairs <= best.pairs
         assert each.accuracy >= 0.95
         memory = dict(d=each.d, scheme=each.scheme, p=each.p, k1=each.k1, compact=each.compact)
         assert each.pairs == pairs_within(300, 0.95, **memory)
-    assert plan(best.pairs, 300, 0.95).numbers <= best.numbers
+    assert plan(best.pairs, 300, 0.95, slack=0).numbers <= best.numbers
 
 
 def test_a_memory_too_small_for_anything_is_refused():
@@ -173,7 +177,8 @@ def test_a_large_graph_gets_a_plan():
     sizes[1] += 86_835 - sum(size * count for size, count in sizes.items())
     best = plan(86_835, 40_943, 0.99, sizes, scheme="OSC", p=3, compact=False)
     assert 130 < best.d < 200
-    assert best.k1**3 > 5_000
+    assert best.numbers <= 1.1 * best.extreme.numbers
+    assert best.operations < best.extreme.operations / 2 and best.extreme.k1**3 > 5_000
 
 
 def test_a_plan_can_be_shown_and_compared():
@@ -198,6 +203,9 @@ def test_a_plan_can_be_shown_and_compared():
         (dict(p=5), "p must be one of"),
         (dict(scheme="TPR", p=2), "has no p"),
         (dict(widest=0), "widest must be above 0"),
+        (dict(slack=-0.1), "slack must be a number from 0 to 10"),
+        (dict(basis="normal"), "basis must be one of"),
+        (dict(scheme="TPR", basis="blocks"), "has no basis"),
         (dict(scheme="TPR", compact=True), "has no compact"),
         (dict(scheme="TPR", joint=True), "scheme must be one of"),
         (dict(spread=1.0), "joint=True"),
@@ -213,7 +221,9 @@ def test_bad_wishes_are_refused(arguments, words):
         plan(**(dict(pairs=100, vocabulary=50, accuracy=0.99) | arguments))
 
 
-@pytest.mark.parametrize("wish", [dict(accuracy="0.9"), dict(shared=1.5), dict(widest="2"), dict(spread=None)])
+@pytest.mark.parametrize(
+    "wish", [dict(accuracy="0.9"), dict(shared=1.5), dict(widest="2"), dict(spread=None), dict(slack=None)]
+)
 def test_wishes_of_another_type_are_refused(wish):
     with pytest.raises(BadType, match=next(iter(wish))):
         plan(**(dict(pairs=100, vocabulary=50) | wish))
@@ -232,12 +242,74 @@ def test_what_can_be_wished_by_keyword_is_what_a_wish_has():
         (dict(scheme="HLB"), dict(d=15_342)),
         (dict(scheme="HLB", joint=True), dict(d=3_286)),
         (dict(scheme="TPR"), dict(d=137, whole_path=True)),
-        (dict(scheme="OSC", p=3, compact=True), dict(d=26, p=3, compact=True, k1=5)),
-        (dict(scheme="OSC", p=3, compact=False, widest=1), dict(d=28, p=3, k1=5)),
+        (dict(scheme="OSC", p=3, compact=True), dict(d=26, p=3, compact=True, k1=5, basis="blocks")),
+        (dict(scheme="OSC", p=3, basis="gaussian", compact=False, widest=1), dict(d=28, p=3, k1=5, basis="gaussian")),
     ],
 )
 def test_plans_stay_what_they_were(wish, expected):
-    assert plan(500, 500, **wish).parameters == expected
+    assert plan(500, 500, **wish, slack=0).parameters == expected
+
+
+def cheapest_of_all(pairs, vocabulary, accuracy, numbers):
+    """The fewest operations over every d, p and k1 of OSC that takes at most so many numbers."""
+    found = []
+    for p, compact, d in product((2, 3, 4), (True, False), range(4, 60)):
+        for k1 in range(2, max(2, min(d // 2, round(2 * d**0.5))) + 1):
+            if d**p + vocabulary * p * (k1 if compact else d) > numbers:
+                break
+            if osc_accuracy(d, p, k1, pairs, vocabulary, compact=compact) >= accuracy:
+                found.append(osc_question(d, p, k1, vocabulary, compact=compact, basis="blocks").operations)
+    return min(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slack", [0.1, 0.6])
+def test_questions_are_the_cheapest_within_the_slack(slack):
+    best = plan(60, 60, 0.9, scheme="OSC", slack=slack)
+    fewest = plan(60, 60, 0.9, scheme="OSC", slack=0)
+    assert best.extreme == replace(fewest, others=()) and fewest.extreme is None
+    limit = fewest.numbers * (1 + slack)
+    assert fewest.numbers < best.numbers <= limit and best.accuracy >= 0.9
+    assert best.operations < fewest.operations
+    # Widths are compared at the largest side that they may have: those that are about as cheap change places.
+    assert best.operations <= 1.1 * cheapest_of_all(60, 60, 0.9, limit)
+
+
+def test_a_tenth_of_the_pairs_may_be_given_up_as_well():
+    best, fullest = (plan_within(60_000, 300, 0.95, slack=slack) for slack in (0.1, 0))
+    assert best.extreme == replace(fullest, others=())
+    assert best.pairs >= fullest.pairs / 1.1 and best.numbers <= 60_000
+    assert best.operations < fullest.operations
+    assert best.pairs == pairs_within(300, 0.95, d=best.d, p=best.p, k1=best.k1, compact=best.compact)
+
+
+def test_joint_decoding_takes_fewer_rounds_in_a_tenth_more_numbers():
+    wish = dict(scheme="OSC", p=2, compact=True, joint=True)
+    best = plan(1_000, 1_000, **wish)
+    assert best.extreme.numbers < best.numbers <= 1.1 * best.extreme.numbers
+    assert best.rounds < best.extreme.rounds and best.operations < best.extreme.operations
+
+
+@pytest.mark.parametrize(("d", "p", "k1", "compact"), [(20, 2, 4, False), (20, 2, 4, True), (12, 3, 3, False)])
+def test_the_products_of_a_question_are_those_that_torch_counts(d, p, k1, compact):
+    scheme, vocabulary = OSC(d, p, k1, compact=compact, basis="gaussian"), 300
+    contexts, codebook = scheme.contexts([(i,) for i in range(9)]), scheme.precompute(scheme.fillers(range(vocabulary)))
+    memory = scheme.zeros()
+    with FlopCounterMode(display=False) as counter:
+        scheme.score(memory, contexts, codebook)
+    work = osc_question(d, p, k1, vocabulary, compact=compact, basis="gaussian")
+    assert 9 * work.products == counter.get_total_flops()
+
+
+def test_blocks_take_k1_times_fewer_operations_outside_of_products():
+    """Counted by hand: the rows of 6 numbers that are added up, for the memory and for each of 10 candidates."""
+    memory, candidates = 2 * 6 * (36 + 6 * 3 + 9), 10 * 3 * 2 * 6
+    taken_in = osc_question(6, 3, 3, 10, compact=False, basis="gaussian").products - 10 * 2 * 27
+    blocks = osc_question(6, 3, 3, 10, compact=False, basis="blocks")
+    assert blocks.products == 10 * 2 * 27 and 3 * (memory + candidates) == taken_in
+    outer, last, norms = 3 * 3, 2 * 3, 3 * 2 * 3
+    assert blocks.scattered == memory + candidates + 10 * (outer + last + norms)
+    assert (blocks.drawn, osc_question(6, 3, 3, 10, compact=True, basis="blocks").drawn) == (6, 18)
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -379,6 +451,20 @@ def test_the_command_shows_both_plans():
     assert answer["compact"] and not answer["joint"] and answer["together"]["joint"]
     assert answer["together"]["numbers"] < answer["numbers"]
     assert CliRunner().invoke(app, [*command[:5], "--spread", "1"]).exit_code == 2
+
+
+def test_the_command_tells_what_cheaper_questions_take():
+    command = ["plan", "--pairs", "1000", "--vocabulary", "1000", "--compact"]
+    told = " ".join(CliRunner().invoke(app, command).output.split())
+    answer = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
+    fewest = answer["extreme"]
+    assert f"The fewest numbers are {fewest['numbers']:,}, those of OSC compact d={fewest['d']}" in told
+    assert f"{fewest['operations'] / 1e6:.2f} million instead of {answer['operations'] / 1e6:.2f} million" in told
+    smallest = json.loads(CliRunner().invoke(app, [*command, "--slack", "0", "--json"]).output)
+    assert smallest["numbers"] == fewest["numbers"] < answer["numbers"] and smallest["extreme"] is None
+    old = json.loads(CliRunner().invoke(app, [*command, "--basis", "gaussian", "--json"]).output)
+    assert old["parameters"]["basis"] == "gaussian"
+    assert CliRunner().invoke(app, [*command, "--basis", "other"]).exit_code == 2
 
 
 @pytest.mark.slow

@@ -86,9 +86,9 @@ def test_a_single_pair_is_read_exactly_where_the_scheme_says_so(double, pairs):
 
 
 def test_fillers_look_the_same_in_every_context_where_the_scheme_says_so(double, pairs):
-    contexts, fillers = pairs(double, 2)
-    same = torch.equal(*double.encode(fillers[[0, 0]], contexts))
-    assert same != double.facts.contextual
+    contexts, fillers = pairs(double, 9)
+    first, *others = double.encode(fillers[[0] * 9], contexts)
+    assert all(torch.equal(first, other) for other in others) != double.facts.contextual
     cores = double.read(double.trace(contexts, fillers), contexts)
     if double.facts.contextual:
         with pytest.raises(ValueError, match="give the cores' contexts"):

@@ -7,12 +7,14 @@ norm tells that variance, forgotten pairs and merged memories and all.
 
 import math
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from carving.answers.best import Ranking, Rated, Rating, scan
+from carving.answers.best import scan
+from carving.answers.ranking import Ranking, Rated, Rating
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, FillersOrLabels
@@ -28,11 +30,13 @@ class Evidence(NamedTuple):
     noise: Tensor | None  # the memory's squared norm along the bound candidates, where it is not the same for all
 
     @classmethod
-    def of(cls, scheme: LinearScheme, cores: Tensor, contexts: Contexts, candidates: Tensor) -> "Evidence":
-        """What the contexts' cores (of `scheme.adjoint`) show of candidates."""
+    def of(
+        cls, scheme: LinearScheme, cores: Tensor, contexts: Contexts, candidates: Tensor, inner: Tensor | None = None
+    ) -> "Evidence":
+        """What the contexts' cores (of `scheme.adjoint`) show of candidates; the inner products may be known."""
         energy = scheme.energy(contexts, candidates)
         noise = scheme.noise_along(cores, contexts, candidates, energy)
-        return cls(scheme.inner(cores, contexts, candidates), energy, noise)
+        return cls(scheme.inner(cores, contexts, candidates) if inner is None else inner, energy, noise)
 
     @property
     def strengths(self) -> Tensor:
@@ -50,8 +54,19 @@ class Likelihood:
 
     def log_odds(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
         """The log odds of the candidates of these indices; `more` is variance that comes on top."""
-        variance = self.variance_along(evidence, indices) + more
-        return (evidence.inner - evidence.energy / 2) / variance + self.log_prior[indices]
+        inner, half, prior = evidence.inner, evidence.energy / 2, self.log_prior[indices]
+        if evidence.noise is not None or not isinstance(more, float) or more:
+            return (inner - half) / (self.variance_along(evidence, indices) + more) + prior
+        # In as few passes over all candidates of all contexts as there can be.
+        precision = self.precision[indices]
+        if len(half) == 1 < len(inner):
+            return torch.addcmul(prior - half * precision, inner, precision)
+        return torch.addcmul(prior, inner - half, precision)
+
+    @cached_property
+    def precision(self) -> Tensor:
+        """One over the variance."""
+        return 1 / self.variance
 
     def variance_along(self, evidence: Evidence, indices: Tensor | slice) -> Tensor:
         """The variances along the bound candidates: more than the mean where roles are louder than others."""
@@ -65,10 +80,13 @@ def squared_norm(memory: Tensor) -> float:
 
 
 def likelihood(
-    scheme: LinearScheme, memory: Tensor, counts: Tensor, pairs: float, log_prior: Tensor | float
+    scheme: LinearScheme, norm: float, counts: Tensor, pairs: float, log_prior: Tensor | float
 ) -> Likelihood:
-    """The likelihood of candidates that were stored so often among so many pairs; pairs of one filler count more."""
-    facts, norm = scheme.facts, squared_norm(memory)
+    """The likelihood of candidates that were stored so often among so many pairs, in a memory of that squared norm.
+
+    Pairs of one filler count more.
+    """
+    facts = scheme.facts
     share = facts.interference + counts.clamp_min(0) / max(pairs, 1.0) * (facts.echo - facts.interference)
     floor = torch.finfo(scheme.dtype).eps ** 2  # an empty memory has no noise
     variance = (norm / facts.memory_scalars * share).clamp_min(floor)
@@ -86,12 +104,21 @@ def log_prior(counts: Tensor, absence: float) -> Tensor:
 def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
     """Candidates rated by their log odds."""
 
-    def rate(cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor) -> Rated:
+    def rate(
+        cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor, inner: Tensor | None
+    ) -> Rated:
         assert contexts is not None
-        evidence = Evidence.of(scheme, cores, contexts, fillers)
-        return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
+        evidence = Evidence.of(scheme, cores, contexts, fillers, inner)
+        variance = None if inner is None else odds.variance_along(evidence, indices)
+        return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy, variance)
 
-    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True)
+    @cache
+    def log_nothing() -> float:
+        # What the candidates leave of 1; where that is little, float32 cannot tell it from nothing.
+        left = 1 - float(odds.log_prior.double().exp().sum())
+        return math.log(left) if left > 1e-3 else -math.inf
+
+    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True, log_nothing=log_nothing)
 
 
 def most_likely(
@@ -110,8 +137,8 @@ def most_likely(
 
 def probabilities(ranking: Ranking, absence: float) -> tuple[Tensor, Tensor]:
     """Of the best candidates (n, k), at most one being there, and of nothing being there (n,)."""
-    nothing = torch.tensor(math.log(absence) if absence else -math.inf, dtype=torch.float64)
-    whole = torch.logaddexp(ranking.log_total.double(), nothing.to(ranking.log_total.device))
+    total, nothing = ranking.log_total.double(), math.log(absence) if absence else -math.inf
+    whole = torch.logaddexp(total, total.new_tensor(nothing))
     return (ranking.best.scores.double() - whole.unsqueeze(1)).exp().clamp_max(1), (nothing - whole).exp()
 
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers.best import Best, Listing
+from carving.answers.best import Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
+from carving.answers.ranking import Best
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -33,17 +34,24 @@ class Peeled(NamedTuple):
 
 
 def recall_sets(
-    scheme: LinearScheme, memory: Tensor, contexts: Contexts, candidates: Tensor, odds: Likelihood, least: float
+    scheme: LinearScheme,
+    memory: Tensor,
+    contexts: Contexts,
+    candidates: Tensor,
+    odds: Likelihood,
+    least: float,
+    *,
+    ready: Tensor | None = None,
 ) -> Held:
     """Every candidate whose log odds are at least `least`, taken out of the core one after the other.
 
     A scan of all candidates gives each context a short list; the best of it is taken out and the list weighed again
     until none is left. Taking candidates out changes the scores of those outside the list: where that could lift one
-    over the bar, the context is scanned again, with a longer list.
+    over the bar, the context is scanned again, with a longer list. Candidates that are `ready` were precomputed.
     """
     total, cores = len(candidates), scheme.adjoint(memory, contexts)
     filler, columns = math.prod(scheme.facts.filler_shape), min(total, max(1, scheme.room // 4))
-    listing, rated = Listing(scheme.precompute(candidates)), rating(scheme, odds)
+    listing, rated = Listing(scheme.precompute(candidates if ready is None else ready)), rating(scheme, odds)
     active, size, parts = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
     while len(active):
         again = []

@@ -111,8 +111,8 @@ def new_memory(sources: Files, new: NewMemory) -> Memory:
     """An empty memory as it was wanted, or as the planner wants it for these files."""
     given = new.given()
     if new.d is not None:
-        if new.accuracy is not None or new.room is not None:
-            raise BadValue("--accuracy and --room are for the planner, which --d leaves nothing to choose")
+        if any(wish is not None for wish in (new.accuracy, new.room, new.slack)):
+            raise BadValue("--accuracy, --room and --slack are for the planner, which --d leaves nothing to choose")
         paths_of_any_depth = dict(whole_path=True) if new.scheme == "TPR" else {}
         return Memory(make(given.pop("scheme", "OSC"), **given, **paths_of_any_depth))
     if new.k1 is not None:

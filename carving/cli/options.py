@@ -10,10 +10,12 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from carving.formats import FORMATS
+from carving.prediction.wish import SLACK
 
 MemoryFile = Annotated[Path, typer.Argument(metavar="MEMORY", help="The memory's file (.safetensors).")]
 Sources = Annotated[list[str], typer.Argument(metavar="FILE", help="Files of pairs; - is the standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+SLACK_HELP = "Take so much more than the fewest numbers, as a fraction, where questions get cheaper; 0.1 if not given."
 Accuracy = Annotated[float, typer.Option(help="The share of questions that are to be answered right.")]
 
 
@@ -48,10 +50,12 @@ class NewMemory:
         bool | None, typer.Option("--compact/--no-compact", help="A new memory's fillers, for OSC: k1 numbers, or d.")
     ] = None
     seed: Annotated[int | None, typer.Option(min=0, help="A new memory's seed.")] = None
+    basis: Annotated[str | None, typer.Option(help="A new memory's contexts, for OSC: blocks or gaussian.")] = None
     accuracy: Annotated[
         float | None, typer.Option(help="A new memory's share of right answers, nothing being one; 0.99 if not given.")
     ] = None
     room: Annotated[float | None, typer.Option(min=1, max=1000, help="Plan for so many times these pairs.")] = None
+    slack: Annotated[float | None, typer.Option(min=0, max=10, help=SLACK_HELP)] = None
 
     def given(self) -> dict[str, Any]:
         """The options that were given."""
@@ -83,6 +87,8 @@ class Task:
     compact: Annotated[
         bool | None, typer.Option("--compact/--no-compact", help="OSC with compact fillers only, or without any.")
     ] = None
+    basis: Annotated[str | None, typer.Option(help="OSC's contexts: blocks, or gaussian as in the paper.")] = None
+    slack: Annotated[float, typer.Option(min=0, max=10, help=SLACK_HELP)] = SLACK
 
 
 @dataclass(frozen=True)

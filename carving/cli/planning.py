@@ -48,8 +48,10 @@ def plan(
     title = "The smallest memories" if numbers is None else "The fullest memories"
     console = screen()
     console.print(plan_table(alone, title))
+    write_cheaper(alone)
     if together:
         console.print(plan_table(together, f"{title}, if all paths are answered together"))
+        write_cheaper(together)
         write_line(comparison(alone, together))
 
 
@@ -72,6 +74,7 @@ def plan_table(best: Plan, title: str) -> Table:
         "memory": [f"{each.cells:,}" for each in plans],
         "codebook": [f"{each.codebook:,}" for each in plans],
         "bytes": [show_bytes(each.bytes) for each in plans],
+        "a question": [operations_text(each) for each in plans],
     }
     if len(set(columns["pairs"])) == 1:
         del columns["pairs"]
@@ -80,8 +83,34 @@ def plan_table(best: Plan, title: str) -> Table:
 
 def plan_text(plan: Plan) -> str:
     """A plan's scheme and its numbers."""
-    parameters = ", ".join(f"{key}={value}" for key, value in plan.parameters.items() if not isinstance(value, bool))
-    return f"{plan.scheme}{' compact' if plan.compact else ''} {parameters}"
+    parameters = ", ".join(
+        f"{key}={value}"
+        for key, value in plan.parameters.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    kind = f"{' compact' if plan.compact else ''}{' gaussian' if plan.parameters.get('basis') == 'gaussian' else ''}"
+    return f"{plan.scheme}{kind} {parameters}"
+
+
+def operations_text(plan: Plan) -> str:
+    """How many operations a question takes, in millions."""
+    return f"{plan.operations / 1e6:,.2f} million"
+
+
+def write_cheaper(plan: Plan) -> None:
+    """What was given up for cheaper questions, if anything was."""
+    if plan.extreme is None:
+        return
+    most = plan.extreme
+    if most.pairs == plan.pairs:
+        given_up = f"The fewest numbers are {most.numbers:,}, those of {plan_text(most)}"
+    else:
+        given_up = f"The most pairs are {most.pairs:,}, those of {plan_text(most)}"
+    times = most.operations / plan.operations
+    write_line(
+        f"{given_up}, whose questions take {times:.1f} times as many operations: {operations_text(most)} instead of "
+        f"{operations_text(plan)}. --slack 0 chooses it all the same."
+    )
 
 
 def comparison(alone: Plan, together: Plan) -> str:

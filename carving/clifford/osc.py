@@ -12,7 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from carving import draws, symbols
+from carving import draws
 from carving.checks import check_integer
 from carving.chunks import Cost
 from carving.clifford.blades import determinant, expand, total
@@ -23,7 +23,7 @@ from carving.draws import Bits
 from carving.errors import BadType
 from carving.facts import Facts
 from carving.linear import LinearScheme
-from carving.symbols import Path
+from carving.paths import Paths
 from carving.tensors import BLOCK
 
 CACHE = 2**19  # numbers that the caches hold, so that many small steps take less time than one large one
@@ -103,9 +103,10 @@ class CliffordOSC(LinearScheme[KeptBlades]):
     def _fillers(self, words: Bits) -> Tensor:
         return draws.normals(words)[:, : self.p * self.d].reshape(-1, self.p, self.d)
 
-    def _contexts(self, paths: Sequence[Path]) -> KeptBlades:
-        names, shape = [symbols.canonical_path(path) for path in paths], (self.k1, self.d)
-        basis, words = draws.bases(names, shape, seed=self.seed, purpose="clifford context", dtype=self.dtype)
+    def _contexts(self, paths: Paths) -> KeptBlades:
+        basis, words = draws.bases(
+            paths.names, (self.k1, self.d), seed=self.seed, purpose="clifford context", dtype=self.dtype
+        )
         signs = draws.signs(words, 1).squeeze(1) if self.signed else torch.ones(len(paths))
         return KeptBlades(basis.to(self.device), signs.to(self.device, self.dtype), kind=self.facts.context_kind)
 

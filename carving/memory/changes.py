@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from carving.errors import BadValue
-from carving.formats.documents import Pair
 from carving.memory.codebook import Codebook
-from carving.memory.pairs import canonical_leaf
+from carving.memory.pairs import Batch
 from carving.scheme import Scheme
 from carving.symbols import Leaf, canonical
 
@@ -24,27 +24,29 @@ def report(on_progress: OnProgress | None, more: int) -> None:
 class Change:
     """Pairs to be added to a memory: everything is made before anything is changed, so that errors change nothing."""
 
-    def __init__(self, codebook: Codebook, on_progress: OnProgress | None) -> None:
-        self.codebook, self.on_progress = codebook, on_progress
-        self.trace, self.pairs = codebook.scheme.zeros(), 0
-        self.counts, self.leaves = Counter[bytes](), dict[bytes, Leaf]()
+    def __init__(self, memory: Tensor, weight: float, codebook: Codebook, on_progress: OnProgress | None) -> None:
+        self.weight, self.codebook, self.on_progress = weight, codebook, on_progress
+        # The memory as it will be: a copy, the one allocation of its size, to which the pairs are added. What is there
+        # stays as it is whatever happens, for those too who hold on to it; adding to it in place, and taking out again
+        # what fails, would not give the same numbers back.
+        self.tensor = memory.clone(memory_format=torch.contiguous_format)
+        self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
 
-    def add(self, batch: list[Pair], uncounted: Sequence[bool] = ()) -> None:
+    def add(self, batch: Batch, uncounted: Sequence[bool] = ()) -> None:
         """Bind a batch of pairs; some of them may not count as stored."""
-        names = [canonical_leaf(leaf, path) for path, leaf in batch]
-        distinct = {name: leaf for name, (_, leaf) in zip(names, batch, strict=True)}
-        fillers = self.codebook.named(list(distinct))
-        if len(distinct) < len(batch):
-            row = {name: i for i, name in enumerate(distinct)}
-            fillers = fillers[torch.tensor([row[name] for name in names], device=fillers.device)]
-        self.codebook.scheme.add(self.trace, [path for path, _ in batch], fillers)
+        names, leaves = batch.names, batch.leaves
+        fillers, scheme = self.codebook.named(names), self.codebook.scheme
+        weights = None
+        if self.weight != 1:
+            weights = torch.full((len(names),), self.weight, dtype=torch.float64, device=scheme.device)
+        scheme.add(self.tensor, batch.paths, fillers, weights)
         if uncounted:
             names = [name for name, skip in zip(names, uncounted, strict=True) if not skip]
-            distinct = {name: distinct[name] for name in names}
+            leaves = [leaf for leaf, skip in zip(leaves, uncounted, strict=True) if not skip]
         self.counts.update(names)
-        self.leaves |= distinct
-        self.pairs += len(batch)
-        report(self.on_progress, len(batch))
+        self.leaves.update(zip(names, leaves, strict=True))
+        self.pairs += len(batch.leaves)
+        report(self.on_progress, len(batch.leaves))
 
 
 def check_same(ours: Scheme, theirs: Scheme) -> None:

@@ -20,7 +20,8 @@ from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.memory.changes import Change, OnProgress, check_same, check_same_trained
 from carving.memory.codebook import Codebook, check_finite
-from carving.memory.pairs import batches
+from carving.memory.kept import Kept
+from carving.memory.pairs import Batch, batches
 from carving.memory.questions import Questions
 from carving.memory.survey import check_room, naming_accuracy, predicted, survey
 from carving.memory.verification import Verification, verify
@@ -28,7 +29,7 @@ from carving.prediction import plan as planner
 from carving.prediction.wish import Shared, Wishes
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Label, Leaf, Vocabulary, canonical, canonical_path
+from carving.symbols import Label, Leaf, Vocabulary
 
 
 class Memory(Questions):
@@ -50,7 +51,7 @@ class Memory(Questions):
         self.tensor = scheme.zeros()
         self.vocabulary = Vocabulary(vocabulary)
         self.counts = torch.zeros(len(self.vocabulary), dtype=torch.float64)  # how often each leaf was stored
-        self._codebook = Codebook(scheme, self.vocabulary, fillers)
+        self._codebook, self._kept = Codebook(scheme, self.vocabulary, fillers), Kept()
 
     @classmethod
     def planned(
@@ -137,10 +138,10 @@ class Memory(Questions):
 
         A DataFrame of pandas or polars is a table: a row is named by its cell in the column `key`, or by its number.
         """
-        change = Change(self._codebook, on_progress)
+        change = Change(self.tensor, check_weight(weight), self._codebook, on_progress)
         for batch in batches(what, key):
-            change.add(batch)
-        return self._apply(change, check_weight(weight))
+            change.add(Batch(batch))
+        return self._apply(change)
 
     def forget(
         self,
@@ -151,30 +152,30 @@ class Memory(Questions):
         on_progress: OnProgress | None = None,
     ) -> list[Pair]:
         """Take a document or pairs out again; those that were probably never stored come back (and are taken out)."""
-        change, weight = Change(self._codebook, on_progress), check_weight(weight)
-        times = Counter[bytes]()
+        change = Change(self.tensor, -check_weight(weight), self._codebook, on_progress)
+        times = Counter[tuple[bytes, bytes]]()
         strangers: list[Pair] = []
-        for batch in batches(what, key):
-            never: list[bool] = [False] * len(batch)
+        for pairs in batches(what, key):
+            batch, never = Batch(pairs), [False] * len(pairs)
             if self.scheme.facts.linear:
-                for row, (pair, answer) in enumerate(zip(batch, self._recognise(batch), strict=True)):
-                    name = canonical_path(pair[0]) + canonical(pair[1])
+                names = zip(batch.paths.names, batch.names, strict=True)
+                for row, (name, answer) in enumerate(zip(names, self._recognise(batch), strict=True)):
                     times[name] += 1  # what is forgotten twice must have been stored twice
                     never[row] = not answer or answer.score < times[name] - 0.5 > 0.5
-            strangers += [pair for pair, stranger in zip(batch, never, strict=True) if stranger]
+            strangers += [pair for pair, stranger in zip(pairs, never, strict=True) if stranger]
             change.add(batch, never)
-        self._apply(change, -weight)
+        self._apply(change)
         return strangers
 
-    def _apply(self, change: Change, weight: float) -> int:
+    def _apply(self, change: Change) -> int:
         if not change.pairs:
             raise BadValue("there must be something to store, got no pairs; give a document with at least one leaf")
-        tensor = self.tensor + (change.trace if weight == 1 else change.trace.mul_(weight))
-        check_finite("the memory", tensor)
-        self.tensor = tensor
+        check_finite("the memory", change.tensor)
+        self.tensor = change.tensor
         rows = [self.vocabulary.add_named(name, leaf) for name, leaf in change.leaves.items()]
         self.counts = torch.cat([self.counts, self.counts.new_zeros(len(self.vocabulary) - len(self.counts))])
-        self.counts[rows] += weight * torch.tensor([change.counts[name] for name in change.leaves], dtype=torch.float64)
+        times = torch.tensor([change.counts[name] for name in change.leaves], dtype=torch.float64)
+        self.counts[rows] += change.weight * times
         return change.pairs
 
     def __add__(self, other: "Memory") -> "Memory":

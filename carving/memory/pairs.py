@@ -10,7 +10,8 @@ from carving.checks import as_path
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair, flatten
 from carving.formats.frames import frame_pairs, is_frame
-from carving.symbols import Label, Leaf, Path, canonical
+from carving.paths import Paths
+from carving.symbols import Label, Leaf, Path, canonical, canonical_all
 
 BATCH = 2048  # pairs or questions that are done at a time
 
@@ -51,14 +52,30 @@ def _not_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
 
 def as_pair(pair: object) -> Pair:
     """The pair; what is none is refused. Labels are looked at where they are made canonical."""
+    if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is tuple and pair[0]:  # most often
+        return pair
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise BadType(f"a pair must be a tuple of a path and a leaf, got {pair!r}; such as (('a', 'b'), 'leaf')")
     return as_path(pair[0]), pair[1]
 
 
-def canonical_leaf(leaf: Leaf, path: Path) -> bytes:
-    """The leaf's bytes; one that is no label is told with its path."""
+class Batch:
+    """Checked pairs, and the canonical bytes of their paths and leaves: made here, once."""
+
+    def __init__(self, pairs: list[Pair]) -> None:
+        self.leaves = [leaf for _, leaf in pairs]
+        try:
+            self.names = canonical_all(self.leaves)
+        except (BadType, BadValue):
+            for path, leaf in pairs:
+                _check_leaf(leaf, path)
+            raise
+        self.paths = Paths.of_checked([path for path, _ in pairs])
+
+
+def _check_leaf(leaf: Leaf, path: Path) -> None:
+    """Refuse a leaf that is no label, with its path."""
     try:
-        return canonical(leaf)
+        canonical(leaf)
     except (BadType, BadValue) as error:
         raise type(error)(f"the leaf at {path!r}: {error}") from None

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from carving.answers import best, likelihood, sets, together
 from carving.answers.answer import Answer, Answers
-from carving.answers.likelihood import UNSEEN, Evidence, Likelihood
+from carving.answers.likelihood import UNSEEN, Evidence, Likelihood, squared_norm
+from carving.answers.ranking import Best, Ranking
 from carving.checks import as_path, check_absence, check_integer, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
@@ -20,9 +21,11 @@ from carving.formats.documents import Document, Pair, rebuild
 from carving.linear import LinearScheme
 from carving.memory.changes import OnProgress, report
 from carving.memory.codebook import Codebook
-from carving.memory.pairs import BATCH, as_pair, canonical_leaf
+from carving.memory.kept import Kept
+from carving.memory.pairs import BATCH, Batch, as_pair
+from carving.paths import Paths
 from carving.scheme import Scheme
-from carving.symbols import Leaf, Path, Role, Vocabulary, canonical_path
+from carving.symbols import Leaf, Path, Role, Vocabulary
 
 EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
 
@@ -43,6 +46,7 @@ class Questions(ABC):
     vocabulary: Vocabulary
     counts: Tensor  # (leaves,) how often each leaf was stored
     _codebook: Codebook
+    _kept: Kept
 
     @overload
     def recall(
@@ -76,7 +80,7 @@ class Questions(ABC):
     ) -> list[Any]:
         """One answer a path, or one list of answers a path; see `recall`."""
         asked, absence = self._asked(paths), check_absence(absence)
-        rows, candidates = self._candidates(among)
+        rows, candidates = self._candidates(among, len(asked))
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
         answers: list[list[Answer]] = []
         if isinstance(self.scheme, LinearScheme) and self.scheme.facts.linear:
@@ -92,7 +96,7 @@ class Questions(ABC):
                 report(on_progress, len(asked[chunk]))
         return answers if top is not None else [each[0] for each in answers]
 
-    def _answers(self, ranking: best.Ranking, rows: Sequence[int], absence: float, nothing: bool) -> list[list[Answer]]:
+    def _answers(self, ranking: Ranking, rows: Sequence[int], absence: float, nothing: bool) -> list[list[Answer]]:
         """The answers of each context; where nothing may be answered, that alone if it is the most probable."""
         chances, empty = likelihood.probabilities(ranking, absence)
         columns = ranking.best.indices.tolist(), ranking.strengths.tolist(), chances.tolist(), empty.tolist()
@@ -105,7 +109,7 @@ class Questions(ABC):
             answers.append([Answer(self.vocabulary[rows[i]], strength, chance) for i, strength, chance in each])
         return answers
 
-    def _answers_without_probability(self, ranked: best.Best, rows: Sequence[int]) -> list[list[Answer]]:
+    def _answers_without_probability(self, ranked: Best, rows: Sequence[int]) -> list[list[Answer]]:
         each = zip(ranked.indices.tolist(), ranked.scores.tolist(), strict=True)
         return [
             [Answer(self.vocabulary[rows[i]], score, math.nan) for i, score in zip(*pair, strict=True)] for pair in each
@@ -125,17 +129,14 @@ class Questions(ABC):
         """How probably each leaf is stored under its path: one answer a pair; see `recognise`."""
         if not len(self.vocabulary):
             raise BadValue(EMPTY)
-        checked = [as_pair(pair) for pair in listed(pairs, "pairs")]
-        return self._recognise(checked, check_absence(absence), on_progress)
+        batch = Batch([as_pair(pair) for pair in listed(pairs, "pairs")])
+        return self._recognise(batch, check_absence(absence), on_progress)
 
-    def _recognise(
-        self, pairs: list[Pair], absence: float = 0.5, on_progress: OnProgress | None = None
-    ) -> list[Answer]:
+    def _recognise(self, batch: Batch, absence: float = 0.5, on_progress: OnProgress | None = None) -> list[Answer]:
         scheme, answers = self.scheme, list[Answer]()
         linear = scheme if isinstance(scheme, LinearScheme) and scheme.facts.linear else None
-        for rows, contexts in scheme.chunks_of([path for path, _ in pairs], self._batch):
-            leaves = [leaf for _, leaf in pairs[rows]]
-            names = [canonical_leaf(leaf, path) for path, leaf in pairs[rows]]
+        for rows, contexts in scheme.chunks_of(batch.paths, self._batch):
+            leaves, names = batch.leaves[rows], batch.names[rows]
             fillers = self._codebook.named(names).unsqueeze(1)
             if linear is None:
                 scores = scheme.score(self.tensor, contexts, fillers)
@@ -154,7 +155,7 @@ class Questions(ABC):
         prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
         rows = [self.vocabulary.rows.get(name, -1) for name in names]
         counts = torch.cat([self.counts, self.counts.new_zeros(1)])[rows]
-        odds = likelihood.likelihood(scheme, self.tensor, counts, self._stored, prior)
+        odds = likelihood.likelihood(scheme, self._energy, counts, self._stored, prior)
         cores = scheme.adjoint(self.tensor, contexts)
         evidence = Evidence.of(scheme, cores, contexts, fillers)
         crowded = likelihood.crowding(scheme, cores, evidence, odds).unsqueeze(1)
@@ -186,9 +187,10 @@ class Questions(ABC):
                 'memory="raw" or another scheme has them, and recall(..., top=k) gives the k best'
             )
         odds, least = self._likelihood(scheme, absence, rows), math.log(threshold / (1 - threshold))
+        ready = self._codebook.ready(len(asked)) if among is None else None
         answers: list[list[Answer]] = []
         for _, contexts in scheme.chunks_of(asked, self._batch):
-            held = sets.recall_sets(scheme, self.tensor, contexts, candidates, odds, least)
+            held = sets.recall_sets(scheme, self.tensor, contexts, candidates, odds, least, ready=ready)
             by_context: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
             columns = (held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid())
             for context, i, strength, chance in zip(*(column.tolist() for column in columns), strict=True):
@@ -215,14 +217,12 @@ class Questions(ABC):
         """
         asked = self._asked(paths)
         rows, candidates = self._held_candidates(among)
-        names = [canonical_path(path) for path in asked]
-        times = Counter(names)  # in the order of their first appearance
-        first = dict(zip(reversed(names), reversed(asked), strict=True))
+        times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
         counts = self.counts[list(rows)].clamp_min(0)
         decoded = together.decode(
             self.scheme,
             self.tensor,
-            self.scheme.contexts([first[name] for name in times]),
+            self.scheme.contexts(asked.distinct()[0]),
             candidates,
             rounds=rounds,
             on_round=_rounds_as_progress(on_progress, len(asked)),
@@ -238,7 +238,7 @@ class Questions(ABC):
             leaf = None if index < 0 else self.vocabulary[rows[index]]
             answers[name].append(Answer(leaf, score, min(chance, 1.0), found=index >= 0))
         ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
-        return Answers((next(ordered[name]) for name in names), decoded.converged, decoded.rounds)
+        return Answers((next(ordered[name]) for name in asked.names), decoded.converged, decoded.rounds)
 
     def rebuild(self, paths: Iterable[Path], **how: Unpack[Asking]) -> Document:
         """The document that lies under these paths; where nothing is found, nothing stands."""
@@ -258,19 +258,25 @@ class Questions(ABC):
     @property
     def _stored(self) -> float:
         """The sum of the pairs' weights."""
-        return float(self.counts.clamp_min(0).sum())
+        return self._kept.once("stored", [self.counts], (), lambda: float(self.counts.clamp_min(0).sum()))
 
-    def _asked(self, paths: Iterable[Path]) -> list[Path]:
+    @property
+    def _energy(self) -> float:
+        """The squared norm of the memory."""
+        return self._kept.once("energy", [self.tensor], (), lambda: squared_norm(self.tensor))
+
+    def _asked(self, paths: Iterable[Path]) -> Paths:
         asked = [check_roles(as_path(path)) for path in listed(paths, "paths")]
         if not len(self.vocabulary):
             raise BadValue(EMPTY)
-        return asked
+        return Paths.of_checked(asked)
 
-    def _candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor | list[Leaf]]:
+    def _candidates(self, among: Iterable[Leaf] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Leaf]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
-        if among is None and not self._codebook.holdable:
-            return range(len(self.vocabulary)), self.vocabulary.labels
-        return self._held_candidates(among)
+        if among is not None:
+            return self._held_candidates(among)
+        held = self._codebook.holdable
+        return range(len(self.vocabulary)), self._codebook.ready(asked) if held else self.vocabulary.labels
 
     def _held_candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor]:
         """The vocabulary's rows that may be answered, and their fillers."""
@@ -289,8 +295,13 @@ class Questions(ABC):
 
     def _likelihood(self, scheme: LinearScheme, absence: float, rows: Sequence[int]) -> Likelihood:
         counts = self.counts if isinstance(rows, range) else self.counts[list(rows)]
-        prior = likelihood.log_prior(counts, absence)
-        return likelihood.likelihood(scheme, self.tensor, counts, self._stored, prior)
+
+        def odds() -> Likelihood:
+            return likelihood.likelihood(
+                scheme, self._energy, counts, self._stored, likelihood.log_prior(counts, absence)
+            )
+
+        return self._kept.once("odds", [self.tensor, counts], absence, odds)
 
 
 def _rounds_as_progress(on_progress: OnProgress | None, questions: int) -> Callable[[int, float], None] | None:

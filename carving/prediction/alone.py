@@ -53,7 +53,7 @@ def osc_accuracy(
     """The share of contexts that OSC answers wholly right, `shared` fillers in each.
 
     >>> round(osc_accuracy(d=150, p=2, k1=12, pairs=1_000, vocabulary=1_000), 2)
-    0.89
+    0.9
     """
     return osc_share((d, p, k1), Stored(pairs, vocabulary, shared), None if compact else basis, draft=False)
 

@@ -19,7 +19,7 @@ from carving.contexts import Contexts
 from carving.tensors import kept
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
-DENSE = 2**14  # numbers of a basis that is kept beside
+DENSE = 2**14  # numbers of a basis that is kept beside, and of a table that is multiplied with it in one small product
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +129,17 @@ class KeptBlocks:
 
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
-        count = len(self.order)
+        count, d = self.order.shape
+        if self.dense is not None and memory.numel() <= DENSE:
+            return (self.dense.view(-1, d) @ memory).view(count, self.rank, -1)
         return bag(memory, self.order, self._starts(count), self.weights).view(count, self.rank, -1)
 
     def contract_shared(self, tensors: Tensor) -> Tensor:
         """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
         (number, d, rest), count = tensors.shape, len(self.order)
+        if self.dense is not None and tensors.numel() <= DENSE:
+            dense = self.dense.view(-1, d).expand(number, -1, -1)
+            return torch.bmm(dense, tensors).view(number, count, self.rank, rest)
         order, weights = self.order, self.weights
         if number > 1:
             order = order + steps(number, d, order.device).view(number, 1, 1)

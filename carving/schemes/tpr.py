@@ -4,7 +4,6 @@ Exact for orthonormal roles; d^(depth+1) numbers. A memory has one depth. `whole
 path instead, so that paths of any depth go into a memory of order two.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,8 +18,8 @@ from carving.draws import Bits
 from carving.errors import BadValue
 from carving.facts import Facts
 from carving.linear import LinearScheme
+from carving.paths import Paths
 from carving.schemes.tensor_verbs import TensorVerbs
-from carving.symbols import Path, canonical_path
 from carving.tensors import outer
 
 
@@ -81,9 +80,9 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
         numbers = draws.normals(words)[:, : self.d]
         return (numbers / torch.linalg.vector_norm(numbers, dim=-1, keepdim=True)).to(self.dtype)
 
-    def _contexts(self, paths: Sequence[Path]) -> RolePaths:
+    def _contexts(self, paths: Paths) -> RolePaths:
         if self.whole_path:
-            names = [canonical_path(path) for path in paths]
+            names = paths.names
         else:
             for path in paths:
                 if len(path) != self.depth:
@@ -92,7 +91,7 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
                         "TPR(d, whole_path=True) takes paths of any depth, one role vector for the whole path"
                     )
             # A role's vector depends on its position in the path.
-            names = [canonical_path((level, label)) for path in paths for level, label in enumerate(path)]
+            names = [name for path in paths.leveled() for name in path]
         index = {name: row for row, name in enumerate(dict.fromkeys(names))}
         vectors = self._fillers(draws.bits(index, self.facts.filler_words, seed=self.seed, purpose="role"))
         roles = vectors[torch.tensor([index[name] for name in names])].view(len(paths), self.depth, self.d)

@@ -7,7 +7,6 @@ atom's coordinates, which makes a difference for the complex ones (FHRR, GHRR, C
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
@@ -23,10 +22,10 @@ from carving.contexts import Contexts
 from carving.draws import Bits
 from carving.facts import Facts
 from carving.linear import LinearScheme
+from carving.paths import Paths
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation, chosen_options, row_of, space_of, varied
 from carving.schemes.verbs import Verbs
-from carving.symbols import Path, canonical_path
 from carving.tensors import as_reals
 
 OPTIONS = ("bundling", "form", "m", "mu", "ones", "r", "sigma", "unitary")  # those that some architecture has
@@ -133,14 +132,13 @@ class VSA(Verbs, LinearScheme[Roles]):
     def _fillers(self, words: Bits) -> Tensor:
         return self.row.atoms(self.space, words)
 
-    def _contexts(self, paths: Sequence[Path]) -> Roles:
+    def _contexts(self, paths: Paths) -> Roles:
         # A role's vector depends on its position in the path, so that the order of roles counts for every architecture.
         names: dict[bytes, int] = {}
-        depths = torch.tensor([len(path) for path in paths])
-        which = torch.zeros(len(paths), int(depths.max()), dtype=torch.int64)
-        for row, path in enumerate(paths):
-            for level, label in enumerate(path):
-                which[row, level] = names.setdefault(canonical_path((level, label)), len(names))
+        rows = [[names.setdefault(name, len(names)) for name in path] for path in paths.leveled()]
+        depths = torch.tensor(list(map(len, rows)))
+        deepest = int(depths.max())
+        which = torch.tensor([row + [0] * (deepest - len(row)) for row in rows])
         roles, device = self._roles(list(names)), self.device
         if self.row.compose is None:
             return Roles(roles[which].to(device), depths.to(device), kind=self.facts.context_kind)

@@ -136,7 +136,7 @@ def theory(settings: list[Setting]) -> list[Published]:
         where = {key: value for key, value in setting.items() if key != "repeats"}
         d, p = setting["d"], setting["p"]
         osc = setting["scheme"] == "OSC"
-        value, cells = (1 + excess(d, p, setting["k1"], setting.get("basis", "gaussian")), d**p) if osc else (1.0, math.comb(d, p))
+        value, cells = (1 + excess(d, p, setting["k1"], "gaussian"), d**p) if osc else (1.0, math.comb(d, p))
         why = {"relative": "exact for p=2 only", "noise": "as `relative`"}
         for quantity, number in (("relative", value), ("noise", value / cells)):
             numbers.append(Published(where, quantity, number, source="our theory", predicted=True, why=why[quantity]))

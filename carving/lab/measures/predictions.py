@@ -17,9 +17,9 @@ ROWS = 250  # contexts that are scored at once
 
 def predicted(setting: Setting, pairs: int, *, joint: bool = False, spread: float = 0.0) -> float:
     """The accuracy that is predicted for the setting's scheme with so many pairs."""
-    size = {key: setting[key] for key in ("scheme", "d", "p", "k1", "compact", "basis") if key in setting}
+    size: Setting = {key: setting[key] for key in ("scheme", "d", "p", "k1", "compact") if key in setting}
     if setting["scheme"] == "OSC":
-        size = {"basis": "gaussian"} | size  # as `scheme_of` takes it
+        size["basis"] = setting.get("basis", "gaussian")
     return predict(pairs, setting["L"], setting.get("shared", 1), **size, joint=joint, spread=spread)
 
 

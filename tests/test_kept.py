@@ -1,0 +1,155 @@
+"""What a memory keeps from question to question, and when it is made anew."""
+
+import copy
+import pickle
+from functools import partial
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from carving import OSC, Memory, make
+from carving.answers.likelihood import Evidence, Likelihood
+from carving.memory.kept import Kept
+
+
+def test_a_value_is_kept_while_its_tensors_stay_as_they_are():
+    kept, made = Kept(), []
+    first, second = torch.zeros(3), torch.zeros(3)
+
+    def ask(*tensors, options=0):
+        return kept.once("value", list(tensors), options, lambda: made.append(1) or len(made))
+
+    assert [ask(first, second), ask(first, second)] == [1, 1]
+    assert ask(first, second.clone()) == 2
+    assert ask(first, second) == 3
+    first += 1
+    assert [ask(first, second), ask(first, second)] == [4, 4]
+    second[1:].view(-1)[0] = 7.0  # through a view of it
+    assert [ask(first, second), ask(first, second)] == [5, 5]
+    assert [ask(first, second, options=1), ask(first, second, options=1)] == [6, 6]
+    assert [ask(first.view(-1), second), ask(first, second)] == [7, 8]
+
+
+def test_a_tensor_that_is_gone_is_not_taken_for_another():
+    kept = Kept()
+    for value in range(50):  # the next one may well lie where the last one lay
+        assert kept.once("value", [torch.full((1,), float(value))], (), partial(float, value)) == value
+
+
+def test_tensors_that_do_not_count_their_changes_keep_nothing():
+    kept = Kept()
+    with torch.inference_mode():
+        tensor = torch.zeros(2)
+    assert kept.once("value", [tensor], (), lambda: 1) == 1
+    assert kept.once("value", [tensor], (), lambda: 2) == 2
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda memory: pickle.loads(pickle.dumps(memory))])
+def test_a_memory_that_was_asked_can_be_copied(copied):
+    memory = Memory(OSC(30, 2, compact=True))
+    memory.store({"a": "x", "b": "y"})
+    expected = memory.recall("a")
+    assert copied(memory).recall("a") == expected
+
+
+def questions(memory):
+    """Everything that is asked, in numbers."""
+    paths = [(i,) for i in range(8)] + [("nowhere",)]
+    answers = memory.recall_many(paths)
+    answers += [answer for each in memory.recall_many(paths, top=3, absence=0.2) for answer in each]
+    answers += [memory.recall(0), memory.recall(1, absence=0.9), memory.recall(2, among=["leaf 2", "leaf 1"])]
+    answers += [memory.recognise(3, leaf="leaf 3"), memory.recognise(3, leaf="other")]
+    answers += [answer for each in memory.recall_sets(paths) for answer in each]
+    return [(answer.leaf, answer.score, answer.probability) for answer in answers]
+
+
+@pytest.mark.parametrize("scheme", [OSC(12, 2), OSC(12, 2, compact=True), make("HRR", d=128), make("MAP-I", d=128)])
+def test_a_changed_memory_answers_as_a_new_one_does(scheme):
+    memory = Memory(scheme)
+    memory.store([((i,), f"leaf {i}") for i in range(8)])
+    changes = [
+        lambda: None,
+        lambda: memory.store([((i, "more"), "leaf 1") for i in range(30)]),
+        lambda: memory.tensor.mul_(2),
+        lambda: memory.tensor[0].add_(0.5),
+        lambda: setattr(memory, "tensor", memory.tensor * 0.3),
+        lambda: memory.counts.mul_(3),
+        lambda: setattr(memory, "counts", memory.counts.flip(0)),
+        lambda: memory.store([((i, "new"), f"new {i}") for i in range(10)]),
+        lambda: memory.forget([((0,), "leaf 0")]),
+    ]
+    for change in changes:
+        questions(memory)  # so that everything is kept that is
+        change()
+        # A copy has kept nothing; it makes its own codes.
+        assert_close([x[1:] for x in questions(memory)], [x[1:] for x in questions(memory.to())], rtol=1e-4, atol=1e-4)
+        assert [x[0] for x in questions(memory)] == [x[0] for x in questions(memory.to())]
+
+
+# Codes of compact fillers
+
+
+def test_codes_are_made_after_a_few_questions_and_answer_alike(monkeypatch):
+    memory = Memory(OSC(30, 3, compact=True))
+    memory.store([((i,), f"leaf {i}") for i in range(40)])
+    codebook = memory._codebook
+    alone = [memory.recall(i) for i in range(4)]
+    assert codebook._codes.shape[0] == 0
+    assert memory.recall(5).leaf == "leaf 5"
+    assert codebook._codes.shape == (40, 5**3)
+    again = [memory.recall(i) for i in range(4)]
+    assert [answer.leaf for answer in again] == [answer.leaf for answer in alone]
+    for one, other in zip(again, alone, strict=True):
+        assert_close((one.score, one.probability), (other.score, other.probability), rtol=1e-5, atol=1e-6)
+    scheme = memory.scheme
+    assert_close(codebook.ready(1), scheme.precompute(scheme.fillers([f"leaf {i}" for i in range(40)])))
+    assert codebook.ready(1) is codebook.ready(1)
+    memory.store([(("new",), "leaf of its own")])
+    assert memory.recall("new").leaf == "leaf of its own" and codebook._codes.shape[0] == 0
+    assert [answer.leaf for answer in memory.recall_many([("new",), (3,)] * 4)] == ["leaf of its own", "leaf 3"] * 4
+    assert codebook._codes.shape[0] == 41
+
+
+def test_codes_take_a_workspace_at_most():
+    memory = Memory(OSC(60, 2, compact=True, workspace=40 * 64 * 4))
+    memory.store([((i,), f"leaf {i}") for i in range(40)])
+    assert all(memory.recall(i).leaf == f"leaf {i}" for i in range(6)) and memory._codebook._codes.shape[0] == 40
+    memory.store([((40,), "leaf 40")])
+    assert all(memory.recall(i).leaf == f"leaf {i}" for i in range(6)) and memory._codebook._codes.shape[0] == 0
+    assert [answer.leaf for answer in memory.recall_many([(i,) for i in range(41)])] == [f"leaf {i}" for i in range(41)]
+
+
+def test_ordinary_fillers_have_no_codes():
+    memory = Memory(OSC(60, 2))
+    memory.store([((i,), f"leaf {i}") for i in range(20)])
+    assert all(memory.recall(i).leaf == f"leaf {i}" for i in range(20)) and memory._codebook._codes.shape[0] == 0
+    assert memory._codebook.ready(100) is memory._codebook.all()
+
+
+# Odds
+
+
+@pytest.mark.parametrize("contexts", [1, 5])
+@pytest.mark.parametrize("energies", [(1, 1), (5, 1), (1, 7), (5, 7)])
+def test_log_odds_are_the_formula(contexts, energies, generator):
+    """(<M, b> - |b|^2 / 2) / variance + prior, one after the other, in double precision."""
+    energies = (min(contexts, energies[0]), energies[1])
+    inner = torch.randn(contexts, 7, generator=generator)
+    energy = 0.5 + torch.rand(energies, generator=generator)
+    odds = Likelihood(0.1 + torch.rand(9, generator=generator), torch.randn(9, generator=generator), 2.0)
+    noise = 1 + torch.rand(contexts, 7, generator=generator)
+    indices = torch.tensor([8, 0, 3, 3, 1, 7, 2])
+    for which, more, along in (
+        (slice(2, 9), 0.0, None),
+        (indices, 0.0, None),
+        (slice(0, 7), 0.3, None),
+        (slice(0, 7), torch.full((contexts, 1), 0.2), None),
+        (slice(0, 7), 0.0, noise),
+    ):
+        found = odds.log_odds(Evidence(inner, energy, along), which, more)
+        variance, prior = odds.variance[which].double(), odds.log_prior[which].double()
+        if along is not None:
+            variance = variance * along.double() / 2.0
+        expected = (inner.double() - energy.double() / 2) / (variance + more) + prior
+        assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,244 @@
+"""From labels to the tensor: checked, made canonical and drawn once, and the same as one pair after the other."""
+
+import copy
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from carving import OSC, TPR, Memory, make, paths, scheme, symbols
+from carving.clifford import CliffordOSC
+from carving.paths import Paths
+
+# Labels that Python calls equal, that look alike, or that are not of one kind
+LABELS = ["1", 1, 1.0, True, b"1", None, "", "True", 0, 0.0, False, -1, 2**70, "ü", "\ud800"]
+ROLES = [*LABELS, ()]
+LEAVES = [*LABELS, {}, []]
+SCHEMES = {
+    "OSC": OSC(20, 2),
+    "OSC compact": OSC(20, 2, compact=True),
+    "TPR": TPR(16, depth=2),
+    "TPR of whole paths": TPR(16, whole_path=True),
+    "HRR": make("HRR", d=64),
+    "MAP-I": make("MAP-I", d=64),
+    "VTB": make("VTB", d=64),
+    "CliffordOSC": CliffordOSC(12, 2),
+}
+
+
+@pytest.fixture(params=SCHEMES)
+def binding(request):
+    return SCHEMES[request.param]
+
+
+class Calls:
+    """How often labels are made canonical."""
+
+    def __init__(self, monkeypatch):
+        self.labels, self.paths = Counter(), 0
+        canonical, canonical_path = symbols.canonical, symbols.canonical_path
+
+        def counted(label):
+            self.labels[repr(label)] += 1
+            return canonical(label)
+
+        def counted_path(path):
+            self.paths += 1
+            return canonical_path(path)
+
+        for module in (symbols, paths):
+            monkeypatch.setattr(module, "canonical", counted)
+            monkeypatch.setattr(module, "canonical_path", counted_path)
+
+
+@given(st.lists(st.lists(st.sampled_from(ROLES), min_size=1, max_size=4).map(tuple), min_size=1))
+def test_the_bytes_of_many_paths_are_those_of_each(given_paths):
+    found = Paths.of(given_paths)
+    assert list(found) == given_paths and len(found) == len(given_paths)
+    assert found.names == [symbols.canonical_path(path) for path in given_paths]
+    assert found.roles == [tuple(map(symbols.canonical, path)) for path in given_paths]
+    levels = [[symbols.canonical_path((level, role)) for level, role in enumerate(path)] for path in given_paths]
+    assert list(found.leveled()) == levels
+    part = found[1::2]
+    assert list(part) == given_paths[1::2] and (part.names, part.roles) == (found.names[1::2], found.roles[1::2])
+    distinct, which = found.distinct()
+    assert [distinct.names[place] for place in which] == found.names
+    assert [distinct.roles[place] for place in which] == found.roles
+    assert distinct.names == list(dict.fromkeys(found.names)) and len(distinct) == len(distinct.names)
+    assert [symbols.canonical_path(path) for path in distinct] == distinct.names
+    assert Paths.of(found) is found
+
+
+@given(st.lists(st.sampled_from(LEAVES)))
+def test_the_bytes_of_many_labels_are_those_of_each(labels):
+    assert symbols.canonical_all(labels) == [symbols.canonical(label) for label in labels]
+
+
+def test_a_string_of_another_kind_is_a_string():
+    class Word(str):
+        pass
+
+    assert symbols.canonical_all([Word("a"), "a"]) == [b"s1:a"] * 2
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if not name.startswith("OSC")])
+def test_every_label_is_made_canonical_once(name, monkeypatch):
+    """Here in batches; OSC draws by its own way of naming."""
+    memory, calls = Memory(SCHEMES[name]), Calls(monkeypatch)
+    memory.store([((f"sentence {i}", 7), f"noun {i % 3}") for i in range(12)])
+    wanted = {repr(f"sentence {i}"): 1 for i in range(12)} | {repr(f"noun {i}"): 1 for i in range(3)}
+    assert {label: calls.labels[label] for label in wanted} == wanted
+    assert calls.labels["7"] == 12  # a number is not looked up: 7, 7.0 are one key; and it is quickly made
+    assert not calls.paths
+    calls.labels.clear()
+    memory.recall_many([(f"sentence {i}", 7) for i in range(12)])
+    memory.forget([((f"sentence {i}", 7), f"noun {i % 3}") for i in range(12)])
+    assert max(calls.labels[f"'sentence {i}'"] for i in range(12)) == 2  # asked, and forgotten
+    assert not calls.paths
+
+
+def test_one_pair_takes_as_many_calls_as_it_has_labels(monkeypatch):
+    memory, calls = Memory(CliffordOSC(12, 2)), Calls(monkeypatch)
+    memory.store([(("sentence", "subject"), "dog")])
+    assert calls.labels == Counter({"'sentence'": 1, "'subject'": 1, "'dog'": 1}) and not calls.paths
+
+
+def test_a_batch_gives_the_contexts_and_fillers_of_each(binding):
+    """Repeated ones are copied from one that is drawn: the same as drawing each by itself, to the last bit."""
+    some = [(a, b) for a in ROLES[:5] for b in ROLES[-4:]]
+    for repeated in (some, some * 3, some[:1] * 7, some + some[::-1]):
+        whole = binding.contexts(repeated)
+        alone = [binding.contexts([path]) for path in repeated]
+        for key, tensor in whole.tensors.items():
+            assert_close(tensor, torch.cat([each.tensors[key] for each in alone]), rtol=1e-6, atol=1e-6)
+    for repeated in (LEAVES, LEAVES * 3, LEAVES[:1] * 5):
+        alone = torch.cat([binding.fillers([label]) for label in repeated])
+        assert_close(binding.fillers(repeated), alone, rtol=1e-6, atol=1e-6)
+
+
+def test_labels_that_look_alike_are_stored_apart(binding):
+    pairs = [((role, "x"), leaf) for role in ROLES for leaf in LEAVES[:4]] * 2
+    memory = Memory(binding)
+    assert memory.store(pairs) == len(pairs)
+    expected = sum(binding.trace([path], [leaf]) for path, leaf in pairs)
+    scale = float(expected.abs().max())
+    assert_close(memory.tensor, expected, rtol=1e-4, atol=1e-5 * scale)
+    assert [type(leaf) for leaf in memory.vocabulary] == [type(leaf) for leaf in LEAVES[:4]]
+    assert memory.counts.tolist() == [2.0 * len(ROLES)] * 4
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(ROLES), st.sampled_from(LEAVES)), min_size=1, max_size=12), st.integers(1, 5))
+def test_batches_store_what_single_pairs_do(labels, size):
+    pairs = [((role, "x"), leaf) for role, leaf in labels]
+    together, apart = Memory(OSC(12, 2)), Memory(OSC(12, 2))
+    for start in range(0, len(pairs), size):
+        together.store(pairs[start : start + size], weight=0.5)
+        if start == 0:
+            together.recall("asked", "in between")  # so that some fillers are held, and some are not
+    for pair in pairs:
+        apart.store([pair], weight=0.5)
+    assert_close(together.tensor, apart.tensor, atol=1e-5, rtol=1e-5)
+    assert list(map(symbols.canonical, together.vocabulary)) == list(map(symbols.canonical, apart.vocabulary))
+    assert together.counts.tolist() == apart.counts.tolist()
+    assert together.forget(pairs, weight=0.5) == apart.forget(pairs, weight=0.5)
+
+
+def test_repeated_paths_and_labels_are_drawn_once(monkeypatch):
+    drawn = []
+    for name in ("_contexts", "_fillers"):
+        plain = getattr(OSC, name)
+        monkeypatch.setattr(OSC, name, lambda own, given, plain=plain: (drawn.append(len(given)), plain(own, given))[1])
+    Memory(OSC(20, 2)).store([((f"sentence {i % 5}",), f"noun {i % 7}") for i in range(70)])
+    assert sorted(drawn) == [5, 7]
+    drawn.clear()
+    OSC(20, 2).trace([(i % 5,) for i in range(70)], [i % 7 for i in range(70)])
+    assert sorted(drawn) == [5, 7]
+    drawn.clear()
+    Memory(OSC(20, 2)).store([((i,), i) for i in range(20)] + [((0,), 0)])
+    assert drawn == [21, 21]  # where hardly any comes again, copying all of them would take longer
+
+
+def test_fillers_that_are_held_are_not_drawn_again(monkeypatch):
+    memory = Memory(OSC(20, 2), ["a", "b"], torch.ones(2, 2, 20))
+    memory.store([(("x",), "c")])
+    memory.recall("x")
+    drawn = []
+    plain = scheme.draw_fillers
+    monkeypatch.setattr(
+        "carving.memory.codebook.draw_fillers", lambda s, names: (drawn.append(names), plain(s, names))[1]
+    )
+    labels = ["d", "a", "c", "d", "b"]
+    found = memory._codebook.of(labels)
+    assert drawn == [[b"s1:d", b"s1:d"]]
+    expected = OSC(20, 2).fillers(labels)
+    expected[[1, 4]] = 1.0  # trained
+    assert_close(found, expected)
+
+
+# What fails
+
+
+@pytest.mark.parametrize("bad", [("a", object()), ("a", ["b"]), ("a", {"b": 1}), (1 << 10_001,)])
+def test_a_path_with_a_role_that_is_no_label_is_told(bad, binding):
+    for make_of in (Paths.of, binding.contexts, lambda given: binding.trace(given, ["x", "y"])):
+        with pytest.raises((TypeError, ValueError), match="in the path"):
+            make_of([("fine", 1), bad])
+
+
+def test_a_bad_label_leaves_a_memory_to_which_many_are_added_as_it_was():
+    small = OSC(20, 2, workspace=2**14)  # so that pairs go in chunk by chunk
+    memory = small.trace([("a",)], ["x"])
+    before = memory.clone()
+    many = [(i,) for i in range(100)]
+    for contexts, labels in ((many, [*range(99), object()]), ([*many[:-1], (object(),)], range(100))):
+        with pytest.raises(TypeError, match="a label must be"):
+            small.add(memory, contexts, labels)
+        assert torch.equal(memory, before)
+
+
+def test_an_error_in_a_late_batch_changes_nothing(binding, monkeypatch):
+    monkeypatch.setattr("carving.memory.pairs.BATCH", 4)
+    memory = Memory(binding)
+    memory.store([(("a", "b"), "x")])
+    tensor, before, counts = memory.tensor, memory.tensor.clone(), memory.counts.clone()
+    pairs = [((i, "b"), i) for i in range(30)]
+    for bad in ((("a", object()), "x"), (("a", "b"), object()), ("a", "x"), ((), "x"), ("a",)):
+        for verb in (memory.store, memory.forget):
+            with pytest.raises((TypeError, ValueError)):
+                verb([*pairs, bad, *pairs])
+    with pytest.raises(ValueError, match="the memory must be finite"):
+        memory.store(pairs, weight=1e300)
+    assert memory.tensor is tensor and torch.equal(tensor, before)
+    assert torch.equal(memory.counts, counts) and list(memory.vocabulary) == ["x"]
+
+
+def test_who_holds_on_to_the_tensor_keeps_what_was_there():
+    memory = Memory(OSC(20, 2))
+    memory.store({"a": "x"})
+    held, before = memory.tensor, memory.tensor.clone()
+    memory.store({"b": "y"})
+    memory.forget({"a": "x"})
+    assert torch.equal(held, before) and memory.tensor is not held
+
+
+def test_large_numbers_are_finite_though_their_norm_is_not():
+    memory = Memory(OSC(20, 2))
+    memory.store({"a": "x"}, weight=1e30)
+    assert torch.isfinite(memory.tensor).all()
+    memory.tensor[3, 4] = -torch.inf
+    with pytest.raises(ValueError, match="the memory must be finite"):
+        memory.store({"b": "y"})
+
+
+def test_a_tensor_that_lies_in_memory_the_other_way_can_be_stored_to():
+    memory, usual = Memory(OSC(20, 2)), Memory(OSC(20, 2))
+    for each in (memory, usual):
+        each.store({"a": "x"})
+    memory.tensor = copy.deepcopy(memory.tensor).mT.contiguous().mT
+    for each in (memory, usual):
+        each.store({"b": "y"})
+    assert_close(memory.tensor, usual.tensor)
