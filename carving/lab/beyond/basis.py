@@ -5,15 +5,13 @@ from carving.lab.experiment import Cells, Experiment, Gaps, Lines, Points, Publi
 from carving.lab.measures.bases import BASES, bases, theory
 
 # fmt: off
-ZIPF: Setting = {"L": 50, "fillers": "zipf"}
-COMPACT: Setting = {"compact": True}
+ZIPF, COMPACT = Setting(L=50, fillers="zipf"), Setting(compact=True)
 #    d, p, k1, pairs, and what else is said: k1 from 3 to 2 sqrt(d), which divides d or does not
 GAINS: tuple[tuple[int, int, int, int, Setting], ...] = (
     (120, 2, 3, 100, {"L": 300}), (96, 2, 10, 400, {}), (96, 2, 12, 400, {}), (100, 2, 20, 500, {}),
     (90, 2, 9, 350, {"depth": 48}), (96, 2, 10, 400, COMPACT), (96, 2, 10, 500, ZIPF),
-    (96, 2, 10, 600, ZIPF | COMPACT), (96, 2, 12, 240, {"L": 240, "shared": 4}), (32, 3, 6, 1000, {}),
-    (32, 3, 6, 1100, COMPACT), (25, 3, 10, 500, {}),
-)
+    (96, 2, 10, 600, ZIPF | COMPACT), (96, 2, 14, 160, {"L": 160, "shared": 4}), (32, 3, 6, 1000, {}),
+    (32, 3, 6, 1100, COMPACT), (25, 3, 10, 500, {}))
 #        p, pairs, compact, sides about the threshold of joint decoding
 JOINT = ((2, 1000, False, (80, 82, 84, 90)), (2, 1000, True, (78, 80, 82, 84, 90)), (3, 2000, False, (29,)),
          (3, 2000, True, (24, 25, 26, 29)))
