@@ -31,7 +31,7 @@ def settings(questions: int, scale: float, repeats: int, asked: int, *steps: int
                   for p, n, compact, sides in JOINT for d in sides for basis in BASES],
         "noise": [row | {"repeats": repeats} for row in NOISE],
         "prediction": [row | {"basis": "blocks", "questions": min(questions, 1000)} for row in SIZES],
-        "calibration": [row | {"basis": "blocks"} for row in said],
+        "calibration": [row | {"basis": basis} for row in said for basis in BASES],
     }
     return [[{"asks": asks, "scheme": "OSC", "signed": True} | row for row in rows[::step]]
             for (asks, rows), step in zip(kinds.items(), steps, strict=True)]
@@ -40,18 +40,18 @@ def settings(questions: int, scale: float, repeats: int, asked: int, *steps: int
 PAPER = settings(6000, 1, 80, 50_000, 1, 1, 1, 3, 1)
 EXPERIMENT = Experiment(
     "basis", "contexts of blocks beside those of normals", "nothing: its subspaces are those of normals", bases,
-    {"smoke": tuple(trials(1, rows) for rows in settings(100, 0.1, 2, 400, 6, 9, 9, 40, 5)),
-     "small": tuple(trials(2, rows) for rows in settings(1000, 0.3, 20, 4_000, 1, 1, 3, 8, 2)),
-     "paper": tuple(map(trials, (10, 3, 10, 10, 1), PAPER))},
+    {"smoke": tuple(trials(1, rows) for rows in settings(100, 0.1, 2, 400, 6, 9, 9, 40, 7)),
+     "small": tuple(trials(2, rows) for rows in settings(1000, 0.3, 20, 4_000, 1, 1, 3, 8, 3)),
+     "paper": tuple(map(trials, (10, 3, 10, 10, 3), PAPER))},
     (Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"), "blocks - gaussian", band=0.005),
      *(Lines("d", "retrieval", ("compact", "basis"), f"decoded together, p={p}", only={"asks": "joint", "p": p})
        for p in (2, 3)),
      Lines("k1", "relative", ("basis", "compact"), "variance in units of (N-1)/d^2, d=24", percent=False),
      Points("predicted", "simulated", ("p",), "predicted for blocks", band=0.02),
-     Points("probability", "share right", ("d", "p", "fillers"), "probabilities with blocks"),
+     Points("probability", "share right", ("d", "p", "fillers"), "probabilities with blocks", only={"basis": "blocks"}),
      *(Cells(("p", "compact", "basis"), "d", quantity, quantity, only={"asks": "joint"})
        for quantity in ("rounds", "alone")),
-     *(Cells(("d", "p", "fillers"), "load", quantity, quantity, only={"asks": "calibration"})
+     *(Cells(("d", "p", "fillers"), "basis", quantity, quantity, only={"asks": "calibration"})
        for quantity in ("error", "perfect", "right"))),
     (*(Published({"compact": None} | {key: row[key] for key in ("d", "p", "k1", "N", "compact") if key in row}, "gain",
                  0.0, source="as good as gaussian", predicted=True) for row in PAPER[0]),
