@@ -41,7 +41,7 @@ PAPER = settings(6000, 1, 80, 50_000, 1, 1, 1, 3, 1)
 EXPERIMENT = Experiment(
     "basis", "contexts of blocks beside those of normals", "nothing: its subspaces are those of normals", bases,
     {"smoke": tuple(trials(1, rows) for rows in settings(100, 0.1, 2, 400, 6, 9, 9, 40, 7)),
-     "small": tuple(trials(2, rows) for rows in settings(1000, 0.3, 20, 4_000, 1, 1, 3, 8, 3)),
+     "small": tuple(map(trials, (6, 2, 6, 1, 1), settings(400, 0.3, 10, 4_000, 1, 1, 3, 8, 3))),
      "paper": tuple(map(trials, (10, 3, 10, 10, 3), PAPER))},
     (Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"), "blocks - gaussian", band=0.005),
      *(Lines("d", "retrieval", ("compact", "basis"), f"decoded together, p={p}", only={"asks": "joint", "p": p})
