@@ -30,12 +30,14 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# `make bench BEFORE=../before` also sets this version beside an earlier one, in another checkout.
 bench: $(READY)
 	$(BIN)/python benchmarks/osc_speed.py
 	$(BIN)/python benchmarks/vsa_speed.py
-	$(BIN)/python benchmarks/compact_speed.py
 	$(BIN)/python benchmarks/clifford_speed.py
 	$(BIN)/python benchmarks/labels_speed.py
+	$(if $(BEFORE),$(BIN)/python benchmarks/against.py "$(BEFORE)")
+	$(BIN)/python benchmarks/tables.py
 
 # Experiments that are about this machine or about our theory, anew: an hour or two. The memory that large-vsa
 # takes is that of its process, so it comes first and alone.

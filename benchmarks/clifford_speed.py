@@ -11,44 +11,22 @@ writes one can beat. Prints tables (above 1: ours is faster) and writes results/
 """
 
 import ctypes
-import json
 import math
-import platform
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import clifford
 import numpy as np
 import torch
 from kingdon import Algebra
-from osc_speed import show
+from measuring import Row, medians, show, write
 from rich.console import Console
 from torch import Tensor
 
 from carving.clifford import Blades, Multivectors, contract, expand, reverse, wedge
 from carving.clifford.grades import subsets
 
-OUTPUT = Path(__file__).parent.parent / "results" / "clifford-speed.json"
 BATCH, CALLS = 1_000, 100
 ALONE = [(64, 2), (128, 2), (256, 2), (32, 3), (64, 3), (100, 3)]
-
-
-def medians(rivals: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Median processor seconds of each rival; they take turns until the time is used up, three turns at least."""
-    taken: dict[str, list[float]] = {name: [] for name in rivals}
-    end, turns = time.thread_time() + seconds, 0
-    while time.thread_time() < end or turns < 3:
-        for name, run in rivals.items():
-            run()  # what follows finds in the caches what this rival left there
-            calls = 1 if turns == 0 or statistics.median(taken[name]) > 1e-3 else 5
-            start = time.thread_time()
-            for _ in range(calls):
-                run()
-            taken[name].append((time.thread_time() - start) / calls)
-        turns += 1
-    return {name: statistics.median(times) for name, times in taken.items()}
 
 
 def unbind(memory: Multivectors, roles: Tensor) -> Tensor:
@@ -117,10 +95,15 @@ def keys(n: int, grade: int) -> list[int]:
     return [sum(1 << i for i in subset) for subset in subsets(n, grade).tolist()]
 
 
-def beside(n: int) -> list[dict[str, object]]:
+def drawn(n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Three batches of vectors, and a memory of grade 3."""
     generator = torch.Generator().manual_seed(0)
     u, v, w = (torch.randn(BATCH, n, generator=generator, dtype=torch.float64) for _ in range(3))
-    memory = torch.randn(math.comb(n, 3), generator=generator, dtype=torch.float64)
+    return u, v, w, torch.randn(math.comb(n, 3), generator=generator, dtype=torch.float64)
+
+
+def beside(n: int) -> list[Row]:
+    u, v, w, memory = drawn(n)
     sides = {
         "ours": ours(n, u, v, w, memory),
         "kingdon": kingdons(n, u, v, w, memory, lambda x: x.numpy()),
@@ -136,7 +119,7 @@ def beside(n: int) -> list[dict[str, object]]:
         rivals["bound"] = result.clone
         taken = medians(rivals, 1.5)
         taken["clifford"] *= BATCH / CALLS
-        row: dict[str, object] = {"n": n, "operation": operation, "ours_us": taken["ours"] * 1e6}
+        row: Row = {"n": n, "operation": operation, "ours_us": taken["ours"] * 1e6}
         for name in ("kingdon", "kingdon_torch", "clifford"):
             row[f"{name}_ratio"] = taken[name] / taken["ours"]
         row["kingdon_bound"] = taken["kingdon"] / taken["bound"]
@@ -161,7 +144,7 @@ def assert_same(n: int, answers: dict[str, object]) -> None:
     np.testing.assert_allclose(coordinates[:CALLS].numpy(), theirs, rtol=1e-9, atol=1e-9)
 
 
-def alone(n: int, grade: int, batch: int = 100) -> dict[str, object]:
+def alone(n: int, grade: int, batch: int = 100) -> Row:
     """A batch of 100 wedged and contracted, 1,000 questions to one memory, and the room that one multivector takes."""
     generator = torch.Generator().manual_seed(0)
     vectors, roles = torch.randn(batch, n, generator=generator), torch.randn(1_000, grade - 1, n, generator=generator)
@@ -223,8 +206,6 @@ def main() -> None:
     console = Console(width=150)
     torch.set_num_threads(1)
     keep_pages()
-    found: dict[str, object] = {"torch": torch.__version__, "threads": torch.get_num_threads()}
-    found["machine"] = platform.machine()
     with torch.inference_mode():
         rows = []
         for n in (6, 8, 10):
@@ -234,9 +215,7 @@ def main() -> None:
         with console.status("alone"):
             large = [alone(n, grade) for n, grade in ALONE]
         show(console, "batches of 100 and 1,000 questions to one memory, in float32", large)
-    found |= {"beside": rows, "alone": large}
-    OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps(found, indent=1) + "\n")
+    write("clifford-speed.json", {"threads": torch.get_num_threads(), "beside": rows, "alone": large})
 
 
 if __name__ == "__main__":

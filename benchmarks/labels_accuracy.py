@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import show
 from napkinxc.models import PLT
 from numpy.typing import NDArray
-from osc_speed import show
 from rich.console import Console
 
 from carving.labels import metrics

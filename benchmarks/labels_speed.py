@@ -12,18 +12,16 @@ hidden layer. Training needs the batch's own labels alone. The layer is trained 
 
 import argparse
 import gc
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from osc_speed import medians, show
+from measuring import Row, Run, medians, show, write
 from rich.console import Console
 from torch import Tensor, nn
 
 from carving.labels.heads import OSCHead
 
-OUTPUT = Path(__file__).parent.parent / "results" / "labels-speed.json"
 SIZES = (1_000, 10_000, 50_000, 100_000, 300_000, 1_000_000)
 POINTS, FEATURES, OWN, HIDDEN = 256, 100, 5, 512
 K1 = 16  # 256 outputs: five labels of a million stand out of their own interference, sqrt(5 / 256), by seven deviations
@@ -31,8 +29,7 @@ HEADS = {"kept": dict(d=3 * K1, k1=K1), "drawn": dict(d=3 * K1, k1=K1, cached=Fa
 LINEAR = 100_000  # beyond so many labels "wide" is left out, and of "drawn" the best labels: they grow with the labels
 SPARE = 3 * 2**30  # bytes that others on the machine may need
 
-Step = Callable[[], object]
-Runs = dict[str, Step]
+Runs = dict[str, Run]
 
 
 def trunk(outputs: int) -> nn.Sequential:
@@ -45,7 +42,7 @@ def points(labels: int) -> tuple[Tensor, list[list[int]]]:
     return torch.randn(POINTS, FEATURES, generator=generator), [sorted(set(row)) for row in own.tolist()]
 
 
-def trained(network: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> Step:
+def trained(network: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> Run:
     """One step of Adam."""
     optimizer = torch.optim.Adam(network.parameters())
 
@@ -57,7 +54,7 @@ def trained(network: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> 
     return step
 
 
-def with_head(head: OSCHead, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Step, Step]:
+def with_head(head: OSCHead, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Run, Run]:
     network = trunk(head.width)
 
     def best() -> object:
@@ -67,7 +64,12 @@ def with_head(head: OSCHead, x: Tensor, own: list[list[int]]) -> tuple[nn.Module
     return network, trained(network, lambda out: head.loss(out, own), x), best
 
 
-def with_layer(labels: int, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Step, Step]:
+def kept(labels: int) -> tuple[nn.Module, Run, Run]:
+    """The head that keeps its labels' components."""
+    return with_head(OSCHead(labels, **HEADS["kept"]), *points(labels))
+
+
+def with_layer(labels: int, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Run, Run]:
     network = trunk(labels)
     rows = torch.tensor([row for row, labels_of_point in enumerate(own) for _ in labels_of_point])
     columns = torch.tensor([label for labels_of_point in own for label in labels_of_point])
@@ -99,7 +101,7 @@ def held(head: OSCHead) -> int:
     return kept + sum(tensor.numel() for tensor in head.buffers())
 
 
-def measure(labels: int, seconds: float) -> tuple[dict[str, object], dict[str, object]]:
+def measure(labels: int, seconds: float) -> tuple[Row, Row]:
     x, own = points(labels)
     small = labels <= LINEAR
     heads = {name: OSCHead(labels, **options) for name, options in HEADS.items() if small or name != "wide"}
@@ -111,13 +113,13 @@ def measure(labels: int, seconds: float) -> tuple[dict[str, object], dict[str, o
     for run in (*steps.values(), *tops.values()):  # Adam's moments, and what a head makes once, are made beforehand
         run()
     timings = ("step", medians(steps, seconds)), ("best", medians(tops, seconds))
-    size: dict[str, object] = {"labels": labels}
+    size: Row = {"labels": labels}
     for name in HEADS:
         last = rivals[name][0][-1].parameters() if name in rivals else []
         size[f"{name}_parameters"] = sum(p.numel() for p in last) or None
         size[f"{name}_codebook"] = held(heads[name]) if name in heads else None
     size |= {"layer_parameters": labels * (HIDDEN + 1), "layer_training_MB": layer_bytes(labels) / 1e6}
-    time: dict[str, object] = {"labels": labels}
+    time: Row = {"labels": labels}
     for what, taken in timings:
         for name in (*HEADS, "layer"):
             time[f"{what}_{name}_ms"] = taken[name] * 1e3 if name in taken else None
@@ -140,9 +142,7 @@ def main() -> None:
         sizes.append(size)
         times.append(time)
         gc.collect()
-        OUTPUT.parent.mkdir(exist_ok=True)
-        results = dict(torch=torch.__version__, threads=torch.get_num_threads(), k1=K1, sizes=sizes, times=times)
-        OUTPUT.write_text(json.dumps(results, indent=1) + "\n")
+        write("labels-speed.json", dict(threads=torch.get_num_threads(), k1=K1, sizes=sizes, times=times))
     show(console, "numbers: trained in the last layer, and kept beside it", sizes)
     for what, title in (("step", "a training step"), ("best", "the five best labels")):
         rows = [{name: value for name, value in row.items() if name == "labels" or what in name} for row in times]

@@ -1,219 +1,288 @@
-"""OSC beside the paper's own algorithm, beside HLB, and beside what the machine can do.
+"""OSC with gaussian bases and with blocks, beside the paper's own algorithm, HLB, torch-hd and what the machine can do.
 
-`make bench` - two minutes on two cores. Everything is measured in one run, the rivals taking turns, so that
-the ratios hold on a busy machine too. Prints tables and writes results/osc-speed.json.
+`make bench` - six minutes on two cores. Everything is measured in one run, the rivals taking turns, in one thread
+(where the time of the processor counts) and then in two (where the clock does). The last table says which of
+the wanted figures were reached. Prints tables and writes results/osc-speed.json; `--only contexts` is one part.
+
+B1: d=64, p=2; B2: d=200, p=2; B3: d=75, p=3; B4: d=80, p=3. The bound is one read of codebook and memory at the
+measured bandwidth. Shares of the rate of a large product count the operations that are done, which are fewer with
+blocks; `as_dense` counts those of a dense basis.
 """
 
-import json
-import platform
-import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
+import argparse
+import operator
+from collections.abc import Callable, Iterator
 
+import lines
+import peers
 import torch
+from lines import BATCH, CONTEXTS, KINDS, PAIRS, QUESTIONS, SETTINGS, TRACED, VOCABULARIES, both
+from measuring import (
+    Row,
+    Run,
+    assert_same,
+    gemm,
+    has_bfloat16,
+    medians,
+    peak,
+    show,
+    thread_counts,
+    threads,
+    write,
+)
 from rich.console import Console
-from rich.table import Table
-from torch import Tensor
 
-from carving.schemes.osc import OSC
-
-SETTINGS = {"B1": (64, 2), "B2": (200, 2), "B3": (75, 3)}
-VOCABULARIES = (100, 1_000, 10_000)
-LARGEST = 4 * 2**30  # bytes of an HLB codebook that we are willing to make
-OUTPUT = Path(__file__).parent.parent / "results" / "osc-speed.json"
+Rows = Iterator[tuple[Row, dict[str, Run]]]
 
 
-def medians(rivals: dict[str, Callable[[], object]], seconds: float = 2.0) -> dict[str, float]:
-    """Median seconds of each rival; they take turns until the time is used up, three turns at least."""
-    taken: dict[str, list[float]] = {name: [] for name in rivals}
-    end, turns = time.perf_counter() + seconds, 0
-    while time.perf_counter() < end or turns < 3:
-        for name, run in rivals.items():
-            first = timed(run)
-            # Runs that follow find in the caches what this rival, not the one before it, left there.
-            taken[name] += [first] if first > 0.2 else [timed(run) for _ in range(3)]
-        turns += 1
-    return {name: statistics.median(times) for name, times in taken.items()}
+def column(kind: str, unit: str) -> str:
+    return f"{kind.replace(' ', '_')}_{unit}"
 
 
-def timed(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+def figures(taken: dict[str, float], unit: str, scale: float) -> Row:
+    return {column(name, unit): scale * seconds for name, seconds in taken.items()}
 
 
-def carved(basis: Tensor, candidates: Tensor) -> Tensor:
-    """Every candidate projected in R^d and normalised, as the paper writes it."""
-    projected = candidates @ (basis.T @ basis)
-    return projected / projected.norm(dim=-1, keepdim=True)
+def in_turn(rivals: dict[str, Run], seconds: float) -> Iterator[tuple[int, dict[str, float]]]:
+    """Medians in one thread, and in two."""
+    for count in thread_counts():
+        with threads(count):
+            yield count, medians(rivals, seconds)
 
 
-# The paper's score in two forms, of which now the one, now the other is faster: the rival is the faster.
+def ratios(taken: dict[str, float], **pairs: tuple[str, str]) -> Row:
+    return {name: both(taken, *pair) for name, pair in pairs.items()}
 
 
-def by_einsum(memory: Tensor, basis: Tensor, candidates: Tensor, chunk: int = 1_000) -> Tensor:
-    """Every carved candidate contracted with the whole memory in one expression."""
-    letters = "abcd"[: memory.dim()]
-    formula = f"{letters},{','.join('l' + letter for letter in letters)}->l"
-    parts = carved(basis, candidates).split(chunk)
-    return torch.cat([torch.einsum(formula, memory, *part.unbind(1)) for part in parts])
+GAUSSIAN_OVER_BLOCKS = {
+    "gaussian_over_blocks": ("gaussian", "blocks"),
+    "gaussian_over_blocks_compact": ("gaussian compact", "blocks compact"),
+}
 
 
-def by_modes(memory: Tensor, basis: Tensor, candidates: Tensor, chunk: int = 500) -> Tensor:
-    """The same, mode after mode."""
-    scores = []
-    for part in carved(basis, candidates).split(chunk):
-        first, *rest = part.unbind(1)
-        left = first @ memory.view(memory.shape[0], -1)
-        for component in rest:
-            left = torch.bmm(component.unsqueeze(1), left.view(*component.shape, -1)).squeeze(1)
-        scores.append(left.squeeze(1))
-    return torch.cat(scores)
+def contexts() -> Rows:
+    """Contexts from labels, microseconds each; torch: as many normals, and their QR; torch-hd: random vectors."""
+    for setting, (d, p) in SETTINGS.items():
+        k1 = lines.scheme(setting, "gaussian").k1
+        generator = torch.Generator().manual_seed(0)
+        ours = {kind: lines.drawing(setting, kind) for kind in KINDS}
+        theirs, rows = peers.roles(d**p)
+        rivals = ours | theirs
+        rivals["torch"] = lambda: torch.linalg.qr(torch.randn(CONTEXTS, d, k1, generator=generator))
+        for count, taken in in_turn(rivals, 3.0):
+            taken |= {name: taken[name] * CONTEXTS / rows for name in theirs}
+            each = figures(taken, "us", 1e6 / CONTEXTS)
+            yield {"setting": setting, "threads": count, **each, **ratios(taken, **GAUSSIAN_OVER_BLOCKS)}, ours
 
 
-def hlb(memory: Tensor, role: Tensor, codebook: Tensor) -> Tensor:
-    """Unbinding by division, then one product with the codebook."""
-    return codebook @ (memory / role)
+def from_labels(make: Callable[[str, str], Run], number: int, settings: tuple[str, ...]) -> Rows:
+    """From labels to tensor or to answers, microseconds of one pair or question."""
+    for setting in settings:
+        ours = {kind: make(setting, kind) for kind in KINDS}
+        for count, taken in in_turn(ours, 3.0):
+            each = figures(taken, "us", 1e6 / number)
+            yield {"setting": setting, "threads": count, **each, **ratios(taken, **GAUSSIAN_OVER_BLOCKS)}, ours
 
 
-def gemm(size: int = 2048) -> tuple[Callable[[], Tensor], float]:
-    """A square product, whose rate the other products are compared with, and its operations."""
-    one, other = torch.randn(size, size), torch.randn(size, size)
-    return lambda: one @ other, 2.0 * size**3
-
-
-def single_queries() -> list[dict[str, object]]:
-    rows = []
+def questions() -> Rows:
+    """One question with its context given, microseconds, beside whatever else answers from as many cells."""
     long = torch.randn(2**26)
-    for name, (d, p) in SETTINGS.items():
-        scheme = OSC(d, p)
-        contexts, context = scheme.contexts([(i,) for i in range(1_000)]), scheme.contexts([(0,)])
+    for setting in ("B1", "B2", "B3"):
+        d, p = SETTINGS[setting]
         for size in VOCABULARIES:
-            fillers = scheme.fillers(range(size))
-            memory = scheme.trace(contexts[: min(size, 1_000)], fillers[: min(size, 1_000)])
-            plain = fillers.contiguous()
-            basis = context.basis[0].contiguous()
-            ours = scheme.score(memory, context, fillers)[0] * context.amplitudes
-            for literal in (by_einsum, by_modes):
-                assert_same(ours, literal(memory, basis, plain))
-            rivals: dict[str, Callable[[], object]] = {
-                "ours": lambda: scheme.score(memory, context, fillers).argmax(),
-                "einsum": lambda: by_einsum(memory, basis, plain).argmax(),
-                "modes": lambda: by_modes(memory, basis, plain).argmax(),
-                "read": long.sum,
-            }
-            if size * d**p * 4 <= LARGEST:
-                codebook, role, flat = torch.randn(size, d**p), torch.randn(d**p).sign(), memory.flatten()
-                rivals["hlb"] = lambda: hlb(flat, role, codebook).argmax()
-            taken = medians(rivals)
-            taken["literal"] = min(taken["einsum"], taken["modes"])
-            codebook = None
-            bandwidth = long.nbytes / taken["read"]
-            bound = (fillers.nbytes + memory.nbytes) / bandwidth
-            rows.append(
-                {
-                    "setting": name,
-                    "vocabulary": size,
-                    "ours_us": taken["ours"] * 1e6,
-                    "literal_us": taken["literal"] * 1e6,
-                    "hlb_us": taken["hlb"] * 1e6 if "hlb" in taken else None,
-                    "bound_us": bound * 1e6,
-                    "literal_over_ours": taken["literal"] / taken["ours"],
-                    "hlb_over_ours": taken["hlb"] / taken["ours"] if "hlb" in taken else None,
-                    "ours_over_bound": taken["ours"] / bound,
-                    "bandwidth_GB_s": bandwidth / 1e9,
-                }
-            )
-    return rows
+            sides = {kind: lines.asked(setting, kind, 1, size) for kind in KINDS}
+            ours: dict[str, Run] = {kind: side.best for kind, side in sides.items()}
+            rivals = ours | literals(sides["gaussian"]) | peers.questions(d**p, size) | {"read": long.sum}
+            for kind in (kind for kind in KINDS if "compact" not in kind):
+                assert_literal(sides[kind])
+            for count, taken in in_turn(rivals, 2.0):
+                taken["literal"] = min(taken.pop("einsum"), taken.pop("modes"))
+                bandwidth = long.nbytes / taken.pop("read")
+                bounds = {kind: side.nbytes / bandwidth for kind, side in sides.items()}
+                row = {"setting": setting, "vocabulary": size, "threads": count, **figures(taken, "us", 1e6)}
+                row["bound_us"] = 1e6 * bounds["gaussian"]
+                best = KINDS[-2]  # blocks, where they are
+                row |= ratios(
+                    taken,
+                    literal_over_gaussian=("literal", "gaussian"),
+                    literal_over_blocks=("literal", "blocks"),
+                    literal_over_blocks_compact=("literal", "blocks compact"),
+                    hlb_over_blocks=("hlb", "blocks"),
+                    hlb_over_blocks_compact=("hlb", "blocks compact"),
+                )
+                row["blocks_over_bound"] = taken["blocks"] / bounds[best] if "blocks" in taken else None
+                yield row | {"bandwidth_GB_s": bandwidth / 1e9}, ours
+            del rivals, sides, ours
 
 
-def batches(queries: int = 256, vocabulary: int = 10_000) -> list[dict[str, object]]:
-    rows = []
-    for name, (d, p) in SETTINGS.items():
-        scheme = OSC(d, p)
-        k1 = scheme.k1
-        contexts = scheme.contexts([(i,) for i in range(queries)])
-        fillers = scheme.fillers(range(vocabulary))
-        memory = scheme.trace(contexts, fillers[:queries])
-        square, operations = gemm()
-        taken = medians({"ours": lambda: scheme.score(memory, contexts, fillers).argmax(1), "gemm": square}, 4.0)
-        reading = sum(2 * k1**mode * d ** (p - mode + 1) for mode in range(1, p + 1))
-        matching = vocabulary * (2 * p * d * k1 + 2 * k1**p)
-        rows.append(rate(name, queries * (reading + matching), taken, operations))
-    return rows
-
-
-def storing(pairs: int = 10_000) -> list[dict[str, object]]:
-    rows = []
-    for name, (d, p) in SETTINGS.items():
-        scheme = OSC(d, p)
-        contexts = scheme.contexts([(i,) for i in range(pairs)])
-        fillers = scheme.fillers(range(pairs))
-        square, operations = gemm()
-        taken = medians({"ours": lambda: scheme.trace(contexts, fillers), "gemm": square}, 4.0)
-        rows.append(rate(name, pairs * (4.0 * p * d * scheme.k1 + 2.0 * d**p), taken, operations))
-    return rows
-
-
-def rate(name: str, work: float, taken: dict[str, float], square: float) -> dict[str, object]:
-    ours, best = work / taken["ours"], square / taken["gemm"]
+def literals(side: lines.Asked) -> dict[str, Run]:
+    basis, plain = side.contexts.basis[0].contiguous(), side.fillers.contiguous()
     return {
-        "setting": name,
-        "seconds": taken["ours"],
-        "ours_GFLOP_s": ours / 1e9,
-        "gemm_GFLOP_s": best / 1e9,
-        "share": ours / best,
+        "einsum": lambda: peers.by_einsum(side.memory, basis, plain).argmax(),
+        "modes": lambda: peers.by_modes(side.memory, basis, plain).argmax(),
     }
 
 
-def making_contexts(count: int = 10_000) -> list[dict[str, object]]:
-    rows = []
-    for name, (d, p) in SETTINGS.items():
-        scheme = OSC(d, p)
-        paths = [("document", i, "subject") for i in range(count)]
-        generator = torch.Generator().manual_seed(0)
-        taken = medians(
-            {
-                "ours": lambda: scheme.contexts(paths),
-                "torch": lambda: torch.linalg.qr(torch.randn(count, d, scheme.k1, generator=generator)),
-            },
-            4.0,
-        )
-        rows.append({"setting": name, "contexts": count, **taken, "ours_over_torch": taken["ours"] / taken["torch"]})
-    return rows
+def assert_literal(side: lines.Asked) -> None:
+    """What is compared gives the same scores."""
+    ours = side.osc.score(side.memory, side.contexts, side.fillers)[0] * side.contexts.amplitudes
+    basis, plain = side.contexts.basis[0].contiguous(), side.fillers.contiguous()
+    for literal in (peers.by_einsum, peers.by_modes):
+        assert_same(ours, literal(side.memory, basis, plain))
 
 
-def assert_same(ours: Tensor, theirs: Tensor) -> None:
-    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+def batches() -> Rows:
+    """256 questions of 10,000 candidates, milliseconds, and shares of the rate of a large product."""
+    for setting in ("B1", "B2", "B3"):
+        d, p = SETTINGS[setting]
+        ours = {kind: lines.batch(setting, kind) for kind in KINDS}
+        codes = {f"{kind} precomputed": lines.batch_precomputed(setting, kind) for kind in KINDS if "compact" in kind}
+        work = {kind: batch_work(setting, kind) for kind in (*KINDS, *codes)}
+        rivals = ours | codes | peers.questions(d**p, VOCABULARIES[-1], BATCH)
+        yield from shares(setting, rivals, ours | codes, work)
 
 
-def show(console: Console, title: str, rows: list[dict[str, object]]) -> None:
-    table = Table(title=title, title_justify="left")
-    for column in rows[0]:
-        table.add_column(column.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*("-" if v is None else f"{v:,.3g}" if isinstance(v, float) else str(v) for v in row.values()))
-    console.print(table)
+def batch_work(setting: str, kind: str) -> tuple[float, float]:
+    osc = lines.scheme(setting, kind)
+    done, dense = (
+        BATCH * (lines.reading_work(osc, few) + lines.matching_work(osc, few, VOCABULARIES[-1]))
+        for few in ("blocks" in kind, False)
+    )
+    return done, dense
+
+
+def sieves() -> Rows:
+    """The best of 256 questions of 10,000 compact fillers, milliseconds: in float32 (off), or sieved in few bits."""
+    for setting in ("B1", "B2", "B3") if lines.SIEVES else ():
+        ours = {sieve: lines.sieved(setting, sieve) for sieve in lines.SIEVES}
+        for count, taken in in_turn(ours, 3.0):
+            row: Row = {"setting": setting, "threads": count, **figures(taken, "ms", 1e3)}
+            row |= ratios(taken, off_over_auto=("off", "auto"), off_over_bfloat16=("off", "bfloat16"))
+            yield row | {"sieve_gain": row["off_over_bfloat16"] if has_bfloat16() else None}, ours
+        ours["auto"]()  # which is what the next part finds
+
+
+def traces() -> Rows:
+    """10,000 pairs into a tensor, contexts and fillers given, milliseconds, and shares of that rate."""
+    for setting in ("B1", "B2", "B3"):
+        d, p = SETTINGS[setting]
+        ours = {kind: lines.tracing(setting, kind) for kind in KINDS}
+        theirs, rows = peers.bundles(d**p)
+        schemes = {kind: lines.scheme(setting, kind) for kind in KINDS}
+        work = {
+            kind: (TRACED * lines.storing_work(osc, "blocks" in kind), TRACED * lines.storing_work(osc, False))
+            for kind, osc in schemes.items()
+        }
+        yield from shares(setting, ours | theirs, ours, work, dict.fromkeys(theirs, TRACED / rows))
+
+
+def shares(
+    setting: str,
+    rivals: dict[str, Run],
+    ours: dict[str, Run],
+    work: dict[str, tuple[float, float]],
+    scales: dict[str, float] | None = None,
+) -> Rows:
+    square, operations = gemm()
+    for count, taken in in_turn(rivals | {"gemm": square}, 3.0):
+        rate = operations / taken.pop("gemm")
+        taken = {name: seconds * (scales or {}).get(name, 1.0) for name, seconds in taken.items()}
+        row: Row = {"setting": setting, "threads": count, **figures(taken, "ms", 1e3)}
+        for kind, (done, dense) in work.items():
+            row[column(kind, "share")] = done / taken[kind] / rate
+            if done != dense:
+                row[column(kind, "share_as_dense")] = dense / taken[kind] / rate
+        yield row | {"gemm_GFLOP_s": rate / 1e9}, ours
+
+
+PARTS: dict[str, Callable[[], Rows]] = {
+    "contexts": contexts,
+    "Memory.store": lambda: from_labels(lines.storing, PAIRS, ("B2", "B4")),
+    "Memory.recall_many": lambda: from_labels(lines.asking, QUESTIONS, ("B2", "B4")),
+    "Memory.recall": lambda: from_labels(lines.asking_one, 1, ("B2",)),
+    "questions": questions,
+    "batches": batches,
+    "sieves": sieves,
+    "traces": traces,
+}
+
+# The figures that were wished for: part, setting, vocabulary (or None), column, comparison, number.
+# fmt: off
+WANTED: list[tuple[str, str, int | None, str, str, float]] = [
+    ("contexts",      "B2", None,   "gaussian_over_blocks",         ">=", 12),
+    ("contexts",      "B4", None,   "gaussian_over_blocks_compact", ">=", 8),
+    ("Memory.recall", "B2", None,   "blocks_compact_us",            "<=", 700),
+    ("questions",     "B1", 10_000, "literal_over_blocks",          ">=", 10),
+    ("questions",     "B2", 10_000, "literal_over_blocks",          ">=", 40),
+    ("questions",     "B3", 10_000, "literal_over_blocks",          ">=", 120),
+    ("questions",     "B2", 10_000, "blocks_over_bound",            "<=", 4),
+    ("questions",     "B3", 10_000, "blocks_over_bound",            "<=", 8),
+    ("questions",     "B1", 100,    "hlb_over_blocks",              ">=", 1),
+    ("batches",       "B2", None,   "blocks_compact_share",         ">=", 0.5),
+    ("batches",       "B2", None,   "blocks_compact_share_as_dense", ">=", 0.5),
+    ("sieves",        "B2", None,   "sieve_gain",                   ">=", 1.3),  # where the machine has bfloat16
+]
+# fmt: on
+KEYS = ("setting", "vocabulary", "threads")
+COMPARED = {">=": operator.ge, "<=": operator.le}
+
+
+def wishes(found: dict[str, list[Row]]) -> list[Row]:
+    """Each wanted figure beside what was measured; one thread judges."""
+    told = []
+    for part, setting, size, name, sign, number in WANTED:
+        rows = {
+            row["threads"]: row[name]
+            for row in found.get(part, [])
+            if row["setting"] == setting and row.get("vocabulary") == size and row.get(name) is not None
+        }
+        line: Row = {"figure": name, "part": part, "setting": setting, "vocabulary": size, "wanted": f"{sign} {number}"}
+        line |= {"one_thread": rows.get(1), "two_threads": rows.get(2)}
+        told.append(line | {"reached": COMPARED[sign](rows[1], number) if 1 in rows else None})
+    return told
+
+
+def measured(part: str) -> tuple[list[Row], list[Row]]:
+    """The part's rows, and the peak memory of its lines in one thread."""
+    rows, memory = [], []
+    for row, ours in PARTS[part]():
+        rows.append(row)
+        if row["threads"] == 1:
+            with threads(1):
+                taken: Row = {column(kind, "MB"): peak(run) for kind, run in ours.items()}
+            memory.append({"part": part, "setting": row["setting"], "vocabulary": row.get("vocabulary"), **taken})
+    return rows, memory
+
+
+def in_parts(console: Console, title: str, rows: list[Row]) -> None:
+    """The times in one table, what follows from them in a second."""
+    for ending, times in ((title, True), ("", False)):
+        chosen = [
+            {name: value for name, value in row.items() if name in KEYS or name.endswith(("_us", "_ms")) == times}
+            for row in rows
+        ]
+        show(console, ending, chosen)
 
 
 def main() -> None:
-    console = Console(width=150)
-    parts = {
-        "single queries": single_queries,
-        "batches of 256 queries": batches,
-        "storing 10,000 pairs": storing,
-        "contexts from labels": making_contexts,
-    }
-    found: dict[str, object] = {"torch": torch.__version__, "threads": torch.get_num_threads()}
-    found["machine"] = platform.machine()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, action="append", help="one part; nothing is written then")
+    chosen = parser.parse_args().only or list(PARTS)
+    console = Console(width=200)
+    found: dict[str, list[Row]] = {}
+    memory: list[Row] = []
     with torch.inference_mode():
-        for title, measure in parts.items():
-            with console.status(title):
-                found[title] = measure()
-            show(console, title, found[title])
-    OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps(found, indent=1) + "\n")
+        for part in chosen:
+            with console.status(part):
+                found[part], taken = measured(part)
+            memory += taken
+            in_parts(console, f"{part}: {PARTS[part].__doc__ or from_labels.__doc__}", found[part])
+    names = {name: None for row in memory for name in row}
+    show(console, "peak memory of a call, MB", [{name: row.get(name) for name in names} for row in memory])
+    told = wishes(found)
+    show(console, "wanted, and measured", [row for row in told if row["part"] in chosen])
+    if set(chosen) == set(PARTS):
+        write("osc-speed.json", {"threads": list(thread_counts()), **found, "peak memory": memory, "wanted": told})
 
 
 if __name__ == "__main__":

@@ -1,24 +1,19 @@
 """The architectures beside torch-hd's, operation by operation.
 
-`make bench` - two minutes on two cores. The rivals take turns in one run. Prints a table
-(above 1: ours is faster) and writes results/vsa-speed.json.
+`make bench` - two minutes on two cores. The rivals take turns in one run, in one thread and then in two. Prints a table
+(above 1: ours is faster) and writes results/vsa-speed.json, with the peak memory of each operation of ours.
 
 The ratio of HRR's bind has two values, because torch-hd's arrays of 32 MiB are of a size that the C library may keep or
 give back when they are freed: where it keeps them 1.7 to 2.2, where every call must ask for its pages again 3.7.
 """
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-
 import torch
 import torchhd
-from osc_speed import medians, show
+from measuring import Row, Run, medians, peak, show, thread_counts, threads, write
 from rich.console import Console
 
 from carving import VSA
 
-OUTPUT = Path(__file__).parent.parent / "results" / "vsa-speed.json"
 BATCH, QUERIES, OTHERS = 1_000, 100, 1_000
 
 # Ours with as many coordinates as theirs, and their type.
@@ -34,7 +29,7 @@ PEERS = [
 ]
 
 
-def operations(vsa: VSA, kind: type) -> dict[str, dict[str, Callable[[], object]]]:
+def operations(vsa: VSA, kind: type) -> dict[str, dict[str, Run]]:
     """Both sides of each operation."""
     generator = torch.Generator().manual_seed(0)
     x, roles = vsa.random(BATCH, generator), vsa.random(BATCH, generator)
@@ -60,21 +55,31 @@ def operations(vsa: VSA, kind: type) -> dict[str, dict[str, Callable[[], object]
     }
 
 
+def measured(vsa: VSA, kind: type) -> list[Row]:
+    rows: list[Row] = []
+    sides = operations(vsa, kind)
+    for count in thread_counts():
+        row: Row = {"architecture": vsa.name, "d": vsa.d, "threads": count}
+        with threads(count):
+            for name, rivals in sides.items():
+                taken = medians(rivals, 1.0)
+                row[f"{name}_ms"] = taken["ours"] * 1e3
+                row[f"{name}_ratio"] = taken["torchhd"] / taken["ours"]
+        rows.append(row)
+    with threads(1):
+        rows[0] |= {f"{name}_MB": peak(rivals["ours"]) for name, rivals in sides.items()}
+    return rows
+
+
 def main() -> None:
-    console = Console(width=120)
-    rows: list[dict[str, object]] = []
+    console = Console(width=180)
+    rows: list[Row] = []
     with torch.inference_mode():
         for vsa, kind in PEERS:
-            row: dict[str, object] = {"architecture": vsa.name, "d": vsa.d}
             with console.status(vsa.name):
-                for name, rivals in operations(vsa, kind).items():
-                    taken = medians(rivals, 1.5)
-                    row[f"{name}_ms"] = taken["ours"] * 1e3
-                    row[f"{name}_ratio"] = taken["torchhd"] / taken["ours"]
-            rows.append(row)
-    show(console, "ours in milliseconds, and torch-hd's time over ours", rows)
-    OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps(rows, indent=1) + "\n")
+                rows += measured(vsa, kind)
+    show(console, "ours in milliseconds, torch-hd's time over ours, peak memory of a call", rows)
+    write("vsa-speed.json", {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Symbolic memories of fixed size: Orthogonal Subspace Carving and the architectures around it."""
 
 from carving.answers.answer import Answer
-from carving.answers.best import Best, top
+from carving.answers.best import top
+from carving.answers.ranking import Best
 from carving.contexts import Contexts
 from carving.memory import Memory
 from carving.prediction.plan import plan

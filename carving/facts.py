@@ -26,7 +26,9 @@ class Facts:
     cost: Cost
     filler_scalars: int  # real numbers (or bits, or indices) that a filler is
     memory_scalars: int  # real numbers that a memory holds
-    code_size: int = 0  # numbers of a candidate that `precompute` made; 0: it leaves candidates as they are
+    # Numbers of a candidate that `precompute` made, whose products with flat cores are scores and inner products alike;
+    # 0: it leaves candidates as they are.
+    code_size: int = 0
     filler_layout: tuple[int, ...] = ()  # the order in which dimensions of fillers (L, *filler_shape) lie, if another
     exact: bool = True  # reading the memory of a single pair gives the filler's core
     adjoint: bool = True  # read is the transpose of write

@@ -81,6 +81,16 @@ def test_the_readmes_tree_names_every_room():
         assert (ROOT / path).exists(), path
 
 
+def test_tables_of_figures_are_those_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    tables = import_module("tables")
+    results = tables.read(ROOT / "results")
+    for page in tables.PAGES:
+        text = (ROOT / page).read_text()
+        assert {name for _, name, _ in tables.MARKED.findall(text)} <= set(tables.TABLES)
+        assert tables.renewed(text, results) == text, f"{page} is not what was measured; python benchmarks/tables.py"
+
+
 def test_every_file_says_what_it_is():
     for path in (ROOT / "carving").rglob("*.py"):
         assert ast.get_docstring(ast.parse(path.read_text())), path

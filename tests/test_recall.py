@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, make, top
-from carving.answers.best import best_of
+from carving.answers.ranking import best_of
 
 
 def sorted_by_hand(scores, k):

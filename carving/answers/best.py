@@ -4,13 +4,14 @@ One scan serves every caller: plain scores (`top`), log odds (`likelihood.py`), 
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from carving.answers.ranking import Best, Ranking, Rated, Rating, joined, ranked, stacked
+from carving.answers.sifting import Sifting
 from carving.checks import check_integer, check_tensor, listed
 from carving.chunks import rows_within, slices
 from carving.contexts import Contexts
@@ -23,52 +24,6 @@ FEW = 4  # contexts that do not pay for precomputing candidates
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 MANY = 1024  # contexts for which candidates are precomputed at a time
 ENOUGH, IN_CACHE = 256, 2**20  # contexts that make a good product; scores that several passes find in the cache
-
-
-class Best(NamedTuple):
-    """The best candidates of each context, best first; equal scores stand in the vocabulary's order.
-
-    Equal means to the last bit, as in architectures that count. Two copies of one filler may differ there, by where
-    they stand in a product.
-
-    >>> best_of(torch.tensor([[0.2, 0.9, 0.9]]), 2).indices
-    tensor([[1, 2]])
-    """
-
-    scores: Tensor  # (n, k)
-    indices: Tensor  # (n, k), of the vocabulary
-
-
-class Ranking(NamedTuple):
-    """The best candidates, how strongly each is held, and the logarithm of the sum of all scores' exponentials."""
-
-    best: Best
-    strengths: Tensor  # (n, k)
-    log_total: Tensor  # (n,); without a meaning where scores are no log odds
-
-
-class Rated(NamedTuple):
-    """The scores (n, m) of a chunk of candidates; what they are made of, where they are log odds."""
-
-    scores: Tensor
-    inner: Tensor | None = None
-    energy: Tensor | None = None
-
-    def strengths(self, columns: Tensor) -> Tensor:
-        """How strongly the candidates of these columns (n, k) are held: 1 for one that was stored once."""
-        if self.inner is None or self.energy is None:
-            return self.scores.gather(1, columns)
-        return self.inner.gather(1, columns) / self.energy.expand_as(self.inner).gather(1, columns)
-
-
-@dataclass(frozen=True)
-class Rating:
-    """How candidates are rated: the way to read the memory, and what to make of the cores."""
-
-    read: Callable[[Tensor, ContextsOrPaths], Tensor]
-    rate: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor], Rated]  # cores, contexts, fillers, indices
-    contextual: bool  # whether rating looks at the contexts
-    log_odds: bool = False  # whether scores are summed
 
 
 def top(
@@ -94,7 +49,7 @@ def top(
     """
     plain = Rating(
         scheme.read,
-        lambda cores, part, fillers, _: Rated(scheme.match(cores, part, fillers)),
+        lambda cores, part, fillers, _, inner: Rated(scheme.match(cores, part, fillers) if inner is None else inner),
         scheme.facts.contextual,
     )
     return scan(scheme, memory, contexts, candidates, k, plain, among).best
@@ -117,10 +72,7 @@ def scan(
         listing.rows(chunk).ranked(scheme, cores, part, k, rating, columns)
         for chunk, part, cores in _chunks(scheme, memory, contexts, rows, rating)
     ]
-    if len(parts) == 1:
-        return parts[0]
-    best = Best(*(torch.cat(each) for each in zip(*(part.best for part in parts), strict=True)))
-    return Ranking(best, *(torch.cat(each) for each in list(zip(*parts, strict=True))[1:]))
+    return stacked(parts)
 
 
 @dataclass(frozen=True)
@@ -188,8 +140,8 @@ class Listing:
         """The best of these candidates in contexts that show these cores, `columns` at a time."""
         ranking: Ranking | None = None
         for part in slices(self.width, columns):
-            ranked = self._ranked_part(scheme, cores, contexts, k, rating, part)
-            ranking = ranked if ranking is None else joined(ranking, ranked, k)
+            best = self._ranked_part(scheme, cores, contexts, k, rating, part)
+            ranking = best if ranking is None else joined(ranking, best, k)
         assert ranking is not None
         return ranking
 
@@ -198,20 +150,18 @@ class Listing:
     ) -> Ranking:
         candidates = self.candidates
         if self.choices is None:
+            if isinstance(candidates, Tensor) and candidates.dim() == 2:
+                return Sifting(scheme, candidates, cores, contexts, k, rating, part).ranked()
             fillers = candidates[part] if isinstance(candidates, Tensor) else scheme.fillers(candidates[part])
-            rated = rating.rate(cores, contexts, fillers, part)
-            best = best_of(rated.scores, k)
-            indices = best.indices + part.start if part.start else best.indices
-        else:
-            assert isinstance(candidates, Tensor)
-            choices = self.choices[..., part]
-            chosen = choices.clamp_max(len(candidates) - 1)
-            rated = rating.rate(cores, contexts, candidates[chosen], chosen)
-            rated = rated._replace(scores=rated.scores.masked_fill(choices == len(candidates), -torch.inf))
-            best = best_of(rated.scores, k)
-            indices = choices.expand(len(cores), -1).gather(1, best.indices)
-        log_total = rated.scores.logsumexp(1) if rating.log_odds else rated.scores.new_zeros(len(cores))
-        return Ranking(Best(best.scores, indices), rated.strengths(best.indices), log_total)
+            return ranked(rating.rate(cores, contexts, fillers, part, None), k, rating.log_odds).shifted(part.start)
+        assert isinstance(candidates, Tensor)
+        choices = self.choices[..., part]
+        chosen = choices.clamp_max(len(candidates) - 1)
+        rated = rating.rate(cores, contexts, candidates[chosen], chosen, None)
+        rated = rated._replace(scores=rated.scores.masked_fill(choices == len(candidates), -torch.inf))
+        ranking = ranked(rated, k, rating.log_odds)
+        indices = choices.expand(len(cores), -1).gather(1, ranking.best.indices)
+        return ranking._replace(best=ranking.best._replace(indices=indices))
 
 
 def _chunks(
@@ -225,42 +175,6 @@ def _chunks(
     if rating.contextual and not isinstance(contexts, Contexts):
         contexts = scheme.contexts(contexts)
     yield slice(None), contexts if isinstance(contexts, Contexts) else None, rating.read(memory, contexts)
-
-
-def best_of(scores: Tensor, k: int) -> Best:
-    """The k largest of each row (all of a shorter row), largest first, the first of equal ones first."""
-    if k == 1:
-        return Best(*scores.max(dim=1, keepdim=True))
-    if scores.shape[1] <= k:
-        return Best(*scores.sort(dim=1, descending=True, stable=True))
-    # `topk` may take any of the scores that are equal to the smallest it keeps, which one more tells: sort those rows
-    # whole.
-    values, indices = scores.topk(k + 1, dim=1)
-    tied = values[:, k] == values[:, k - 1]
-    if tied.any():
-        indices[tied, :k] = scores[tied].sort(dim=1, descending=True, stable=True).indices[:, :k]
-    indices = indices[:, :k].sort(dim=1).values
-    ordered, order = scores.gather(1, indices).sort(dim=1, descending=True, stable=True)
-    return Best(ordered, indices.gather(1, order))
-
-
-def merged(first: Best, second: Best, k: int) -> Best:
-    """The k best of two, where every index of the first stands before those of the second."""
-    return joined(
-        Ranking(first, first.scores, first.scores[:, 0]), Ranking(second, second.scores, second.scores[:, 0]), k
-    ).best
-
-
-def joined(first: Ranking, second: Ranking, k: int) -> Ranking:
-    """Two rankings as one, where every index of the first stands before those of the second."""
-    scores, indices = (torch.cat(pair, dim=1) for pair in zip(first.best, second.best, strict=True))
-    strengths = torch.cat((first.strengths, second.strengths), dim=1)
-    best = best_of(scores, k)
-    return Ranking(
-        Best(best.scores, indices.gather(1, best.indices)),
-        strengths.gather(1, best.indices),
-        torch.logaddexp(first.log_total, second.log_total),
-    )
 
 
 def checked_choices(among: object, contexts: int, absent: int) -> Tensor:

@@ -7,13 +7,14 @@ norm tells that variance, forgotten pairs and merged memories and all.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from carving.answers.best import Ranking, Rated, Rating, scan
+from carving.answers.best import scan
+from carving.answers.ranking import Ranking, Rated, Rating
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, FillersOrLabels
@@ -29,11 +30,13 @@ class Evidence(NamedTuple):
     noise: Tensor | None  # the memory's squared norm along the bound candidates, where it is not the same for all
 
     @classmethod
-    def of(cls, scheme: LinearScheme, cores: Tensor, contexts: Contexts, candidates: Tensor) -> "Evidence":
-        """What the contexts' cores (of `scheme.adjoint`) show of candidates."""
+    def of(
+        cls, scheme: LinearScheme, cores: Tensor, contexts: Contexts, candidates: Tensor, inner: Tensor | None = None
+    ) -> "Evidence":
+        """What the contexts' cores (of `scheme.adjoint`) show of candidates; the inner products may be known."""
         energy = scheme.energy(contexts, candidates)
         noise = scheme.noise_along(cores, contexts, candidates, energy)
-        return cls(scheme.inner(cores, contexts, candidates), energy, noise)
+        return cls(scheme.inner(cores, contexts, candidates) if inner is None else inner, energy, noise)
 
     @property
     def strengths(self) -> Tensor:
@@ -101,12 +104,21 @@ def log_prior(counts: Tensor, absence: float) -> Tensor:
 def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
     """Candidates rated by their log odds."""
 
-    def rate(cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor) -> Rated:
+    def rate(
+        cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor, inner: Tensor | None
+    ) -> Rated:
         assert contexts is not None
-        evidence = Evidence.of(scheme, cores, contexts, fillers)
-        return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
+        evidence = Evidence.of(scheme, cores, contexts, fillers, inner)
+        variance = None if inner is None else odds.variance_along(evidence, indices)
+        return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy, variance)
 
-    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True)
+    @cache
+    def log_nothing() -> float:
+        # What the candidates leave of 1; where that is little, float32 cannot tell it from nothing.
+        left = 1 - float(odds.log_prior.double().exp().sum())
+        return math.log(left) if left > 1e-3 else -math.inf
+
+    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True, log_nothing=log_nothing)
 
 
 def most_likely(

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers.best import Best, Listing
+from carving.answers.best import Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
+from carving.answers.ranking import Best
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from carving import symbols
-from carving.answers.best import Best
+from carving.answers.ranking import Best
 from carving.checks import check_choice, check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.errors import BadValue

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving.answers.best import best_of
+from carving.answers.ranking import best_of
 from carving.chunks import slices
 from carving.labels import losses, metrics
 from carving.labels.data import Dataset

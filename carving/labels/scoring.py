@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from carving.answers.best import Best, best_of, merged
+from carving.answers.ranking import Best, best_of, merged
 from carving.checks import check_integer
 from carving.chunks import slices
 from carving.errors import BadValue

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from carving.answers.best import Best
+from carving.answers.ranking import Best
 from carving.checks import check_choice, check_integer, check_number
 from carving.chunks import slices
 from carving.draws import bits

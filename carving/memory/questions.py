@@ -12,6 +12,7 @@ from torch import Tensor
 from carving.answers import best, likelihood, sets, together
 from carving.answers.answer import Answer, Answers
 from carving.answers.likelihood import UNSEEN, Evidence, Likelihood, squared_norm
+from carving.answers.ranking import Best, Ranking
 from carving.checks import as_path, check_absence, check_integer, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
@@ -95,7 +96,7 @@ class Questions(ABC):
                 report(on_progress, len(asked[chunk]))
         return answers if top is not None else [each[0] for each in answers]
 
-    def _answers(self, ranking: best.Ranking, rows: Sequence[int], absence: float, nothing: bool) -> list[list[Answer]]:
+    def _answers(self, ranking: Ranking, rows: Sequence[int], absence: float, nothing: bool) -> list[list[Answer]]:
         """The answers of each context; where nothing may be answered, that alone if it is the most probable."""
         chances, empty = likelihood.probabilities(ranking, absence)
         columns = ranking.best.indices.tolist(), ranking.strengths.tolist(), chances.tolist(), empty.tolist()
@@ -108,7 +109,7 @@ class Questions(ABC):
             answers.append([Answer(self.vocabulary[rows[i]], strength, chance) for i, strength, chance in each])
         return answers
 
-    def _answers_without_probability(self, ranked: best.Best, rows: Sequence[int]) -> list[list[Answer]]:
+    def _answers_without_probability(self, ranked: Best, rows: Sequence[int]) -> list[list[Answer]]:
         each = zip(ranked.indices.tolist(), ranked.scores.tolist(), strict=True)
         return [
             [Answer(self.vocabulary[rows[i]], score, math.nan) for i, score in zip(*pair, strict=True)] for pair in each

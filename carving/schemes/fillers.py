@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from carving.chunks import rows_within, slices
-from carving.prediction.interference import echo, excess
+from carving.prediction.interference import Basis, echo, excess
 from carving.schemes.blocks import Blocks
 from carving.schemes.subspaces import Forbidden, SubspaceMap, Subspaces
 from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
@@ -50,10 +50,9 @@ class OrdinaryFillers:
         """One basis for all components."""
         return self.k1 if self.keeps else self.d - self.k1, self.d
 
-    @cached_property
-    def interference(self) -> tuple[float, float]:
+    def interference(self, basis: Basis) -> tuple[float, float]:
         """The noise of a pair with another filler, and of one with the same: components share their contexts."""
-        return 1 + excess(self.d, self.p, self.k1), echo(self.d, self.p, self.k1)
+        return 1 + excess(self.d, self.p, self.k1, basis), echo(self.d, self.p, self.k1, basis)
 
     @cached_property
     def cell(self) -> int:
@@ -131,8 +130,11 @@ class CompactFillers:
     k1: int
 
     contextual = False
-    interference = (1.0, 1.0)  # components with bases of their own interfere independently, whatever their fillers
     cell = 1
+
+    def interference(self, basis: Basis) -> tuple[float, float]:
+        """The noise of other pairs: components with bases of their own interfere alike, whatever their fillers."""
+        return 1.0, 1.0
 
     @cached_property
     def side(self) -> int:

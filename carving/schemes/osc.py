@@ -6,7 +6,6 @@ are those of the paper's formulas, and no d x d projector and no d^p tensor per 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, Self, get_args
@@ -21,13 +20,15 @@ from carving.draws import Bits
 from carving.errors import BadType, BadValue
 from carving.facts import Facts
 from carving.linear import LinearScheme
+from carving.paths import Paths
 from carving.prediction.interference import Basis
 from carving.schemes.blocks import Blocks
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
 from carving.schemes.subspaces import Ensemble, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
-from carving.symbols import Path, canonical_path
 from carving.tensors import BLOCK, outer
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,7 +126,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             max_contexts=4096 if self.compact else 32 if blocks and p < 3 else 16,  # what they make stays in the caches
             max_candidates=2**40 if self.compact else BLOCK,
         )
-        interference, echo = kind.interference
+        interference, echo = kind.interference(self.basis)
         return Facts(
             filler_shape=kind.filler_shape,
             core_shape=(side,) * p,
@@ -151,10 +152,10 @@ class OSC(LinearScheme[Subspaces | Blocks]):
         shape = self.filler_kind.filler_shape
         return draws.normals(words)[:, : math.prod(shape)].reshape(-1, *shape)
 
-    def _contexts(self, paths: Sequence[Path]) -> Subspaces | Blocks:
-        names = [canonical_path(path) for path in paths]
+    def _contexts(self, paths: Paths) -> Subspaces | Blocks:
         ensemble = Ensemble(self.filler_kind.basis_shape, self.basis, self.signed, self.spread)
-        return ensemble.draw(names, self.facts.context_kind, seed=self.seed, dtype=self.dtype).to(self.device)
+        contexts = ensemble.draw(paths.names, self.facts.context_kind, seed=self.seed, dtype=self.dtype)
+        return contexts if self.device == CPU else contexts.to(self.device)
 
     # The verbs
 

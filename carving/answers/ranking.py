@@ -1,0 +1,123 @@
+"""The best candidates, ranked: what a rating of candidates is, and the k best of many, ties in order."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carving.contexts import Contexts
+from carving.scheme import ContextsOrPaths
+
+
+class Best(NamedTuple):
+    """The best candidates of each context, best first; equal scores stand in the vocabulary's order.
+
+    Equal means to the last bit, as in architectures that count. Two copies of one filler may differ there, by where
+    they stand in a product.
+
+    >>> best_of(torch.tensor([[0.2, 0.9, 0.9]]), 2).indices
+    tensor([[1, 2]])
+    """
+
+    scores: Tensor  # (n, k)
+    indices: Tensor  # (n, k), of the vocabulary
+
+
+class Ranking(NamedTuple):
+    """The best candidates, how strongly each is held, and the logarithm of the sum of all scores' exponentials."""
+
+    best: Best
+    strengths: Tensor  # (n, k)
+    log_total: Tensor  # (n,); without a meaning where scores are no log odds
+
+    def shifted(self, start: int) -> "Ranking":
+        """The same with indices from a start on."""
+        return self._replace(best=self.best._replace(indices=self.best.indices + start)) if start else self
+
+
+class Rated(NamedTuple):
+    """The scores (n, m) of a chunk of candidates; what they are made of, where they are log odds."""
+
+    scores: Tensor
+    inner: Tensor | None = None
+    energy: Tensor | None = None
+    variance: Tensor | None = None  # the log odds grow by one over it with inner products that were given
+
+    def strengths(self, columns: Tensor) -> Tensor:
+        """How strongly the candidates of these columns (n, k) are held: 1 for one that was stored once."""
+        if self.inner is None or self.energy is None:
+            return self.scores.gather(1, columns)
+        return self.inner.gather(1, columns) / self.energy.expand_as(self.inner).gather(1, columns)
+
+
+@dataclass(frozen=True)
+class Rating:
+    """How candidates are rated: the way to read the memory, and what to make of the cores."""
+
+    read: Callable[[Tensor, ContextsOrPaths], Tensor]
+    # Cores, contexts, fillers, their indices, and the inner products where they are known: scores never fall with them.
+    rate: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor, Tensor | None], Rated]
+    contextual: bool  # whether rating looks at the contexts
+    log_odds: bool = False  # whether scores are summed,
+    log_nothing: Callable[[], float] = lambda: -math.inf  # beside the probability of nothing, which has this logarithm
+
+
+def best_of(scores: Tensor, k: int) -> Best:
+    """The k largest of each row (all of a shorter row), largest first, the first of equal ones first."""
+    if k == 1:
+        return Best(*scores.max(dim=1, keepdim=True))
+    if scores.shape[1] <= k:
+        return Best(*scores.sort(dim=1, descending=True, stable=True))
+    # `topk` may take any of the scores that are equal to the smallest it keeps, which one more tells: sort those rows
+    # whole.
+    values, indices = scores.topk(k + 1, dim=1)
+    tied = values[:, k] == values[:, k - 1]
+    if tied.any():
+        indices[tied, :k] = scores[tied].sort(dim=1, descending=True, stable=True).indices[:, :k]
+    indices = indices[:, :k].sort(dim=1).values
+    ordered, order = scores.gather(1, indices).sort(dim=1, descending=True, stable=True)
+    return Best(ordered, indices.gather(1, order))
+
+
+def ranked(rated: Rated, k: int, log_odds: bool) -> Ranking:
+    """The k best columns."""
+    best = best_of(rated.scores, k)
+    log_total = rated.scores.logsumexp(1) if log_odds else rated.scores.new_zeros(len(rated.scores))
+    return Ranking(best, rated.strengths(best.indices), log_total)
+
+
+def merged(first: Best, second: Best, k: int) -> Best:
+    """The k best of two, where every index of the first stands before those of the second."""
+    return joined(
+        Ranking(first, first.scores, first.scores[:, 0]), Ranking(second, second.scores, second.scores[:, 0]), k
+    ).best
+
+
+def joined(first: Ranking, second: Ranking, k: int) -> Ranking:
+    """Two rankings as one, where every index of the first stands before those of the second."""
+    scores, indices = (torch.cat(pair, dim=1) for pair in zip(first.best, second.best, strict=True))
+    strengths = torch.cat((first.strengths, second.strengths), dim=1)
+    best = best_of(scores, k)
+    return Ranking(
+        Best(best.scores, indices.gather(1, best.indices)),
+        strengths.gather(1, best.indices),
+        torch.logaddexp(first.log_total, second.log_total),
+    )
+
+
+def stacked(rankings: Sequence[Ranking]) -> Ranking:
+    """Rankings of some contexts and of the next ones as one."""
+    if len(rankings) == 1:
+        return rankings[0]
+    best = Best(*(torch.cat(each) for each in zip(*(ranking.best for ranking in rankings), strict=True)))
+    return Ranking(best, *(torch.cat(each) for each in list(zip(*rankings, strict=True))[1:]))
+
+
+def replaced(ranking: Ranking, rows: Tensor, others: Ranking) -> Ranking:
+    """A ranking in which some rows are others."""
+    best = Best(*(old.index_copy(0, rows, new) for old, new in zip(ranking.best, others.best, strict=True)))
+    strengths = ranking.strengths.index_copy(0, rows, others.strengths)
+    return Ranking(best, strengths, ranking.log_total.index_copy(0, rows, others.log_total))
