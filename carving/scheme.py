@@ -196,11 +196,8 @@ class Scheme(ABC, Generic[C]):
         paths, cost = Paths.of(contexts), self.facts.cost
         numbers = cost.context + cost.role * (max(map(len, paths)) - 1)
         size = min(size, rows_within(self.room, numbers))
-        if len(paths) <= size:
-            yield slice(0, len(paths)), draw_contexts(self, paths)
-            return
         for rows in slices(len(paths), size):
-            yield rows, draw_contexts(self, paths[rows])
+            yield rows, draw_contexts(self, paths[rows] if len(paths) > size else paths)
 
     @final
     def zeros(self) -> Tensor:
