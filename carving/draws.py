@@ -143,9 +143,10 @@ def words_for_normals(count: int) -> int:
 def normals(words: Bits) -> Tensor:
     """Two standard normals from each word (Box-Muller on its two halves), in float64."""
     halves = torch.from_numpy(np.ascontiguousarray(words, dtype="<u8").view("<i4")).unflatten(-1, (-1, 2))
-    radius, angle = (half.to(torch.float64).mul_(2.0**-32).add_(0.5 + 2.0**-33) for half in halves.unbind(-1))
-    radius = radius.log_().mul_(-2).sqrt_()  # of uniform numbers in (0, 1), exact, each kind by itself
-    angle = angle.mul_(2 * math.pi)
+    radius, angle = halves[..., 0].to(torch.float64), halves[..., 1].to(torch.float64)
+    for uniform in (radius, angle):
+        uniform.mul_(2.0**-32).add_(0.5 + 2.0**-33)  # in (0, 1), exact
+    radius, angle = radius.log_().mul_(-2).sqrt_(), angle.mul_(2 * math.pi)
     both = torch.empty(halves.shape, dtype=torch.float64)
     torch.mul(angle.cos(), radius, out=both[..., 0])
     torch.mul(angle.sin_(), radius, out=both[..., 1])

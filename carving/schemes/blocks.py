@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from carving.contexts import Contexts
-from carving.tensors import kept
+from carving.tensors import kept, lasting
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
 DENSE = 2**14  # numbers of a basis that is kept beside, and of a table that is multiplied with it in one small product
@@ -34,25 +34,35 @@ class Blocks(Contexts):
     @property
     def basis(self) -> Tensor:
         """The orthonormal rows that they stand for: (n, rank, d), or (n, p, rank, d)."""
-        d = self.places.shape[-1]
-        dense = KeptBlocks.of(self.places.reshape(-1, d), self.rank, self.amplitudes.dtype).basis
-        return dense.view(*self.places.shape[:-1], self.rank, d)
+        return self.each_mapped().basis.view(*self.places.shape[:-1], self.rank, -1)
 
     def mapped(self, component: int | None = None) -> "KeptBlocks":
         """The map of all components, or of one of those that have a basis each; kept while they are few."""
         known = self._maps.get(component)
-        if known is not None:
-            return known
-        places = self.places if component is None else self.places[:, component]
-        if torch.compiler.is_compiling() or self.places.numel() > KEPT:
-            return KeptBlocks.of(places, self.rank, self.amplitudes.dtype)
-        with torch.inference_mode(False):  # it is kept, and may be used in training later
-            known = self._maps[component] = KeptBlocks.of(places, self.rank, self.amplitudes.dtype)
+        if known is None:
+            whole = self.each_mapped()
+            if component is None:
+                return whole
+            known = whole.every(self.places.shape[1], component)
+            if self._keeps:
+                self._maps[component] = known
         return known
 
     def each_mapped(self) -> "KeptBlocks":
         """The maps of all components of all contexts, one after the other."""
-        return KeptBlocks.of(self.places.flatten(0, 1), self.rank, self.amplitudes.dtype)
+        known = self._maps.get(None)
+        if known is not None:
+            return known
+        places, dtype = self.places.reshape(-1, self.places.shape[-1]), self.amplitudes.dtype
+        if not self._keeps:
+            return KeptBlocks.of(places, self.rank, dtype)
+        with lasting():
+            known = self._maps[None] = KeptBlocks.of(places, self.rank, dtype)
+        return known
+
+    @property
+    def _keeps(self) -> bool:
+        return self.places.numel() <= KEPT and not torch.compiler.is_compiling()
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +73,6 @@ class KeptBlocks:
     weights: Tensor  # (n, d) their entries of the basis
     rank: int
     cut: "Cut"
-    small: bool  # whether products with the dense basis are faster, and it is kept
     _dense: Tensor | None = None
 
     @classmethod
@@ -71,8 +80,16 @@ class KeptBlocks:
         """The map of contexts of these places (n, d)."""
         own = cut(places.shape[1], rank, dtype, places.device)
         order = (places ^ (places >> (8 * places.itemsize - 1))).long()
-        small = rank * places.numel() <= DENSE and not torch.compiler.is_compiling()
-        return cls(order, torch.copysign(own.scale, places), rank, own, small)
+        return cls(order, torch.copysign(own.scale, places), rank, own)
+
+    def every(self, step: int, start: int) -> "KeptBlocks":
+        """The maps from one on, every so many."""
+        return KeptBlocks(self.order[start::step], self.weights[start::step], self.rank, self.cut)
+
+    @property
+    def small(self) -> bool:
+        """Whether products with the dense basis are faster, and it is kept."""
+        return self.rank * self.order.numel() <= DENSE and not torch.compiler.is_compiling()
 
     @property
     def basis(self) -> Tensor:
@@ -80,9 +97,10 @@ class KeptBlocks:
         if self._dense is not None:
             return self._dense
         count, d = self.order.shape
-        zeros = self.weights.new_zeros(count, self.rank * d)
-        basis = zeros.scatter_(1, self.order + self.cut.owners * d, self.weights).view(count, self.rank, d)
-        if self.small and not torch.compiler.is_compiling() and not basis.is_inference():  # training may come later
+        with lasting():
+            zeros = self.weights.new_zeros(count, self.rank * d)
+            basis = zeros.scatter_(1, self.order + self.cut.owners * d, self.weights).view(count, self.rank, d)
+        if self.small:
             vars(self)["_dense"] = basis
         return basis
 
