@@ -227,9 +227,8 @@ def test_memories_answer_the_same_whatever_the_sieve():
     for setting in ("off", "auto", *KINDS):
         set_sieve(setting)
         assert get_sieve() == setting
-        answers = memory.recall_many(paths, top=5)
-        sets = memory.recall_sets(paths[:50])
-        given[setting] = answers, top(memory.scheme, memory.tensor, contexts, fillers, 3), sets
+        ranked = top(memory.scheme, memory.tensor, contexts, fillers, 3)
+        given[setting] = memory.recall_many(paths, top=5), ranked, memory.recall_sets(paths[:50])
     answers, best, sets = given.pop("off")
     for others, ranked, other_sets in given.values():
         assert [[each.leaf for each in row] for row in others] == [[each.leaf for each in row] for row in answers]
@@ -392,8 +391,7 @@ def test_most_likely_goes_through_the_sieve(monkeypatch):
     contexts = scheme.contexts([(i,) for i in range(150, 250)])
     set_sieve("off")
     wanted = most_likely(scheme, memory, contexts, fillers, odds, 4)
-    seen = []
-    sieved = Sifting.sieved
+    seen, sieved = [], Sifting.sieved
     monkeypatch.setattr(Sifting, "sieved", lambda self, coarse: seen.append(coarse.kind) or sieved(self, coarse))
     for kind in KINDS:
         set_sieve(kind)

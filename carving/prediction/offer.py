@@ -10,7 +10,6 @@ from carving.prediction.together import FixedPoint, margin
 from carving.prediction.wish import Wish
 
 LONGEST = 60  # rounds of joint decoding, with the margin: memories that need more are too near to the threshold
-FAR_OFF = 5  # times the errors: so many may a draft of single fillers have too many, that of several has too few
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,8 @@ class Offer:
         return rest.accuracy >= self.wish.accuracy and rest.rounds <= LONGEST
 
     def surely_suffices(self, d: int, k1: int) -> bool:
-        """The same, but a draft that is far off is believed, since that takes less time."""
-        allowed = (FAR_OFF if 1 in self.wish.contexts else 1) * (1 - self.wish.accuracy)
-        if not self.wish.joint and 1 - self.accuracy(d, k1, draft=True) > allowed:
+        """The same, where a draft may say that it does not: those of several fillers in a context are hopeful."""
+        if 1 not in self.wish.contexts and not self.suffices(d, k1, draft=True):
             return False
         return self.suffices(d, k1)
 

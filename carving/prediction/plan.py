@@ -82,9 +82,10 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     limit = math.floor(fewest.numbers * (1 + wish.slack))
 
     def cheaper(offer: Offer, plan: Plan) -> Plan:
-        known = Size(plan.d, plan.k1 or 0)
-        size = cheapest_size(offer, limit, known) if fewest.numbers < limit >= plan.numbers else None
-        return min(plan, _plan(offer, trimmed(offer, size)), key=_cost) if size else plan
+        if not fewest.numbers < limit >= plan.numbers:
+            return plan
+        size = cheapest_size(offer, limit, Size(plan.d, plan.k1 or 0))
+        return min(plan, _plan(offer, trimmed(offer, size)), key=_cost)
 
     plans = sorted(map(cheaper, offers, smallest), key=lambda each: each.numbers)
     return _chosen(plans, sum(each.numbers <= limit for each in plans), fewest)
@@ -115,9 +116,10 @@ def plan_within(
     least = max(wish.pairs, math.ceil(most.pairs / (1 + wish.slack)))
 
     def cheaper(offer: Offer, plan: Plan) -> Plan:
-        known = Size(plan.d, plan.k1 or 0)
-        size = cheapest_size(offer.holding(least), numbers, known) if most.pairs > least <= plan.pairs else None
-        return min(plan, _plan(offer.holding(most_pairs(offer, *size)), size), key=_cost) if size else plan
+        if not most.pairs > least <= plan.pairs:
+            return plan
+        size = cheapest_size(offer.holding(least), numbers, Size(plan.d, plan.k1 or 0))
+        return min(plan, _plan(offer.holding(most_pairs(offer, *size)), size), key=_cost)
 
     plans = sorted(map(cheaper, offers, fullest), key=lambda each: -each.pairs)
     return _chosen(plans, sum(each.pairs >= least for each in plans), most)

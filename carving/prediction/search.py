@@ -69,17 +69,35 @@ def _lowest_side(offer: Offer) -> int:
 
 
 def _smallest_compact(offer: Offer) -> Size:
-    """Exact sides are dear: that of the best draft, and of the widths that may need fewer numbers still."""
+    """Exact sides are dear: that of the best draft, and of widths that may need fewer numbers still.
+
+    These are the others that were drafted, and the neighbours of the best for as long as they are better.
+    """
     drafts = _drafted_sides(offer)
     if not drafts:
         raise _too_much(offer)
-    start = WIDTHS.index(min(drafts, key=lambda k1: (offer.numbers(drafts[k1], k1), k1)))
-    best = Size(_side(offer, WIDTHS[start], drafts[WIDTHS[start]], LARGEST, draft=False), WIDTHS[start])
-    for k1 in () if offer.wish.joint else (*WIDTHS[:start][::-1], *WIDTHS[start + 1 :]):
-        size = Size(_largest_side(offer, k1, offer.numbers(*best) - 1), k1)
-        if size.d >= SMALLEST and offer.admits(*size) and offer.surely_suffices(*size):
-            best = trimmed(offer, size)
+    likely = sorted(drafts, key=lambda k1: (offer.numbers(drafts[k1], k1), k1))
+    best = Size(_side(offer, likely[0], drafts[likely[0]], LARGEST, draft=False), likely[0])
+    if offer.wish.joint:
+        return best
+    for k1 in likely[1:]:
+        best = _smaller(offer, best, k1) or best
+    start = WIDTHS.index(best.k1)
+    for widths in (WIDTHS[:start][::-1], WIDTHS[start + 1 :]):
+        for k1 in widths:
+            smaller = _smaller(offer, best, k1)
+            if smaller is None:
+                break
+            best = smaller
     return best
+
+
+def _smaller(offer: Offer, best: Size, k1: int) -> Size | None:
+    """The smallest memory of this width, if it takes fewer numbers than the best."""
+    size = Size(_largest_side(offer, k1, offer.numbers(*best) - 1), k1)
+    if size.d < SMALLEST or not offer.admits(*size) or not offer.surely_suffices(*size):
+        return None
+    return trimmed(offer, size)
 
 
 def _drafted_sides(offer: Offer) -> dict[int, int]:
@@ -125,16 +143,13 @@ def fullest_size(offer: Offer, numbers: int) -> tuple[int, Size]:
     return pairs, best
 
 
-def _sizes_within(offer: Offer, numbers: int, narrow: bool = False) -> list[Size]:
-    """For each width the largest side that takes at most so many numbers; also for those that are not the best."""
+def _sizes_within(offer: Offer, numbers: int) -> list[Size]:
+    """For each width the largest side that takes at most so many numbers."""
     if offer.kind.compact:
         sizes = [Size(_largest_side(offer, k1, numbers), k1) for k1 in WIDTHS]
         return [size for size in sizes if size.d >= SMALLEST and offer.admits(*size)]
     d = _largest_side(offer, 0, numbers)
-    if d < SMALLEST:
-        return []
-    widths = set(offer.widths(d))
-    return [Size(d, k1) for k1 in sorted(widths.union(k1 for k1 in WIDTHS if narrow and k1 < max(widths)))]
+    return [Size(d, k1) for k1 in offer.widths(d)] if d >= SMALLEST else []
 
 
 def _largest_side(offer: Offer, k1: int, numbers: int) -> int:
@@ -165,19 +180,19 @@ def most_pairs(offer: Offer, d: int, k1: int, draft: bool = False) -> int:
 # The cheapest
 
 
-def cheapest_size(offer: Offer, numbers: int, known: Size) -> Size | None:
-    """Of the memories that suffice within so many numbers the one whose questions are cheapest, None if there is none.
+def cheapest_size(offer: Offer, numbers: int, known: Size) -> Size:
+    """Of the memories that suffice within so many numbers, as a known one does, that whose questions are cheapest.
 
-    Of each width only the largest side is tried. Joint decoding gains most by room, in which it takes fewer rounds: it
-    keeps the width of the memory that is known to suffice.
+    Narrower contexts want a larger side and make matching cheaper: of each width the largest side is tried. Joint
+    decoding gains most by the room, in which it takes fewer rounds.
     """
-    sizes = _sizes_within(offer, numbers, narrow=True)
-    if offer.wish.joint:
-        sizes = [Size(_largest_side(offer, known.k1, numbers), known.k1)]
-    for size in sorted(sizes, key=lambda size: offer.operations(*size)):
-        if offer.surely_suffices(*size):
-            return size
-    return None
+    sizes = [Size(_largest_side(offer, known.k1, numbers), known.k1) if offer.wish.joint else known]
+    for k1 in reversed([k1 for k1 in WIDTHS if k1 < known.k1 and not offer.wish.joint]):
+        size = Size(_largest_side(offer, k1, numbers), k1)
+        if not offer.surely_suffices(*size):
+            break
+        sizes.append(size)
+    return min(sizes, key=lambda size: offer.operations(*size))
 
 
 def trimmed(offer: Offer, size: Size) -> Size:
