@@ -110,6 +110,7 @@ def beside(n: int) -> list[Row]:
         "kingdon_torch": kingdons(n, u, v, w, memory, lambda x: x),
         "clifford": cliffords(n, u, v, w, memory),
     }
+    torch.set_num_threads(1)  # again: clifford's compiler, when it starts, sets it back
     found = []
     for operation in sides["ours"]:
         rivals = {name: side[operation] for name, side in sides.items()}

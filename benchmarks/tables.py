@@ -85,7 +85,7 @@ def against(results: Results) -> str:
     columns = ("line", "fillers", "before, ms", "gaussian now", "blocks now", "before / blocks", "wanted")
     ratios = [row[name] for row in single for name in ("before_over_same", "before_over_blocks") if row[name]]
     slower = sum(ratio < 1 / 1.05 for ratio in ratios)
-    summary = f"Of {len(ratios)} comparisons in one thread {slower} are slower by more than 5 %."
+    summary = f"Slower than before by more than 5 %, in one thread: {slower} of {len(ratios)} comparisons."
     return f"{table(columns, told, 2)}\n{summary}\n"
 
 
@@ -142,7 +142,7 @@ def renewed(text: str, results: Results) -> str:
     def made(match: re.Match[str]) -> str:
         try:
             return f"{match[1]}{TABLES[match[2]](results)}{match[3]}"
-        except (KeyError, TypeError):  # not measured, or in the way of an earlier version
+        except (KeyError, TypeError, ValueError):  # not measured, or in the way of an earlier version
             return match[0]
 
     return MARKED.sub(made, text)

@@ -14,7 +14,7 @@ class Contexts:
     >>> from carving import OSC
     >>> contexts = OSC(d=20).contexts([("subject",), ("verb",), ("object",)])
     >>> len(contexts), len(contexts[1:]), contexts.to("cpu").nbytes
-    (3, 2, 972)
+    (3, 2, 132)
     """
 
     kind: str = field(default="", kw_only=True)  # `facts.context_kind` of the schemes that they fit

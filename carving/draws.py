@@ -142,12 +142,15 @@ def words_for_normals(count: int) -> int:
 
 def normals(words: Bits) -> Tensor:
     """Two standard normals from each word (Box-Muller on its two halves), in float64."""
-    halves = np.ascontiguousarray(words, dtype="<u8").view("<i4")
-    uniform = torch.from_numpy(halves).unflatten(-1, (-1, 2)).to(torch.float64)
-    uniform = uniform.mul_(2.0**-32).add_(0.5 + 2.0**-33)  # in (0, 1), exact
-    radius = uniform[..., 0].log().mul_(-2).sqrt_()
-    angle = uniform[..., 1] * (2 * math.pi)
-    return torch.stack((angle.cos().mul_(radius), angle.sin().mul_(radius)), dim=-1).flatten(-2)
+    halves = torch.from_numpy(np.ascontiguousarray(words, dtype="<u8").view("<i4")).unflatten(-1, (-1, 2))
+    radius, angle = halves[..., 0].to(torch.float64), halves[..., 1].to(torch.float64)
+    for uniform in (radius, angle):
+        uniform.mul_(2.0**-32).add_(0.5 + 2.0**-33)  # in (0, 1), exact
+    radius, angle = radius.log_().mul_(-2).sqrt_(), angle.mul_(2 * math.pi)
+    both = torch.empty(halves.shape, dtype=torch.float64)
+    torch.mul(angle.cos(), radius, out=both[..., 0])
+    torch.mul(angle.sin_(), radius, out=both[..., 1])
+    return both.flatten(-2)
 
 
 def uniforms(words: Bits) -> Tensor:

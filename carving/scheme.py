@@ -161,7 +161,7 @@ class Scheme(ABC, Generic[C]):
     @final
     def fillers(self, labels: Iterable[Leaf]) -> Tensor:
         """The labels' fillers, (n, *filler_shape): the same for the same label, seed and scheme, for ever."""
-        return draw_fillers(self, canonical_all(listed(labels, "labels")))
+        return draw_candidates(self, canonical_all(listed(labels, "labels")))
 
     @final
     def random(self, count: int, generator: torch.Generator | None = None) -> Tensor:
@@ -196,11 +196,8 @@ class Scheme(ABC, Generic[C]):
         paths, cost = Paths.of(contexts), self.facts.cost
         numbers = cost.context + cost.role * (max(map(len, paths)) - 1)
         size = min(size, rows_within(self.room, numbers))
-        if len(paths) <= size:
-            yield slice(0, len(paths)), draw_contexts(self, paths)
-            return
         for rows in slices(len(paths), size):
-            yield rows, draw_contexts(self, paths[rows])
+            yield rows, draw_contexts(self, paths[rows] if len(paths) > size else paths)
 
     @final
     def zeros(self) -> Tensor:
@@ -324,14 +321,22 @@ def draw_contexts(scheme: Scheme[C], paths: Paths) -> C:
 
 
 def draw_fillers(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
-    """The fillers of labels whose canonical bytes are known, each distinct one drawn once."""
+    """The fillers of labels whose canonical bytes are known, each distinct one drawn once: row by row, to be bound."""
     distinct = set(names)
     if len(distinct) <= (1 - REPEATED) * len(names):
         places = {name: place for place, name in enumerate(distinct)}
-        fillers = empty_fillers(scheme, len(names), scheme.device)
-        return fillers.copy_(draw_fillers(scheme, list(distinct))[[places[name] for name in names]])
+        return draw_fillers(scheme, list(distinct))[[places[name] for name in names]]
+    shape = len(names), *scheme.facts.filler_shape
+    return _drawn(scheme, names, torch.empty(shape, dtype=scheme.facts.filler_dtype, device="cpu"))
+
+
+def draw_candidates(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
+    """The same, laid out as matching reads them."""
+    return _drawn(scheme, names, empty_fillers(scheme, len(names), "cpu"))
+
+
+def _drawn(scheme: Scheme, names: Sequence[bytes], fillers: Tensor) -> Tensor:
     words = scheme.facts.filler_words
-    fillers = empty_fillers(scheme, len(names), "cpu")
     for rows in slices(len(names), draws.rows_in_cache(words)):
         fillers[rows] = scheme._fillers(draws.bits(names[rows], words, seed=scheme.seed, purpose="filler"))
     return fillers.to(scheme.device)

@@ -6,7 +6,7 @@ is drawn from a label (`draws.py`) is drawn from its canonical bytes.
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from reprlib import repr as shortened
 from typing import Any, Never
 
@@ -174,14 +174,15 @@ class Vocabulary:
 
     def add(self, label: Leaf) -> int:
         """The label's row; a new label gets the next one."""
-        return self.add_named(canonical(label), label)
+        return self.add_named({canonical(label): label})[0]
 
-    def add_named(self, name: bytes, label: Leaf) -> int:
-        """The row of a label whose canonical bytes are known."""
-        row = self.rows.setdefault(name, len(self.labels))
-        if row == len(self.labels):
-            self.labels.append(_fresh(label))
-        return row
+    def add_named(self, named: Mapping[bytes, Leaf]) -> list[int]:
+        """The rows of labels by their canonical bytes, new ones in their order."""
+        rows = self.rows
+        new = [name for name in named if name not in rows]
+        rows.update(zip(new, range(len(rows), len(rows) + len(new)), strict=True))
+        self.labels += [_fresh(named[name]) for name in new]
+        return [rows[name] for name in named]
 
     def find(self, label: Leaf) -> int | None:
         """The label's row, if it has one."""

@@ -1,6 +1,7 @@
 """Small functions of tensors that schemes are made of."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
@@ -13,12 +14,19 @@ Made = TypeVar("Made")
 BLOCK = 500  # candidates in one small product: BLAS works on blocks of this size in its cache
 
 
+def lasting() -> AbstractContextManager[object]:
+    """Where what is made may be kept and used in training later, even if nothing is to be trained now."""
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return nullcontext()
+    return torch.inference_mode(False)
+
+
 def kept(make: Callable[Given, Made]) -> Callable[Given, Made]:
     """A function whose last results are kept, to serve training too; a compiler makes them part of what it compiles."""
 
     @lru_cache(maxsize=32)
     def once(*given: Given.args, **named: Given.kwargs) -> Made:
-        with torch.inference_mode(False):
+        with lasting():
             return make(*given, **named)
 
     @wraps(make)

@@ -230,7 +230,8 @@ def test_joint_answers_are_never_worse_than_single_ones_and_say_whether_they_are
 
 REUSED = {
     "OSC": lambda: OSC(50),
-    "wide": lambda: OSC(50, k1=15),
+    "wide": lambda: OSC(50, k1=15, basis="gaussian"),
+    "wide blocks": lambda: OSC(50, k1=12),
     "cube": lambda: OSC(16, 3),
     "compact": lambda: OSC(50, compact=True),
     "Clifford": lambda: make("CliffordOSC", 70),
@@ -336,8 +337,9 @@ def test_one_filler_may_be_stored_everywhere(compact):
     own, memory, contexts, fillers, held = stored(OSC(64, 2, compact=compact), 400, 8, reuse=True)
     found = decode(own, memory, contexts, fillers)
     assert share(found, held) >= 0.999
-    same = own.trace(contexts, fillers[:1].expand(400, *own.filler_shape))
-    assert decode(own, same, contexts, fillers).indices.eq(0).all()
+    some = contexts[:200]
+    same = own.trace(some, fillers[:1].expand(200, *own.filler_shape))
+    assert decode(own, same, some, fillers).indices.eq(0).all()
 
 
 def test_what_is_likely_beforehand_counts():

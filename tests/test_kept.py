@@ -90,21 +90,20 @@ def test_a_changed_memory_answers_as_a_new_one_does(scheme):
 # Codes of compact fillers
 
 
-def test_codes_are_made_after_a_few_questions_and_answer_alike(monkeypatch):
+def test_codes_are_made_for_several_questions_at_once_and_answer_alike():
     memory = Memory(OSC(30, 3, compact=True))
     memory.store([((i,), f"leaf {i}") for i in range(40)])
     codebook = memory._codebook
-    alone = [memory.recall(i) for i in range(4)]
+    alone = [memory.recall(i) for i in range(8)]
     assert codebook._codes.shape[0] == 0
-    assert memory.recall(5).leaf == "leaf 5"
+    again = memory.recall_many([(i,) for i in range(8)])
     assert codebook._codes.shape == (40, 5**3)
-    again = [memory.recall(i) for i in range(4)]
     assert [answer.leaf for answer in again] == [answer.leaf for answer in alone]
     for one, other in zip(again, alone, strict=True):
         assert_close((one.score, one.probability), (other.score, other.probability), rtol=1e-5, atol=1e-6)
     scheme = memory.scheme
-    assert_close(codebook.ready(1), scheme.precompute(scheme.fillers([f"leaf {i}" for i in range(40)])))
-    assert codebook.ready(1) is codebook.ready(1)
+    assert_close(codebook.ready(8), scheme.precompute(scheme.fillers([f"leaf {i}" for i in range(40)])))
+    assert codebook.ready(8) is codebook.ready(8) and codebook.ready(1) is codebook.all()
     memory.store([(("new",), "leaf of its own")])
     assert memory.recall("new").leaf == "leaf of its own" and codebook._codes.shape[0] == 0
     assert [answer.leaf for answer in memory.recall_many([("new",), (3,)] * 4)] == ["leaf of its own", "leaf 3"] * 4
@@ -114,10 +113,10 @@ def test_codes_are_made_after_a_few_questions_and_answer_alike(monkeypatch):
 def test_codes_take_a_workspace_at_most():
     memory = Memory(OSC(60, 2, compact=True, workspace=40 * 64 * 4))
     memory.store([((i,), f"leaf {i}") for i in range(40)])
-    assert all(memory.recall(i).leaf == f"leaf {i}" for i in range(6)) and memory._codebook._codes.shape[0] == 40
-    memory.store([((40,), "leaf 40")])
-    assert all(memory.recall(i).leaf == f"leaf {i}" for i in range(6)) and memory._codebook._codes.shape[0] == 0
-    assert [answer.leaf for answer in memory.recall_many([(i,) for i in range(41)])] == [f"leaf {i}" for i in range(41)]
+    for count, codes in ((40, 40), (41, 0)):
+        memory.store([((40,), "leaf 40")] if count == 41 else [((0,), "leaf 0")])
+        leaves = [answer.leaf for answer in memory.recall_many([(i,) for i in range(count)])]
+        assert leaves == [f"leaf {i}" for i in range(count)] and memory._codebook._codes.shape[0] == codes
 
 
 def test_ordinary_fillers_have_no_codes():

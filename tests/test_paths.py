@@ -20,6 +20,7 @@ LEAVES = [*LABELS, {}, []]
 SCHEMES = {
     "OSC": OSC(20, 2),
     "OSC compact": OSC(20, 2, compact=True),
+    "OSC gaussian": OSC(20, 2, basis="gaussian"),
     "TPR": TPR(16, depth=2),
     "TPR of whole paths": TPR(16, whole_path=True),
     "HRR": make("HRR", d=64),
@@ -84,10 +85,8 @@ def test_a_string_of_another_kind_is_a_string():
     assert symbols.canonical_all([Word("a"), "a"]) == [b"s1:a"] * 2
 
 
-@pytest.mark.parametrize("name", [name for name in SCHEMES if not name.startswith("OSC")])
-def test_every_label_is_made_canonical_once(name, monkeypatch):
-    """Here in batches; OSC draws by its own way of naming."""
-    memory, calls = Memory(SCHEMES[name]), Calls(monkeypatch)
+def test_every_label_is_made_canonical_once(binding, monkeypatch):
+    memory, calls = Memory(binding), Calls(monkeypatch)
     memory.store([((f"sentence {i}", 7), f"noun {i % 3}") for i in range(12)])
     wanted = {repr(f"sentence {i}"): 1 for i in range(12)} | {repr(f"noun {i}"): 1 for i in range(3)}
     assert {label: calls.labels[label] for label in wanted} == wanted
@@ -101,7 +100,7 @@ def test_every_label_is_made_canonical_once(name, monkeypatch):
 
 
 def test_one_pair_takes_as_many_calls_as_it_has_labels(monkeypatch):
-    memory, calls = Memory(CliffordOSC(12, 2)), Calls(monkeypatch)
+    memory, calls = Memory(OSC(12, 2)), Calls(monkeypatch)
     memory.store([(("sentence", "subject"), "dog")])
     assert calls.labels == Counter({"'sentence'": 1, "'subject'": 1, "'dog'": 1}) and not calls.paths
 

@@ -85,8 +85,14 @@ def best_of(scores: Tensor, k: int) -> Best:
 def ranked(rated: Rated, k: int, log_odds: bool) -> Ranking:
     """The k best columns."""
     best = best_of(rated.scores, k)
-    log_total = rated.scores.logsumexp(1) if log_odds else rated.scores.new_zeros(len(rated.scores))
+    log_total = log_sum(rated.scores, best.scores[:, :1]) if log_odds else rated.scores.new_zeros(len(rated.scores))
     return Ranking(best, rated.strengths(best.indices), log_total)
+
+
+def log_sum(scores: Tensor, highest: Tensor) -> Tensor:
+    """The logarithms (n,) of the sums of exponentials of scores (n, L) whose maxima (n, 1) are known."""
+    highest = highest.clamp_min(torch.finfo(scores.dtype).min)  # nothing but minus infinity sums to it
+    return (scores - highest).exp_().sum(1).log_() + highest.squeeze(1)
 
 
 def merged(first: Best, second: Best, k: int) -> Best:

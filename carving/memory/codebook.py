@@ -13,7 +13,7 @@ from carving.scheme import Scheme, draw_fillers, empty_fillers
 from carving.symbols import Leaf, Vocabulary, canonical_all
 
 LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
-FEW = 4  # questions that do not pay for making codes of all fillers
+FEW = 4  # questions that are answered faster without codes of all fillers
 
 
 class Codebook:
@@ -23,7 +23,7 @@ class Codebook:
         self.scheme, self.vocabulary = scheme, vocabulary
         self.trained = None if trained is None else trained.detach()
         self._fillers = empty_fillers(scheme, 0, scheme.device)
-        self._codes, self._asked = self._fillers, 0  # what is made of them for questions, once so many were asked
+        self._codes = self._fillers  # what is made of them for many questions
         if self.trained is not None:
             shape = (len(vocabulary), *scheme.facts.filler_shape)
             check_tensor("fillers", self.trained, shape, "give one for each leaf")
@@ -44,16 +44,15 @@ class Codebook:
         return self._fillers
 
     def ready(self, questions: int) -> Tensor:
-        """The same for so many questions: precomputed, if they have been asked a few and a workspace holds that."""
+        """The same for so many questions at once: precomputed, if they are several and a workspace holds that."""
         fillers, scheme = self.all(), self.scheme
         count, size = fillers.shape[0], scheme.facts.code_size
-        if self._codes.shape[0] == count or not size:
-            return self._codes if size else fillers
-        self._asked += questions
-        if self._asked <= FEW or count * size * fillers.itemsize > scheme.workspace:
+        # So few read the fillers faster than their codes, which are many times as large.
+        if not size or questions <= FEW or count * size * fillers.itemsize > scheme.workspace:
             return fillers
-        # Number by number of all codes: a single question reads them up to four times as fast as code by code.
-        codes = torch.empty(size, count, dtype=fillers.dtype, device=fillers.device).mT
+        if self._codes.shape[0] == count:
+            return self._codes
+        codes = torch.empty(count, size, dtype=fillers.dtype, device=fillers.device)
         for rows in slices(count, rows_within(scheme.room // 4, size)):
             codes[rows] = scheme.precompute(fillers[rows])
         self._codes = codes
@@ -61,7 +60,7 @@ class Codebook:
 
     def _extended(self, more: Tensor) -> Tensor:
         """The kept fillers and some more, laid out as matching reads them."""
-        self._codes, self._asked = self._fillers[:0], 0
+        self._codes = self._fillers[:0]
         held = len(self._fillers)
         fillers = empty_fillers(self.scheme, held + len(more), self.scheme.device)
         fillers[:held], fillers[held:] = self._fillers, more

@@ -33,8 +33,10 @@ class Kept:
         if entry is not None and entry[1] == options and all(map(_same, entry[0], tensors)):
             return cast(T, entry[2])
         value = make()
-        if not any(tensor.is_inference() for tensor in tensors):  # those do not count their changes
+        try:
             self._entries[name] = [(ref(tensor), tensor._version) for tensor in tensors], options, value
+        except RuntimeError:  # tensors of `torch.inference_mode` do not count their changes
+            self._entries.pop(name, None)
         return value
 
     def __reduce__(self) -> tuple[type["Kept"], tuple[()]]:

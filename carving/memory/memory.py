@@ -172,7 +172,7 @@ class Memory(Questions):
             raise BadValue("there must be something to store, got no pairs; give a document with at least one leaf")
         check_finite("the memory", change.tensor)
         self.tensor = change.tensor
-        rows = [self.vocabulary.add_named(name, leaf) for name, leaf in change.leaves.items()]
+        rows = self.vocabulary.add_named(change.leaves)
         self.counts = torch.cat([self.counts, self.counts.new_zeros(len(self.vocabulary) - len(self.counts))])
         times = torch.tensor([change.counts[name] for name in change.leaves], dtype=torch.float64)
         self.counts[rows] += change.weight * times

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from carving.contexts import Contexts
-from carving.tensors import kept
+from carving.tensors import kept, lasting
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
 DENSE = 2**14  # numbers of a basis that is kept beside, and of a table that is multiplied with it in one small product
@@ -34,25 +34,35 @@ class Blocks(Contexts):
     @property
     def basis(self) -> Tensor:
         """The orthonormal rows that they stand for: (n, rank, d), or (n, p, rank, d)."""
-        d = self.places.shape[-1]
-        dense = KeptBlocks.of(self.places.reshape(-1, d), self.rank, self.amplitudes.dtype).basis
-        return dense.view(*self.places.shape[:-1], self.rank, d)
+        return self.each_mapped().basis.view(*self.places.shape[:-1], self.rank, -1)
 
     def mapped(self, component: int | None = None) -> "KeptBlocks":
         """The map of all components, or of one of those that have a basis each; kept while they are few."""
         known = self._maps.get(component)
-        if known is not None:
-            return known
-        places = self.places if component is None else self.places[:, component]
-        if torch.compiler.is_compiling() or self.places.numel() > KEPT:
-            return KeptBlocks.of(places, self.rank, self.amplitudes.dtype)
-        with torch.inference_mode(False):  # it is kept, and may be used in training later
-            known = self._maps[component] = KeptBlocks.of(places, self.rank, self.amplitudes.dtype)
+        if known is None:
+            whole = self.each_mapped()
+            if component is None:
+                return whole
+            known = whole.every(self.places.shape[1], component)
+            if self._keeps:
+                self._maps[component] = known
         return known
 
     def each_mapped(self) -> "KeptBlocks":
         """The maps of all components of all contexts, one after the other."""
-        return KeptBlocks.of(self.places.flatten(0, 1), self.rank, self.amplitudes.dtype)
+        known = self._maps.get(None)
+        if known is not None:
+            return known
+        places, dtype = self.places.reshape(-1, self.places.shape[-1]), self.amplitudes.dtype
+        if not self._keeps:
+            return KeptBlocks.of(places, self.rank, dtype)
+        with lasting():
+            known = self._maps[None] = KeptBlocks.of(places, self.rank, dtype)
+        return known
+
+    @property
+    def _keeps(self) -> bool:
+        return self.places.numel() <= KEPT and not torch.compiler.is_compiling()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,28 +72,37 @@ class KeptBlocks:
     order: Tensor  # (n, d) the coordinates, block by block
     weights: Tensor  # (n, d) their entries of the basis
     rank: int
-    dense: Tensor | None = None
+    cut: "Cut"
+    _dense: Tensor | None = None
 
     @classmethod
     def of(cls, places: Tensor, rank: int, dtype: torch.dtype) -> "KeptBlocks":
         """The map of contexts of these places (n, d)."""
+        own = cut(places.shape[1], rank, dtype, places.device)
         order = (places ^ (places >> (8 * places.itemsize - 1))).long()
-        weights = torch.copysign(cut(places.shape[1], rank, dtype, places.device).scale, places)
-        blocks = cls(order, weights, rank)
-        return cls(order, weights, rank, blocks.basis) if rank * places.numel() <= DENSE else blocks
+        return cls(order, torch.copysign(own.scale, places), rank, own)
+
+    def every(self, step: int, start: int) -> "KeptBlocks":
+        """The maps from one on, every so many."""
+        return KeptBlocks(self.order[start::step], self.weights[start::step], self.rank, self.cut)
 
     @property
-    def _cut(self) -> "Cut":
-        return cut(self.order.shape[1], self.rank, self.weights.dtype, self.order.device)
+    def small(self) -> bool:
+        """Whether products with the dense basis are faster, and it is kept."""
+        return self.rank * self.order.numel() <= DENSE and not torch.compiler.is_compiling()
 
     @property
     def basis(self) -> Tensor:
         """As orthonormal rows (n, rank, d)."""
-        if self.dense is not None:
-            return self.dense
+        if self._dense is not None:
+            return self._dense
         count, d = self.order.shape
-        zeros = self.weights.new_zeros(count, self.rank * d)
-        return zeros.scatter_(1, self.order + self._cut.owners * d, self.weights).view(count, self.rank, d)
+        with lasting():
+            zeros = self.weights.new_zeros(count, self.rank * d)
+            basis = zeros.scatter_(1, self.order + self.cut.owners * d, self.weights).view(count, self.rank, d)
+        if self.small:
+            vars(self)["_dense"] = basis
+        return basis
 
     def project(self, rows: Tensor) -> Tensor:
         """Rows (n, m, d) of the space -> (n, m, side) inside."""
@@ -92,11 +111,11 @@ class KeptBlocks:
     def project_few(self, rows: Tensor) -> Tensor:
         """The same for few rows of each context: without making the basis."""
         parts = rows.gather(2, self.order.unsqueeze(1).expand_as(rows)) * self.weights.unsqueeze(1)
-        return parts @ self._cut.members.mT
+        return parts @ self.cut.members.mT
 
     def lift(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
-        parts = (rows @ self._cut.members) * self.weights.unsqueeze(1)
+        parts = (rows @ self.cut.members) * self.weights.unsqueeze(1)
         return torch.empty_like(parts).scatter(2, self.order.unsqueeze(1).expand_as(parts), parts)
 
     embed = lift
@@ -107,7 +126,7 @@ class KeptBlocks:
         count, d = self.order.shape
         order, device = self.order, rows.device
         place = torch.empty_like(order).scatter_(1, order, steps(d, 1, device).expand(count, d))
-        owners = self._cut.owners[place] + steps(count, self.rank, device).unsqueeze(1)
+        owners = self.cut.owners[place] + steps(count, self.rank, device).unsqueeze(1)
         weights = self.weights.gather(1, place)
         return bag(rows.mT.flatten(0, 1), owners.mT, steps(d, count, device), weights.mT)
 
@@ -124,22 +143,22 @@ class KeptBlocks:
     def restore(self, tensors: Tensor) -> Tensor:
         """Tensors (n, m, side, rest) inside -> (n, m, d, rest): the transpose of `contract`."""
         count, d = self.order.shape
-        parts = tensors.index_select(2, self._cut.owners) * self.weights.view(count, 1, d, 1)
+        parts = tensors.index_select(2, self.cut.owners) * self.weights.view(count, 1, d, 1)
         return torch.empty_like(parts).scatter(2, self.order.view(count, 1, d, 1).expand_as(parts), parts)
 
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
         count, d = self.order.shape
-        if self.dense is not None and memory.numel() <= DENSE:
-            return (self.dense.view(-1, d) @ memory).view(count, self.rank, -1)
+        if self.small and memory.numel() <= DENSE:
+            return (self.basis.view(-1, d) @ memory).view(count, self.rank, -1)
         return bag(memory, self.order, self._starts(count), self.weights).view(count, self.rank, -1)
 
     def contract_shared(self, tensors: Tensor) -> Tensor:
         """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
         (number, d, rest), count = tensors.shape, len(self.order)
-        if self.dense is not None and tensors.numel() <= DENSE:
-            dense = self.dense.view(-1, d).expand(number, -1, -1)
-            return torch.bmm(dense, tensors).view(number, count, self.rank, rest)
+        if self.small and tensors.numel() <= DENSE:
+            basis = self.basis.view(-1, d).expand(number, -1, -1)
+            return torch.bmm(basis, tensors).view(number, count, self.rank, rest)
         order, weights = self.order, self.weights
         if number > 1:
             order = order + steps(number, d, order.device).view(number, 1, 1)

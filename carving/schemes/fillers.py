@@ -94,7 +94,7 @@ class OrdinaryFillers:
             inside = self.map(contexts).contract_shared(columns.flatten(0, 1))
         else:  # here flattening would copy the candidates
             inside = torch.cat([self.map(contexts).contract_shared(part) for part in columns])
-        inside = inside.view(self.p, number * count, self.side, size)
+        inside = inside.reshape(self.p, number * count, self.side, size)
         scores = contract(cores.expand(number, *cores.shape).flatten(0, 1), inside)
         return scores.view(number, count, size).transpose(0, 1).reshape(count, total)
 

@@ -139,7 +139,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             filler_scalars=math.prod(kind.filler_shape),
             memory_scalars=d**p,
             code_size=kind.code_size,
-            filler_layout=(1, 2, 0) if self.basis == "blocks" and not self.compact else (1, 0, 2),
+            filler_layout=(1, 2, 0) if self.compact or self.basis == "blocks" else (1, 0, 2),
             adjoint=not self.spread,
             contextual=kind.contextual,
             interference=interference,
@@ -198,7 +198,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
 
     def energy(self, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The squared amplitudes."""
-        return contexts.amplitudes.square().unsqueeze(1)
+        amplitudes = contexts.amplitudes if self.spread else contexts.amplitudes[:1]  # all are 1 or -1
+        return amplitudes.square().unsqueeze(1)
 
     def round_trip(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Cores times the squared amplitudes."""
