@@ -544,6 +544,27 @@ def test_several_compact_fillers_of_one_context_are_found():
     assert set(zip(found.rows.tolist(), found.indices.tolist(), strict=True)) == set(held)
 
 
+@pytest.mark.parametrize("options", [dict(compact=True), dict(compact=False), dict(compact=True, spread=0.5)])
+def test_sets_are_the_same_however_much_is_done_at_once(options):
+    """Codes are held, or made anew for every chunk; candidates are scanned all at once, or a few at a time."""
+    answers = []
+    for workspace in (2**25, 2**16, 2**13):
+        scheme = OSC(30, 3, 4, **options, workspace=workspace)
+        contexts, fillers = scheme.contexts([(i,) for i in range(40)]), scheme.fillers(range(300))
+        rows, leaves = torch.arange(40).repeat_interleave(3), torch.arange(120) * 7 % 300
+        memory = scheme.trace(contexts[rows], fillers[leaves])
+        odds = Likelihood(memory.var().expand(300), torch.full((300,), -math.log(300)), memory.square().sum().item())
+        assert (scheme.precompute(fillers).dim() == 2) == (options["compact"] and workspace > 2**13)
+        answers.append(recall_sets(scheme, memory, contexts, fillers, odds, 0.0))
+    truth = set(zip(rows.tolist(), leaves.tolist(), strict=True))
+    for answer in answers:
+        found = set(zip(answer.rows.tolist(), answer.indices.tolist(), strict=True))
+        assert len(found & truth) > 0.9 * len(found | truth)
+        assert torch.equal(answer.rows, answers[0].rows) and torch.equal(answer.indices, answers[0].indices)
+        assert_close(answer.strengths, answers[0].strengths, rtol=1e-4, atol=1e-4)
+        assert_close(answer.log_odds, answers[0].log_odds, rtol=1e-3, atol=1e-3)
+
+
 # Bad input
 
 

@@ -1,14 +1,15 @@
 """Several fillers in one context: each that is recognised is taken out, and the rest weighed again."""
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from carving.answers.best import Listing
+from carving.answers.best import ENOUGH, MANY, Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
-from carving.answers.ranking import Best
+from carving.answers.ranking import Ranking
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -50,21 +51,21 @@ def recall_sets(
     over the bar, the context is scanned again, with a longer list. Candidates that are `ready` were precomputed.
     """
     total, cores = len(candidates), scheme.adjoint(memory, contexts)
-    filler, columns = math.prod(scheme.facts.filler_shape), min(total, max(1, scheme.room // 4))
-    listing, rated = Listing(scheme.precompute(candidates if ready is None else ready)), rating(scheme, odds)
+    listing = Listing(scheme.precompute(candidates if ready is None else ready))
+    rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
     active, size, parts = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
     while len(active):
-        again = []
-        for chunk in slices(len(active), max(1, scheme.room // (4 * filler) // max(size, columns // filler))):
+        again, (count, columns) = [], _tile(scheme, listing, size)
+        for chunk in slices(len(active), count):
             rows = active[chunk]
             part = contexts[rows]
-            best = listing.ranked(scheme, cores[rows], part, size, rated, columns).best
-            peeled = _peel(scheme, cores[rows], part, candidates, best, odds, least)
+            ranking = listing.ranked(scheme, cores[rows], part, size, rated, columns)
+            peeled = _peel(scheme, cores[rows], part, candidates, ranking, odds, least)
             cores[rows] = peeled.cores
             parts.append(peeled.held._replace(rows=rows[peeled.held.rows]))
             # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
             moved = 5 * (peeled.taken / core_scalars(scheme)).sqrt()
-            away = (least - best.scores[:, -1]) * odds.variance.min()
+            away = (least - ranking.best.scores[:, -1]) * odds.variance.min()
             again.append(rows[(peeled.taken > 0) & (moved > away)])
         active = torch.cat(again) if size < total else active[:0]
         size = min(8 * size, LONGEST, total)
@@ -73,16 +74,28 @@ def recall_sets(
     return Held(*(each[order] for each in whole))
 
 
+def _tile(scheme: LinearScheme, listing: Listing, size: int) -> tuple[int, int]:
+    """How many contexts and candidates are scanned at once: scores and short lists take a quarter of a workspace each.
+
+    Where codes are made anew for every chunk of contexts, many of these share them.
+    """
+    cells, candidates = max(1, scheme.room // 4), listing.candidates
+    made = scheme.facts.code_size and isinstance(candidates, Tensor) and candidates.dim() > 2
+    rows = max(1, min(MANY if made else ENOUGH, cells // (size * math.prod(scheme.facts.filler_shape))))
+    return rows, min(listing.width, max(1, cells // rows))
+
+
 def _peel(
     scheme: LinearScheme,
     cores: Tensor,
     contexts: Contexts,
     candidates: Tensor,
-    best: Best,
+    ranking: Ranking,
     odds: Likelihood,
     least: float,
 ) -> Peeled:
     """The candidates of a short list that cores hold."""
+    best, strengths = ranking.best, ranking.strengths
     cores, taken = cores.clone(), torch.zeros(len(cores), device=cores.device)
     rows = torch.nonzero(best.scores[:, 0] > -torch.inf).squeeze(1)
     unused = torch.isfinite(best.scores)
@@ -90,7 +103,9 @@ def _peel(
     steps = [Held(none, none, empty, empty)]
     while len(rows):
         part, indices = contexts[rows], best.indices[rows].clamp_max(len(candidates) - 1)
-        evidence = Evidence.of(scheme, cores[rows], part, candidates[indices])
+        listed = candidates[indices]
+        inner = strengths[rows] * scheme.energy(part, listed) if len(steps) == 1 else None  # known from the scan
+        evidence = Evidence.of(scheme, cores[rows], part, listed, inner)
         own = crowding(scheme, cores[rows], evidence, odds)
         # A crowded context holds about as many fillers as its energy says: each is that much likelier beforehand.
         likelier = torch.log1p(own * core_scalars(scheme)).unsqueeze(1)
