@@ -56,8 +56,9 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     sqrt(d); by default 2, and d/2 if contexts are shared. `basis` is how OSC draws contexts: "blocks", or "gaussian" as
     in the paper.
 
-    Of the memories within a tenth of the fewest numbers it is the one whose questions are cheapest; `extreme` is then
-    that of the fewest. Another `slack` than 0.1 admits more or fewer, `slack=0` the smallest alone.
+    Of the memories within a tenth of the fewest numbers it is the one of the fewest operations a question, times its
+    numbers; `extreme` is then that of the fewest. Another `slack` than 0.1 admits more or fewer, `slack=0` the smallest
+    alone.
 
     `joint` plans for all contexts being answered together, one filler in each: such a memory is several times smaller,
     and still smaller with a `spread` of amplitudes. Near its threshold joint decoding fails all at once, so the plan
@@ -185,14 +186,15 @@ def _width(kind: Kind, d: int, k1: int | None) -> int:
 
 
 def _chosen(plans: list[Plan], admitted: int, extreme: Plan) -> Plan:
-    """Of the first so many plans the one whose questions are cheapest."""
+    """Of the first so many plans the one whose questions are cheapest for what it takes."""
     chosen = min(plans[:admitted], key=_cost)
     others = tuple(each for each in plans if each is not chosen)
     return replace(chosen, others=others, extreme=None if chosen == extreme else extreme)
 
 
-def _cost(plan: Plan) -> int:
-    return plan.operations
+def _cost(plan: Plan) -> float:
+    """Operations, weighed with numbers and pairs: a question that is hardly cheaper is not worth a larger memory."""
+    return plan.operations * plan.numbers / plan.pairs
 
 
 def _plan(offer: Offer, size: Size) -> Plan:
