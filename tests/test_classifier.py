@@ -493,19 +493,19 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
     with safe_open(tmp_path / "model", framework="np") as file:
         metadata, names = file.metadata(), set(file.keys())
     facts = json.loads(metadata["facts"])
-    assert metadata["format"] == "carving labels 1"
+    assert metadata["format"] == "carving labels 2"
     assert list(facts) == [
         *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed")
     ]
     assert {"propensities", "network/networks.0.deep.0.weight", "network/networks.0.scaling.scale"} <= names
     common = {"missing", "absolute", "trainable", "cached", "seed"}
-    assert set(facts["head_options"]) == common | {"d", "p", "k1", "form", "rank", "tanh"}
+    assert set(facts["head_options"]) == common | {"d", "p", "k1", "form", "rank", "tanh", "basis"}
     data = Dataset(np.eye(3, 4), np.eye(3, 5))
     prints = [
         training.fingerprint(data, data, QUICK, head, 3)[:16]
         for head in (OSCHead(5, d=12), OSCHead([*"abcde"], d=12), VectorHead("HLB", 5, 16))
     ]
-    assert prints == ["870a0f145cccca49", "d3275860a5e7a6bc", "77afd28d66521cd1"]
+    assert prints == ["5c873fa52bbf1f8c", "e2c17a4237d53244", "77afd28d66521cd1"]
 
 
 def test_a_model_of_the_first_version_is_read_as_gaussian():
