@@ -156,10 +156,7 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     memory, counts, fillers = tensors["memory"], tensors["counts"], tensors.get("fillers")
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
         raise BadValue(f"its tensors are of {memory.dtype} and {counts.dtype}")
-    parameters = json.loads(metadata["scheme"])
-    if metadata["version"] == "1" and parameters.get("name") == "OSC":  # before there was a choice
-        parameters.setdefault("basis", "gaussian")
-    scheme = _scheme(parameters, memory, DTYPES[metadata["dtype"]])
+    scheme = _scheme(_parameters(metadata), memory, DTYPES[metadata["dtype"]])
     vocabulary = parse_labels(tensors["vocabulary"].numpy().tobytes())
     if counts.shape != (len(vocabulary),) or len(set(map(canonical, vocabulary))) != len(vocabulary):
         raise BadValue(
@@ -189,6 +186,14 @@ def _trained(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
     if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= leaves:
         raise BadValue(f"its fillers have shape {tuple(fillers.shape)} for {leaves} leaves")
     return fillers
+
+
+def _parameters(metadata: dict[str, str]) -> dict[str, Any]:
+    """What a file says of its scheme; in the first version there was no choice of a basis."""
+    parameters: dict[str, Any] = json.loads(metadata["scheme"])
+    if metadata["version"] == "1" and parameters.get("name") == "OSC":
+        parameters.setdefault("basis", "gaussian")
+    return parameters
 
 
 def _scheme(parameters: dict[str, Any], memory: Tensor, dtype: torch.dtype) -> Scheme:

@@ -53,6 +53,13 @@ class Common(TypedDict, total=False):
     dtype: torch.dtype
 
 
+class OSCOptions(Common, total=False):
+    """The options that OSC heads have beside."""
+
+    tanh: bool  # whether the published network ends with tanh
+    basis: Basis  # of the roles' subspaces; blocks if nothing is said
+
+
 class Head(nn.Module, ABC):
     """What all heads have: `width` outputs of the network in front, and a code for each label and role."""
 
@@ -250,11 +257,10 @@ class OSCHead(Head):
         preset: str = "third",
         form: str = "carved",
         rank: int = 1,
-        tanh: bool = False,
-        basis: Basis = "blocks",
-        **common: Unpack[Common],
+        **others: Unpack[OSCOptions],
     ) -> None:
-        super().__init__(labels, **common)
+        tanh, basis = others.pop("tanh", False), others.pop("basis", "blocks")
+        super().__init__(labels, **others)  # type: ignore[misc]  # the two are out
         d = check_integer("d", d, 2, way_out="it is the side of the memory that the labels are bound in; 125 is usual")
         order, kept = PRESETS[check_choice("preset", preset, tuple(PRESETS))](d)
         p = check_integer("p", order if p is None else p, 1, 4)

@@ -109,13 +109,12 @@ class OSC(LinearScheme[Subspaces | Blocks]):
         """The rows of a basis."""
         return self.filler_kind.basis_shape[-2]
 
-    @cached_property
-    def facts(self) -> Facts:
-        """What is true of OSC."""
+    @property
+    def _cost(self) -> Cost:
         kind, d, p, half = self.filler_kind, self.d, self.p, (self.p + 1) // 2
         side, basis, blocks = kind.side, math.prod(kind.basis_shape), self.basis == "blocks"
         first = side * d ** (min(p, 3) - 1)  # what the first product of a reading gives
-        cost = Cost(
+        return Cost(
             pair=(8 * p * d if blocks else basis + 2 * p * d) + p * side + d**half + d ** (p - half),
             core=2 * basis + (d * side ** (p - 1) if p > 3 else 0) + 2 * first + 2 * side**p,
             context=4 * p * d if blocks else 2 * basis,  # a path is hashed, however deep it is
@@ -123,9 +122,14 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             max_reads=max(16, 2**20 // first),
             cell=kind.cell,
             candidate=2 * kind.code_size,
-            max_contexts=4096 if self.compact else 32 if blocks and p < 3 else 16,  # what they make stays in the caches
+            max_contexts=4096 if self.compact else 32 if blocks and p < 3 else 16,
             max_candidates=2**40 if self.compact else BLOCK,
         )
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is true of OSC."""
+        kind, d, p, side = self.filler_kind, self.d, self.p, self.filler_kind.side
         interference, echo = kind.interference(self.basis)
         return Facts(
             filler_shape=kind.filler_shape,
@@ -135,7 +139,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             filler_dtype=self.dtype,
             filler_words=draws.words_for_normals(math.prod(kind.filler_shape)),
             context_kind=f"OSC {self.basis} {d} {kind.basis_shape} {side}",
-            cost=cost,
+            cost=self._cost,
             filler_scalars=math.prod(kind.filler_shape),
             memory_scalars=d**p,
             code_size=kind.code_size,

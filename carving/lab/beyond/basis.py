@@ -2,7 +2,7 @@
 
 from carving.lab.beyond import calibration, capacity_prediction
 from carving.lab.experiment import Cells, Experiment, Gaps, Lines, Points, Published, Setting, grid, trials
-from carving.lab.measures.bases import BASES, bases, theory
+from carving.lab.measures.bases import BASES, bases, gain, joint, theory
 
 # fmt: off
 ZIPF, COMPACT = Setting(L=50, fillers="zipf"), Setting(compact=True)
@@ -12,36 +12,36 @@ GAINS: tuple[tuple[int, int, int, int, Setting], ...] = (
     (90, 2, 9, 350, {"depth": 48}), (96, 2, 10, 400, COMPACT), (96, 2, 10, 500, ZIPF),
     (96, 2, 10, 600, ZIPF | COMPACT), (96, 2, 14, 160, {"L": 160, "shared": 4}), (32, 3, 6, 1000, {}),
     (32, 3, 6, 1100, COMPACT), (25, 3, 10, 500, {}))
-#        p, pairs, compact, sides about the threshold of joint decoding
 JOINT = ((2, 1000, False, (80, 82, 84, 90)), (2, 1000, True, (78, 80, 82, 84, 90)), (3, 2000, False, (29,)),
-         (3, 2000, True, (24, 25, 26, 29)))
+         (3, 2000, True, (24, 25, 26, 29)))  # p, pairs, compact, sides about the threshold of joint decoding
 NOISE = [*grid(d=24, p=2, N=100, k1=[2, 3, 4, 5, 7, 9, 11], basis=list(BASES)),
          *grid(d=24, p=2, N=100, k1=[2, 5, 9], basis="blocks", compact=True)]
 SIZES = [dict(zip(("d", "p", "k1", "N", "L", "shared"), row, strict=True)) for row in capacity_prediction.OSC]
 
 
-def settings(questions: int, scale: float, repeats: int, asked: int, *steps: int) -> list[list[Setting]]:
-    """One in so many of each kind: with so many questions, times the pairs, memories, answers."""
+def kinds(questions: int, scale: float, repeats: int, asked: int) -> dict[str, list[Setting]]:
+    """All settings of each kind: with so many questions, times the pairs, memories, answers."""
     said = [setting for setting in calibration.settings(asked) if setting["load"] == 3]
-    kinds: dict[str, list[Setting]] = {
-        "gain": [{"d": d, "p": p, "k1": k1, "N": n, "questions": n,
-                  "repeats": -(-questions * more.get("shared", 1) // n)} | more for d, p, k1, n, more in GAINS],
-        "joint": [{"d": round(d * scale ** (1 / p)), "p": p, "N": round(n * scale), "compact": compact, "basis": basis,
-                   "cells a pair": round(d**p / n, 1)}
-                  for p, n, compact, sides in JOINT for d in sides for basis in BASES],
+    return {
+        "gain": [gain(row, questions) for row in GAINS],
+        "joint": [setting for row in JOINT for setting in joint(row, scale)],
         "noise": [row | {"repeats": repeats} for row in NOISE],
         "prediction": [row | {"basis": "blocks", "questions": min(questions, 1000)} for row in SIZES],
         "calibration": [row | {"basis": basis} for row in said for basis in BASES],
     }
+
+
+def settings(all_of: dict[str, list[Setting]], *steps: int) -> list[list[Setting]]:
+    """One in so many of each kind."""
     return [[{"asks": asks, "scheme": "OSC", "signed": True} | row for row in rows[::step]]
-            for (asks, rows), step in zip(kinds.items(), steps, strict=True)]
+            for (asks, rows), step in zip(all_of.items(), steps, strict=True)]
 
 
-PAPER = settings(6000, 1, 80, 50_000, 1, 1, 1, 3, 1)
+PAPER = settings(kinds(6000, 1, 80, 50_000), 1, 1, 1, 3, 1)
 EXPERIMENT = Experiment(
     "basis", "contexts of blocks beside those of normals", "nothing: its subspaces are those of normals", bases,
-    {"smoke": tuple(trials(1, rows) for rows in settings(100, 0.1, 2, 400, 6, 9, 9, 40, 7)),
-     "small": tuple(map(trials, (6, 2, 6, 1, 1), settings(400, 0.3, 10, 4_000, 1, 1, 3, 8, 3))),
+    {"smoke": tuple(trials(1, rows) for rows in settings(kinds(100, 0.1, 2, 400), 6, 9, 9, 40, 7)),
+     "small": tuple(map(trials, (6, 2, 6, 1, 1), settings(kinds(400, 0.3, 10, 4_000), 1, 1, 3, 8, 3))),
      "paper": tuple(map(trials, (10, 3, 10, 10, 3), PAPER))},
     (Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"), "blocks - gaussian", band=0.005),
      *(Lines("d", "retrieval", ("compact", "basis"), f"decoded together, p={p}", only={"asks": "joint", "p": p})

@@ -54,3 +54,21 @@ def theory(setting: Setting) -> float:
     """
     d, p, pairs, compact = setting["d"], setting["p"], setting["N"], setting.get("compact", False)
     return interference_of(d, p, setting["k1"], pairs, compact=compact, basis=setting["basis"]) / (pairs - 1) * d**p
+
+
+def gain(row: tuple[int, int, int, int, Setting], questions: int) -> Setting:
+    """The setting of a row (d, p, k1, pairs, and what else is said), with memories for so many questions."""
+    d, p, k1, pairs, more = row
+    repeats = -(-questions * more.get("shared", 1) // pairs)
+    return {"d": d, "p": p, "k1": k1, "N": pairs, "questions": pairs, "repeats": repeats} | more
+
+
+def joint(row: tuple[int, int, bool, tuple[int, ...]], scale: float) -> list[Setting]:
+    """The settings of a row (p, pairs, compact, sides), with so many times the pairs and either basis."""
+    p, pairs, compact, sides = row
+    return [
+        {"d": round(d * scale ** (1 / p)), "p": p, "N": round(pairs * scale), "compact": compact, "basis": basis}
+        | {"cells a pair": round(d**p / pairs, 1)}
+        for d in sides
+        for basis in BASES
+    ]
