@@ -548,13 +548,17 @@ def test_several_compact_fillers_of_one_context_are_found():
 def test_sets_are_the_same_however_much_is_done_at_once(options):
     """Codes are held, or made anew for every chunk; candidates are scanned all at once, or a few at a time."""
     answers = []
-    for workspace in (2**25, 2**16, 2**13):
-        scheme = OSC(30, 3, 4, **options, workspace=workspace)
+    for workspace in (2**25, 2**18, 2**15):
+        scheme = OSC(40, 3, 8, **options, workspace=workspace)
         contexts, fillers = scheme.contexts([(i,) for i in range(40)]), scheme.fillers(range(300))
         rows, leaves = torch.arange(40).repeat_interleave(3), torch.arange(120) * 7 % 300
+        rows, leaves = (
+            torch.cat((rows, rows.new_zeros(40))),
+            torch.cat((leaves, torch.arange(1, 80, 2))),
+        )  # one holds 43
         memory = scheme.trace(contexts[rows], fillers[leaves])
         odds = Likelihood(memory.var().expand(300), torch.full((300,), -math.log(300)), memory.square().sum().item())
-        assert (scheme.precompute(fillers).dim() == 2) == (options["compact"] and workspace > 2**13)
+        assert (scheme.precompute(fillers).dim() == 2) == (options["compact"] and workspace > 2**15)
         answers.append(recall_sets(scheme, memory, contexts, fillers, odds, 0.0))
     truth = set(zip(rows.tolist(), leaves.tolist(), strict=True))
     for answer in answers:

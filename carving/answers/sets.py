@@ -85,6 +85,20 @@ def _tile(scheme: LinearScheme, listing: Listing, size: int) -> tuple[int, int]:
     return rows, min(listing.width, max(1, cells // rows))
 
 
+def _inner(
+    scheme: LinearScheme, cores: Tensor, contexts: Contexts, listed: Tensor, known: Tensor | None
+) -> Tensor | None:
+    """Inner products with the lists of contexts; None where they are short and `Evidence` may make them itself.
+
+    Long ones are those of few contexts: one after the other, since candidates that a context has for itself are formed
+    whole.
+    """
+    if known is not None or listed.shape[1] <= SHORTLIST:
+        return known
+    each = (slice(i, i + 1) for i in range(len(cores)))
+    return torch.cat([scheme.inner(cores[one], contexts[one], listed[one].squeeze(0)) for one in each])
+
+
 def _peel(
     scheme: LinearScheme,
     cores: Tensor,
@@ -104,8 +118,8 @@ def _peel(
     while len(rows):
         part, indices = contexts[rows], best.indices[rows].clamp_max(len(candidates) - 1)
         listed = candidates[indices]
-        inner = strengths[rows] * scheme.energy(part, listed) if len(steps) == 1 else None  # known from the scan
-        evidence = Evidence.of(scheme, cores[rows], part, listed, inner)
+        known = strengths[rows] * scheme.energy(part, listed) if len(steps) == 1 else None  # by the scan
+        evidence = Evidence.of(scheme, cores[rows], part, listed, _inner(scheme, cores[rows], part, listed, known))
         own = crowding(scheme, cores[rows], evidence, odds)
         # A crowded context holds about as many fillers as its energy says: each is that much likelier beforehand.
         likelier = torch.log1p(own * core_scalars(scheme)).unsqueeze(1)
