@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo reproduce test test-slow check wheel format bench bench-large bench-structures bench-labels clean
+.PHONY: demo reproduce test test-slow check wheel format bench bench-large bench-structures bench-labels campaign clean
 
 demo: $(READY)
 	$(BIN)/carving demo
@@ -51,6 +51,12 @@ bench-structures: $(READY)
 
 bench-labels: $(READY)
 	$(BIN)/python benchmarks/labels_accuracy.py "$(DATA)"
+
+# Attacks on everything that reads or writes files: under an hour, `CAMPAIGN=long` ten times as many.
+campaign: $(READY)
+	mkdir -p build/campaign
+	$(BIN)/python tests/campaign/readers.py --tries $(if $(filter long,$(CAMPAIGN)),1000000,100000) --out build/campaign/readers.json
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaign/kills.py --tries $(if $(filter long,$(CAMPAIGN)),10000,1000) --out build/campaign/kills.json
 
 clean:
 	rm -rf .venv build dist *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import cycle
 
 from measuring import Run
-from torch import Tensor
+from torch import Tensor, arange
 
 from carving import OSC, Memory, answers
 
@@ -117,16 +117,25 @@ def batch_precomputed(setting: str, kind: str) -> Run:
     return Asked(given.osc, given.memory, given.contexts, given.osc.precompute(given.fillers)).best
 
 
-def sieved(setting: str, sieve: str) -> Run:
-    """The best of a batch of questions to compact fillers, by a sieve in few bits or in float32 ("off")."""
-    given = asked(setting, KINDS[-1], BATCH, VOCABULARIES[-1])
-    codes = given.osc.precompute(given.fillers)
+def sieved(setting: str) -> dict[str, Run]:
+    """The best of a batch of questions to compact fillers, and the likeliest, by sieves or in float32 ("off")."""
+    from carving.answers.likelihood import likelihood, log_prior, most_likely, squared_norm
 
-    def best() -> object:
+    given = asked(setting, KINDS[-1], BATCH, VOCABULARIES[-1])
+    codes, stored = given.osc.precompute(given.fillers), 1_000
+    counts = (arange(len(codes)) < stored).double()
+    odds = likelihood(given.osc, squared_norm(given.memory), counts, float(stored), log_prior(counts, 0.5))
+
+    def best(sieve: str) -> object:
         answers.set_sieve(sieve)
         return answers.top(given.osc, given.memory, given.contexts, codes)
 
-    return best
+    def likeliest(sieve: str) -> object:
+        answers.set_sieve(sieve)
+        return most_likely(given.osc, given.memory, given.contexts, codes, odds)
+
+    runs: dict[str, Run] = {sieve: partial(best, sieve) for sieve in SIEVES}
+    return runs | {f"{sieve} likely": partial(likeliest, sieve) for sieve in SIEVES}
 
 
 def tracing(setting: str, kind: str) -> Run:

@@ -141,11 +141,6 @@ def _processor() -> str:
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 
 
-def has_bfloat16() -> bool:
-    """Whether the processor multiplies in bfloat16 itself."""
-    return "bf16" in _cpuinfo("flags")
-
-
 def _cpuinfo(field: str) -> str:
     file = Path("/proc/cpuinfo")
     lines = file.read_text().splitlines() if file.exists() else []

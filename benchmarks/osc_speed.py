@@ -22,7 +22,6 @@ from measuring import (
     Run,
     assert_same,
     gemm,
-    has_bfloat16,
     medians,
     peak,
     show,
@@ -31,6 +30,8 @@ from measuring import (
     write,
 )
 from rich.console import Console
+
+from carving.answers import precision, sieve
 
 Rows = Iterator[tuple[Row, dict[str, Run]]]
 
@@ -152,13 +153,23 @@ def batch_work(setting: str, kind: str) -> tuple[float, float]:
 
 
 def sieves() -> Rows:
-    """The best of 256 questions of 10,000 compact fillers, milliseconds: in float32 (off), or sieved in few bits."""
-    for setting in ("B1", "B2", "B3") if lines.SIEVES else ():
-        ours = {sieve: lines.sieved(setting, sieve) for sieve in lines.SIEVES}
-        for count, taken in in_turn(ours, 3.0):
+    """The best of 256 questions of 10,000 compact fillers and the likeliest, ms: in float32 (off), or sieved."""
+    kinds = [kind for kind in sieve.KINDS if precision.available(kind)]
+    for setting in ("B1", "B2", "B3"):
+        ours = lines.sieved(setting)
+        for count in thread_counts():
+            with threads(count):
+                for _ in range(precision.REPAYS):  # until there was enough to measure
+                    ours["auto"](), ours["auto likely"]()
+                taken = medians(ours, 6.0)
             row: Row = {"setting": setting, "threads": count, **figures(taken, "ms", 1e3)}
-            row |= ratios(taken, off_over_auto=("off", "auto"), off_over_bfloat16=("off", "bfloat16"))
-            yield row | {"sieve_gain": row["off_over_bfloat16"] if has_bfloat16() else None}, ours
+            row |= ratios(taken, off_over_auto=("off", "auto"), off_over_auto_likely=("off likely", "auto likely"))
+            for likely in ("", " likely"):  # the gain is that of the faster kind, of those that the machine has
+                gains = {kind: taken["off" + likely] / taken[kind + likely] for kind in kinds}
+                best = max(gains, key=lambda kind: gains[kind], default="")
+                row[column("sieve gain" + likely, "by")] = best or None
+                row[("sieve gain" + likely).replace(" ", "_")] = gains.get(best)
+            yield row, ours
         ours["auto"]()  # which is what the next part finds
 
 
@@ -220,7 +231,8 @@ WANTED: list[tuple[str, str, int | None, str, str, float]] = [
     ("questions",     "B1", 100,    "hlb_over_blocks",              ">=", 1),
     ("batches",       "B2", None,   "blocks_compact_share",         ">=", 0.5),
     ("batches",       "B2", None,   "blocks_compact_share_as_dense", ">=", 0.5),
-    ("sieves",        "B2", None,   "sieve_gain",                   ">=", 1.3),  # where the machine has bfloat16
+    ("sieves",        "B2", None,   "sieve_gain",                   ">=", 1.3),  # where bfloat16 or int8 are faster
+    ("sieves",        "B2", None,   "sieve_gain_likely",            ">=", 1.3),
 ]
 # fmt: on
 KEYS = ("setting", "vocabulary", "threads")

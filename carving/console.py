@@ -1,8 +1,10 @@
-"""What people see on a terminal: progress bars once the work has taken a second, and tables whose numbers are whole."""
+"""What people see on a terminal: text of others made harmless, progress bars once the work has taken a second, and
+tables whose numbers are whole."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -10,6 +12,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 PATIENCE = 1.0  # seconds before a bar appears
+
+
+def visible(text: str, kept: str = "") -> str:
+    r"""The text with every character that would steer a terminal (or turn its letters round) as an escape.
+
+    >>> print(visible("red \x1b[31m, left \u202e"))
+    red \x1b[31m, left \u202e
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
+class SafeConsole(Console):
+    """A console whose strings steer nothing: files, labels and names of others may be within them."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as any console does."""
+        super().print(*(visible(each, "\n") if isinstance(each, str) else each for each in objects), **options)
+
+    def on_broken_pipe(self) -> None:
+        """Let the caller know; rich would end the process with exit status 1, which has a meaning of its own here."""
+        raise BrokenPipeError
 
 
 @contextmanager

@@ -33,9 +33,12 @@ def _prefix(purpose: str, seed: int) -> bytes:
 
 def bits(names: Iterable[bytes], words: int, *, seed: int, purpose: str) -> Bits:
     """For each name (canonical bytes), `words` random 64-bit words: by name, seed and purpose alone."""
-    prefix, sha256 = _prefix(purpose, seed), hashlib.sha256
-    digests = b"".join([sha256(prefix + name, usedforsecurity=False).digest() for name in names])
-    keys = np.frombuffer(digests, dtype="<u8").astype(np.uint64).reshape(-1, 4)[:, :2]
+    start, digests = hashlib.sha256(_prefix(purpose, seed), usedforsecurity=False).copy, []
+    for name in names:  # behind the prefix, which is hashed once
+        digest = start()
+        digest.update(name)
+        digests.append(digest.digest())
+    keys = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64).reshape(-1, 4)[:, :2]
     if len(keys) < MANY_KEYS or words > FEW_WORDS:
         return _philox(keys, words)
     parts = [_philox_together(keys[rows], words) for rows in slices(len(keys), MANY_BLOCKS // _blocks(words))]
@@ -208,7 +211,7 @@ def permutations(names: Sequence[bytes], shape: tuple[int, ...], *, seed: int, p
     small = np.dtype(np.int16 if d < 2**15 else np.int32)
     drawn_of_all = np.empty((len(names), *shape), dtype=small)
     first = np.empty((len(names), 1), dtype=np.uint64)
-    for rows in slices(len(names), rows_in_cache(words)):
+    for rows in slices(len(names), rows_in_cache(2 * words)):  # sorting makes a few copies, small ones
         drawn = bits(names[rows], 1 + words, seed=seed, purpose=purpose)
         first[rows] = drawn[:, :1]
         keys = np.ascontiguousarray(drawn[:, 1:], dtype="<u8").view(key)[:, :numbers].reshape(-1, *shape)

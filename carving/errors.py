@@ -11,3 +11,10 @@ class BadValue(UserError, ValueError):
 
 class BadType(UserError, TypeError):
     """A thing of another kind than was wanted."""
+
+
+class Overfull(UserWarning):
+    """A memory that is predicted to answer less accurately than it was planned for.
+
+    `warnings.simplefilter("error", Overfull)` makes it an error, which leaves the memory as it was.
+    """

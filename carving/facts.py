@@ -29,6 +29,8 @@ class Facts:
     # Numbers of a candidate that `precompute` made, whose products with flat cores are scores and inner products alike;
     # 0: it leaves candidates as they are.
     code_size: int = 0
+    # Numbers of a candidate whose parts have unit norms, laid flat, which few questions take fastest; 0: there is none.
+    part_size: int = 0
     filler_layout: tuple[int, ...] = ()  # the order in which dimensions of fillers (L, *filler_shape) lie, if another
     exact: bool = True  # reading the memory of a single pair gives the filler's core
     adjoint: bool = True  # read is the transpose of write
@@ -59,6 +61,11 @@ def check_candidates(facts: Facts, candidates: Tensor, contexts: int) -> bool:
     own = isinstance(candidates, Tensor) and candidates.dim() == len(facts.filler_shape) + 2
     shape = (*((contexts, -1) if own else (-1,)), *facts.filler_shape)
     if facts.code_size and isinstance(candidates, Tensor) and candidates.dim() == 2:
-        shape = (-1, facts.code_size)
+        shape = (-1, flat_size(facts, candidates))
     check_tensor("candidates", candidates, shape, FILLERS)
     return not own
+
+
+def flat_size(facts: Facts, candidates: Tensor) -> int:
+    """How many numbers each of these flat candidates must have: those of codes, or of parts."""
+    return facts.part_size if candidates.shape[1] == facts.part_size else facts.code_size

@@ -5,40 +5,42 @@ after the other), `counts` (how often each was stored), `fillers` where they wer
 scheme with its parameters and a checksum over all of it.
 """
 
-import contextlib
-import glob
-import hashlib
 import json
-import os
-import shutil
-import stat
-import struct
-import tempfile
-import time
-from dataclasses import dataclass
-from pathlib import Path as FilePath
+import math
+from dataclasses import asdict, dataclass
 from typing import Any
-from uuid import uuid4
 
 import torch
-from filelock import FileLock
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
+from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
+from carving.places import Place, check_folder, check_target, lock_for, shown
+from carving.prediction.goal import Goal
+from carving.replacing import NotFlushed, check_replaceable, replace_whole
 from carving.scheme import Scheme
 from carving.schemes import make
 from carving.symbols import Leaf, canonical, parse_labels
+from carving.tensorfiles import AT_ONCE, DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
 
-STALE = 3600  # seconds after which a file that was never finished is removed
+__all__ = [
+    "BadFile",
+    "Contents",
+    "NotFlushed",
+    "check_folder",
+    "check_replaceable",
+    "check_target",
+    "checksum",
+    "identity",
+    "lock_for",
+    "read",
+    "write",
+]
+
 VERSION = 2  # of the file; what labels give has a version of its own
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
-
-
-class BadFile(BadValue):
-    """A file that is no memory, is damaged, or of a later version."""
+MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
 
 
 @dataclass(frozen=True)
@@ -50,62 +52,24 @@ class Contents:
     vocabulary: list[Leaf]
     counts: Tensor
     fillers: Tensor | None = None  # of the first leaves, where they were trained
+    goal: Goal | None = None  # what it was planned for, if that is known
 
 
-def check_target(file: str | os.PathLike[str]) -> None:
-    """Refuse a place where no file can be written, before the work that would fill it."""
-    path = FilePath(file)
-    folder = FilePath(os.path.realpath(path)).parent  # a link's file lies elsewhere
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a file in a folder that exists")
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"{path} lies in a folder that does not exist: {folder}; name a file in a folder that exists"
-        )
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{path} lies in a folder where you may not write: {folder}; name another")
+def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> None:
+    """Write a file: killed at any moment, the old one or the new one is there whole.
 
-
-def check_folder(folder: str | os.PathLike[str]) -> None:
-    """Refuse a place where no folder can be made or written to, before the work that would fill it."""
-    path = FilePath(folder)
-    there = next(above for above in (path, *path.absolute().parents) if above.exists())
-    if not there.is_dir():
-        raise NotADirectoryError(f"{path} must be a folder, but {there} is a file; name another")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"you may not write in {there}; name another folder than {path}")
-
-
-def lock_for(file: str | os.PathLike[str]) -> FileLock:
-    """A user's lock for those who write the file, by whatever name or link; a place for no file is refused.
-
-    It lies among temporary files, so that nothing is left beside the file or beside a name that was mistyped.
+    What is no memory is not replaced, unless `force` is given (`check_replaceable`).
     """
-    check_target(file)
-    name = hashlib.sha256(os.fsencode(os.path.realpath(file))).hexdigest()
-    return FileLock(_lock_folder() / f"{name}.lock")
-
-
-def _lock_folder() -> FilePath:
-    """The user's own folder of locks: that of another user would let them stop us, or lead us elsewhere."""
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    folder = FilePath(tempfile.gettempdir()) / f"carving-{user}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    seen = folder.lstat()
-    if hasattr(os, "getuid") and (not stat.S_ISDIR(seen.st_mode) or seen.st_uid != user or seen.st_mode & 0o077):
-        raise PermissionError(f"{folder} must be a folder of your own, closed to others, for locks; remove it")
-    return folder
-
-
-def write(path: str | os.PathLike[str], contents: Contents, dtype: torch.dtype | None = None) -> None:
-    """Write a file: killed at any moment, the old one or the new one is there whole."""
+    check_replaceable(path, "memory", force)
     scheme, tensor, counts, fillers = contents.scheme, contents.tensor, contents.counts, contents.fillers
     if dtype is not None and dtype not in DTYPES.values():
         raise BadType(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
     real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     kept = real.detach().to("cpu", dtype or scheme.dtype)
-    if not bool(torch.isfinite(kept).all()):
+    if not all_finite(kept):
         raise BadValue(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
+    if not float(counts.abs().sum()) <= MOST:
+        raise BadValue(f"the memory counts more than {MOST:.0f} pairs; store them with smaller weights")
     names = b"".join(map(canonical, contents.vocabulary))
     tensors = {
         "memory": kept.contiguous(),
@@ -124,50 +88,62 @@ def write(path: str | os.PathLike[str], contents: Contents, dtype: torch.dtype |
         "scheme": json.dumps(identity(scheme), sort_keys=True),
         "dtype": str(scheme.dtype)[6:],
         "pairs": str(round(float(counts.clamp_min(0).sum()))),
-        "energy": repr(float(kept.double().square().sum())),
+        "energy": repr(_energy(kept)),
     }
+    if contents.goal is not None:
+        metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(FilePath(path), tensors, metadata)
+    replace_whole(path, tensors, metadata)
 
 
-def read(path: str | os.PathLike[str]) -> Contents:
-    """What a file holds; nothing is allocated that its size does not warrant."""
-    path = FilePath(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}" if not path.exists() else f"{path} is not a file")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            check_kind(path, metadata)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
-    except SafetensorError as error:
-        raise BadFile(
-            f"{path} is no whole memory file ({error}); it was cut off or damaged, or is of another kind: take a copy"
-        ) from None
+def _energy(tensor: Tensor) -> float:
+    """The sum of squares in doubles, of a few numbers at a time, and the same for any number of threads."""
+    numbers = tensor.reshape(-1)
+    return math.fsum(numbers[part].double().square().numpy().sum() for part in slices(len(numbers), AT_ONCE))
+
+
+def read(path: Place) -> Contents:
+    """What a file holds at one moment; nothing is allocated that its size does not warrant.
+
+    A file that is no memory, or is not as it was written, is a `BadFile`.
+    """
+    metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said))
     try:
         return _contents(metadata, tensors)
-    except (KeyError, TypeError, ValueError, RuntimeError, OverflowError, struct.error) as error:
-        raise BadFile(f"{path} is damaged: {error}; take a copy of it") from None
+    except DAMAGE as error:
+        raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 
 
 def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
-    if metadata.get("checksum") != checksum(tensors, metadata):
-        raise BadValue("its checksum does not match what it holds")
+    check_sum(metadata, tensors)
     memory, counts, fillers = tensors["memory"], tensors["counts"], tensors.get("fillers")
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
         raise BadValue(f"its tensors are of {memory.dtype} and {counts.dtype}")
     scheme = _scheme(_parameters(metadata), memory, DTYPES[metadata["dtype"]])
-    vocabulary = parse_labels(tensors["vocabulary"].numpy().tobytes())
-    if counts.shape != (len(vocabulary),) or len(set(map(canonical, vocabulary))) != len(vocabulary):
+    vocabulary = _vocabulary(tensors["vocabulary"], counts)
+    trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
+    goal = Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
+    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal)
+    for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
+        if numbers is not None and not all_finite(numbers):
+            raise BadValue(f"its {name} hold not-a-number or infinity")
+    return contents
+
+
+def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:
+    """The leaves, of which each has a count that counts."""
+    if names.dtype != torch.uint8 or names.dim() != 1:
+        raise BadValue(f"its vocabulary is of {names.dtype} and {names.dim()} dimensions")
+    raw = names.numpy().tobytes()
+    vocabulary = parse_labels(raw)
+    known = list(map(canonical, vocabulary))
+    if counts.shape != (len(known),) or len(set(known)) != len(known) or b"".join(known) != raw:
         raise BadValue(
             f"it holds {len(vocabulary)} leaves, not all different, or counts of shape {tuple(counts.shape)}"
         )
-    trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
-    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained)
-    for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
-        if numbers is not None and not bool(torch.isfinite(numbers).all()):
-            raise BadValue(f"its {name} hold not-a-number or infinity")
-    return contents
+    if float(counts.abs().sum()) > MOST:
+        raise BadValue(f"its counts add up to more than {MOST:.0f}")
+    return vocabulary
 
 
 def _tensor(scheme: Scheme, memory: Tensor) -> Tensor:
@@ -181,8 +157,10 @@ def _tensor(scheme: Scheme, memory: Tensor) -> Tensor:
 
 def _trained(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
     """The trained fillers of the first leaves."""
-    if scheme.memory_dtype.is_complex and fillers.is_floating_point():
-        fillers = torch.view_as_complex(fillers)
+    if not fillers.is_floating_point():
+        raise BadValue(f"its fillers are of {fillers.dtype}")
+    if scheme.memory_dtype.is_complex:
+        fillers = torch.view_as_complex(fillers.to(scheme.dtype))
     if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= leaves:
         raise BadValue(f"its fillers have shape {tuple(fillers.shape)} for {leaves} leaves")
     return fillers
@@ -190,7 +168,9 @@ def _trained(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
 
 def _parameters(metadata: dict[str, str]) -> dict[str, Any]:
     """What a file says of its scheme; in the first version there was no choice of a basis."""
-    parameters: dict[str, Any] = json.loads(metadata["scheme"])
+    parameters = json.loads(metadata["scheme"])
+    if not isinstance(parameters, dict):
+        raise BadValue("its scheme is no object with a name and parameters")
     if metadata["version"] == "1" and parameters.get("name") == "OSC":
         parameters.setdefault("basis", "gaussian")
     return parameters
@@ -213,57 +193,14 @@ def identity(scheme: Scheme) -> dict[str, Any]:
     return {"name": scheme.name} | scheme.parameters
 
 
-def check_kind(path: FilePath, metadata: dict[str, str]) -> None:
+def check_kind(path: Place, metadata: dict[str, str]) -> None:
     """Refuse a file of another kind or of a later version."""
     if metadata.get("format") != "carving memory":
-        raise BadFile(f"{path} is a safetensors file, but no memory of Carving; `carving store` makes one")
+        raise BadFile(f"{shown(path)} is a safetensors file, but no memory of Carving; `carving store` makes one")
     version, stream = metadata.get("version", ""), metadata.get("stream")
     known = version in [str(number) for number in range(1, VERSION + 1)]
     if not known or stream != STREAM.decode().strip():
         raise BadFile(
-            f"{path} is of version {version} ({stream}), this is Carving for version {VERSION} "
+            f"{shown(path)} is of version {version!r:.20} ({stream!r:.20}), this is Carving for version {VERSION} "
             f"({STREAM.decode().strip()}); a later Carving reads it"
         )
-
-
-def checksum(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
-    """SHA-256 over the tensors and what the metadata says about them."""
-    digest = hashlib.sha256()
-    said = {key: value for key, value in metadata.items() if key != "checksum"}
-    digest.update(json.dumps(said, sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def replace_whole(path: FilePath, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write a safetensors file beside the path, flush it to disk, and put it in the path's place."""
-    check_target(path)
-    target = path.resolve()  # a link stays one
-    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}"):
-        with contextlib.suppress(FileNotFoundError):  # another process may be done with it just now
-            if time.time() - left.stat().st_mtime > STALE:  # of a process that was killed
-                shutil.rmtree(left, ignore_errors=True)
-    # In a folder of its own: safetensors writes to a file of a name that it chooses, and moves it.
-    aside = target.with_name(f".{target.name}.{uuid4().hex}")
-    aside.mkdir()
-    try:
-        whole = aside / target.name
-        whole.touch()
-        mode = (target if target.exists() else whole).stat().st_mode & 0o7777
-        save_file(tensors, whole, metadata)  # from where they lie: there may be no room for a copy
-        with open(whole, "rb+") as file:
-            os.fsync(file.fileno())
-        os.chmod(whole, mode)
-        os.replace(whole, target)
-    except SafetensorError as error:
-        raise OSError(f"{path} could not be written: {error}") from None
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    if hasattr(os, "O_DIRECTORY"):  # the name, too, is on disk only when the folder is
-        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

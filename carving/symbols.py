@@ -83,6 +83,9 @@ ENCODERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], tuple[bytes, byte
 )
 
 
+ROLE_ALONE = b"(0:"  # the canonical bytes of ()
+
+
 class Names(dict[str, bytes]):
     """The canonical bytes of strings, each made when it is first asked for: in a batch most come again and again.
 
@@ -98,6 +101,12 @@ def canonical_all(labels: Iterable[Leaf]) -> list[bytes]:
     """The canonical bytes of many labels."""
     known = Names()
     return [known[label] if type(label) is str else canonical(label) for label in labels]
+
+
+def check_leaves(names: list[bytes]) -> None:
+    """Refuse the leaf `()`, by its canonical bytes: it is a role alone, which no document has below it."""
+    if ROLE_ALONE in names:
+        raise BadType("an empty tuple is a role, but no leaf, got (); [], {} or None say that there is nothing")
 
 
 def canonical_path(path: Path) -> bytes:
@@ -174,7 +183,9 @@ class Vocabulary:
 
     def add(self, label: Leaf) -> int:
         """The label's row; a new label gets the next one."""
-        return self.add_named({canonical(label): label})[0]
+        name = canonical(label)
+        check_leaves([name])
+        return self.add_named({name: label})[0]
 
     def add_named(self, named: Mapping[bytes, Leaf]) -> list[int]:
         """The rows of labels by their canonical bytes, new ones in their order."""
@@ -183,6 +194,15 @@ class Vocabulary:
         rows.update(zip(new, range(len(rows), len(rows) + len(new)), strict=True))
         self.labels += [_fresh(named[name]) for name in new]
         return [rows[name] for name in named]
+
+    def extended(self, named: Mapping[bytes, Leaf]) -> tuple["Vocabulary", list[int]]:
+        """The vocabulary with these labels (another one, if any is new), and their rows."""
+        rows = self.rows
+        if all(name in rows for name in named):
+            return self, [rows[name] for name in named]
+        more = Vocabulary()
+        more.labels, more.rows = self.labels.copy(), rows.copy()
+        return more, more.add_named(named)
 
     def find(self, label: Leaf) -> int | None:
         """The label's row, if it has one."""
@@ -197,5 +217,7 @@ class Vocabulary:
 
 
 def _fresh(label: Leaf) -> Leaf:
-    """The label; an empty dict or list is another one, so that nobody fills it for others."""
-    return type(label)() if isinstance(label, (dict, list)) else label  # a tuple is faster than a union
+    """The label; an empty dict or list is another, plain one, so that nobody fills it for others."""
+    if isinstance(label, (dict, list)):  # a tuple is faster than a union
+        return {} if isinstance(label, dict) else []
+    return label

@@ -58,14 +58,22 @@ def inverse_norm(vectors: Tensor, dim: int) -> Tensor:
     return vectors.square().sum(dim).clamp_min(torch.finfo(vectors.dtype).tiny).rsqrt()
 
 
-def contract(cores: Tensor, components: Tensor) -> Tensor:
-    """The cores' inner products with outer products of normalised components, not formed whole.
+def falling_exp_(x: Tensor) -> Tensor:
+    """The exponentials of numbers up to zero, in place; what is below e^-80 counts as that.
+
+    Processors take forty times as long for results that are too small to be told from zero.
+    """
+    return x.clamp_min_(-80).exp_()
+
+
+def contract(cores: Tensor, components: Tensor, unit: bool = False) -> Tensor:
+    """The cores' inner products with outer products of components, normalised unless they are `unit`, not formed whole.
 
     (n, s, ..., s) with (p, n, s, m), a candidate a column, gives (n, m).
     """
     order, count, side, _ = components.shape
-    scales = inverse_norm(components, dim=2)
-    if order > 3:  # products of four unscaled numbers may overflow
+    scales = None if unit else inverse_norm(components, dim=2)
+    if order > 3 and scales is not None:  # products of four unscaled numbers may overflow
         components = components * scales.unsqueeze(2)
     parts = components.unbind(0)
     half = order // 2
@@ -74,7 +82,7 @@ def contract(cores: Tensor, components: Tensor) -> Tensor:
     if half:
         inner = inner * columns_outer(parts[:half])
     scores = inner.sum(1)
-    if order <= 3:  # dividing m scores is cheaper than normalising s m components
+    if order <= 3 and scales is not None:  # dividing m scores is cheaper than normalising s m components
         for component in range(order):
             scores = scores * scales[component]
     return scores

@@ -7,6 +7,12 @@ from carving import OSC, SCHEMES, TPR, VSA, make
 settings.register_profile("patient", deadline=None)  # the first call of a torch function takes long
 settings.load_profile("patient")
 
+
+def pytest_configure(config):
+    # Tests fill memories to the brim; those of the warning ask for it.
+    config.addinivalue_line("filterwarnings", "ignore::carving.errors.Overfull")
+
+
 # Every scheme as it comes, then OSC in its other forms, then the options of the others.
 EVERY = [
     *(make(name, d=64) for name in SCHEMES),

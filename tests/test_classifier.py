@@ -493,7 +493,7 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
     with safe_open(tmp_path / "model", framework="np") as file:
         metadata, names = file.metadata(), set(file.keys())
     facts = json.loads(metadata["facts"])
-    assert metadata["format"] == "carving labels 2"
+    assert metadata["format"] == "carving labels 3"
     assert list(facts) == [
         *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed")
     ]
@@ -571,7 +571,7 @@ def test_mistakes_are_told(fitted, tmp_path):
         MultiLabelClassifier().fit(data.features, csr_matrix((20, 12)))
     with pytest.raises(ValueError, match="recipe is for OSC"):
         MultiLabelClassifier("HLB").fit(data.features, data.labels)
-    with pytest.raises(FileNotFoundError, match="no model"):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
         MultiLabelClassifier.load(tmp_path / "nothing")
     (tmp_path / "junk").write_bytes(b"junk")
     with pytest.raises(ValueError, match="no whole model"):

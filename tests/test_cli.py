@@ -121,7 +121,7 @@ def test_a_new_memory_gets_the_size_that_it_needs(tmp_path, carving):
 def test_forgetting_and_merging(memory, tmp_path, carving):
     (tmp_path / "less.json").write_text(json.dumps({"sentence 5": {"verb": "chased", "place": "zoo"}}))
     gone = carving("forget", memory, tmp_path / "less.json").output
-    assert gone.startswith("took out 2 pairs, 1 of them probably never stored; 4 are left")
+    assert gone.startswith("took out 1 pairs, left alone 1 that are not there; 4 are left")
     assert "probably never stored: sentence 5 / place -> 'zoo'" in gone
     carving("ask", memory, "sentence 5", "verb", status=1)
     (tmp_path / "more.json").write_text(json.dumps({"sentence 6": {"subject": "cat"}}))
@@ -129,6 +129,93 @@ def test_forgetting_and_merging(memory, tmp_path, carving):
     carving("merge", tmp_path / "both", memory, tmp_path / "other")
     assert carving("ask", tmp_path / "both", "sentence 6", "subject").output.startswith("cat")
     assert carving("ask", tmp_path / "both", "sentence 5", "subject").output.startswith("dog")
+
+
+def test_strangers_are_left_alone_and_listed(memory, tmp_path, carving):
+    before = memory.read_bytes()
+    (tmp_path / "never.json").write_text(json.dumps({"sentence 5": {"place": "zoo"}}))
+    told = json.loads(carving("forget", memory, tmp_path / "never.json", "--json").output)
+    assert told["forgotten"] == 0 and told["never_stored"] == [{"path": ["sentence 5", "place"], "leaf": "zoo"}]
+    assert memory.read_bytes() == before
+    forced = carving("forget", memory, tmp_path / "never.json", "--force").output
+    assert forced.startswith("took out 1 pairs, 1 of them not there; 5 are left") and memory.read_bytes() != before
+    assert Memory.load(memory).recognise("sentence 5", "place", leaf="zoo").score < -0.9
+    held = Memory.load(memory)
+    held.store({"weak": "dog"}, weight=0.3)
+    held.save(memory)
+    (tmp_path / "weak.json").write_text(json.dumps({"weak": "dog"}))
+    assert "held with a weight of 0.3" in carving("forget", memory, tmp_path / "weak.json").output
+
+
+@pytest.fixture
+def planned(tmp_path, carving):
+    """A memory that was planned for six triples, and two thousand others."""
+    (tmp_path / "six.tsv").write_text("".join(f"head {i}\tnext\tleaf {i}\n" for i in range(6)))
+    (tmp_path / "many.tsv").write_text("".join(f"other {i}\tnext\tleaf {i % 50}\n" for i in range(2000)))
+    carving("store", tmp_path / "small", tmp_path / "six.tsv")
+    return tmp_path / "small"
+
+
+def test_a_memory_is_not_overfilled_without_a_word(planned, tmp_path, carving):
+    before = planned.read_bytes()
+    refused = carving("store", planned, tmp_path / "many.tsv", status=2).stderr
+    assert "would be too full" in refused and "planned for 99.90%" in refused and "--force" in refused
+    assert planned.read_bytes() == before
+    forced = carving("store", planned, tmp_path / "many.tsv", "--force")
+    assert "is too full" in forced.stderr and "->" in forced.output
+    known = json.loads(carving("store", planned, tmp_path / "six.tsv", "--force", "--json").stdout)
+    assert known["predicted"] < 0.1 and known["planned"] == pytest.approx(0.999)
+
+
+def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
+    carving("store", tmp_path / "other", tmp_path / "many.tsv", "--like", planned, "--force")
+    refused = carving("merge", tmp_path / "both", planned, tmp_path / "other", status=2).stderr
+    assert "would be too full" in refused and not (tmp_path / "both").exists()
+    merged = carving("merge", tmp_path / "both", planned, tmp_path / "other", "--force")
+    assert "is too full" in merged.stderr and Memory.load(tmp_path / "both").pairs == 2006
+
+
+def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
+    for name, count in (("mine", 40), ("yours", 400)):
+        lines = "".join(f"{name} {i}\tnext\tleaf {i % 50}\n" for i in range(count))
+        (tmp_path / f"{name}.tsv").write_text(lines)
+        carving("store", tmp_path / name, tmp_path / f"{name}.tsv")
+    unlike = carving("merge", tmp_path / "both", tmp_path / "mine", tmp_path / "yours", status=2).stderr
+    assert "--like" in unlike
+    carving("store", tmp_path / "again", tmp_path / "mine.tsv", "--like", tmp_path / "yours")
+    assert Memory.load(tmp_path / "again").goal == Memory.load(tmp_path / "yours").goal
+    carving("merge", tmp_path / "both", tmp_path / "again", tmp_path / "yours", "--force")
+    assert Memory.load(tmp_path / "both").pairs == 440
+    assert (
+        "leave one"
+        in carving("store", tmp_path / "x", tmp_path / "mine.tsv", "--like", unlike, "--d", 9, status=2).stderr
+    )
+    assert (
+        "differ in"
+        in carving("store", tmp_path / "mine", tmp_path / "mine.tsv", "--like", tmp_path / "yours", status=2).stderr
+    )
+
+
+def test_an_empty_memory_of_a_plan_is_written(tmp_path, carving):
+    empty = tmp_path / "empty"
+    planning = ("plan", "--pairs", 1000, "--vocabulary", 60, "--accuracy", 0.95, "--out", empty)
+    assert str(empty) in carving(*planning).output
+    held = Memory.load(empty)
+    assert held.pairs == 0 and held.goal.accuracy == 0.95 and held.goal.pairs == 1000
+    assert held.scheme == Memory.planned(1000, 60, 0.95).scheme
+    assert "exists" in carving(*planning, status=2).stderr
+    (tmp_path / "f.tsv").write_text("a\tb\tc\nd\te\tf\n")
+    carving("store", empty, tmp_path / "f.tsv")
+    assert Memory.load(empty).pairs == 2 and carving("ask", empty, "a", "b").output.startswith("c ")
+    carving("plan", "--numbers", 10000, "--vocabulary", 60, "--joint", "--out", tmp_path / "joint")
+    assert Memory.load(tmp_path / "joint").goal.joint
+
+
+def test_a_memory_of_a_size_that_was_given_is_warned_about_and_never_refused(tmp_path, carving):
+    (tmp_path / "many.tsv").write_text("".join(f"other {i}\tnext\tleaf {i % 50}\n" for i in range(2000)))
+    stored = carving("store", tmp_path / "given", tmp_path / "many.tsv", "--d", 12)
+    assert "is too full" in stored.stderr and "less than 90.00%" in stored.stderr
+    assert Memory.load(tmp_path / "given").pairs == 2000 and Memory.load(tmp_path / "given").goal is None
 
 
 def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
@@ -254,6 +341,24 @@ def test_a_leaf_that_was_text_is_recognised(memory, tmp_path, carving):
     assert carving("ask", memory, "a", "next", "--leaf", "2")
 
 
+def test_a_leaf_may_be_a_number_or_text_and_which_was_taken_is_said(tmp_path, carving):
+    held = Memory(OSC(d=40, p=3))
+    held.store({"book": "1984", "year": 1984, "other": "x"})
+    held.save(tmp_path / "m")
+    for path, words, leaf in (("book", "the text '1984'", "1984"), ("year", "1984", 1984)):
+        asked = carving("ask", tmp_path / "m", path, "--leaf", 1984)
+        assert asked.stderr == f"--leaf 1984 was taken as {words}\n"
+        assert json.loads(carving("ask", tmp_path / "m", path, "--leaf", 1984, "--json").stdout)["leaf"] == leaf
+        among = carving("ask", tmp_path / "m", path, "--among", 1984, "--among", "x")
+        assert among.stdout.startswith("1984  (score ")
+        assert among.stderr == "--among 1984 was taken as 1984 and the text '1984'\n"
+        assert json.loads(carving("ask", tmp_path / "m", path, "--among", 1984, "--json").stdout)["leaf"] == leaf
+    assert carving("ask", tmp_path / "m", "year", "--leaf", 1984, "--text", status=1).stderr == ""
+    assert carving("ask", tmp_path / "m", "year", "--among", 1984, "--text", status=1)
+    assert carving("ask", tmp_path / "m", "other", "--leaf", 1984, status=1)
+    assert carving("ask", tmp_path / "m", "other", "--among", 5, status=2).stderr.count("got 5") == 1
+
+
 def test_more_answers_than_leaves_are_all_leaves(memory, carving):
     assert len(json.loads(carving("ask", memory, "sentence 5", "subject", "--top", 100, "--json").output)) == 5
 
@@ -262,8 +367,8 @@ def test_after_storing_two_questions_can_be_copied(tmp_path, carving):
     document = {"it's": {"a b": [{"12": "x"}, {"-": "y"}]}, "-5": "z", "last": {"true": "end"}}
     (tmp_path / "odd.json").write_text(json.dumps(document))
     lines = carving("store", tmp_path / "odd name", tmp_path / "odd.json", "--d", 40, "--p", 3).output.splitlines()
-    assert lines[2] == "ask it, for example:" and len(lines) == 5
-    for line, leaf in zip(lines[3:], ("x", "end"), strict=True):
+    assert lines[3] == "ask it, for example:" and len(lines) == 6
+    for line, leaf in zip(lines[4:], ("x", "end"), strict=True):
         command, *arguments = shlex.split(line)
         assert command == "carving" and carving(*arguments).output.startswith(f"{leaf}  (score")
 
@@ -383,6 +488,77 @@ def test_a_mistake_is_a_sentence_unless_a_traceback_is_wanted(error, memory, car
     assert carving("ask", memory, "a", status=2).stderr == "Error: not so\n"
 
 
+def test_lack_of_memory_that_torch_tells_is_no_bug(memory, carving, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr(Memory, "recall_many", refuse)
+    assert carving("ask", memory, "a", status=2).stderr.startswith("Error: DefaultCPUAllocator: not enough memory")
+
+
+HOSTILE = "e\x1b[31m\x9b\u202e\x07\r\x7f"
+SHOWN = r"e\x1b[31m\x9b\u202e\x07\r\x7f"
+
+
+def test_text_of_others_does_not_steer_the_terminal(memory, tmp_path, carving):
+    (tmp_path / f"{HOSTILE}.tsv").write_text("bad\n")
+    (tmp_path / f"{HOSTILE}.json").write_text(json.dumps({HOSTILE: HOSTILE}))
+    (tmp_path / "a.arff").write_text(f"@relation x\n@attribute {HOSTILE[:4]} {{a,b}}\n@data\n{HOSTILE}\n")
+    stored = carving("store", memory, tmp_path / f"{HOSTILE}.json")
+    shown = [
+        stored,
+        carving("store", memory, tmp_path / f"{HOSTILE}.tsv", status=2),
+        carving("store", memory, tmp_path / HOSTILE, status=2),
+        carving("ask", memory, HOSTILE),
+        carving("verify", memory, tmp_path / f"{HOSTILE}.json"),
+        carving("train", tmp_path / "a.arff", tmp_path / "model", "--labels", 1, status=2),
+        carving("--traceback", "store", memory, tmp_path / HOSTILE, status=2),
+        carving("merge", tmp_path / HOSTILE, memory, memory),
+        carving("demo", "--conllu", tmp_path / f"{HOSTILE}.tsv", status=2),
+    ]
+    for result in shown:
+        text = result.output + result.stderr
+        assert not any(character in text for character in set(HOSTILE) - set("e[31m")), text
+    assert f"{SHOWN}.tsv, line 1" in shown[1].stderr and SHOWN in shown[3].output
+    answer = carving("ask", memory, HOSTILE, "--json").output
+    assert json.loads(answer)["leaf"] == HOSTILE and "\x7f" not in answer
+
+
+def test_a_bug_s_traceback_does_not_steer_the_terminal(memory, carving, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError(HOSTILE)
+
+    monkeypatch.setattr(Memory, "recall_many", broken)
+    error = carving("ask", memory, "a", status=3).stderr
+    assert SHOWN in error and "\x1b" not in error
+
+
+def test_nobody_who_listens_changes_no_exit_status(memory, tmp_path):
+    """Where the errors go to a closed pipe, the status was 1: not found."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "carving", "ask", tmp_path / "none", "a"]
+    assert subprocess.run(command, stdout=write, stderr=write).returncode == 2
+    os.close(write)
+    with open("/dev/full", "w") as full:
+        run = subprocess.run([*command[:4], memory, "sentence 5", "verb"], stdout=full, capture_output=False)
+    assert run.returncode == 2
+
+
+@pytest.mark.parametrize("path", ["[" * 100_000, "1" * 5_000, "[" + "1" * 5_000 + "]"])
+def test_roles_that_json_cannot_read_are_text_or_refused(path, memory, carving):
+    carving("ask", memory, path[:50_000], status=1)
+    carving("ask", memory, "-", data=path, status=2 if path.startswith("[") else 1)
+
+
+def test_what_is_piped_in_is_named_and_kept_on_the_disk(memory, carving, monkeypatch):
+    monkeypatch.setattr("carving.cli.input.IN_MEMORY", 10)
+    lines = "".join(f"head {i}\tnext\tleaf\n" for i in range(20))
+    assert "stored 20 pairs" in carving("store", memory, "-", "--format", "triples", data=lines).output
+    error = carving("store", memory, "-", "--format", "triples", data=lines + "bad\n", status=2).stderr
+    assert error.startswith("Error: standard input, line 21: a triple")
+
+
 @pytest.mark.parametrize(("scheme", "message"), [("TPR", "depth, whole_path"), ("CliffordOSC", ""), ("HLB", "sigma")])
 def test_an_option_that_a_scheme_does_not_have_is_told(scheme, message, tmp_path, carving):
     (tmp_path / "f.json").write_text(json.dumps(DOCUMENT))
@@ -425,7 +601,7 @@ def test_a_link_and_its_file_share_a_lock_of_the_user_alone(memory, tmp_path):
 
 
 def test_a_folder_of_locks_that_others_may_write_is_refused(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr(files.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv("CARVING_LOCKS", str(tmp_path))
     files.lock_for(memory)
     (tmp_path / f"carving-{os.getuid()}").chmod(0o777)
     with pytest.raises(PermissionError, match="of your own"):

@@ -18,6 +18,7 @@ import torch
 from rich.console import Console
 
 from carving import lab as experiments
+from carving.errors import BadValue
 from carving.lab import NAMES, beyond, experiment, load, measures, paper, reproduce
 from carving.lab.experiment import SCALES, Experiment, Gaps, Lines, Points, Published, Trial, grid, planned, trials
 from carving.lab.measures.bases import BASES, bases
@@ -28,6 +29,8 @@ from carving.lab.measures.predictions import predicted
 from carving.lab.measures.retrieval import accuracy, share_recognised, share_right
 from carving.lab.measures.schemes import scheme_of, seed_within, used_evenly
 from carving.lab.panels import log_fit, measured_pairs
+from carving.lab.report import Outcome
+from carving.lab.report import write as write_report
 from carving.lab.rows import key_of, read_rows
 from carving.lab.runner import pool, run
 from carving.lab.summaries import compare, summary
@@ -150,10 +153,60 @@ def test_every_trial_has_a_seed_of_its_own():
     assert len(set(seeds)) == len(seeds)
 
 
-def test_a_line_that_is_no_row_is_refused_with_its_number(tmp_path):
-    (tmp_path / "toy.jsonl").write_text('{"setting": {}, "trial": 0}\nnonsense\n')
-    with pytest.raises(ValueError, match="line 2"):
+ROW = {"setting": {}, "trial": 0, "measured": {"value": 1}, "seconds": 0.5, "versions": {"carving": "1"}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "[" * 100_000,
+        "[]",
+        *(json.dumps({key: value for key, value in ROW.items() if key != name}) for name in ROW),
+        json.dumps(ROW | {"measured": {"value": "1"}}),
+        json.dumps(ROW | {"versions": {"carving": {}}}),
+        json.dumps(ROW | {"setting": []}),
+        f'{{"trial": {"1" * 5_000}}}',
+    ],
+    ids=lambda line: line[:40],
+)
+def test_a_line_that_is_no_row_is_refused_with_its_number(tmp_path, line):
+    good = json.dumps(ROW)
+    (tmp_path / "toy.jsonl").write_text(f"{good}\n{line}\n")
+    with pytest.raises(BadValue, match="line 2"):
         read_rows(tmp_path / "toy.jsonl")
+
+
+def test_rows_that_are_no_text_or_no_archive_are_told(tmp_path):
+    (tmp_path / "toy.jsonl").write_bytes(b"\xff\n")
+    with pytest.raises(BadValue, match="line 1: text in UTF-8"):
+        read_rows(tmp_path / "toy.jsonl")
+    (tmp_path / "other.jsonl.gz").write_bytes(gzip.compress(json.dumps(ROW).encode())[:-9])
+    with pytest.raises(BadValue, match="breaks off"):
+        read_rows(tmp_path / "other.jsonl")
+
+
+def test_a_torn_line_is_cut_off_wherever_it_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr("carving.lab.rows.BLOCK", 7)
+    line = json.dumps(ROW) + "\n"
+    for whole in (0, 1, 3):
+        for torn in range(0, len(line), 5):
+            (tmp_path / "toy.jsonl").write_text(line * whole + line[:torn])
+            assert read_rows(tmp_path / "toy.jsonl") == [ROW] * whole
+            assert (tmp_path / "toy.jsonl").read_text() == line * whole
+
+
+def test_words_of_rows_are_no_markup_in_a_report(tmp_path):
+    hostile = "<script>alert(1)</script> ![x](http://x) | `a`\n# \x1b[31m"
+    setting = {"a": 1, "b": hostile}
+    row = ROW | {"setting": setting, "versions": {"carving": hostile}, "measured": {"value": 1}}
+    toy = replace(TOY, unpublished="none", scales={"smoke": (trials(1, [setting]),)})
+    text = write_report([Outcome(toy, [row])], "smoke", tmp_path).read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "alert(1)" in text and text.count("alert(1)") >= 2
+    for written in (text, page):
+        assert "<script" not in written and "\x1b" not in written
+    assert "\n# " not in text[1:] and "![x](" not in text
 
 
 # The tables' arithmetic, against numbers worked out by hand
@@ -405,8 +458,14 @@ def test_a_run_draws_its_own_figures_and_reads_every_file_once(tmp_path, monkeyp
     reproduce(["triangle"], "smoke", out=tmp_path, workers=1, console=QUIET)
     before = (tmp_path / "triangle.png").stat().st_mtime_ns
     opened = []
-    read = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda file: opened.append(file.name) or read(file))
+    plain = Path.open
+
+    def noted(file, mode="r", *rest, **options):
+        if mode == "rb":
+            opened.append(file.name)
+        return plain(file, mode, *rest, **options)
+
+    monkeypatch.setattr(Path, "open", noted)
     drawn = []
     monkeypatch.setattr("carving.lab.reproduction.draw", lambda experiment, *_: drawn.append(experiment.name))
     reproduce(["joint"], "smoke", out=tmp_path, workers=1, console=QUIET)

@@ -174,12 +174,39 @@ def rewritten(file, **changes):
         (dict(version="0"), "a later Carving reads it"),
         (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "middle of a label"),
         (dict(vocabulary=torch.tensor([1, 2, 3], dtype=torch.uint8)), "damaged"),
+        (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.int16)), "its vocabulary is of"),
+        (dict(scheme="[]"), "its scheme is no object"),
+        (dict(scheme='"OSC"'), "its scheme is no object"),
+        (dict(scheme="null"), "its scheme is no object"),
+        (dict(scheme="[" * 100_000), "damaged"),
+        (dict(scheme='{"name": ["OSC"], "d": 24}'), "damaged"),
+        (dict(scheme='{"name": "OSC", "d": 1e308}'), "d must be an integer"),
+        (dict(scheme='{"name": "OSC", "d": NaN}'), "d must be an integer"),
+        (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "seed": %s}' % ("9" * 4000)), "seed must be"),
+        (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "seed": %s}' % ("9" * 5000)), "damaged"),
+        (dict(scheme='{"name": "\\u001b[2J\\u0007", "d": 24}'), r"there is no scheme '\\x1b\[2J"),
+        (dict(scheme='{"name": "OSC", "d": 24, "\\u001b[2J": 10000000}'), r"speaks of \\x1b\[2J=10000000"),
+        (dict(version="\x1b[2J" * 1000), r"is of version '\\x1b\[2J"),
+        (dict(counts=torch.full((13,), 1e308, dtype=torch.float64)), "add up to more"),
+        (dict(counts=torch.full((13,), -1e308, dtype=torch.float64)), "add up to more"),
+        (dict(counts=torch.full((13,), torch.nan, dtype=torch.float64)), "not-a-number"),
+        (dict(counts=torch.zeros((13, 1), dtype=torch.float64)), "counts of shape"),
+        (dict(fillers=torch.zeros(2, 3, 24, dtype=torch.int64)), "its fillers are of"),
     ],
 )
 def test_files_that_lie_are_refused(file, changes, message):
     rewritten(file, **changes)
-    with pytest.raises(files.BadFile, match=message):
+    with pytest.raises(files.BadFile, match=message) as told:
         Memory.load(file)
+    assert str(told.value).isprintable() and len(str(told.value)) < 1000
+
+
+def test_a_memory_that_counts_too_much_to_be_loaded_is_not_saved(file):
+    memory, before = Memory.load(file), file.read_bytes()
+    memory.counts[0] = 1e17
+    with pytest.raises(ValueError, match="smaller weights"):
+        memory.save(file)
+    assert file.read_bytes() == before
 
 
 def test_nothing_is_allocated_that_only_a_header_claims(tmp_path):
@@ -229,12 +256,6 @@ def test_a_file_keeps_its_mode_and_reaches_the_disk_before_it_takes_its_place(fi
     filled(OSC(24, 3)).save(file)
     assert done == ["flushed", "replaced", "flushed"]  # the file, its place, the folder
     assert file.stat().st_mode & 0o777 == 0o640
-    old = file.with_name(f".{file.name}.{'0' * 32}")
-    old.mkdir()
-    (old / "part").write_bytes(b"what a killed process left")
-    os.utime(old, (0, 0))
-    filled(OSC(24, 3)).save(file)
-    assert not old.exists()
 
 
 def test_killed_at_any_moment_the_file_is_whole(tmp_path):
@@ -255,3 +276,5 @@ def test_killed_at_any_moment_the_file_is_whole(tmp_path):
         process.wait()
         process.stdout.close()
         assert Memory.load(file).recall("a").leaf == "x"
+    Memory.load(file).save(file)
+    assert os.listdir(tmp_path) == ["file"]  # what they left is gone

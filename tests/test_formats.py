@@ -242,10 +242,11 @@ def test_files_are_read_as_a_stream(tmp_path):
 @pytest.mark.parametrize("format", ["jsonl", "triples", "table", "conllu", "brackets"])
 def test_no_more_is_read_than_is_needed(format):
     class Endless(io.StringIO):
-        def __iter__(self):
-            return cycle([*text.splitlines(keepends=True), "\n"])
+        def readline(self, size=-1):
+            return next(lines)
 
     text, expected = SAMPLES[FORMATS[format].endings[0]]
+    lines = cycle([*text.splitlines(keepends=True), "\n"])
     iterator = iter(pairs(Endless(), format))
     assert next(iterator) == expected[0]
     iterator.close()

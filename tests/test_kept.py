@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from functools import partial
+from functools import partial, reduce
 
 import pytest
 import torch
@@ -10,7 +10,11 @@ from torch.testing import assert_close
 
 from carving import OSC, Memory, make
 from carving.answers.likelihood import Evidence, Likelihood
+from carving.answers.ranking import log_sum
+from carving.memory.codebook import Codebook, Drawn
 from carving.memory.kept import Kept
+from carving.memory.pairs import BATCH
+from carving.symbols import Vocabulary, canonical_all
 
 
 def test_a_value_is_kept_while_its_tensors_stay_as_they_are():
@@ -103,11 +107,13 @@ def test_codes_are_made_for_several_questions_at_once_and_answer_alike():
         assert_close((one.score, one.probability), (other.score, other.probability), rtol=1e-5, atol=1e-6)
     scheme = memory.scheme
     assert_close(codebook.ready(8), scheme.precompute(scheme.fillers([f"leaf {i}" for i in range(40)])))
-    assert codebook.ready(8) is codebook.ready(8) and codebook.ready(1) is codebook.all()
+    assert codebook.ready(8) is codebook.ready(8) and codebook.ready(1) is codebook.ready(1)
+    unit = torch.nn.functional.normalize(codebook.all().double(), dim=-1)
+    assert_close(codebook.ready(1).double(), unit.flatten(1), rtol=1e-6, atol=1e-6)
     memory.store([(("new",), "leaf of its own")])
-    assert memory.recall("new").leaf == "leaf of its own" and codebook._codes.shape[0] == 0
+    assert memory.recall("new").leaf == "leaf of its own" and memory._codebook._codes.shape[0] == 0
     assert [answer.leaf for answer in memory.recall_many([("new",), (3,)] * 4)] == ["leaf of its own", "leaf 3"] * 4
-    assert codebook._codes.shape[0] == 41
+    assert memory._codebook._codes.shape[0] == 41
 
 
 def test_codes_take_a_workspace_at_most():
@@ -124,6 +130,75 @@ def test_ordinary_fillers_have_no_codes():
     memory.store([((i,), f"leaf {i}") for i in range(20)])
     assert all(memory.recall(i).leaf == f"leaf {i}" for i in range(20)) and memory._codebook._codes.shape[0] == 0
     assert memory._codebook.ready(100) is memory._codebook.all()
+
+
+# Fillers of unit parts
+
+
+@pytest.mark.parametrize(("d", "p", "k1"), [(20, 1, 4), (30, 2, 5), (20, 2, 2), (30, 3, 4), (12, 4, 3)])
+@pytest.mark.parametrize("contexts", [1, 3, 40])
+def test_unit_parts_match_as_their_fillers_do(d, p, k1, contexts, generator):
+    osc = OSC(d, p, k1, compact=True, dtype=torch.float64)
+    cores, fillers = torch.randn(contexts, *osc.core_shape, generator=generator).double(), osc.fillers(range(50))
+    unit = fillers / fillers.norm(dim=-1, keepdim=True)
+    codes = torch.stack([reduce(torch.kron, parts) for parts in unit])
+    where = osc.contexts([(i,) for i in range(contexts)])
+    expected = cores.flatten(1) @ codes.mT
+    for candidates in (fillers, unit.flatten(1) if osc.facts.part_size else fillers, codes):
+        assert_close(osc.match(cores, where, candidates), expected)
+
+
+def test_large_vocabularies_keep_no_unit_parts():
+    memory = Memory(OSC(30, 2, compact=True, workspace=40 * 2 * 5 * 4))
+    memory.store([((i,), f"leaf {i}") for i in range(41)])
+    assert memory.recall(40).leaf == "leaf 40" and memory._codebook.ready(1) is memory._codebook.all()
+
+
+def test_fillers_of_leaves_that_come_again_are_drawn_once_in_a_store(monkeypatch):
+    drawn = []
+    original = OSC._fillers
+    monkeypatch.setattr(OSC, "_fillers", lambda scheme, words: drawn.append(len(words)) or original(scheme, words))
+    memory, plain = Memory(OSC(12, 2)), Memory(OSC(12, 2))
+    pairs = [((i,), f"leaf {i % 30}") for i in range(3 * BATCH)]
+    memory.store(pairs)
+    assert sum(drawn) == 30
+    expected = plain.scheme.trace([path for path, _ in pairs], plain.scheme.fillers([leaf for _, leaf in pairs]))
+    assert_close(memory.tensor, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("room", [1, 20, 10**6])
+def test_fillers_are_right_whatever_a_workspace_holds(room):
+    codebook = Codebook(OSC(12, 2, workspace=room * 24 * 4), Vocabulary(["a", "b"]))
+    drawn, scheme = Drawn(codebook), codebook.scheme
+    for labels in (
+        ["a", "c", "a"],
+        [f"{i}" for i in range(15)],
+        ["c", "3", "new", "3"],
+        ["a"],
+        list("uvwxyzabcdefghijk"),
+    ):
+        assert torch.equal(drawn.named(canonical_all(labels)), scheme.fillers(labels).contiguous())
+
+
+# What vanishes
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_of_exponentials_are_right_where_most_vanish(dtype, generator):
+    scores = torch.randn(20, 500, generator=generator, dtype=dtype) * 300
+    scores[3, 1:], scores[5, ::2] = -torch.inf, -torch.inf
+    found = log_sum(scores, scores.amax(1, keepdim=True))
+    assert_close(found.double(), scores.double().logsumexp(1), rtol=1e-6, atol=1e-5)
+
+
+def test_what_memories_keep_is_kept_in_inference_mode_and_seen_to_change():
+    with torch.inference_mode():
+        memory = Memory(OSC(30, 2, compact=True))
+        memory.store([((i,), f"leaf {i}") for i in range(10)])
+        before = memory._state.odds(memory.scheme, 0.5, range(10))
+        assert memory._state.odds(memory.scheme, 0.5, range(10)) is before
+        memory.tensor *= 2
+        assert memory._state.odds(memory.scheme, 0.5, range(10)).norm == pytest.approx(4 * before.norm)
 
 
 # Odds

@@ -1,5 +1,7 @@
 """How large a memory its pairs need: surveys, memories for pairs, and what a memory is predicted to answer."""
 
+import random
+
 import pytest
 
 from carving import OSC, Memory, make
@@ -68,3 +70,20 @@ def test_a_memory_that_nothing_is_predicted_for_is_no_worse(scheme):
     memory.store({"a": "b", "c": "d"})
     predicted = memory.predicted()
     assert predicted is None or 0 < predicted <= 1
+
+
+def test_a_memory_for_pairs_has_room_for_the_sets_that_paths_hold():
+    """Planned from numbers alone, as if every path held one leaf, it falls short."""
+    chance = random.Random(1)
+    sizes = [1 + (i % 3 == 0) + 2 * (i % 7 == 0) for i in range(300)]
+    held = {(f"head {i}", "next"): set(chance.sample(range(200), size)) for i, size in enumerate(sizes)}
+    pairs = [(path, leaf) for path, leaves in held.items() for leaf in leaves]
+
+    def f1(memory):
+        memory.store(pairs)
+        found = [{answer.leaf for answer in each} for each in memory.recall_sets(list(held))]
+        both = sum(len(mine & theirs) for mine, theirs in zip(found, held.values(), strict=True))
+        return 2 * both / (len(pairs) + sum(map(len, found)))
+
+    kind = dict(scheme="OSC", p=3, compact=True, slack=0)  # planned in little time
+    assert f1(Memory.for_pairs(pairs, 0.99, **kind)) > 0.99 > f1(Memory.planned(len(pairs), 200, **kind))

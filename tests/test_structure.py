@@ -96,10 +96,9 @@ def test_a_document_flattens_to_its_leaves():
 @example({np.int64(0): "a"})
 @example([{}, [], {0: {}}, {0: []}, [[]], {"": {"": [None]}}])
 @example([1, 1.0, True, "1", b"1", 0, False, 0.0, None, math.inf])
+@example(math.nan)
 def test_a_document_survives_flattening(document):
-    back = rebuild(flatten(document))
-    assert back == document
-    assert same(back, document)
+    assert same(rebuild(flatten(document)), document)
 
 
 @given(documents, st.randoms(use_true_random=False))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from carving import OSC, Memory
 from carving.cli import app
 from carving.labels import MultiLabelClassifier
 from carving.labels.data import read
@@ -112,7 +113,7 @@ def test_mistakes_end_with_status_two_and_a_sentence(files, tmp_path):
         (("train", train, tmp_path / "m", "--test", other), "do they belong together"),
         (("train", train, tmp_path / "m", "--head", "HBL"), "did you mean HLB"),
         (("train", train, tmp_path / "m", "--trunk", "tree"), "trunk must be one of"),
-        (("evaluate", tmp_path / "none", test), "there is no model"),
+        (("evaluate", tmp_path / "none", test), "there is no file"),
         (("evaluate", test, test), "no whole model"),
         (("evaluate", tmp_path / "model", other), "another label set"),
     ]:
@@ -135,6 +136,70 @@ def test_what_cannot_be_is_refused_before_anything_is_read_or_left_behind(files,
         assert not list(folder.iterdir())
     assert run("train", train, train).exit_code == 2
     assert train.read_text().startswith("240 ")
+
+
+def quick(train, model, *options):
+    return run("train", train, model, "--epochs", 1, "--trunk", "linear", *options)
+
+
+def test_training_replaces_models_and_nothing_else_without_force(files, tmp_path):
+    train, _ = files
+    model, memory = tmp_path / "model", tmp_path / "memory"
+    assert quick(train, model).exit_code == 0
+    assert quick(train, model, "--seed", 1).exit_code == 0
+    held = Memory(OSC(8))
+    held.store({"a": "x"})
+    held.save(memory)
+    (tmp_path / "notes").write_text("what I know\n")
+    for other in (memory, tmp_path / "notes"):
+        before = other.read_bytes()
+        told = quick(train, other)
+        assert told.exit_code == 2 and "--force" in told.stderr and "1 of 1" not in told.stderr
+        assert other.read_bytes() == before
+    assert quick(train, tmp_path / "notes", "--force").exit_code == 0
+    assert MultiLabelClassifier.load(tmp_path / "notes").n_labels_ == 8
+    assert quick(train, train, "--force").exit_code == 2  # the data themselves: never
+    assert train.read_text().startswith("240 ")
+
+
+@pytest.mark.parametrize("options", [(), ("--fresh",)])
+def test_what_others_put_into_the_folder_of_checkpoints_stays(files, tmp_path, options):
+    train, _ = files
+    folder = tmp_path / "model.checkpoints"
+    (folder / "photos").mkdir(parents=True)
+    held = Memory(OSC(8))
+    held.store({"a": "x"})
+    held.save(folder / "mine.safetensors")
+    (folder / "photos" / "cat").write_text("miaow")
+    (folder / "network.txt").write_text("a note")
+    assert quick(train, tmp_path / "model", *options).exit_code == 0
+    assert sorted(file.name for file in folder.iterdir()) == ["mine.safetensors", "network.txt", "photos"]
+    held.save(folder / "network.safetensors")
+    told = quick(train, tmp_path / "model", *options)
+    assert told.exit_code == 2 and "is no checkpoint" in told.stderr
+    assert Memory.load(folder / "network.safetensors").recall("a").leaf == "x"
+
+
+def test_a_file_in_the_place_of_the_folder_of_checkpoints_is_told_before_the_work(files, tmp_path):
+    (tmp_path / "model.checkpoints").write_text("mine")
+    junk = tmp_path / "junk.txt"
+    junk.write_text("this would be told, if it were read\n")
+    told = quick(junk, tmp_path / "model")
+    assert told.exit_code == 2 and "must be a folder" in told.stderr
+    assert (tmp_path / "model.checkpoints").read_text() == "mine"
+
+
+def test_a_model_may_have_any_name_that_the_system_takes(files, tmp_path):
+    model = tmp_path / os.fsdecode(b"mod\xe8le \xff")
+    try:
+        model.touch()
+    except OSError:
+        pytest.skip("this system wants names in UTF-8")
+    train, test = files
+    told = quick(train, model)
+    assert told.exit_code == 0, told.output
+    assert r"mod\udce8le \udcff" in told.stdout
+    assert run("evaluate", model, test, "--json").exit_code == 0
 
 
 def test_a_bug_within_training_is_no_mistake_of_the_user(files, tmp_path, monkeypatch):

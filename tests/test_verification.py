@@ -38,6 +38,20 @@ def test_several_leaves_of_a_path_are_a_set(memory):
     assert instead == ["leaf 2", None, None]
 
 
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_part_of_what_paths_hold_is_answered(joint):
+    """Of paths with two to four leaves each, one pair in ten is asked for: others of the path are no mistakes."""
+    pairs = [((f"head {i}", "next"), f"leaf {(7 * i + 31 * j) % 200}") for i in range(150) for j in range(2 + i % 3)]
+    memory = Memory(OSC(d=50, p=3, k1=10))
+    memory.store(pairs)
+    held_out = pairs[::10]
+    outcome = memory.verify(held_out, joint=joint)
+    assert outcome.asked == len(held_out) and outcome.share > 0.97
+    strangers = [(path, f"leaf {(number + 97) % 200}") for number, (path, _) in enumerate(held_out)]
+    strangers = [pair for pair in strangers if pair not in pairs]
+    assert memory.verify(strangers, joint=joint).share < 0.03
+
+
 def test_labels_that_python_calls_equal_are_told_apart():
     memory = Memory(OSC(d=32, p=3))
     memory.store([(("a",), 1), (("b",), True)])

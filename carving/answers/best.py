@@ -16,7 +16,7 @@ from carving.checks import check_integer, check_tensor, listed
 from carving.chunks import rows_within, slices
 from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
-from carving.facts import FILLERS
+from carving.facts import FILLERS, flat_size
 from carving.scheme import ContextsOrPaths, FillersOrLabels, Scheme
 from carving.symbols import Leaf
 
@@ -86,8 +86,9 @@ class Listing:
     def of(cls, scheme: Scheme, candidates: FillersOrLabels, among: Tensor | None, contexts: int, k: int) -> "Listing":
         """The candidates, checked."""
         if isinstance(candidates, Tensor):
-            ready = among is None and candidates.dim() == 2 and scheme.facts.code_size  # precomputed
-            shape = (ready,) if ready else scheme.facts.filler_shape
+            facts = scheme.facts
+            ready = among is None and candidates.dim() == 2 and facts.code_size  # precomputed
+            shape = (flat_size(facts, candidates),) if ready else facts.filler_shape
             check_tensor("candidates", candidates, (-1, *shape), FILLERS)
         else:
             candidates = listed(candidates, "candidates")
@@ -120,13 +121,14 @@ class Listing:
         columns = min(self.width, cells, rows_within(room, facts.cost.candidate))
         listing = self
         if facts.code_size and self.choices is None and (contexts > FEW or self.candidates.dim() == 2):
-            listing = Listing(scheme.precompute(self.candidates))
+            listing = self if self.candidates.dim() == 2 else Listing(scheme.precompute(self.candidates))
             if isinstance(listing.candidates, Tensor) and listing.candidates.dim() == 2:
                 columns = min(self.width, cells)
             else:  # too many to be held as codes: made for many contexts at a time
                 columns = min(self.width, max(1, cells // min(contexts, MANY)))
         rows = min(max(1, cells // columns), max(ENOUGH, IN_CACHE // columns))
-        return listing, columns, min(rows, rows_within(room, math.prod(facts.core_shape)))
+        rows = min(rows, rows_within(room, math.prod(facts.core_shape)))
+        return listing, columns, -(-contexts // -(-contexts // rows)) if contexts else rows  # chunks of one size
 
     def rows(self, rows: slice) -> "Listing":
         """The candidates of some contexts."""
@@ -148,9 +150,9 @@ class Listing:
     def _ranked_part(
         self, scheme: Scheme, cores: Tensor, contexts: Contexts | None, k: int, rating: Rating, part: slice
     ) -> Ranking:
-        candidates = self.candidates
+        candidates, facts = self.candidates, scheme.facts
         if self.choices is None:
-            if isinstance(candidates, Tensor) and candidates.dim() == 2:
+            if isinstance(candidates, Tensor) and candidates.dim() == 2 and candidates.shape[1] != facts.part_size:
                 return Sifting(scheme, candidates, cores, contexts, k, rating, part).ranked()
             fillers = candidates[part] if isinstance(candidates, Tensor) else scheme.fillers(candidates[part])
             return ranked(rating.rate(cores, contexts, fillers, part, None), k, rating.log_odds).shifted(part.start)

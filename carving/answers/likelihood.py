@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from carving.answers.best import scan
-from carving.answers.ranking import Ranking, Rated, Rating
+from carving.answers.ranking import Lines, Ranking, Rated, Rating
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, FillersOrLabels
+from carving.tensors import falling_exp_
 
 UNSEEN = 0.01  # how often a leaf that is known but not stored counts as stored
 
@@ -62,6 +63,10 @@ class Likelihood:
         if len(half) == 1 < len(inner):
             return torch.addcmul(prior - half * precision, inner, precision)
         return torch.addcmul(prior, inner - half, precision)
+
+    def only(self, indices: Tensor) -> "Likelihood":
+        """That of some of the candidates."""
+        return Likelihood(self.variance[indices], self.log_prior[indices], self.norm)
 
     @cached_property
     def precision(self) -> Tensor:
@@ -109,8 +114,14 @@ def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
     ) -> Rated:
         assert contexts is not None
         evidence = Evidence.of(scheme, cores, contexts, fillers, inner)
-        variance = None if inner is None else odds.variance_along(evidence, indices)
-        return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy, variance)
+        return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
+
+    def lines(cores: Tensor, contexts: Contexts | None, codes: Tensor, part: slice) -> Lines | None:
+        assert contexts is not None
+        evidence = Evidence.of(scheme, cores, contexts, codes, cores)
+        if evidence.noise is not None or evidence.energy.shape[1] > 1:
+            return None
+        return Lines(evidence.energy / 2, odds.precision[part], odds.log_prior[part])
 
     @cache
     def log_nothing() -> float:
@@ -118,7 +129,7 @@ def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
         left = 1 - float(odds.log_prior.double().exp().sum())
         return math.log(left) if left > 1e-3 else -math.inf
 
-    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True, log_nothing=log_nothing)
+    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True, log_nothing=log_nothing, lines=lines)
 
 
 def most_likely(
@@ -187,7 +198,7 @@ def posterior(
     logits = (inner - energy / 2) / variance + log_prior
     top, best = logits.max(dim=1)
     peak = top.clamp_min(log_absence)
-    weights = (logits - peak.unsqueeze(1)).exp_()
+    weights = falling_exp_(logits - peak.unsqueeze(1))
     empty = (log_absence - peak).exp()
     total = weights.sum(1) + empty
     weights /= total.unsqueeze(1)

@@ -18,7 +18,7 @@ from carving.errors import BadValue
 SETTINGS = ("auto", "off", *KINDS)
 WORTH = 2**26  # products of two numbers in a scan: with less, float32 it is, unmeasured
 FEWEST = 16  # contexts; with fewer, products wait for the memory
-TRIAL = 2**24  # products in one run of a trial
+TRIAL = 2**28  # products in one run of a trial: with fewer, what comes on top of a product counts too much
 REPAYS = 64  # so many runs' work must have come by before a trial
 GAIN = 1.15  # how much faster the sieve must be to be taken
 SLOW = 2.0  # how much slower a small product may be in few bits for the sieve to be tried at all

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from carving.contexts import Contexts
 from carving.scheme import ContextsOrPaths
+from carving.tensors import falling_exp_
 
 
 class Best(NamedTuple):
@@ -44,7 +45,6 @@ class Rated(NamedTuple):
     scores: Tensor
     inner: Tensor | None = None
     energy: Tensor | None = None
-    variance: Tensor | None = None  # the log odds grow by one over it with inner products that were given
 
     def strengths(self, columns: Tensor) -> Tensor:
         """How strongly the candidates of these columns (n, k) are held: 1 for one that was stored once."""
@@ -53,16 +53,26 @@ class Rated(NamedTuple):
         return self.inner.gather(1, columns) / self.energy.expand_as(self.inner).gather(1, columns)
 
 
+class Lines(NamedTuple):
+    """Log odds as they grow with inner products: slope * (inner - start) + offset, to rounding."""
+
+    starts: Tensor  # (n, 1) or (1, 1), of contexts; not below zero
+    slopes: Tensor  # (L,) of candidates; not below zero
+    offsets: Tensor  # (L,)
+
+
 @dataclass(frozen=True)
 class Rating:
     """How candidates are rated: the way to read the memory, and what to make of the cores."""
 
     read: Callable[[Tensor, ContextsOrPaths], Tensor]
-    # Cores, contexts, fillers, their indices, and the inner products where they are known: scores never fall with them.
+    # Cores, contexts, fillers, their indices, and the inner products where they are known.
     rate: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor, Tensor | None], Rated]
     contextual: bool  # whether rating looks at the contexts
     log_odds: bool = False  # whether scores are summed,
     log_nothing: Callable[[], float] = lambda: -math.inf  # beside the probability of nothing, which has this logarithm
+    # Cores, contexts, codes and which they are: their log odds, where these are lines. Other scores are inner products.
+    lines: Callable[[Tensor, Contexts | None, Tensor, slice], Lines | None] = lambda *_: None
 
 
 def best_of(scores: Tensor, k: int) -> Best:
@@ -92,7 +102,7 @@ def ranked(rated: Rated, k: int, log_odds: bool) -> Ranking:
 def log_sum(scores: Tensor, highest: Tensor) -> Tensor:
     """The logarithms (n,) of the sums of exponentials of scores (n, L) whose maxima (n, 1) are known."""
     highest = highest.clamp_min(torch.finfo(scores.dtype).min)  # nothing but minus infinity sums to it
-    return (scores - highest).exp_().sum(1).log_() + highest.squeeze(1)
+    return falling_exp_(scores - highest).sum(1).log_() + highest.squeeze(1)
 
 
 def merged(first: Best, second: Best, k: int) -> Best:

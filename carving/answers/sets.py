@@ -60,7 +60,7 @@ def recall_sets(
             rows = active[chunk]
             part = contexts[rows]
             ranking = listing.ranked(scheme, cores[rows], part, size, rated, columns)
-            peeled = _peel(scheme, cores[rows], part, candidates, ranking, odds, least)
+            peeled = peel(scheme, cores[rows], part, candidates, ranking, odds, least)
             cores[rows] = peeled.cores
             parts.append(peeled.held._replace(rows=rows[peeled.held.rows]))
             # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
@@ -99,7 +99,7 @@ def _inner(
     return torch.cat([scheme.inner(cores[one], contexts[one], listed[one].squeeze(0)) for one in each])
 
 
-def _peel(
+def peel(
     scheme: LinearScheme,
     cores: Tensor,
     contexts: Contexts,

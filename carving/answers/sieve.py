@@ -1,10 +1,11 @@
 """A sieve: all candidates are scored in few bits, and in float32 only those that may be among the best.
 
-Rounding to bfloat16 or int8 has a bounded error, so that the cheap product gives every float32 score a ceiling. Whoever
-stays below the k-th best of a few scores that are known exactly is not among the k best; the rest is scored in float32.
+Rounding to bfloat16 or int8 has a bounded error, so that the cheap product gives every float32 score a ceiling. Groups
+of neighbours have one in common, which the largest of their products gives; only where that is high enough, their
+candidates are looked at. Whoever stays below the k-th best of a few scores that are known exactly is not among the k
+best; the rest is scored in float32.
 """
 
-import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,231 +13,247 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+from carving.answers.ranking import Lines
 
 KINDS = ("bfloat16", "int8")
 BFLOAT16, FLOAT32 = 2.0**-8, 2.0**-24  # unit roundoffs
 LEAST, MOST = 2.0**-30, 2.0**30  # norms of cores; beyond, products may leave the range of float32
 LONGEST = 2**16  # numbers of a code: sums of more products of int8 might overflow
-SIZES = (64, 32)  # of groups in which candidates are looked through: multiples of what processors do at a time
-CROWD = 32  # groups beyond twice those asked for in which a context may have candidates left
+SIZE = 64  # candidates of a group: a multiple of what processors do at a time
+CROWD = 32  # groups or candidates beyond twice those asked for that a context may have left
 BLOCK = 2**17  # numbers at a time, which then stay in the caches
 OFF = 1e-3  # the most by which probabilities may be off, of themselves
-MARGIN = 7.0  # candidates whose log odds are so near to the best are scored in float32 too, for the sum's sake
+MARGIN = 9.0  # candidates whose log odds are so near to the best are scored in float32 too, for the sum's sake
 
 
 @dataclass(frozen=True)
 class Coarse:
-    """Codes (L, c) in bfloat16, or in int8 with a scale a row; with their norms and those of what rounding took.
+    """Codes (L, c) in few bits, in groups of neighbours; int8 has a scale a group.
 
     For a core a and a code b, with a', b' what they are rounded to,
 
         |<a, b> - <a', b'>| = |<a - a', b> + <a', b - b'>| <= |a - a'| |b| + |a'| |b - b'|,
 
-    by Cauchy-Schwarz, and the four norms are measured, not guessed. Products of two bfloat16 are exact in float32 and
-    those of int8 in int32; sums of c numbers in float32, in any order, are off by g |a| |b| at most, g = 2 (c + 8) u,
-    u = 2^-24 (twice what IEEE 754 promises, for units that round otherwise; the 8 are the few steps around the sum):
-    once for the coarse sum and once for the float32 sum that it is compared with, and once more for rounding here.
-    With r = max |a - a'| / |a| and t the least that float32 can tell,
+    by Cauchy-Schwarz, where |a'| <= |a| + |a - a'|, and the four norms are measured, not guessed. Products of two
+    bfloat16 are exact in float32 and those of int8 in int32; sums of c numbers in float32, in any order, are off by
+    g |a| |b| at most, g = 2 (c + 8) u, u = 2^-24 (twice what IEEE 754 promises, for units that round otherwise; the 8
+    are the few steps around the sum): once for the coarse sum and once for the float32 sum that it is compared with,
+    and once more for rounding here. With t the least that float32 can tell,
 
-        |float32 sum - coarse sum| <= |a| width,  width = (r |b| + (1 + r) |b - b'| + 3 g (1 + r) (|b| + |b - b'|)) + t.
+        |float32 sum - coarse sum| <= |a - a'| |b| + (|a| + |a - a'|) (|b - b'| + 3 g (|b| + |b - b'|) + t) = width.
 
     int8: the coarse sum is exact in int32. bfloat16: it is rounded to bfloat16 once more, by 2^-8 of itself at most.
+
+    The width grows with |b| and |b - b'|, so that a group's largest norms give one that holds for all its codes. They
+    share the scale too; hence no float32 sum of the group exceeds its largest coarse sum and this width. Where one code
+    is far larger than the others of its group, these are rounded to little or nothing: |b - b'| says so.
     """
 
     kind: str
-    numbers: Tensor  # (L, c)
-    scales: Tensor | None  # (L,)
-    norms: Tensor  # (L,)
-    errors: Tensor  # (L,) norms of what rounding took
+    numbers: Tensor  # (groups * SIZE, c); the last code is there as often as fills its group
+    scales: Tensor  # (groups,)
+    norms: Tensor  # (groups,) the largest norms of codes
+    errors: Tensor  # (groups,) and of what rounding took
 
     @classmethod
     def of(cls, codes: Tensor, kind: str) -> "Coarse | None":
         """Codes in few bits; None where they cannot be, because some are not finite or far too large."""
         count, size = codes.shape
         dtype = torch.int8 if kind == "int8" else torch.bfloat16
-        numbers = torch.empty(count, size, dtype=dtype, device=codes.device)
-        scales = codes.new_empty(count) if kind == "int8" else None
-        norms, errors = codes.new_empty(count), codes.new_empty(count)
-        step = max(1, BLOCK // size)
+        numbers = torch.empty(count + -count % SIZE, size, dtype=dtype, device=codes.device)
+        step, sizes = SIZE * max(1, BLOCK // (SIZE * size)), []
         for start in range(0, count, step):
-            rows = slice(start, start + step)
-            rounded = _rounded(codes[rows], kind)
-            numbers[rows], norms[rows], errors[rows] = rounded.numbers, rounded.norms, rounded.errors
-            if scales is not None and rounded.scales is not None:
-                scales[rows] = rounded.scales
-        if not bool(norms.max() <= MOST):
-            return None
-        return cls(kind, numbers, scales, norms, errors)
-
-    def __getitem__(self, rows: slice) -> "Coarse":
-        scales = None if self.scales is None else self.scales[rows]
-        return Coarse(self.kind, self.numbers[rows], scales, self.norms[rows], self.errors[rows])
+            rows = codes[start : start + step]
+            more = rows[-1:].expand(-len(rows) % SIZE, -1)
+            rounded = _rounded(torch.cat([rows, more]).view(-1, SIZE, size), kind)
+            numbers[start : start + step] = rounded.numbers
+            sizes.append(rounded[1:])
+        scales, norms, errors = (torch.cat(each) for each in zip(*sizes, strict=True))
+        return cls(kind, numbers, scales, norms, errors) if bool(norms.max() <= MOST) else None
 
     @property
     def nbytes(self) -> int:
-        """What it takes beside the codes: half or a quarter of them, and two or three numbers a code."""
-        parts = (self.numbers, self.norms, self.errors, *(() if self.scales is None else (self.scales,)))
-        return sum(part.nbytes for part in parts)
+        """What it takes beside the codes: half or a quarter of them, and a little."""
+        return sum(part.nbytes for part in (self.numbers, self.scales, self.norms, self.errors))
 
     def products(self, cores: Tensor) -> "Products":
         """Coarse inner products of cores (n, c) with the codes."""
-        cut = _rounded(cores, self.kind)
-        sane = (cut.norms >= LEAST) & (cut.norms <= MOST)
-        share = float(torch.where(sane, cut.errors / cut.norms, 0).max())
+        size, cut = cores.shape[1], _rounded(cores.unsqueeze(1), self.kind)
         product = torch._int_mm if self.kind == "int8" else torch.mm
-        return Products(self, product(cut.numbers, self.numbers.mT), cut, sane, self._width(share))
-
-    def _width(self, share: float) -> Tensor:
-        size = self.numbers.shape[1]
+        numbers = product(cut.numbers, self.numbers.mT).view(len(cores), -1, SIZE)
         sums = 2 * (size + 8) * FLOAT32
-        width = share * self.norms + (1 + share) * (self.errors + 3 * sums * (self.norms + self.errors))
-        # Norms are rounded too; and squares below 2^-126, products of tiny numbers, may be lost.
-        return width * (1 + 2 * sums) + size * 2.0**-60
+        # Squares below 2^-126, products of tiny numbers, may be lost; and norms are rounded too.
+        lost = self.errors + 3 * sums * (self.norms + self.errors) + size * 2.0**-60
+        width = torch.stack([cut.errors, cut.norms + cut.errors], 1) @ torch.stack([self.norms, lost])
+        sane = (cut.norms >= LEAST) & (cut.norms <= MOST)
+        return Products(numbers, torch.outer(cut.scales, self.scales), width.mul_(1 + 2 * sums), sane)
 
 
 class Rounded(NamedTuple):
-    """Rows in few bits."""
+    """Groups of rows in few bits."""
 
-    numbers: Tensor
-    scales: Tensor | None
-    norms: Tensor
-    errors: Tensor
+    numbers: Tensor  # (groups * size, c)
+    scales: Tensor  # (groups,)
+    norms: Tensor  # (groups,) the largest,
+    errors: Tensor  # (groups,) and of what rounding took
+
+
+def _rounded(rows: Tensor, kind: str) -> Rounded:
+    """Groups of rows (groups, size, c), rounded."""
+    if kind == "int8":
+        scales = rows.abs().amax((1, 2)).div_(127).clamp_min_(torch.finfo(rows.dtype).tiny)
+        exact = (rows / scales.view(-1, 1, 1)).round_().clamp_(-127, 127)
+        numbers, again = exact.to(torch.int8), exact * scales.view(-1, 1, 1)
+    else:
+        scales, numbers = rows.new_ones(len(rows)), rows.to(torch.bfloat16)
+        again = numbers.float()
+    norms, errors = (torch.linalg.vector_norm(each, dim=2).amax(1) for each in (rows, again.sub_(rows)))
+    return Rounded(numbers.flatten(0, 1), scales, norms, errors)
 
 
 class Products(NamedTuple):
     """Coarse inner products, and what float32 makes of them at most."""
 
-    codes: Coarse
-    numbers: Tensor  # (n, L) int32, to be scaled, or bfloat16
-    cores: Rounded
+    numbers: Tensor  # (n, groups, SIZE) int32, to be scaled, or bfloat16
+    scales: Tensor  # (n, groups)
+    width: Tensor  # (n, groups)
     sane: Tensor  # (n,) whether the core's norm is in the range for which this holds
-    width: Tensor  # (L,)
 
-    def ceilings(self, rows: slice) -> Tensor:
-        """What the inner products (m, L) of some rows, made in float32, cannot exceed."""
-        inner = self.numbers[rows].float()
-        norms = self.cores.norms[rows]
-        if self.codes.scales is None or self.cores.scales is None:
-            # What is rounded once more is larger by 2^-8 of itself above zero, smaller below.
-            torch.nn.functional.leaky_relu_(inner, (1 - BFLOAT16) / (1 + BFLOAT16))
-            return inner.addr_(norms, self.width, beta=1 + BFLOAT16)
-        return inner.mul_(self.codes.scales).mul_(self.cores.scales[rows].unsqueeze(1)).addr_(norms, self.width)
+    def highest(self) -> Tensor:
+        """What no inner product of a group (n, groups), made in float32, exceeds."""
+        exact = self.numbers if self.numbers.dtype == torch.int32 else self.numbers.float()
+        return self._raised(exact.amax(2), self.scales, self.width)
 
-    def doubt(self, rows: slice, variance: Tensor) -> Tensor:
-        """Half of what log odds (m,) may lie below their ceilings at most, with inner products over variances."""
-        width = self.width
-        if self.codes.scales is None:
-            width = width + 1.02 * BFLOAT16 * (self.codes.norms + self.codes.errors)
-        return self.cores.norms[rows] * (width / variance).amax(-1)
+    def ceilings(self, rows: Tensor, groups: Tensor) -> Tensor:
+        """What the inner products (m, SIZE) of some groups of some rows do not exceed."""
+        scales, width = (each[rows, groups].unsqueeze(1) for each in (self.scales, self.width))
+        return self._raised(self.numbers[rows, groups], scales, width)
 
-
-def _rounded(rows: Tensor, kind: str) -> Rounded:
-    norms, scales = torch.linalg.vector_norm(rows, dim=1), None
-    if kind == "int8":
-        scales = rows.abs().amax(1).div_(127).clamp_min_(torch.finfo(rows.dtype).tiny)
-        exact = (rows / scales.unsqueeze(1)).round_().clamp_(-127, 127)
-        numbers, again = exact.to(torch.int8), exact * scales.unsqueeze(1)
-    else:
-        numbers = rows.to(torch.bfloat16)
-        again = numbers.float()
-    return Rounded(numbers, scales, norms, torch.linalg.vector_norm(again.sub_(rows), dim=1))
+    def _raised(self, numbers: Tensor, scales: Tensor, width: Tensor) -> Tensor:
+        inner = torch.addcmul(width, numbers.float(), scales)
+        return inner if self.numbers.dtype == torch.int32 else inner.add_(numbers.abs().float(), alpha=BFLOAT16)
 
 
 # Which candidates are left
 
 
-class Groups(NamedTuple):
-    """Scores (n, L) in groups of neighbours, whose maxima (n, groups) tell where to look.
+class Heights(NamedTuple):
+    """What scores do not exceed: the ceilings of inner products, or lines there."""
 
-    The last columns, too few for one more group, are groups of their own.
-    """
-
-    scores: Tensor
-    maxima: Tensor
-    size: int  # columns of a group
-    full: int  # groups of that size
+    products: Products
+    lines: Lines | None  # with slopes and offsets (groups, SIZE)
+    candidates: int
 
     @classmethod
-    def of(cls, scores: Tensor, k: int) -> "Groups":
-        """Scores in several times k groups."""
-        size = next((size for size in SIZES if scores.shape[1] // size >= 4 * k), 1)
-        if size == 1:
-            return cls(scores, scores, 1, scores.shape[1])
-        full = scores.shape[1] // size
-        maxima = scores[:, : full * size].unflatten(1, (full, size)).amax(2)
-        return cls(scores, torch.cat([maxima, scores[:, full * size :]], dim=1), size, full)
+    def of(cls, products: Products, lines: Lines | None, candidates: int) -> "Heights":
+        """The heights of so many candidates."""
+        if lines is not None:
+            more = (0, products.numbers[0].numel() - candidates)
+            slopes, offsets = (pad(each[None], more, "replicate").view(-1, SIZE) for each in lines[1:])
+            lines = Lines(lines.starts, slopes, offsets.clamp_min(-1e30))
+        return cls(products, lines, candidates)
 
-    def columns(self, groups: Tensor) -> Tensor:
-        """The columns (*, size) of groups; a group of one column has it so many times."""
-        if self.size == 1:
-            return groups.unsqueeze(-1)
-        last, every = self.full * (self.size - 1), torch.arange(self.size, device=groups.device)
-        alone = (groups >= self.full).unsqueeze(-1)
-        return torch.where(alone, groups.unsqueeze(-1) + last, groups.unsqueeze(-1) * self.size + every)
+    def of_groups(self) -> Tensor:
+        """Those of groups (n, groups): slopes that differ are taken at whichever end is higher."""
+        inner, lines = self.products.highest(), self.lines
+        if lines is None:
+            return inner
+        return _height(inner, lines.starts, lines.slopes.amin(1), lines.slopes.amax(1), lines.offsets.amax(1))
 
-    def leaders(self, k: int) -> Tensor:
-        """The best columns (n, k) of each row's k best groups."""
-        columns = self.columns(self.maxima.topk(k, dim=1).indices)  # (n, k, size)
-        values = self.scores.gather(1, columns.flatten(1)).view_as(columns)
-        return columns.gather(2, values.argmax(2, keepdim=True)).squeeze(2)
-
-    def reaching(self, bar: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The columns that reach the bar (n, 1) in some row, in order; and the rows (n,) with too many, left out."""
-        hits = self.maxima >= bar
-        crowded = hits.sum(1) > 2 * k + CROWD
-        rows, groups = (hits & ~crowded.unsqueeze(1)).nonzero(as_tuple=True)
-        columns = self.columns(groups)
-        reach = self.scores[rows.unsqueeze(1), columns] >= bar[rows]
-        kept = torch.zeros(self.scores.shape[1], dtype=torch.bool, device=bar.device)
-        kept[columns[reach]] = True
-        return kept.nonzero().squeeze(1), crowded
+    def within(self, rows: Tensor, groups: Tensor) -> Tensor:
+        """Those of the candidates (m, SIZE) of some groups of some rows; where there are none, below all."""
+        heights, lines = self.products.ceilings(rows, groups), self.lines
+        if lines is not None:
+            starts = lines.starts[rows] if len(lines.starts) > 1 else lines.starts
+            slopes = lines.slopes[groups]
+            heights = _height(heights, starts, slopes, slopes, lines.offsets[groups])
+        full, last = divmod(self.candidates, SIZE)
+        if last:
+            heights[:, last:].masked_fill_((groups == full).unsqueeze(1), -torch.inf)
+        return heights
 
 
-def left(ceilings: Tensor, k: int, exact: Callable[[Tensor], Tensor], least: float) -> tuple[Tensor, Tensor]:
-    """The columns in which a row's k best stand, in order; and the rows (n,) of which this is not so: too many did.
+def _height(inner: Tensor, starts: Tensor, low: Tensor, high: Tensor, offsets: Tensor) -> Tensor:
+    """What lines of slopes from low to high do not exceed where inner products do not exceed these.
 
-    `exact` gives the float32 scores of some columns; none exceeds its ceiling. The worst of any k is not better than
-    the k-th best of all, so that it is safe as a bar. `least` is of log odds (infinite for other scores): what comes
-    near to the best of it and theirs counts in sums, and is left as well.
+    They rise, and s x <= max(low x, high x) for x = inner - start of either sign. Each way to make a score in float32
+    takes a few roundings, of parts that are not above those of `size`; each grows with the inner product.
     """
-    groups = Groups.of(ceilings, k)
-    leaders, own = groups.leaders(k).unique(return_inverse=True)
-    known = exact(leaders).gather(1, own)
-    bar = known.amin(1, keepdim=True)
+    size = (inner.abs() + starts) * high + offsets.abs()
+    beyond = inner - starts
+    return torch.maximum(beyond * low, beyond * high).add_(offsets).add_(size, alpha=16 * FLOAT32)
+
+
+class Left(NamedTuple):
+    """The candidates that may be among a row's k best."""
+
+    columns: Tensor  # (n, m) in order
+    there: Tensor  # (n, m) some have fewer
+    unsure: Tensor  # (n,) the rows of which this is not so: there were too many, or it cannot be told
+    rest: Tensor | None  # (n,) of log odds: the logarithm of what the others' exponentials do not exceed in sum
+
+
+def left(heights: Heights, k: int, exact: Callable[[Tensor], Tensor], least: float) -> Left:
+    """Who is left of all candidates.
+
+    `exact` gives the float32 scores of candidates (n, k); none exceeds its height. The worst of any k is not better
+    than the k-th best of all, so that it is safe as a bar. `least` is of log odds (infinite for other scores): what
+    comes near to the best of it and theirs counts in sums, and is left as well.
+    """
+    highest = heights.of_groups()
+    known = exact(_leaders(heights, highest, k))
+    bar, top = known.amin(1, keepdim=True), known.amax(1, keepdim=True).clamp_min(least)
+    unsure = ~(heights.products.sane & torch.isfinite(known).all(1))
     if least < torch.inf:
-        bar = bar.minimum(known.amax(1, keepdim=True).clamp_min(least) - MARGIN)
-    columns, crowded = groups.reaching(bar, k)
-    return columns, crowded | ~torch.isfinite(known).all(1)
+        bar = bar.minimum(top - MARGIN)
+        shares = (highest - top).exp_().mul_(SIZE)
+        hits = _weighty(highest >= bar, shares, unsure)
+    else:
+        hits = highest >= bar
+    most = 2 * k + CROWD
+    unsure |= hits.sum(1) > most
+    rows, groups = (hits & ~unsure.unsqueeze(1)).nonzero(as_tuple=True)
+    inside = heights.within(rows, groups)
+    reach = inside >= bar[rows]
+    counts = rows.new_zeros(len(hits)).index_add_(0, rows, reach.sum(1))
+    unsure |= counts > most
+    counts.masked_fill_(unsure, 0)
+    there = torch.arange(int(counts.max()), device=rows.device) < counts.unsqueeze(1)
+    group, place = reach.nonzero(as_tuple=True)
+    chosen = (groups[group] * SIZE + place)[~unsure[rows[group]]]
+    columns = torch.zeros_like(there, dtype=torch.int64).masked_scatter_(there, chosen)
+    if least == torch.inf:
+        return Left(columns, there, unsure, None)
+    others = (inside - top[rows]).exp_().masked_fill_(reach, 0).sum(1)
+    rest = shares.masked_fill_(hits, 0).sum(1).index_add_(0, rows, others)
+    return Left(columns, there, unsure, rest.log_() + top.squeeze(1))
 
 
-def log_total(
-    ceilings: Tensor, columns: Tensor, scores: Tensor, doubt: Tensor, log_nothing: float
-) -> tuple[Tensor, Tensor]:
-    """The logarithm (n,) of the sum of exponentials, with the columns' scores exact; and where it is good enough.
+def _leaders(heights: Heights, highest: Tensor, k: int) -> Tensor:
+    """The highest candidates (n, k) of each row's k highest groups."""
+    groups = highest.topk(min(k, highest.shape[1]), dim=1).indices
+    rows = torch.arange(len(groups), device=groups.device).repeat_interleave(groups.shape[1])
+    inside = heights.within(rows, groups.flatten()).view(len(groups), -1)
+    places = inside.topk(k, dim=1).indices
+    return groups.gather(1, places // SIZE) * SIZE + places % SIZE
 
-    The sum T of the rest is known from the ceilings to a factor: between exp(-2 e) and 1 of theirs, e the doubt (n,) of
-    log odds. In the middle, at exp(-e), it is wrong by a factor of exp(e) at most. With S the exact part and N what
-    stands for nothing being there, what probabilities are divided by is wrong by a part of
 
-        d = T (exp(e) - 1) / (S + N + T exp(-e)),
+def _weighty(hits: Tensor, shares: Tensor, unsure: Tensor) -> Tensor:
+    """Groups that are looked into (n, groups): those hit, and so many more that all others do not count.
 
-    hence a candidate's probability p by d p at most, and that of nothing likewise. Good enough is d <= 0.001. Where the
-    groups' maxima tell that the rest is less than that, it is left out.
+    Of these, the shares (n, groups), what all candidates of a group would have if all were as high as the highest, are
+    then half of what may be off in sum. Where too many groups had to be looked into, the row is unsure.
     """
-    ceilings.index_fill_(1, columns, -torch.inf)
-    total = scores.logsumexp(1)
-    sure = torch.logaddexp(total, torch.full_like(total, log_nothing))
-    groups = Groups.of(ceilings, 1)
-    good = groups.maxima.logsumexp(1) + math.log(groups.size) - sure <= math.log(OFF)
-    rows = (~good).nonzero().squeeze(1)
-    if len(rows):
-        ceiling, e, sure = ceilings[rows].logsumexp(1), doubt[rows], sure[rows]
-        rest, few = ceiling - e, e.clamp_max(10)
-        share = (rest - torch.logaddexp(sure, rest)).exp()
-        off = share * few.expm1() / (1 + share * (-few).expm1())
-        good[rows] = (ceiling - sure <= math.log(OFF)) | ((e <= 10) & (off <= OFF))
-        total[rows] = torch.logaddexp(total[rows], rest)
-    return total, good
+    shares = shares.masked_fill(hits, 0)
+    total = shares.sum(1, keepdim=True)
+    more = (total > OFF / 2).nonzero()[:, 0]
+    largest = shares[more].topk(min(CROWD, shares.shape[1]), dim=1).values
+    needed = (total[more] - largest.cumsum(1) > OFF / 2).sum(1, keepdim=True)  # and one
+    unsure[more] |= (needed == largest.shape[1]).squeeze(1)
+    hits[more] |= shares[more] >= largest.gather(1, needed.clamp_max(largest.shape[1] - 1))
+    return hits
 
 
 # Codes in few bits are kept beside the codes, as long as these live
@@ -247,7 +264,7 @@ class Kept(NamedTuple):
 
     codes: "weakref.ref[Tensor]"
     version: int
-    made: dict[str, Coarse | None]
+    made: dict[tuple[str, int, int], Coarse | None]  # by kind, and where a part of the codes starts and stops
 
 
 _kept: dict[int, Kept] = {}
@@ -273,13 +290,16 @@ def keep(codes: Tensor) -> Kept:
     return entry
 
 
-def coarse(codes: Tensor, kind: str) -> Coarse | None:
-    """The codes in few bits, made once."""
-    made = keep(codes).made
-    if kind not in made:
+def coarse(codes: Tensor, kind: str, part: slice) -> Coarse | None:
+    """A part of the codes in few bits, made once; parts that overlap are not kept beside each other."""
+    made, key = keep(codes).made, (kind, part.start, part.stop)
+    if key not in made:
+        for other, start, stop in list(made):
+            if other == kind and start < part.stop and part.start < stop:
+                del made[other, start, stop]
         with torch.no_grad():
-            made[kind] = Coarse.of(codes, kind)
-    return made[kind]
+            made[key] = Coarse.of(codes[part], kind)
+    return made[key]
 
 
 def _version(codes: Tensor) -> int:

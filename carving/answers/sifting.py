@@ -9,12 +9,12 @@ from torch import Tensor
 from carving.answers import precision, sieve
 from carving.answers.precision import Shape
 from carving.answers.ranking import Ranking, Rated, Rating, ranked, replaced, stacked
-from carving.answers.sieve import Coarse, Products
+from carving.answers.sieve import Coarse, Heights
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.scheme import PRECOMPUTED, Scheme
 
-ROWS = 64  # contexts at a time, at most: they share the candidates that are rated again
+ROWS = 4096  # contexts at a time over the answers that each is asked for, whose groups are looked into
 MOST = 64  # answers a context; with more, too many candidates are rated again
 MADE_FOR = 128  # contexts that pay for making codes coarse once
 
@@ -42,8 +42,8 @@ class Sifting(NamedTuple):
             return self.whole()
         if setting == "auto":
             return self._ranked_by_measure()
-        coarse = sieve.coarse(self.codes, setting) if precision.available(setting) else None
-        return self.whole() if coarse is None else self.sieved(coarse[self.part])[0]
+        coarse = sieve.coarse(self.codes, setting, self.part) if precision.available(setting) else None
+        return self.whole() if coarse is None else self.sieved(coarse)[0]
 
     def whole(self) -> Ranking:
         """The best candidates, all rated in float32."""
@@ -74,32 +74,39 @@ class Sifting(NamedTuple):
 
     def sieved(self, coarse: Coarse) -> tuple[Ranking, int]:
         """The best candidates, most of them rated coarsely; and in how many contexts all were rated after all."""
-        products = coarse.products(self.cores.flatten(1))
-        size = max(8, min(ROWS, self.width // (5 * self.k)))
-        parts = [self.rows(rows)._sieved_rows(products, rows) for rows in slices(len(self.cores), size)]
+        parts = [self.rows(rows)._sieved_rows(coarse) for rows in slices(len(self.cores), max(1, ROWS // self.k))]
         return stacked([ranking for ranking, _ in parts]), sum(again for _, again in parts)
 
-    def _sieved_rows(self, products: Products, rows: slice) -> tuple[Ranking, int]:
-        rating, start, codes = self.rating, self.part.start, self.codes[self.part]
-        highest = rating.rate(self.cores, self.contexts, codes, self.part, products.ceilings(rows))
-
-        def exact(columns: Tensor) -> Rated:
-            return rating.rate(self.cores, self.contexts, codes.index_select(0, columns), columns + start, None)
-
-        least = rating.log_nothing() if rating.log_odds else math.inf
-        columns, crowded = sieve.left(highest.scores, self.k, lambda columns: exact(columns).scores, least)
-        if not self.k <= len(columns) <= self.width // 2:
+    def _sieved_rows(self, coarse: Coarse) -> tuple[Ranking, int]:
+        rating, codes = self.rating, self.codes[self.part]
+        lines = rating.lines(self.cores, self.contexts, codes, self.part)
+        if rating.log_odds and lines is None:
             return self.whole(), len(self.cores)
-        rated = exact(columns)
-        ranking, settled = ranked(rated, self.k, log_odds=False), products.sane[rows] & ~crowded
-        if rating.log_odds:
-            assert highest.variance is not None
-            doubt = products.doubt(rows, highest.variance)
-            log_total, good = sieve.log_total(highest.scores, columns, rated.scores, doubt, least)
-            ranking, settled = ranking._replace(log_total=log_total), settled & good
-        ranking = ranking._replace(best=ranking.best._replace(indices=columns[ranking.best.indices])).shifted(start)
-        again = (~settled).nonzero().squeeze(1)
+        heights = Heights.of(coarse.products(self.cores.flatten(1)), lines, self.width)
+        least = rating.log_nothing() if rating.log_odds else math.inf
+        left = sieve.left(heights, self.k, lambda columns: self._exact(columns, None).scores, least)
+        if left.columns.shape[1] < self.k:
+            return self.whole(), len(self.cores)
+        rated = self._exact(left.columns, left.there)
+        ranking, unsure = ranked(rated, self.k, rating.log_odds), left.unsure
+        if left.rest is not None:
+            sure = ranking.log_total.clamp_min(least)
+            unsure = unsure | ~(left.rest - sure <= math.log(sieve.OFF))
+        indices = left.columns.gather(1, ranking.best.indices)
+        ranking = ranking._replace(best=ranking.best._replace(indices=indices)).shifted(self.part.start)
+        again = unsure.nonzero().squeeze(1)
         return (replaced(ranking, again, self.rows(again).whole()) if len(again) else ranking), len(again)
+
+    def _exact(self, columns: Tensor, there: Tensor | None) -> Rated:
+        """Candidates (n, m) rated in float32, each context its own; those that are not there as nothing."""
+        codes, flat = self.codes[self.part], self.cores.flatten(1)
+        there = torch.ones_like(columns, dtype=torch.bool) if there is None else there
+        rows, chosen = there.nonzero()[:, 0], columns[there]
+        few = slices(len(rows), max(1, sieve.BLOCK // codes.shape[1]))
+        inner = [codes.index_select(0, chosen[part]).mul_(flat.index_select(0, rows[part])).sum(1) for part in few]
+        known = flat.new_zeros(columns.shape).masked_scatter_(there, torch.cat(inner))
+        rated = self.rating.rate(self.cores, self.contexts, codes, columns + self.part.start, known)
+        return rated._replace(scores=rated.scores.masked_fill(~there, -torch.inf))
 
     def _ranked_by_measure(self) -> Ranking:
         """By whatever is fastest for questions of this shape; those that are few are not worth asking."""
@@ -114,16 +121,17 @@ class Sifting(NamedTuple):
         shape = Shape.of(count, self.width, size, self.k, self.rating.log_odds, seen)
         trial = self._trial(seen)
         kind = precision.chosen(shape, work, trial.run, len(trial.few.cores) * trial.few.width * size)
-        coarse = None if kind is None else sieve.coarse(self.codes, kind)
+        coarse = None if kind is None else sieve.coarse(self.codes, kind, self.part)
         if coarse is None:
             return self.whole()
-        ranking, again = self.sieved(coarse[self.part])
+        ranking, again = self.sieved(coarse)
         precision.report(shape, count, again)
         return ranking
 
     def _trial(self, seen: bool) -> "Trial":
-        rows, start = min(len(self.cores), ROWS), self.part.start
-        columns = min(self.width, max(1024, precision.TRIAL // (rows * self.codes.shape[1])))
+        start, size = self.part.start, self.codes.shape[1]
+        columns = min(self.width, max(1024, precision.TRIAL // (len(self.cores) * size)))
+        rows = min(len(self.cores), max(precision.FEWEST, precision.TRIAL // (columns * size)))
         return Trial(self.rows(slice(0, rows))._replace(part=slice(start, start + columns)), seen, {})
 
 

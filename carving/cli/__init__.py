@@ -8,6 +8,7 @@ from carving import __version__
 from carving.cli import lab, labels, memories, planning, questions
 from carving.cli.failures import errors_as_sentences, show_traceback
 from carving.cli.options import with_groups
+from carving.cli.output import warnings_as_sentences
 
 app = typer.Typer(
     help="Symbolic memories of fixed size.",
@@ -33,7 +34,7 @@ COMMANDS = (
 )
 
 for command, epilog in COMMANDS:
-    app.command(epilog=epilog)(with_groups(errors_as_sentences()(command)))
+    app.command(epilog=epilog)(with_groups(errors_as_sentences()(warnings_as_sentences()(command))))
 
 
 def show_version(wanted: bool) -> None:

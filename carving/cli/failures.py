@@ -4,12 +4,13 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 import typer
 
 from carving.cli.output import errors
+from carving.console import visible
 from carving.errors import UserError
 
 MISTAKE, BUG, CLOSED_PIPE = 2, 3, 141  # exit statuses; the last as of any program that a closed pipe ends
@@ -26,17 +27,25 @@ def errors_as_sentences() -> Iterator[None]:
     except BrokenPipeError:  # who reads us has seen enough, as in `carving ... | head`
         _discard_output()
         raise typer.Exit(CLOSED_PIPE) from None
-    except (UserError, OSError, MemoryError) as error:
-        if show_traceback.get():
-            traceback.print_exc()
-        errors.print(f"Error: {str(error) or 'there is not enough memory'}", markup=False, soft_wrap=True)
-        raise typer.Exit(MISTAKE) from None
     except (typer.Exit, typer.Abort):
         raise
-    except Exception:
-        traceback.print_exc()
-        errors.print(REPORT, markup=False, soft_wrap=True)
-        raise typer.Exit(BUG) from None
+    except Exception as error:
+        is_mistake = isinstance(error, UserError | OSError | MemoryError) or _is_lack_of_memory(error)
+        if show_traceback.get() or not is_mistake:
+            _tell(traceback.format_exc())
+        _tell(f"Error: {visible(str(error)) or 'there is not enough memory'}" if is_mistake else REPORT)
+        raise typer.Exit(MISTAKE if is_mistake else BUG) from None
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether torch found too little memory, for which it has no class of its own."""
+    return isinstance(error, RuntimeError) and "not enough memory" in str(error)
+
+
+def _tell(text: str) -> None:
+    """Show a text to whoever looks; where nobody can, the exit status has to do."""
+    with suppress(OSError, ValueError):
+        errors.print(text.rstrip("\n"), markup=False, soft_wrap=True)
 
 
 def _discard_output() -> None:

@@ -1,22 +1,24 @@
 """What comes in on the command line: labels, paths, and files of pairs."""
 
-import io
 import json
 import math
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Self, TypeGuard
+from tempfile import SpooledTemporaryFile
+from typing import IO, Self, TypeGuard
 
 import typer
 
 from carving import formats
 from carving.cli.options import Reading
 from carving.errors import BadValue
-from carving.formats.documents import Pair
-from carving.symbols import Label, Path
+from carving.formats.documents import Pair, brief
+from carving.symbols import Label, Leaf, Path
 
 DELIMITERS = {r"\t": "\t", "tab": "\t"}  # what a shell makes hard to type
+IN_MEMORY = 16 << 20  # bytes of a pipe
 
 
 @dataclass(frozen=True)
@@ -63,20 +65,38 @@ def reading_options(reading: Reading) -> dict[str, str | list[str]]:
 
 
 def _open(name: str, reading: Reading) -> formats.Pairs:
-    source: str | io.BytesIO = name
+    source: str | IO[bytes] = name
     file = FilePath(name)
     if name == "-":
-        source = io.BytesIO(typer.get_binary_stream("stdin").read())
+        source = Kept(typer.get_binary_stream("stdin"), "standard input")
     elif file.exists() and not file.is_file() and not file.is_dir():
-        source = io.BytesIO(file.read_bytes())  # a pipe can be read but once, too
+        with file.open("rb") as pipe:  # which can be read but once, too
+            source = Kept(pipe, name)
     return formats.pairs(source, reading.format, skip_bad=reading.skip_bad, **reading_options(reading))
+
+
+class Kept(SpooledTemporaryFile[bytes]):
+    """What comes out of a pipe, to be read more than once: beyond some megabytes on the disk, not in memory."""
+
+    def __init__(self, pipe: IO[bytes], name: str) -> None:
+        super().__init__(max_size=IN_MEMORY)
+        shutil.copyfileobj(pipe, self)
+        self._source = name
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """Where it came from, for errors."""
+        return self._source
 
 
 def parse_label(text: str) -> Label:
     """A role or leaf of the command line: numbers, true, false, null and quoted text as in JSON, the rest as text."""
     try:
         value: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return value if _is_label(value) else text
 
@@ -112,12 +132,11 @@ def _parse_path(line: str, number: int, as_text: bool) -> list[Path]:
     if line.startswith("[") and not as_text:
         try:
             roles: object = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             roles = None
         if not isinstance(roles, list) or not roles or not all(map(_is_label, roles)):
-            raise BadValue(
-                f"standard input, line {number}: an array of roles was wanted, got {line}; --text takes it as text"
-            )
+            wanted = "an array of roles was wanted"
+            raise BadValue(f"standard input, line {number}: {wanted}, got {brief(line)}; --text takes it as text")
         return [tuple(roles)]
     return path_readings(line.split("\t"), as_text)
 
@@ -127,3 +146,9 @@ def path_readings(roles: Sequence[str], as_text: bool) -> list[Path]:
     plain = tuple(roles)
     typed = plain if as_text else tuple(map(parse_label, roles))
     return [plain] if typed == plain else [typed, plain]
+
+
+def leaf_readings(text: str, as_text: bool) -> list[Leaf]:
+    """The leaves that an argument may mean: a number, or the same as text."""
+    typed = text if as_text else parse_label(text)
+    return [text] if typed == text else [typed, text]

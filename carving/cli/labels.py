@@ -1,6 +1,6 @@
 """`carving train` and `carving evaluate`: commands only translate; what they call is loaded when they run."""
 
-import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from carving.cli.options import Json, examples
-from carving.cli.output import errors
+from carving.cli.output import errors, escaped, write_json, write_line
 
 if TYPE_CHECKING:
     from carving.labels import training
@@ -45,8 +45,9 @@ class Points:
         """The file, with how it is read."""
         from carving.labels.data import Source
 
-        number = self.labels is not None and self.labels.removeprefix("-").isdecimal()
-        labels = int(self.labels) if self.labels is not None and number else self.labels
+        labels: str | int | None = self.labels
+        if self.labels is not None and re.fullmatch("-?[0-9]{1,18}", self.labels):
+            labels = int(self.labels)
         return Source(file, self.split, self.column, labels, self.pool)
 
 
@@ -90,6 +91,7 @@ def train(
     testing: Testing,
     wanted: Training,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even where a killed run could go on.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace MODEL even if it is something else.")] = False,
     as_json: Json = False,
 ) -> None:
     """Train a classifier for many labels; a run that was killed goes on where it was."""
@@ -103,9 +105,13 @@ def train(
             test=testing.source(points),
             fresh=fresh,
             all_rows=testing.all_rows,
+            force=force,
             on_progress=on_progress,
         )
-    typer.echo(json.dumps(_as_json(report)) if as_json else _as_text(report))
+    if as_json:
+        write_json(_as_json(report))
+    else:
+        _write_text(_as_text(report))
 
 
 def evaluate(
@@ -122,9 +128,14 @@ def evaluate(
     answer = evaluated(MultiLabelClassifier.load(model), points.of(data).read(), all_rows)
     if as_json:
         facts = dict(points=answer.points, unlabelled=answer.unlabelled, measures=answer.measures)
-        typer.echo(json.dumps(dict(model=str(model)) | facts))
+        write_json(dict(model=str(model)) | facts)
     else:
-        typer.echo(f"{answer.points} points{_unlabelled(answer)}\n{_table(answer.measures)}")
+        _write_text(f"{answer.points} points{_unlabelled(answer)}\n{_table(answer.measures)}")
+
+
+def _write_text(text: str) -> None:
+    for line in text.split("\n"):
+        write_line(line)
 
 
 def _as_json(report: "Report") -> dict[str, object]:
@@ -138,7 +149,7 @@ def _as_json(report: "Report") -> dict[str, object]:
 def _as_text(report: "Report") -> str:
     lines = [
         f"trained on {report.points:,} points with {report.labels:,} labels: {report.parameters:,} weights "
-        f"in {report.model}"
+        f"in {escaped(str(report.model))}"
     ]
     if report.validation is not None:
         measures = ", ".join(f"{name} {100 * value:.2f}" for name, value in report.validation.items())

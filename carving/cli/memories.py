@@ -10,6 +10,7 @@ import typer
 from filelock import Timeout
 
 from carving import formats
+from carving.cli.fullness import Fullness, told_below
 from carving.cli.input import Files, reading_options
 from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, examples
 from carving.cli.output import ask_command, errors, memory_sentence, path_text, write_json, write_limited, write_line
@@ -19,17 +20,21 @@ from carving.files import check_target, identity, lock_for
 from carving.formats.documents import Pair
 from carving.formats.registry import choose_format
 from carving.memory import Memory
+from carving.memory.changes import check_same
 from carving.memory.verification import held_pairs
 from carving.schemes import make
-from carving.symbols import Path
+from carving.symbols import Leaf, Path, canonical, canonical_path
 
 STORE_EPILOG = examples(
     "carving store facts.safetensors facts.json",
     "carving store graph.safetensors wn18rr_train.tsv.xz --accuracy 0.999 --room 2",
     "carving store people.safetensors people.csv --key name --delimiter ';'",
+    "carving store mine.safetensors mine.tsv --like yours.safetensors",
     "zcat trees.jsonl.gz | carving store trees.safetensors - --format jsonl",
 )
-FORGET_EPILOG = examples("carving forget facts.safetensors outdated.json")
+FORGET_EPILOG = examples(
+    "carving forget facts.safetensors outdated.json", "carving forget facts.safetensors never.json --force"
+)
 MERGE_EPILOG = examples("carving merge all.safetensors monday.safetensors tuesday.safetensors")
 EXPORT_EPILOG = examples(
     "carving export facts.safetensors facts.json -o copy.json",
@@ -55,21 +60,32 @@ def locked(file: FilePath) -> Iterator[None]:
         lock.release()
 
 
-def store(memory: MemoryFile, files: Sources, reading: Reading, new: NewMemory, as_json: Json = False) -> None:
+def store(
+    memory: MemoryFile,
+    files: Sources,
+    reading: Reading,
+    new: NewMemory,
+    force: Annotated[bool, typer.Option("--force", help="Store more than the memory was planned for.")] = False,
+    as_json: Json = False,
+) -> None:
     """Store files of pairs in a memory; a new memory gets the size that its pairs need."""
     with locked(memory):
         sources, samples = Files.open(files, reading), Samples()
         held = existing_memory(memory, new) if memory.exists() else new_memory(sources, new)
-        with bar(errors, "storing", None) as advance:  # nothing is written before all of it is read
+        before = held.predicted()
+        with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
             stored = held.store(samples.watch(sources), on_progress=advance)
+        full = Fullness.of(before, held)
+        full.check(memory, force)
         held.save(memory)
     if as_json:
         facts = dict(stored=stored, skipped=sources.bad, pairs=held.pairs, leaves=len(held.vocabulary))
-        write_json(facts | dict(scheme=identity(held.scheme), file=str(memory)))
+        write_json(facts | dict(scheme=identity(held.scheme), file=str(memory)) | full.facts())
         return
     skipped = f", skipped {sources.bad:,} bad lines" if sources.bad else ""
     write_line(f"stored {stored:,} pairs in {memory}{skipped}")
     write_line(memory_sentence(held))
+    full.write()
     commands = [command for path in samples.paths() if (command := ask_command(memory, path))]
     if commands:
         write_line("ask it, for example:")
@@ -98,6 +114,8 @@ class Samples:
 def existing_memory(file: FilePath, new: NewMemory) -> Memory:
     """The memory that is there; options that make a new one must not speak of another."""
     held = Memory.load(file)
+    if new.like is not None:
+        check_same(held.scheme, Memory.load(new.like).scheme)
     known = identity(held.scheme)
     for name, value in new.given().items():
         has = known.get("name" if name == "scheme" else name)
@@ -110,6 +128,10 @@ def existing_memory(file: FilePath, new: NewMemory) -> Memory:
 def new_memory(sources: Files, new: NewMemory) -> Memory:
     """An empty memory as it was wanted, or as the planner wants it for these files."""
     given = new.given()
+    if new.like is not None:
+        if given:
+            raise BadValue(f"--like {new.like} says all that --{next(iter(given))} could; leave one of them out")
+        return Memory.like(Memory.load(new.like))
     if new.d is not None:
         if any(wish is not None for wish in (new.accuracy, new.room, new.slack)):
             raise BadValue("--accuracy, --room and --slack are for the planner, which --d leaves nothing to choose")
@@ -121,23 +143,48 @@ def new_memory(sources: Files, new: NewMemory) -> Memory:
         return Memory.for_pairs(sources.at_least_one(), on_progress=advance, **given)
 
 
-def forget(memory: MemoryFile, files: Sources, reading: Reading, as_json: Json = False) -> None:
-    """Take files of pairs out of a memory again."""
+def forget(
+    memory: MemoryFile,
+    files: Sources,
+    reading: Reading,
+    force: Annotated[
+        bool, typer.Option("--force", help="Take out also what was probably never stored: it leaves less than nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Take files of pairs out of a memory again; what was probably never stored is left alone, and listed."""
     if not memory.exists():
         raise FileNotFoundError(f"there is no file {memory}")
     with locked(memory):
         sources, held, counter = Files.open(files, reading), Memory.load(memory), Counter()
         with bar(errors, "forgetting", None) as advance:
-            strangers = held.forget(sources, on_progress=counter.then(advance))
-        held.save(memory)
+            strangers = held.forget(sources, force=force, on_progress=counter.then(advance))
+        gone = counter.total if force else counter.total - len(strangers)
+        if gone:
+            held.save(memory)
+    weaker = {pair_name(path, leaf) for path, leaf, _ in strangers.weaker}
+    never = [(path, leaf) for path, leaf in strangers if pair_name(path, leaf) not in weaker]
     if as_json:
-        never = [dict(path=list(path), leaf=leaf) for path, leaf in strangers]
-        write_json(dict(forgotten=counter.total, never_stored=never, pairs=held.pairs))
+        absent = [dict(path=list(path), leaf=leaf) for path, leaf in never]
+        weak = [dict(path=list(path), leaf=leaf, strength=strength) for path, leaf, strength in strangers.weaker]
+        write_json(dict(forgotten=gone, never_stored=absent, weaker=weak, pairs=held.pairs))
         return
-    known = f", {len(strangers):,} of them probably never stored" if strangers else ""
-    write_line(f"took out {counter.total:,} pairs{known}; {held.pairs:,} are left")
-    lines = [f"probably never stored: {path_text(path)} -> {leaf!r}" for path, leaf in strangers]
+    known = (
+        f", {len(strangers):,} of them not there" if force else f", left alone {len(strangers):,} that are not there"
+    )
+    write_line(f"took out {gone:,} pairs{known if strangers else ''}; {held.pairs:,} are left")
+    lines = [f"probably never stored: {path_text(path)} -> {leaf!r}" for path, leaf in never]
     write_limited(lines, WORST, "that were probably never stored")
+    lines = [
+        f"held with a weight of {strength:.2f}, not 1: {path_text(path)} -> {leaf!r}"
+        for path, leaf, strength in strangers.weaker
+    ]
+    write_limited(lines, WORST, "that are held more weakly")
+
+
+def pair_name(path: Path, leaf: Leaf) -> tuple[bytes, bytes]:
+    """What tells a pair from others."""
+    return canonical_path(path), canonical(leaf)
 
 
 @dataclass
@@ -159,6 +206,7 @@ class Counter:
 def merge(
     target: Annotated[FilePath, typer.Argument(metavar="RESULT", help="The file to write.")],
     memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY", help="Two memories or more.")],
+    force: Annotated[bool, typer.Option("--force", help="Merge more than the memories were planned for.")] = False,
     as_json: Json = False,
 ) -> None:
     """Add memories of one scheme: the result holds the pairs of all."""
@@ -166,14 +214,19 @@ def merge(
         if len(memories) < 2:
             raise BadValue(f"merging takes two memories or more, got {len(memories)}")
         total = Memory.load(memories[0])
-        for file in memories[1:]:
-            total = total + Memory.load(file)
+        before = total.predicted()
+        with told_below():
+            for file in memories[1:]:
+                total = total + Memory.load(file)
+        full = Fullness.of(before, total)
+        full.check(target, force)
         total.save(target)
     if as_json:
-        write_json(dict(pairs=total.pairs, leaves=len(total.vocabulary), file=str(target)))
+        write_json(dict(pairs=total.pairs, leaves=len(total.vocabulary), file=str(target)) | full.facts())
         return
     write_line(f"merged {len(memories)} memories into {target}")
     write_line(memory_sentence(total))
+    full.write()
 
 
 def export(

@@ -56,10 +56,13 @@ class NewMemory:
     ] = None
     room: Annotated[float | None, typer.Option(min=1, max=1000, help="Plan for so many times these pairs.")] = None
     slack: Annotated[float | None, typer.Option(min=0, max=10, help=SLACK_HELP)] = None
+    like: Annotated[
+        Path | None, typer.Option(help="A memory that a new one is to be like, so that the two can be merged.")
+    ] = None
 
     def given(self) -> dict[str, Any]:
-        """The options that were given."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        """The options that were given and say what the memory is to be."""
+        return {name: value for name, value in vars(self).items() if value is not None and name != "like"}
 
 
 @dataclass(frozen=True)

@@ -4,27 +4,55 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path as FilePath
+from typing import TextIO
 
 import typer
-from rich.console import Console
 
 from carving.answers.answer import Answer
 from carving.cli.input import label_argument
-from carving.files import identity
+from carving.console import SafeConsole, visible
+from carving.files import NotFlushed, identity
 from carving.memory import Memory
 from carving.symbols import Path
 
 ENDLESS = 10_000  # columns: what is piped is not folded to the width of a terminal that nobody looks at
 
-errors = Console(stderr=True, highlight=False)
+errors = SafeConsole(stderr=True, highlight=False)
 
 
-def screen() -> Console:
+@contextmanager
+def warnings_as_sentences() -> Iterator[None]:
+    """Say in a line what a person should know of a command that did its work all the same."""
+    with warnings.catch_warnings():
+        as_usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, NotFlushed):
+                errors.print(f"Warning: {message}", markup=False, soft_wrap=True)
+            else:
+                as_usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", NotFlushed)
+        yield
+
+
+def screen() -> SafeConsole:
     """Where tables go: as wide as the terminal, or as they are."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else ENDLESS)
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return SafeConsole(highlight=False, width=None if is_terminal else ENDLESS)
 
 
 def write_line(*cells: str) -> None:
@@ -34,14 +62,13 @@ def write_line(*cells: str) -> None:
 
 def escaped(text: str) -> str:
     """The text; what the terminal cannot show or must not get is escaped."""
-    plain = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return plain.encode(encoding, "backslashreplace").decode(encoding)
+    return visible(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def write_json(value: object) -> None:
     """Print a value as one line of JSON; labels that JSON does not have as Python shows them."""
-    typer.echo(json.dumps(value, default=repr))
+    typer.echo(json.dumps(value, default=repr).replace("\x7f", r"\u007f"))  # the one control that JSON lets through
 
 
 def leaf_json(leaf: object) -> object:

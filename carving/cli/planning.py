@@ -1,18 +1,23 @@
 """`carving plan`: the smallest memory for so many pairs, or the most pairs for so many numbers."""
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path as FilePath
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from carving.checks import show_bytes
+from carving.cli.memories import locked
 from carving.cli.options import Json, Task, examples
 from carving.cli.output import screen, write_json, write_line
 from carving.console import number_table
 from carving.errors import BadValue
+from carving.files import check_target
+from carving.memory import Memory
 from carving.prediction.plan import Plan, plan_within
 from carving.prediction.plan import plan as plan_for
 
@@ -20,6 +25,7 @@ PLAN_EPILOG = examples(
     "carving plan --pairs 10000 --vocabulary 2000",
     "carving plan --numbers 1000000 --vocabulary 2000 --accuracy 0.999",
     "carving plan --pairs 10000 --vocabulary 10000 --joint --spread 1.2",
+    "carving plan --pairs 10000 --vocabulary 2000 --out empty.safetensors",
 )
 
 
@@ -34,14 +40,24 @@ def plan(
     spread: Annotated[
         float, typer.Option(min=0, max=4, help="With --joint: how much louder some paths are than others.")
     ] = 0.0,
+    out: Annotated[
+        FilePath | None,
+        typer.Option(help="Write an empty memory of the best plan (with --joint: of that) to a new file."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """The smallest memory for so many pairs, or the most pairs for so many numbers."""
     best_plan = planner(pairs, numbers)
+    if out is not None:
+        check_new(out)
     if spread and not joint:
         raise BadValue(f"--spread {spread} helps where all paths are answered together; add --joint")
     alone = best_plan(**asdict(task))
     together = best_plan(**asdict(task), joint=True, spread=spread) if joint else None
+    if out is not None:
+        with locked(out):
+            check_new(out)  # another command may have made it meanwhile
+            Memory.of_plan(together or alone, task.vocabulary, task.accuracy).save(out)
     if as_json:
         write_json(asdict(alone) | ({"together": asdict(together)} if together else {}))
         return
@@ -53,6 +69,15 @@ def plan(
         console.print(plan_table(together, f"{title}, if all paths are answered together"))
         write_cheaper(together)
         write_line(comparison(alone, together))
+    if out is not None:
+        write_line(f"{out} is an empty memory of {plan_text(together or alone)}: `carving store {out} FILES` fills it")
+
+
+def check_new(file: FilePath) -> None:
+    """Refuse a place where a file is, or can be none."""
+    check_target(file)
+    if os.path.lexists(file):
+        raise BadValue(f"{file} exists, and an empty memory would take its place; name a new file")
 
 
 def planner(pairs: int | None, numbers: int | None) -> Callable[..., Plan]:

@@ -9,7 +9,7 @@ import typer
 
 from carving.answers.answer import Answer
 from carving.checks import show_bytes
-from carving.cli.input import Files, parse_label, path_readings, read_paths
+from carving.cli.input import Files, leaf_readings, path_readings, read_paths
 from carving.cli.options import Json, MemoryFile, Question, Reading, examples
 from carving.cli.output import (
     answer_json,
@@ -29,7 +29,7 @@ from carving.files import identity
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.verification import Verification, Wrong
-from carving.symbols import Leaf, Path
+from carving.symbols import Leaf, Path, canonical
 
 ASK_EPILOG = examples(
     "carving ask facts.safetensors 'sentence 5' subject",
@@ -77,6 +77,9 @@ def ask(memory: MemoryFile, roles: Roles, question: Question, as_json: Json = Fa
     else:
         outcomes = ask_all(held, [path_readings(roles, question.text)], question)
         write_answers(outcomes[0].answers, question, as_json)
+        if not as_json:  # which tells numbers from text
+            answered = [answer.leaf for answer in outcomes[0].answers]
+            write_taken(question, answered if question.leaf is not None else _candidates(held, question) or [])
     raise typer.Exit(0 if all(outcome.found for outcome in outcomes) else 1)
 
 
@@ -122,9 +125,7 @@ def _with_leaves(paths: list[Path], question: Question) -> list[Pair]:
     """The readings of a path, each with those of the leaf that is asked for: a number may be text there, too."""
     if question.leaf is None:
         return [(path, None) for path in paths]
-    plain: Leaf = question.leaf
-    typed = plain if question.text else parse_label(question.leaf)
-    return [(path, leaf) for path in paths for leaf in ([plain] if typed == plain else [typed, plain])]
+    return [(path, leaf) for path in paths for leaf in leaf_readings(question.leaf, question.text)]
 
 
 def _outcomes(memory: Memory, readings: list[Pair], question: Question) -> list[Outcome]:
@@ -143,8 +144,28 @@ def _outcomes(memory: Memory, readings: list[Pair], question: Question) -> list[
 
 
 def _candidates(memory: Memory, question: Question) -> list[Leaf] | None:
-    """The leaves to answer with, numbers being text where the memory knows them so; None for all."""
-    return [leaf if leaf in memory.vocabulary else parse_label(leaf) for leaf in question.among or ()] or None
+    """The leaves to answer with, in all readings that the memory knows; None for all."""
+    leaves: list[Leaf] = []
+    for argument in question.among or ():
+        readings = leaf_readings(argument, question.text)
+        leaves += [leaf for leaf in readings if leaf in memory.vocabulary] or readings[:1]
+    return leaves or None
+
+
+def write_taken(question: Question, leaves: Sequence[Leaf]) -> None:
+    """Say what was taken where an argument may be a number or a text."""
+    option, arguments = ("--leaf", [question.leaf]) if question.leaf is not None else ("--among", question.among or [])
+    for argument in arguments:
+        readings = leaf_readings(argument, question.text)
+        taken = [leaf for leaf in readings if any(same(leaf, each) for each in leaves)]
+        if len(readings) > 1 and taken:
+            words = " and ".join(f"the text {leaf!r}" if isinstance(leaf, str) else repr(leaf) for leaf in taken)
+            errors.print(f"{option} {argument} was taken as {words}", markup=False, soft_wrap=True)
+
+
+def same(one: Leaf, other: Leaf) -> bool:
+    """Whether two leaves are one: 1, "1" and true are three."""
+    return canonical(one) == canonical(other)
 
 
 def _single(answers: list[Answer]) -> list[Outcome]:

@@ -14,7 +14,10 @@ from carving.formats.sources import Lines, Refuse, raise_bad_line
 
 Tree: TypeAlias = "list[str | Tree]"
 
-_TOKEN = re.compile(r"[()]|(?:\\[\\() ]|[^() \t\n\r\f\v])+")
+LARGEST = 1_000_000  # brackets and words of a tree, which is held whole
+
+# Possessive (++): a pattern that may go back takes room for every character of a word.
+_TOKEN = re.compile(r"[()]|(?:[^() \t\n\r\f\v\\]++|\\[\\() ]?+)++")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "e": "", " ": " ", "(": "(", ")": ")", "\\": "\\"}
 _ESCAPED = re.compile(r"\\([\\() ntrfve])")
 _SPECIAL = re.compile(r"[() \t\n\r\f\v]|\\(?=[\\() \t\n\r\f\vntrfve]|\Z)")
@@ -29,15 +32,16 @@ def read_trees(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Tree]:
     """
     around: list[Tree] = []  # the unfinished subtrees, outermost first
     begun = (0, 0)
+    size = 0  # brackets and words of the unfinished tree
     for number, line in lines:
         for match in _TOKEN.finditer(line):
-            token = match[0]
+            token, size = match[0], size + 1
             if token == "(":
                 subtree: Tree = []
                 if around:
                     around[-1].append(subtree)
                 else:
-                    begun = number, match.start()
+                    begun, size = (number, match.start()), 0
                 around.append(subtree)
             elif not around:
                 refuse(number, f"a tree must begin with (, got {brief(token)} at character {match.start()}")
@@ -48,6 +52,8 @@ def read_trees(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Tree]:
                     yield tree
             else:
                 around[-1].append(_ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], token))
+            if size > LARGEST:
+                raise BadValue(f"a tree may have {LARGEST:,} brackets and words, got more after line {begun[0]}")
     if around:
         refuse(begun[0], f"every ( needs its ), but {len(around)} stay open after character {begun[1]}")
 

@@ -15,6 +15,8 @@ Sentence = dict[Label, Token]
 FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 USUAL_FIELDS = ("form", "upos", "head", "deprel")
 
+LONGEST = 100_000  # tokens of a sentence, which is held whole
+
 _TOKEN_ID = re.compile(r"[1-9][0-9]{,17}|[0-9]{1,18}[-.][0-9]{1,18}")
 _HEAD = re.compile(r"[0-9]{1,18}")
 _VALUE = re.compile(r"[^\t\n\r]+")
@@ -44,7 +46,7 @@ def read_conllu(
             yield name, sentence
         else:
             before = first_lines[name]
-            refuse(line, f"a sentence's sent_id must be its own, got that of line {before} again: {name!r}")
+            refuse(line, f"a sentence's sent_id must be its own, got that of line {before} again: {brief(name)}")
 
 
 def _sentences(lines: Lines, fields: Sequence[str], refuse: Refuse) -> Iterator[tuple[int, str | None, Sentence]]:
@@ -61,6 +63,10 @@ def _sentences(lines: Lines, fields: Sequence[str], refuse: Refuse) -> Iterator[
                 _add_token(sentence, line.rstrip("\r\n"), fields)
             except BadValue as error:
                 refuse(number, str(error))
+            if len(sentence) > LONGEST:
+                raise BadValue(
+                    f"a sentence may have {LONGEST:,} tokens, got more by line {number}; do blank lines part sentences?"
+                )
         else:
             if sentence:
                 yield start, name, sentence

@@ -7,7 +7,7 @@ than Python's stack.
 """
 
 import reprlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from numbers import Integral
 from typing import Any, TypeGuard
@@ -18,6 +18,10 @@ from carving.symbols import Label, Leaf, Path, Role, canonical
 Container = dict[Any, Any] | list[Any]
 Document = Label | Container
 Pair = tuple[Path, Leaf]
+
+# Every leaf has its whole path: a text of a megabyte that is deep has gigabytes of them.
+MOST_ROLES = 10_000_000
+ROLES_A_CHARACTER = 100
 
 # A dict with the keys 0, 1, 2 would have the paths of a list. One pair more says what it is.
 IS_DICT: Role = ()
@@ -70,6 +74,19 @@ def flatten(document: Document) -> Iterator[Pair]:
 def flatten_under(documents: Iterable[tuple[Label, Document]]) -> Iterator[Pair]:
     """The pairs of several documents, each below its name."""
     return (((name, *path), leaf) for name, document in documents for path, leaf in flatten(document))
+
+
+def bounded(pairs: Iterable[Pair], size: Callable[[], int]) -> Iterator[Pair]:
+    """The pairs of a text of so many characters by now, unless their paths are far longer than it."""
+    roles = 0
+    for pair in pairs:
+        roles += len(pair[0])
+        if roles > MOST_ROLES and roles > ROLES_A_CHARACTER * size():
+            raise BadValue(
+                f"the paths of a document may have {MOST_ROLES:,} roles in all, or {ROLES_A_CHARACTER} for each "
+                f"character of its text, got more: too much lies too deep, such as {show_path(pair[0])}"
+            )
+        yield pair
 
 
 def _children(node: Container, path: Sequence[Role]) -> Iterator[tuple[Role, Document]]:

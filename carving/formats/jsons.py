@@ -9,8 +9,15 @@ from itertools import pairwise
 import numpy as np
 
 from carving.errors import BadValue
-from carving.formats.documents import Document, Pair, brief, flatten, flatten_under, is_integer, rebuild
-from carving.formats.sources import Lines, Refuse, raise_bad_line
+from carving.formats.documents import Document, Pair, bounded, brief, flatten, flatten_under, is_integer, rebuild
+from carving.formats.sources import Limit, Lines, Refuse, raise_bad_line
+
+DOCUMENT = Limit(
+    "a JSON document, which is held whole,",
+    128 << 20,
+    "`jq -c '.[]'` makes JSON lines of a list, and in Python formats.flatten(json.load(file)) has no limit",
+)
+LONG = 64 << 10  # characters of a line whose pairs are not held together
 
 MOST_BLANK = 1_000_000  # blank lines that are written for numbers that are missing
 
@@ -24,15 +31,24 @@ def read_json(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair]:
     >>> list(read_json([(1, '{"dog": {"legs": 4}}')]))
     [(('dog', 'legs'), 4)]
     """
-    text = "".join(line for _, line in lines)
+    text = "".join(_limited(lines))
     try:
         document = _parse(text)
         _check_outermost(document)
-        yield from flatten(document)
+        yield from bounded(flatten(document), text.__len__)
     except json.JSONDecodeError as error:
         refuse(error.lineno, _problem(error))
     except ValueError as error:
         refuse(None, str(error))
+
+
+def _limited(lines: Lines) -> Iterator[str]:
+    size = 0
+    for _, line in lines:
+        size += len(line)
+        if size > DOCUMENT.size:
+            raise BadValue(DOCUMENT.problem)
+        yield line
 
 
 def read_json_lines(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair]:
@@ -44,13 +60,27 @@ def read_json_lines(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[P
     for number, line in lines:
         if line.strip():
             try:
-                leaves = list(flatten_under([(number - 1, _parse(line))]))
+                pairs = _line_pairs(number - 1, line)
             except json.JSONDecodeError as error:
                 refuse(number, _problem(error))
             except ValueError as error:
                 refuse(number, str(error))
             else:
-                yield from leaves
+                yield from pairs
+
+
+def _line_pairs(name: int, line: str) -> Iterable[Pair]:
+    """The pairs of a line, all of which are known to be good."""
+    document = _parse(line)
+
+    def pairs() -> Iterator[Pair]:
+        return bounded(flatten_under([(name, document)]), line.__len__)
+
+    if len(line) <= LONG:
+        return list(pairs())
+    for _ in pairs():  # they may take a hundred times the room of the line
+        pass
+    return pairs()
 
 
 def _parse(text: str) -> Document:
@@ -59,6 +89,11 @@ def _parse(text: str) -> Document:
         return json.loads(text, object_pairs_hook=_object)
     except RecursionError:
         raise BadValue("the JSON is nested too deeply for Python's reader, which goes about 1,000 levels") from None
+    except ValueError as error:
+        if isinstance(error, json.JSONDecodeError | BadValue):
+            raise
+        # Python reads no integers of more than 4,300 digits.
+        raise BadValue("an integer may have 10,000 bits, got one of thousands of digits; write it as text") from None
 
 
 def _object(items: list[tuple[str, Document]]) -> dict[str, Document]:
@@ -66,7 +101,7 @@ def _object(items: list[tuple[str, Document]]) -> dict[str, Document]:
     if len(members) < len(items):
         counts = Counter(key for key, _ in items)
         twice = next(key for key, count in counts.items() if count > 1)
-        raise BadValue(f"the keys of a JSON object must differ, got {twice!r} twice")
+        raise BadValue(f"the keys of a JSON object must differ, got {brief(twice)} twice")
     return members
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
-from carving.errors import BadValue
-from carving.formats.documents import Pair
+from carving.errors import BadType, BadValue
+from carving.formats.documents import Pair, brief
 from carving.formats.frames import Frame, frame_pairs, is_frame
 from carving.formats.registry import Format, check_options, choose_format
 from carving.formats.sources import BadLineError, Refuse, Source, name_of, numbered_lines
@@ -62,6 +62,8 @@ def pairs(source: Source | Frame, format: str | None = None, *, skip_bad: bool =
             raise IsADirectoryError(f"a file was wanted, got the directory {os.fspath(source)}; name the files in it")
         if not os.path.exists(source):
             raise FileNotFoundError(f"there is no file {os.fspath(source)}")
+    elif not isinstance(source, str) and not (hasattr(source, "readline") and hasattr(source, "seekable")):
+        raise BadType(f"a file's name, an open file or a DataFrame was wanted, got {brief(source)}")
     return Pairs(name_of(source), partial(_read, source, row, given), skip_bad)
 
 
@@ -71,11 +73,8 @@ def _read(source: Source, format: Format, options: dict[str, object], refuse: Re
     def refuse_always(line: int | None, problem: str) -> None:
         raise BadLineError(name, line, problem)
 
-    def refuse_bytes(line: int | None, problem: str) -> None:
-        # Where a tree or a row may span lines, the loss of one would silently make another of it.
-        refuse_always(line, f"{problem}; iconv converts it")
-
-    lines = numbered_lines(source, refuse if format.spoils == "line" else refuse_bytes)
+    # Where a tree or a row may span lines, the loss of one would silently make another of it.
+    lines = numbered_lines(source, refuse if format.spoils == "line" else refuse_always, format.limit)
     try:
         yield from format.read(lines, refuse_always if format.spoils == "file" else refuse, **options)
     except BadLineError:

@@ -5,11 +5,11 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from carving.errors import BadValue
-from carving.formats.brackets import Tree, read_trees, show_trees
+from carving.formats.brackets import read_trees, show_trees
 from carving.formats.conllu import read_conllu, show_conllu
-from carving.formats.documents import Container, Document, Pair, brief, flatten_under, is_numbered, rebuild
-from carving.formats.jsons import read_json, read_json_lines, show_json, show_json_lines
-from carving.formats.sources import COMPRESSIONS, Lines, Refuse, ending_of
+from carving.formats.documents import Container, Document, Pair, bounded, brief, flatten_under, is_numbered, rebuild
+from carving.formats.jsons import DOCUMENT, read_json, read_json_lines, show_json, show_json_lines
+from carving.formats.sources import COMPRESSIONS, LINE, Limit, Lines, Refuse, ending_of
 from carving.formats.tables import read_table, show_table
 from carving.formats.triples import read_triples, show_triples
 from carving.symbols import Label
@@ -31,6 +31,7 @@ class Format(NamedTuple):
     write: Writer
     spoils: Literal["line", "record", "file"]  # what a bad line makes unreadable
     options: tuple[str, ...] = ()  # of reading and of writing
+    limit: Limit = LINE  # of what a line may be
 
 
 def _flattened(read: Callable[..., Iterable[tuple[Label, Document]]]) -> Reader:
@@ -59,19 +60,28 @@ def _check_named(documents: Document) -> Container:
     )
 
 
-def _numbered_trees(lines: Lines, refuse: Refuse) -> Iterable[tuple[Label, Tree]]:
-    return enumerate(read_trees(lines, refuse))
+def _read_trees(lines: Lines, refuse: Refuse) -> Iterator[Pair]:
+    """The pairs of trees, numbered from 0."""
+    size = 0
+
+    def counted() -> Iterator[tuple[int, str]]:
+        nonlocal size
+        for number, line in lines:
+            size += len(line)
+            yield number, line
+
+    return bounded(flatten_under(enumerate(read_trees(counted(), refuse))), lambda: size)
 
 
 FORMATS = {
     format.name: format
     for format in (
-        Format("json", (".json",), read_json, show_json, "file"),
+        Format("json", (".json",), read_json, show_json, "file", limit=DOCUMENT),
         Format("jsonl", (".jsonl", ".ndjson"), read_json_lines, _rebuilt(show_json_lines), "line"),
         Format("triples", (".tsv",), read_triples, show_triples, "line"),
         Format("table", (".csv",), _flattened(read_table), _rebuilt(show_table), "record", ("key", "delimiter")),
         Format("conllu", (".conllu",), _flattened(read_conllu), _rebuilt(show_conllu), "line", ("fields",)),
-        Format("brackets", (".mrg", ".ptb", ".brackets"), _flattened(_numbered_trees), _rebuilt(show_trees), "record"),
+        Format("brackets", (".mrg", ".ptb", ".brackets"), _read_trees, _rebuilt(show_trees), "record"),
     )
 }
 

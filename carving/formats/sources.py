@@ -1,4 +1,7 @@
-"""Sources: files, streams and standard input are opened, unpacked and read as numbered lines of text."""
+"""Sources: files, streams and standard input are opened, unpacked and read as numbered lines, none longer than a limit.
+
+An archive of a kilobyte can hold gigabytes. What unpacks to more than `FREE` bytes may not grow above `GROWTH` times.
+"""
 
 import bz2
 import gzip
@@ -9,7 +12,8 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from functools import partial
+from typing import IO, Any, NamedTuple
 
 from carving.errors import BadValue
 
@@ -19,6 +23,31 @@ Refuse = Callable[[int | None, str], None]  # what to do about a bad line: its n
 
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
 BROKEN = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what they raise when an archive is cut off or damaged
+
+FREE = 64 << 20  # bytes that any archive may unpack to
+GROWTH = 1_000  # how many times its size it may unpack to beyond that: text hardly ever shrinks to a hundredth
+BUFFER = 128 << 10
+DICTIONARY = 256 << 20  # bytes that an .xz archive may want for its reader; `xz -9` wants 65 MiB
+DECODERS: dict[str, Callable[[], Any]] = {
+    ".xz": partial(lzma.LZMADecompressor, memlimit=DICTIONARY),
+    ".bz2": bz2.BZ2Decompressor,
+}
+
+
+class Limit(NamedTuple):
+    """How many bytes (of a stream of text: characters) may be held at once, of what, and the way out for more."""
+
+    what: str
+    size: int
+    way_out: str
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with more."""
+        return f"{self.what} may have {self.size:,} bytes, got more; {self.way_out}"
+
+
+LINE = Limit("a line", 16 << 20, "is this the file's format, and are its lines' ends there?")
 
 
 class BadLineError(BadValue):
@@ -33,34 +62,68 @@ class BadLineError(BadValue):
         self.file, self.line, self.problem = file, line, problem
 
 
+class GrowthError(BadValue):
+    """An archive that unpacks to far more than text does."""
+
+
 def raise_bad_line(line: int | None, problem: str) -> None:
     """Refuse a line where no file is known."""
     raise BadValue(problem if line is None else f"line {line}: {problem}")
 
 
-def numbered_lines(source: Source, refuse_bytes: Refuse) -> Generator[tuple[int, str], None, None]:
-    """The source's lines. One that is not UTF-8 is given to `refuse_bytes` and left out; a byte order mark is, too."""
-    name, number = name_of(source), 0
+# Lines
+
+
+def numbered_lines(source: Source, refuse: Refuse, limit: Limit = LINE) -> Generator[tuple[int, str], None, None]:
+    """The source's lines, without a byte order mark. One that is too long or not UTF-8 goes to `refuse` instead."""
     with _opened(source) as stream:
-        lines = iter(stream)
-        while True:
-            number += 1
-            try:
-                line: str | bytes | None = next(lines, None)
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8") if isinstance(line, bytes) else line
-            except UnicodeDecodeError as error:
-                byte = error.object[error.start]
-                refuse_bytes(number, f"text in UTF-8 was wanted, got the byte {byte:#04x} at {error.start}")
-                continue
-            except BROKEN as error:
-                raise BadLineError(name, number, f"the file breaks off or is damaged: {error}") from error
-            if text is None:
-                return
-            yield number, text
+        for number, line in limited_lines(stream, name_of(source), refuse, limit):
+            if isinstance(line, bytes):
+                try:
+                    line = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    byte, at = error.object[error.start], error.start
+                    refuse(number, f"text in UTF-8 was wanted, got the byte {byte:#04x} at {at}; iconv converts it")
+                    continue
+            yield number, line
+
+
+def limited_lines(
+    stream: IO[Any], name: str, refuse: Refuse, limit: Limit = LINE
+) -> Generator[tuple[int, Any], None, None]:
+    """The lines of a stream, as they are; those that are too long are given to `refuse` and left out."""
+    number, is_cut = 0, False
+    while True:
+        number += 1
+        try:
+            while is_cut:  # the rest of a line that was refused, piece by piece
+                is_cut = not _is_end(stream.readline(limit.size))
+            line = stream.readline(limit.size + 1)
+        except BROKEN as error:
+            raise BadLineError(name, number, f"the file breaks off or is damaged: {error}") from error
+        except UnicodeError as error:  # of a stream of text: what it lost with the error cannot be told
+            raise BadLineError(name, number, f"the stream cannot be read as text: {error}") from None
+        except GrowthError as error:
+            raise BadLineError(name, number, str(error)) from None
+        if len(line) > limit.size:
+            refuse(number, limit.problem)
+            is_cut = not _is_end(line)
+        elif line:
+            yield number, line
+        else:
+            return
+
+
+def _is_end(piece: str | bytes) -> bool:
+    """Whether a line, or the file, ends here."""
+    return not piece or piece[-1:] in ("\n", b"\n")
+
+
+# Streams
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[Iterable[str | bytes]]:
+def _opened(source: Source) -> Iterator[IO[Any]]:
     if not isinstance(source, str | os.PathLike):
         if source.seekable():
             source.seek(0)
@@ -68,10 +131,98 @@ def _opened(source: Source) -> Iterator[Iterable[str | bytes]]:
     elif source == "-":
         yield sys.stdin.buffer
     else:
-        unpack = COMPRESSIONS.get(ending_of(os.fspath(source)), _unchanged)
+        with unpacked(source) as stream:
+            yield stream
+
+
+@contextmanager
+def unpacked(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file's bytes, unpacked as its name tells."""
+    ending = ending_of(os.fspath(file))
+    with open(file, "rb", 0) as raw:
+        if ending not in COMPRESSIONS:
+            with io.BufferedReader(raw, BUFFER) as stream:
+                yield stream
+            return
+        packed = _Counted(raw)
+        source = io.BufferedReader(packed, BUFFER)
         # Buffered anew: line by line, the archives' own readers are slow.
-        with open(source, "rb") as raw, io.BufferedReader(unpack(raw)) as unpacked:
-            yield unpacked
+        with (
+            _Archive(source, DECODERS[ending]) if ending in DECODERS else gzip.open(source) as archive,
+            io.BufferedReader(_Unpacked(archive, packed), BUFFER) as stream,
+        ):
+            yield stream
+
+
+class _Archive(io.RawIOBase):
+    """The streams of an archive one after the other; unlike in Python's own reader, nothing else may follow them."""
+
+    def __init__(self, packed: io.BufferedIOBase, decoder: Callable[[], Any]) -> None:
+        self.packed, self.decoder, self.stream = packed, decoder, decoder()
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a part of the buffer at least, but at the end."""
+        data = b""
+        while not data:
+            given = self._next_bytes()
+            if given is None:
+                return 0
+            data = self.stream.decompress(given, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _next_bytes(self) -> bytes | None:
+        """What the decoder is to have next, a new one where another stream begins; None at the end."""
+        if not self.stream.eof:
+            given = self.packed.read(BUFFER) if self.stream.needs_input else b""
+            if self.stream.needs_input and not given:
+                raise EOFError("it ends in the middle of an archive")
+            return given
+        given = self.stream.unused_data.lstrip(b"\0")  # with which .xz may be padded
+        while not given:
+            block = self.packed.read(BUFFER)
+            if not block:
+                return None
+            given = block.lstrip(b"\0")
+        self.stream = self.decoder()
+        return given
+
+
+class _Counted(io.RawIOBase):
+    """A stream that counts the bytes which are read from it."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.count = stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a part of the buffer at least, but at the end."""
+        size = self.stream.readinto(buffer) or 0
+        self.count += size
+        return size
+
+
+class _Unpacked(_Counted):
+    """What an archive unpacks to, up to its limits."""
+
+    def __init__(self, archive: Any, packed: _Counted) -> None:
+        super().__init__(archive)
+        self.packed = packed
+
+    def readinto(self, buffer: Any) -> int:
+        size = super().readinto(buffer)
+        if self.count > FREE and self.count > GROWTH * self.packed.count:
+            raise GrowthError(
+                f"an archive may unpack to {FREE:,} bytes or {GROWTH:,} times its size, got more; if that is meant, "
+                "unpack it beforehand"
+            )
+        return size
 
 
 def name_of(source: object) -> str:
@@ -84,7 +235,3 @@ def name_of(source: object) -> str:
 def ending_of(name: str) -> str:
     """The last ending of a file's name, in small letters: ".gz"."""
     return os.path.splitext(name)[1].lower()
-
-
-def _unchanged(file: IO[bytes]) -> IO[bytes]:
-    return file

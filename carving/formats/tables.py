@@ -4,12 +4,13 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Container, Document, brief
-from carving.formats.sources import Lines, Refuse, raise_bad_line
+from carving.formats.sources import LINE, Lines, Refuse, raise_bad_line
 from carving.symbols import Label
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ def read_table(
     texts: Iterator[str] = chain([first], (text for _, text in lines))
     if delimiter is None:
         delimiter, texts = _sniff(texts)
-    records = csv.reader(texts, delimiter=check_delimiter(delimiter), strict=True)
-    _, header = next(_records(records, begin, raise_bad_line), (1, []))
+    room = _Room()
+    reader = csv.reader(room.watch(texts), delimiter=check_delimiter(delimiter), strict=True)
+    _, header = next(_records(reader, room, begin, raise_bad_line), (1, []))
     _check_header(header, key)
     first_lines: dict[str, int] = {}  # of the rows by their names
-    for count, (number, cells) in enumerate(_records(records, begin, refuse)):
+    for count, (number, cells) in enumerate(_records(reader, room, begin, refuse)):
         if len(cells) != len(header):
             if cells:
                 wanted = f"a row must have {len(header)} cells as the header does"
@@ -86,10 +88,25 @@ def _unquoted(texts: Iterable[str], header: list[str]) -> Iterator[str]:
             return
 
 
-def _records(records: "_csv.Reader", begin: int, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
+@dataclass
+class _Room:
+    """How many characters of lines a row has taken so far: with quotation marks it may go on without end."""
+
+    taken: int = 0
+
+    def watch(self, texts: Iterable[str]) -> Iterator[str]:
+        """The texts, unless a row takes too many."""
+        for text in texts:
+            self.taken += len(text)
+            if self.taken > LINE.size:
+                raise BadValue(f"a row may have {LINE.size:,} characters, got more; do its quotation marks end?")
+            yield text
+
+
+def _records(records: "_csv.Reader", room: _Room, begin: int, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not blank with the lines where they begin; instead of one that csv refuses, an empty one."""
     while True:
-        number = begin + records.line_num
+        number, room.taken = begin + records.line_num, 0
         try:
             cells = next(records, None)
         except csv.Error as error:

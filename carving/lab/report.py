@@ -3,11 +3,13 @@
 import base64
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from carving.console import visible
 from carving.lab.experiment import Experiment
 from carving.lab.rows import Row
 from carving.lab.summaries import comparisons
@@ -39,7 +41,14 @@ class Picture:
     text: str
 
 
-Block = Heading | Picture | str | Table
+@dataclass(frozen=True)
+class Quoted:
+    """A text in which words of others stand, from rows: no markup is meant there."""
+
+    text: str
+
+
+Block = Heading | Picture | Quoted | str | Table
 
 
 def section(outcome: Outcome, folder: Path) -> list[Block]:
@@ -79,10 +88,10 @@ def _tables(experiment: Experiment, rows: Sequence[Row]) -> list[Block]:
     return blocks
 
 
-def _made_with(rows: Sequence[Row]) -> str:
+def _made_with(rows: Sequence[Row]) -> Quoted:
     seconds = sum(row["seconds"] for row in rows)
     software = sorted({", ".join(f"{name} {number}" for name, number in row["versions"].items()) for row in rows})
-    return f"{len(rows)} trials, {seconds:,.1f} seconds of work. Made with {'; '.join(software)}."
+    return Quoted(f"{len(rows)} trials, {seconds:,.1f} seconds of work. Made with {'; '.join(software)}.")
 
 
 def write(outcomes: Sequence[Outcome], scale: str, folder: Path) -> Path:
@@ -112,15 +121,22 @@ def _markdown(block: Block) -> str:
             return f"{'#' * level} {text}"
         case Picture(file, text):
             return f"![{text}]({file.name})"
+        case Quoted(text):
+            return _plain(text)
         case (head, body):
-            lines = [head, ["---"] * len(head), *body]
-            return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+            lines = [list(map(_plain, head)), ["---"] * len(head), *(list(map(_plain, line)) for line in body)]
+            return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """The text in Markdown that shows it as it is, on one line: without tags, links, images and other markup."""
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", escape(visible(text), quote=False))
 
 
 def _html(block: Block) -> str:
     match block:
-        case str():
-            return f"<p>{escape(block)}</p>"
+        case str(text) | Quoted(text):
+            return f"<p>{escape(visible(text))}</p>"
         case Heading(text, level):
             return f"<h{level}>{escape(text)}</h{level}>"
         case Picture(file, text):
@@ -131,7 +147,7 @@ def _html(block: Block) -> str:
 
 
 def _line(cells: Sequence[str], tag: str = "td") -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<{tag}>{escape(visible(cell))}</{tag}>" for cell in cells) + "</tr>"
 
 
 PAGE = """<!doctype html>

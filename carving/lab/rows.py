@@ -1,18 +1,21 @@
 """Rows: one line of JSON a trial, with all that made it, in a file that may lie there compressed."""
 
-import gzip
 import json
+import os
 import platform
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypedDict
+from types import UnionType
+from typing import Any, TypedDict, cast
 
 import numpy as np
 import torch
 
 from carving.errors import BadValue
+from carving.formats import BadLineError
+from carving.formats.sources import numbered_lines
 from carving.lab.experiment import Measured, Setting, Trial
 
 
@@ -27,6 +30,17 @@ class Row(TypedDict):
     seconds: float
     threads: int
     versions: dict[str, str]
+
+
+Kind = type | UnionType | dict[str, Any]
+KINDS: dict[str, Kind] = {  # what reports take for granted of a row; keys tell the setting and the trial
+    "setting": dict,
+    "trial": int,
+    "measured": {"": int | float},
+    "seconds": int | float,
+    "versions": {"": str},
+}
+BLOCK = 1 << 16
 
 
 @cache
@@ -52,29 +66,49 @@ def packed(file: Path) -> Path:
 def read_rows(file: Path) -> list[Row]:
     """The rows of a file, or of its compressed twin; a last line that a killed run left unfinished is cut off."""
     if file.exists():
-        text = _without_torn_line(file)
+        _cut_torn_line(file)
     elif packed(file).exists():
-        text = gzip.decompress(packed(file).read_bytes()).decode()
+        file = packed(file)
     else:
         return []
-    return [_row(line, number, file) for number, line in enumerate(text.splitlines(), start=1)]
+
+    def refuse(line: int | None, problem: str) -> None:
+        raise BadLineError(str(file), line, problem)
+
+    return [_row(line, number, file) for number, line in numbered_lines(file, refuse)]
 
 
-def _without_torn_line(file: Path) -> str:
-    whole, _, torn = file.read_bytes().rpartition(b"\n")
-    if torn:
-        with file.open("r+b") as opened:
-            opened.truncate(len(whole) + 1 if whole else 0)
-    return whole.decode()
+def _cut_torn_line(file: Path) -> None:
+    """Shorten the file to its whole lines; the end of the last one is looked for from behind."""
+    with file.open("rb") as opened:
+        whole = end = opened.seek(0, os.SEEK_END)
+        at = -1
+        while whole and at < 0:
+            start = max(0, whole - BLOCK)
+            opened.seek(start)
+            at = opened.read(whole - start).rfind(b"\n")
+            whole = start + at + 1
+    if whole < end:
+        os.truncate(file, whole)
 
 
 def _row(line: str, number: int, file: Path) -> Row:
     try:
-        row: Row = json.loads(line)
+        row = json.loads(line)
         key_of(row)
-    except (ValueError, KeyError, TypeError):
-        raise BadValue(f"line {number} of {file} is no row; remove the line, and its trial runs again") from None
-    return row
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        row = None
+    if row is None or not all(_is_kind(row.get(name), kind) for name, kind in KINDS.items()):
+        raise BadValue(f"line {number} of {file} is no row; remove the line, and its trial runs again")
+    return cast(Row, row)
+
+
+def _is_kind(value: object, kind: Kind) -> bool:
+    """Whether a member of a row is what it must be: a number, text, or a dict of such."""
+    if isinstance(kind, dict):
+        (each,) = kind.values()
+        return isinstance(value, dict) and all(_is_kind(member, each) for member in value.values())
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def write_rows(file: Path, rows: Iterable[Row]) -> None:

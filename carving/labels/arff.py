@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -14,16 +12,17 @@ import numpy as np
 from carving.errors import BadValue
 from carving.extras import load
 from carving.formats import BadLineError
-from carving.labels.text import CHUNK, File, Lines, Matrices, lines_of, name_of, parse
+from carving.formats.documents import brief
+from carving.labels.text import File, Lines, Matrices, chunks, lines_of, name_of, parse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-NAME = rb"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{}]+"""
-ATTRIBUTE = re.compile(rb"\s*@attribute\s+(" + NAME + rb")\s*(.*?)\s*$", re.IGNORECASE | re.DOTALL)
+# Possessive (++): a pattern that may go back takes room, and time, for every character.
+NAME = re.compile(rb"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|[^\s{}]++""", re.DOTALL)
 NUMERIC = (b"numeric", b"real", b"integer")
 Values = dict[str, float] | None  # what an attribute's values stand for; None of one that has any number
-MEKA = re.compile(r"-C\s+(-?\d+)")  # so MEKA tells the number of labels, within the relation's name
+MEKA = re.compile(r"-C\s++(-?[0-9]{1,9})(?![0-9])")  # so MEKA tells the number of labels, within the relation's name
 
 
 def read_arff(path: Path, labels: File | int | None = None) -> Matrices:
@@ -62,7 +61,9 @@ def _declared(path: Path, lines: Lines) -> tuple[str, dict[str, Values]]:
         elif word == b"@attribute":
             name, values = _attribute(path, number, line)
             if name in declared:
-                raise BadLineError(str(path), number, f"attribute {name!r} stands in line {declared[name]} already")
+                raise BadLineError(
+                    str(path), number, f"attribute {brief(name)} stands in line {declared[name]} already"
+                )
             attributes[name], declared[name] = values, number
         elif word:
             wanted = "@relation, @attribute or @data was wanted"
@@ -77,9 +78,11 @@ def _first_word(line: bytes) -> bytes:
 
 
 def _attribute(path: Path, number: int, line: bytes) -> tuple[str, Values]:
-    match = ATTRIBUTE.match(line)
+    _, _, declared = line.strip().partition(line.split(None, 1)[0])
+    declared = declared.lstrip()
+    match = NAME.match(declared)
     if match is not None:
-        name, kind = _bare(match.group(1)), match.group(2)
+        name, kind = _bare(match[0]), declared[match.end() :].lstrip()
         if kind.lower() in NUMERIC:
             return name, None
         if values := _values(kind):
@@ -133,7 +136,7 @@ def _label_columns(path: Path, relation: str, attributes: list[str], labels: Fil
     for name in names:
         if name not in at:
             raise BadValue(
-                f"{labels} names the label {name!r}, but {path} has no such attribute; do they belong together?"
+                f"{labels} names the label {brief(name)}, but {path} has no such attribute; do they belong together?"
             )
     return [at[name] for name in names]
 
@@ -155,7 +158,10 @@ def _label_names(path: Path) -> list[str]:
     try:
         elements = [element for element in ElementTree.parse(path).iter() if element.tag.rpartition("}")[2] == "label"]
     except ElementTree.ParseError as error:
-        raise BadLineError(str(path), error.position[0], f"this is no XML: {error}") from error
+        raise BadLineError(str(path), error.position[0], f"this is no XML: {brief(str(error))}") from error
+    except (LookupError, ValueError) as error:  # UnicodeError is a ValueError
+        problem = f"this XML has an encoding that cannot be read: {brief(str(error))}; use UTF-8"
+        raise BadLineError(str(path), 1, problem) from error
     names = list(dict.fromkeys(name for element in elements if (name := element.get("name")) is not None))
     if not names or len(names) < len(elements):
         raise BadValue(f'{path} must name every label once, as in <label name="physics"/>, got {len(names)} names')
@@ -163,34 +169,26 @@ def _label_names(path: Path) -> list[str]:
 
 
 def _rows(path: Path, lines: Lines, attributes: list[Values]) -> csr_matrix:
-    parts, rows = [], ((number, line) for number, line in lines if line.strip() and not line.lstrip().startswith(b"%"))
-    while chunk := list(islice(rows, CHUNK)):
-        parts += [_chunk(path, run, attributes) for run in _runs(chunk)]
+    known = {column: values for column, values in enumerate(attributes) if values is not None}
+    rows = ((number, line) for number, line in lines if line.strip() and not line.lstrip().startswith(b"%"))
+    parts = []
+    for numbers, chunk in chunks(rows):
+        as_text = [
+            _as_text(path, number, line, len(attributes), known) for number, line in zip(numbers, chunk, strict=True)
+        ]
+        parts.append(parse(str(path), as_text, numbers, len(attributes), 0)[0])
     if not parts:
         raise BadValue(f"{path} is empty: there is nothing after @data")
     return load("scipy.sparse").vstack(parts, format="csr")
 
 
-def _runs(rows: list[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    """Rows whose lines follow each other, so that their numbers are known from the first."""
-    start = 0
-    for end in range(1, len(rows) + 1):
-        if end == len(rows) or rows[end][0] != rows[end - 1][0] + 1:
-            yield rows[start:end]
-            start = end
-
-
-def _chunk(path: Path, rows: list[tuple[int, bytes]], attributes: list[Values]) -> csr_matrix:
-    """Rows as the lines of the other format, which is parsed fast."""
-    known = {column: values for column, values in enumerate(attributes) if values is not None}
-    as_text = []
-    for number, line in rows:
-        if b"?" in line:
-            raise BadLineError(str(path), number, "numbers were wanted, got ?, a missing value; fill it in beforehand")
-        sparse = line.lstrip().startswith(b"{")
-        pairs = _sparse(path, number, line) if sparse else _dense(path, number, line, len(attributes))
-        as_text.append(b" ".join(b"%b:%b" % (key, _value(path, number, key, value, known)) for key, value in pairs))
-    return parse(str(path), as_text, rows[0][0], len(attributes), 0)[0]
+def _as_text(path: Path, number: int, line: bytes, wide: int, known: dict[int, dict[str, float]]) -> bytes:
+    """A row as a line of the other format, which is parsed fast."""
+    if b"?" in line:
+        raise BadLineError(str(path), number, "numbers were wanted, got ?, a missing value; fill it in beforehand")
+    sparse = line.lstrip().startswith(b"{")
+    pairs = _sparse(path, number, line) if sparse else _dense(path, number, line, wide)
+    return b" ".join(b"%b:%b" % (key, _value(path, number, key, value, known)) for key, value in pairs)
 
 
 Pairs = list[tuple[bytes, bytes]]  # the column, and the value that stands there
@@ -204,7 +202,7 @@ def _sparse(path: Path, number: int, line: bytes) -> Pairs:
     pairs = [pair.split(None, 1) for pair in inside[1:-1].split(b",") if pair.strip()]
     for pair in pairs:
         if len(pair) != 2:
-            raise BadLineError(str(path), number, f"`column value` was wanted, got {_bare(pair[0])!r}")
+            raise BadLineError(str(path), number, f"`column value` was wanted, got {brief(_bare(pair[0]))}")
     return [(key, value.strip()) for key, value in pairs]
 
 
@@ -217,13 +215,13 @@ def _dense(path: Path, number: int, line: bytes, wide: int) -> Pairs:
 
 def _value(path: Path, number: int, key: bytes, value: bytes, known: dict[int, dict[str, float]]) -> bytes:
     """The number that a value stands for; `parse` tells what is wrong with a key or a number."""
-    values = known.get(int(key)) if key.isdigit() else None
+    values = known.get(int(key)) if key.isdigit() and len(key) < 18 else None
     bare = _bare(value)
     if values is None:
         return bare.encode(errors="surrogateescape")
     if bare not in values and _as_integer(bare) not in values:
-        span = ", ".join(list(values)[:8])
-        raise BadLineError(str(path), number, f"attribute {int(key)} takes {span}, got {bare!r}")
+        span = ", ".join(value[:60] for value in list(values)[:8])
+        raise BadLineError(str(path), number, f"attribute {int(key)} takes {span}, got {brief(bare)}")
     return b"%g" % values[bare if bare in values else _as_integer(bare)]
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from carving.errors import BadValue
-from carving.files import replace_whole
+from carving.places import shown
+from carving.replacing import check_replaceable, remove_parts, replace_whole
+from carving.tensorfiles import DAMAGE, KINDS, BadFile, check_sum, checksum, kind_of, read_whole
 
-FORMAT = "carving training 1"
+FORMAT, FIRST = "carving training 2", "carving training 1"  # the first had no checksum
+BEFORE = frozenset({"format", "run", "progress"})  # what it said
 PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written
 REST = 5  # and so many times as long as the last one took: those of very many features have gigabytes
 
@@ -55,32 +59,70 @@ class Checkpoint:
             for parameter, state in optimizer.state_dict()["state"].items():
                 for name, value in state.items():
                     tensors[f"optimizer/{number}/{parameter}/{name}"] = torch.as_tensor(value)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         metadata = dict(format=FORMAT, run=self.identity, progress=json.dumps(facts))
+        metadata["checksum"] = checksum(tensors, metadata)
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_whole(path, {name: tensor.detach().contiguous() for name, tensor in tensors.items()}, metadata)
+        check_replaceable(path, "checkpoint")
+        replace_whole(path, tensors, metadata)
 
     def resume(self) -> tuple[Facts, Weights | None] | None:
-        """Put back the state of a run that was killed; its facts and best weights, or None where there is no file."""
+        """Put back the state of a run that was killed; its facts and best weights, or None where there is no file.
+
+        A file that is no checkpoint of this run, or is not as it was written, is refused, and nothing is put back.
+        """
         if self.path is None or not self.path.exists():
             return None
-        metadata, tensors = self._read(self.path)
-        if metadata.get("format") != FORMAT or metadata.get("run") != self.identity:
-            raise BadValue(
-                f"{self.path} is the checkpoint of another run (data, settings or seed); remove it, or take --fresh, "
-                "to begin anew"
-            )
-        self.modules.load_state_dict(_below("weights/", tensors))
-        for number, optimizer in enumerate(self.optimizers):
-            _restore(optimizer, _below(f"optimizer/{number}/", tensors))
-        return json.loads(metadata["progress"]), _below("best/", tensors) or None
-
-    @staticmethod
-    def _read(path: Path) -> tuple[dict[str, str], Weights]:
+        metadata, tensors = read_whole(self.path, "checkpoint", self._check_run, way_out="remove it to begin anew")
         try:
-            with safe_open(path, framework="pt") as file:
-                return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise BadValue(f"{path} is no whole checkpoint ({error}); remove it to begin anew") from None
+            check_sum(metadata, tensors, None if metadata["format"] == FORMAT else BEFORE)
+            facts, weights, best = _facts(metadata["progress"]), _below("weights/", tensors), _below("best/", tensors)
+            for found in (weights, best) if best else (weights,):
+                _check_alike(found, self.modules.state_dict())
+            states = [
+                _state(optimizer, _below(f"optimizer/{number}/", tensors))
+                for number, optimizer in enumerate(self.optimizers)
+            ]
+        except DAMAGE as error:
+            raise BadFile(
+                f"{shown(self.path)} is damaged: {shown(error)}; remove it, or take --fresh, to begin anew"
+            ) from None
+        self.modules.load_state_dict(weights)
+        for optimizer, state in zip(self.optimizers, states, strict=True):
+            optimizer.load_state_dict(dict(state=state, param_groups=optimizer.state_dict()["param_groups"]))
+        return facts, best or None
+
+    def _check_run(self, metadata: dict[str, str]) -> None:
+        if not metadata.get("format", "").startswith(KINDS["checkpoint"]):
+            raise BadFile(f"{shown(self.path)} is no checkpoint, so no run goes on from it; move it elsewhere")
+        if metadata["format"] not in (FORMAT, FIRST) or metadata.get("run") != self.identity:
+            raise BadValue(
+                f"{shown(self.path)} is the checkpoint of another run (data, settings or seed); remove it, or take "
+                "--fresh, to begin anew"
+            )
+
+
+def remove(folder: Path) -> None:
+    """Remove the checkpoints that lie in a folder, and the folder if that is all that lay in it."""
+    if not folder.is_dir():
+        return
+    remove_parts(folder)
+    for file in folder.glob("*.safetensors"):
+        if kind_of(file) == "checkpoint" and not file.is_symlink():
+            file.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _facts(text: str) -> Facts:
+    """What is known of a run: the losses and validations of its epochs, and how many there will be."""
+    facts = json.loads(text)
+    if not isinstance(facts, dict) or set(facts) - {"losses", "validation", "epochs"}:
+        raise BadValue("it tells other things of a run than its losses, validation and epochs")
+    numbers = [*facts.get("losses", []), *facts.get("validation", []), facts["epochs"]]
+    if type(facts["epochs"]) is not int or not all(math.isfinite(number) for number in numbers):
+        raise BadValue("its losses, validation and epochs are no numbers")
+    return facts
 
 
 def _below(prefix: str, tensors: Weights) -> Weights:
@@ -88,12 +130,26 @@ def _below(prefix: str, tensors: Weights) -> Weights:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _restore(optimizer: torch.optim.Optimizer, tensors: Weights) -> None:
-    """Put back an optimizer's state, which stands under `parameter/name`."""
+def _check_alike(found: Weights, wanted: Weights) -> None:
+    """Refuse weights that are not those of the network."""
+    for name in sorted({*found, *wanted}):
+        pair = [None if t is None else (tuple(t.shape), t.dtype) for t in (wanted.get(name), found.get(name))]
+        if pair[0] != pair[1]:
+            raise BadValue(f"its weights {name} are of {pair[1]}, those of the network of {pair[0]}")
+
+
+def _state(optimizer: torch.optim.Optimizer, tensors: Weights) -> dict[int, dict[str, Tensor | int]]:
+    """An optimizer's state, which stands under `parameter/name`: what it knows of each parameter, and steps."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor | int]] = {}
     for path, tensor in tensors.items():
-        parameter, name = path.split("/")
+        number, name = path.split("/")
+        if name not in ("step", "exp_avg", "exp_avg_sq") or not number.isdecimal():
+            raise BadValue(f"it knows something of an optimizer that is not there: {path}")
+        shape = parameters[int(number)].shape if name != "step" else torch.Size()
+        if tensor.shape != shape or not (tensor.is_floating_point() or name == "step"):
+            raise BadValue(f"its optimizer's {path} is of {tuple(tensor.shape)}, not of {tuple(shape)}")
         # SparseAdam counts its steps in a plain integer
         plain = name == "step" and isinstance(optimizer, torch.optim.SparseAdam)
-        state.setdefault(int(parameter), {})[name] = int(tensor) if plain else tensor
-    optimizer.load_state_dict(dict(state=state, param_groups=optimizer.state_dict()["param_groups"]))
+        state.setdefault(int(number), {})[name] = int(tensor) if plain else tensor
+    return state

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from carving.checks import check_integer
 from carving.chunks import slices
 from carving.errors import BadValue
 from carving.extras import load as load_extra
-from carving.files import replace_whole
-from carving.labels import metrics, recipe
+from carving.labels import metrics, models, recipe
 from carving.labels.data import Dataset, check_finite
 from carving.labels.estimator import Estimator
 from carving.labels.heads import Head, OSCHead
-from carving.labels.networks import Blend, Scaling
+from carving.labels.networks import Blend
 from carving.labels.rows import Matrix, rows_of, tidy
-from carving.labels.training import AT_ONCE, OnProgress, Settings, Trainer, network_of, predict, split
+from carving.labels.training import AT_ONCE, OnProgress, Settings, Trainer, predict, split
 from carving.labels.vectors import make_head
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
-
-FORMAT, FIRST = "carving labels 2", "carving labels 1"  # in the first there was no choice of a basis
-
-
-class BadModel(BadValue):
-    """A file that is no model, or damaged."""
 
 
 class MultiLabelClassifier(Estimator):
@@ -204,69 +193,24 @@ class MultiLabelClassifier(Estimator):
 
     # Files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model in one safetensors file; labels' codes are not in it unless they were trained."""
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the model in one safetensors file; labels' codes are not in it unless they were trained.
+
+        A label model that is there is replaced; what is something else, or read-only, only with `force`.
+        """
         if not hasattr(self, "network_"):
             raise load_extra("sklearn.exceptions").NotFittedError("there is nothing to save before fit(X, y)")
-        tensors = {f"network/{name}": tensor for name, tensor in self.network_.state_dict().items()}
-        tensors |= {f"head/{name}": tensor for name, tensor in self.head_.state_dict().items()}
-        tensors["propensities"] = torch.from_numpy(self.propensities_)
-        facts = dict(
-            head=self.head,
-            head_options=self.head_.options,
-            labels=self.n_labels_,
-            features=self.n_features_in_,
-            settings=[asdict(settings) for settings in self.settings_],
-            scaling=self.network_.scalings,
-            weights=self.network_.weights,
-            units=self.network_.units,
-            favour=self.favour_,
-            seed=self.seed,
-        )
-        metadata = dict(format=FORMAT, facts=json.dumps(facts))
-        replace_whole(Path(path), {name: t.detach().contiguous() for name, t in tensors.items()}, metadata)
+        propensities = torch.from_numpy(self.propensities_)
+        parts = self.head_, self.network_, self.settings_, propensities, self.favour_
+        models.write(path, models.Model(self.head, *parts, self.seed), force)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model of a file."""
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no model {path}")
-        try:
-            with safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
-        except SafetensorError as error:
-            raise BadModel(
-                f"{path} is no whole model ({error}); it was cut off, damaged, or is something else"
-            ) from None
-        if metadata.get("format") not in (FORMAT, FIRST):
-            raise BadModel(
-                f"{path} is a safetensors file, but no label model of this version; `carving train` makes one"
-            )
-        try:
-            facts = json.loads(metadata["facts"])
-            if metadata["format"] == FIRST and facts["head"] == "OSC":
-                facts["head_options"].setdefault("basis", "gaussian")
-            return cls._from(facts, tensors)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise BadModel(f"{path} is damaged: {error}") from error
-
-    @classmethod
-    def _from(cls, facts: dict[str, Any], tensors: dict[str, Tensor]) -> Self:
-        model = cls(facts["head"], facts["head_options"], seed=facts["seed"])
-        head = make_head(facts["head"], facts["labels"], **facts["head_options"])
-        settings = [Settings(**options) for options in facts["settings"]]
-        with torch.random.fork_rng(devices=[]):  # weights are drawn, only to be replaced
-            networks = [
-                network_of(Scaling(facts["features"], *scaling), head, options)
-                for scaling, options in zip(facts["scaling"], settings, strict=True)
-            ]
+        found = models.read(path)
+        model = cls(found.name, found.head.options, seed=found.seed)
         model.chosen_ = None
-        blend = Blend(networks, facts["weights"], facts["units"])
-        for module, prefix in ((blend, "network/"), (head, "head/")):
-            module.load_state_dict({n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)})
-        model._keep(head, blend, settings, tensors["propensities"].numpy(), facts["favour"])
+        model._keep(found.head, found.network, found.settings, found.propensities.numpy(), found.favour)
         return model
 
 

@@ -34,6 +34,7 @@ from carving.tensors import outer
 
 PRESENT, MISSING = "present", "missing"
 CHUNK = 4096  # labels made at a time
+DRAWN = 2**25  # numbers of fillers at most that are drawn at a time, where each has very many
 KEPT = 2**24  # numbers of codes that may be kept, so that they need not be made again and again
 
 PADDED = 2**24  # numbers of components that are summed at a time
@@ -229,6 +230,11 @@ PRESETS: dict[str, Callable[[int], tuple[int, int]]] = {
 }
 
 
+def osc_width(form: str, roles: int, d: int, p: int, k1: int, rank: int) -> int:
+    """The outputs that an OSC head of this form wants of a network."""
+    return dict(carved=roles * k1**p, full=d**p, components=roles * rank * p * k1)[form]
+
+
 class OSCHead(Head):
     """Labels bound by Orthogonal Subspace Carving: components in the role's subspace, their outer product the code.
 
@@ -272,8 +278,7 @@ class OSCHead(Head):
         self.rank = check_integer("rank", rank, 1)
         self.core, self.squashed = k1**p, tanh
         self.options |= dict(d=d, p=p, k1=k1, form=form, rank=self.rank, tanh=tanh, basis=basis)
-        sizes = dict(carved=len(self.roles) * self.core, full=d**p, components=len(self.roles) * rank * p * k1)
-        self.width = sizes[form]
+        self.width = osc_width(form, len(self.roles), d, p, k1, self.rank)
         contexts = self.scheme.contexts([(role,) for role in self.roles])
         self.basis: Tensor
         self.register_buffer("basis", contexts.basis, persistent=False)  # (roles, k1, d)
@@ -298,7 +303,7 @@ class OSCHead(Head):
             return None
         shape = len(self.roles), self.scheme.p, self.count, self.scheme.k1
         components = torch.empty(shape, dtype=self.dtype)
-        for part in slices(self.count, CHUNK):
+        for part in slices(self.count, max(1, min(CHUNK, DRAWN // (self.scheme.p * self.scheme.d)))):
             for role in range(len(self.roles)):
                 components[role, :, part] = self._draw(part, role)
         return components

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,11 +10,12 @@ from pathlib import Path
 from filelock import Timeout
 
 from carving.errors import BadValue
-from carving.files import lock_for
-from carving.labels import recipe
+from carving.labels import checkpoints, recipe
 from carving.labels.classifier import MultiLabelClassifier
 from carving.labels.data import Dataset, Source, check_pair
 from carving.labels.training import OnProgress
+from carving.places import check_folder, lock_for, shown
+from carving.replacing import check_replaceable
 
 
 @dataclass(frozen=True)
@@ -60,23 +60,27 @@ def run(
     test: Source | None = None,
     fresh: bool = False,
     all_rows: bool = False,
+    force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Train on the points of a file, write the model, and evaluate it on test points, if any.
 
-    Checkpoints lie in a folder beside the model until it is there. `fresh` begins anew even where a run that was
-    killed could go on; `all_rows` counts test points without labels as well.
+    Checkpoints lie in a folder beside the model until it is there; nothing else in that folder is touched. `fresh`
+    begins anew even where a run that was killed could go on; `all_rows` counts test points without labels as well;
+    `force` gives up a file in the model's place that is none.
     """
+    folder = model.with_name(f"{model.name}.checkpoints")
     _check_files(source, test, model)
     with _alone(model):
+        check_replaceable(model, "label model", force)
+        check_folder(folder)
         data = source.read()
         tested = None if test is None else _read_test(test, data)
-        folder = model.with_name(f"{model.name}.checkpoints")
-        if fresh and folder.exists():
-            shutil.rmtree(folder)
+        if fresh:
+            checkpoints.remove(folder)
         classifier = fitted(data, wish, folder, on_progress)
-        classifier.save(model)
-        shutil.rmtree(folder, ignore_errors=True)  # only now: until the model is there, they are all there is
+        classifier.save(model, force=force)
+        checkpoints.remove(folder)  # only now: until the model is there, they are all there is
     return Report(
         model=model,
         points=len(data.labelled()),
@@ -115,9 +119,9 @@ def _check_files(source: Source, test: Source | None, model: Path) -> None:
     """Before anything is locked or read, see whether the files are there, and that none of them is overwritten."""
     for file in (source.path, source.path if test is None else test.path):
         if not file.exists():
-            raise FileNotFoundError(f"there is no file {file}")
+            raise FileNotFoundError(f"there is no file {shown(file)}")
         if model.exists() and file.samefile(model):
-            raise BadValue(f"{model} holds the data; name another file for the model")
+            raise BadValue(f"{shown(model)} holds the data; name another file for the model")
 
 
 def _read_test(test: Source, data: Dataset) -> Dataset:
@@ -134,7 +138,7 @@ def _alone(model: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise BadValue(f"another run is training {model}; wait for it, or name another file") from None
+        raise BadValue(f"another run is training {shown(model)}; wait for it, or name another file") from None
     try:
         yield
     finally:

@@ -6,20 +6,21 @@ that it refuses is looked at again here.
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from carving.errors import BadValue
 from carving.extras import load
-from carving.formats import BROKEN, COMPRESSIONS, BadLineError
+from carving.formats import COMPRESSIONS, BadLineError
+from carving.formats.sources import LINE, limited_lines
+from carving.formats.sources import unpacked as unpacked_bytes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -35,19 +36,30 @@ Lines = Iterator[tuple[int, bytes]]
 @contextmanager
 def lines_of(path: File) -> Iterator[Lines]:
     """The lines of a file, unpacked, with their numbers from 1."""
-    path = Path(path)
-    unpack: Callable[[Any], Any] = COMPRESSIONS.get(path.suffix.lower(), lambda raw: raw)
-    with open(path, "rb") as raw, io.BufferedReader(unpack(raw), 1 << 20) as opened:
-        yield _numbered(opened, str(path))
+    name = str(path)
+
+    def refuse(number: int | None, problem: str) -> None:
+        raise BadLineError(name, number, problem)
+
+    with unpacked_bytes(path) as opened:
+        lines = limited_lines(opened, name, refuse)
+        yield ((number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line) for number, line in lines)
 
 
-def _numbered(opened: io.BufferedReader, name: str) -> Lines:
-    number = 0
-    try:
-        for number, line in enumerate(opened, start=1):
-            yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-    except BROKEN as error:
-        raise BadLineError(name, number + 1, f"the file breaks off or is damaged: {error}") from error
+def chunks(rows: Iterable[tuple[int, bytes]]) -> Iterator[tuple[list[int], list[bytes]]]:
+    """Lines and their numbers, so many at a time as are parsed together."""
+    numbers: list[int] = []
+    lines: list[bytes] = []
+    size = 0
+    for number, line in rows:
+        numbers.append(number)
+        lines.append(line)
+        size += len(line)
+        if len(lines) >= CHUNK or size >= LINE.size:
+            yield numbers, lines
+            numbers, lines, size = [], [], 0
+    if lines:
+        yield numbers, lines
 
 
 def unpacked(path: Path) -> Path:
@@ -128,10 +140,9 @@ def header(path: Path, lines: Lines, wanted: str) -> list[int]:
 def _parsed(path: Path, lines: Lines, points: int, wide: int, known: int) -> Matrices:
     """Features and labels of exactly so many lines; an empty one is a point too, so that row i stands in line i + 2."""
     name, parts, last = str(path), [], 1
-    rows = (line for _, line in islice(lines, points))
-    while chunk := list(islice(rows, CHUNK)):
-        parts.append(parse(name, chunk, last + 1, wide, known))
-        last += len(chunk)
+    for numbers, chunk in chunks(islice(lines, points)):
+        parts.append(parse(name, chunk, numbers, wide, known))
+        last = numbers[-1]
     if last - 1 < points:
         raise BadLineError(name, last, f"the file ends here, after {last - 1} points; the header promises {points}")
     for number, line in lines:
@@ -161,19 +172,20 @@ class _Opened:
         return b"".join(self.lines)
 
 
-def parse(name: str, lines: list[bytes], first: int, wide: int, known: int) -> Matrices:
-    """Features (n, wide) and labels (n, known) of lines `label,label feature:value ...`, numbered from `first` on."""
+def parse(name: str, lines: list[bytes], numbers: Sequence[int], wide: int, known: int) -> Matrices:
+    """Features (n, wide) and labels (n, known) of lines `label,label feature:value ...` with these numbers."""
     try:
         features, labels = _svmlight(lines, wide)
     except (ValueError, OverflowError):
         # It does not tell the line. Where all that is wrong is the order of features, nothing is.
-        features, labels = _svmlight([_ordered(name, first + i, line, wide) for i, line in enumerate(lines)], wide)
+        ordered = [_ordered(name, number, line, wide) for number, line in zip(numbers, lines, strict=True)]
+        features, labels = _svmlight(ordered, wide)
     wrong = ~np.isfinite(features.data)
     if wrong.any():
         row, column = where(features, wrong)
         problem = f"a finite number was wanted for feature {column}, got {features[row, column]}"
-        raise BadLineError(name, first + row, problem)
-    return features, _label_matrix(name, labels, first, known)
+        raise BadLineError(name, numbers[row], problem)
+    return features, _label_matrix(name, labels, numbers, known)
 
 
 def _svmlight(lines: list[bytes], wide: int) -> tuple[csr_matrix, list[tuple[float, ...]]]:
@@ -188,7 +200,7 @@ def _svmlight(lines: list[bytes], wide: int) -> tuple[csr_matrix, list[tuple[flo
         )
 
 
-def _label_matrix(name: str, labels: list[tuple[float, ...]], first: int, known: int) -> csr_matrix:
+def _label_matrix(name: str, labels: list[tuple[float, ...]], numbers: Sequence[int], known: int) -> csr_matrix:
     counts = np.fromiter(map(len, labels), np.int64, len(labels))
     ids = np.fromiter((label for point in labels for label in point), np.float64, int(counts.sum()))
     wrong = ~((ids >= 0) & (ids < known) & (ids == np.floor(ids)))
@@ -199,7 +211,7 @@ def _label_matrix(name: str, labels: list[tuple[float, ...]], first: int, known:
             if known
             else "no labels were wanted"
         )
-        raise BadLineError(name, first + row, f"{span}, got {ids[wrong][0]:g}")
+        raise BadLineError(name, numbers[row], f"{span}, got {ids[wrong][0]:g}")
     ends = np.concatenate(([0], np.cumsum(counts)))
     stored = np.ones(len(ids), np.float32), ids.astype(np.int64), ends
     matrix = load("scipy.sparse").csr_matrix(stored, (len(labels), max(known, 1)))
@@ -236,7 +248,7 @@ def _pair(name: str, number: int, field: bytes, wide: int) -> tuple[int, bytes]:
 
 
 def _integer(field: bytes) -> int | None:
-    return int(field) if re.fullmatch(rb"[+-]?[0-9]+", field) else None
+    return int(field) if re.fullmatch(rb"[+-]?[0-9]{1,99}", field) else None
 
 
 def _is_number(field: bytes) -> bool:

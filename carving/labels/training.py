@@ -135,20 +135,20 @@ def make_network(data: Dataset, head: Head, settings: Settings, seed: int) -> Ne
     """A new network for the data and the head, its weights drawn from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded("weights", seed))
-        return network_of(Scaling.fitted(data.features, settings.normalise), head, settings)
+        return network_of(Scaling.fitted(data.features, settings.normalise), head.width, head.squashed, settings)
 
 
-def network_of(scaling: Scaling, head: Head, settings: Settings) -> Network:
+def network_of(scaling: Scaling, outputs: int, tanh: bool, settings: Settings) -> Network:
     """A network as the settings say, its weights drawn by torch's own generator."""
     return Network(
         scaling,
-        head.width,
+        outputs,
         trunk=settings.trunk,
         hidden=settings.hidden,
         expansion=settings.expansion,
         drop=settings.drop,
         input_drop=settings.input_drop,
-        tanh=head.squashed,
+        tanh=tanh,
     )
 
 

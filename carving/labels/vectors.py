@@ -17,7 +17,7 @@ from carving.chunks import slices
 from carving.draws import Bits
 from carving.errors import BadValue
 from carving.labels import losses
-from carving.labels.heads import ALL, MISSING, PRESENT, Common, Head, Indices, OSCHead
+from carving.labels.heads import ALL, MISSING, PRESENT, Common, Head, Indices, OSCHead, osc_width
 from carving.labels.rows import LabelSets, Rows
 from carving.schemes import algebra
 from carving.schemes.algebra import Space
@@ -166,3 +166,26 @@ def make_head(name: str, labels: int | Sequence[Leaf], **options: Any) -> Head:
     if name not in known:
         raise BadValue(f"there is no head {name!r}; {nearest(name, known)}")
     return OSCHead(labels, **options) if name == "OSC" else VectorHead(name, labels, **options)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """How large a head will be, before it is made."""
+
+    width: int  # outputs of the network in front
+    squashed: bool  # whether that ends with tanh
+    kept: int  # numbers that are kept of roles and labels
+    trained: tuple[int, ...]  # the shape of codes that are trained
+
+
+def claimed(name: str, labels: int, options: dict[str, Any]) -> Claim:
+    """What a head's `options`, which name them all, say of its size."""
+    cached = bool(options["cached"])
+    if name != "OSC":
+        width = check_integer("width", options["width"], 2)
+        return Claim(width, True, width * (2 + labels * cached), (labels, width))
+    d, p, k1, rank = (check_integer(name, options[name], 1) for name in ("d", "p", "k1", "rank"))
+    check_integer("p", p, 1, 4)
+    roles = 2 if options["missing"] else 1
+    width = osc_width(options["form"], roles, d, p, k1, rank)
+    return Claim(width, bool(options["tanh"]), roles * k1 * (d + p * labels * cached), (labels, p, d))

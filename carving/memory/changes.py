@@ -1,16 +1,17 @@
 """What changes a memory: pairs that are added or taken out, and memories that are merged."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
 from carving.errors import BadValue
-from carving.memory.codebook import Codebook
-from carving.memory.pairs import Batch
+from carving.memory.codebook import Codebook, Drawn, check_finite
+from carving.memory.pairs import BATCH, Batch
+from carving.memory.state import State
 from carving.scheme import Scheme
 from carving.symbols import Leaf, canonical
+from carving.tensors import lasting
 
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
 
@@ -22,31 +23,43 @@ def report(on_progress: OnProgress | None, more: int) -> None:
 
 
 class Change:
-    """Pairs to be added to a memory: everything is made before anything is changed, so that errors change nothing."""
+    """Pairs to be added to a state: everything is made apart, so that errors and interrupts change nothing."""
 
-    def __init__(self, memory: Tensor, weight: float, codebook: Codebook, on_progress: OnProgress | None) -> None:
-        self.weight, self.codebook, self.on_progress = weight, codebook, on_progress
+    def __init__(self, held: State, weight: float) -> None:
+        self.held, self.weight, self.fillers = held, weight, Drawn(held.codebook)
         # The memory as it will be: a copy, the one allocation of its size, to which the pairs are added. What is there
         # stays as it is whatever happens, for those too who hold on to it; adding to it in place, and taking out again
         # what fails, would not give the same numbers back.
-        self.tensor = memory.clone(memory_format=torch.contiguous_format)
+        with lasting():
+            self.tensor = held.tensor.clone(memory_format=torch.contiguous_format)
         self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
 
-    def add(self, batch: Batch, uncounted: Sequence[bool] = ()) -> None:
-        """Bind a batch of pairs; some of them may not count as stored."""
-        names, leaves = batch.names, batch.leaves
-        fillers, scheme = self.codebook.named(names), self.codebook.scheme
+    def add(self, batch: Batch, counted: bool = True) -> None:
+        """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
+        if not len(batch):
+            return
+        fillers, scheme = self.fillers.named(batch.names, last=len(batch) < BATCH), self.held.scheme
         weights = None
         if self.weight != 1:
-            weights = torch.full((len(names),), self.weight, dtype=torch.float64, device=scheme.device)
+            weights = torch.full((len(batch),), self.weight, dtype=torch.float64, device=scheme.device)
         scheme.add(self.tensor, batch.paths, fillers, weights)
-        if uncounted:
-            names = [name for name, skip in zip(names, uncounted, strict=True) if not skip]
-            leaves = [leaf for leaf, skip in zip(leaves, uncounted, strict=True) if not skip]
-        self.counts.update(names)
-        self.leaves.update(zip(names, leaves, strict=True))
-        self.pairs += len(batch.leaves)
-        report(self.on_progress, len(batch.leaves))
+        self.pairs += len(batch)
+        if counted:
+            self.counts.update(batch.names)
+            self.leaves.update(zip(batch.names, batch.leaves, strict=True))
+
+    def state(self) -> State:
+        """What will be there: numbers that are not finite are refused."""
+        check_finite("the memory", self.tensor)
+        times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
+        return self.held.holding(self.tensor, self.leaves, self.weight * times)
+
+
+def checked(change: Change) -> Change:
+    """The change, which must not be none."""
+    if not change.pairs:
+        raise BadValue("there must be something to store, got no pairs; give a document with at least one leaf")
+    return change
 
 
 def check_same(ours: Scheme, theirs: Scheme) -> None:
@@ -58,7 +71,8 @@ def check_same(ours: Scheme, theirs: Scheme) -> None:
     if differ:
         raise BadValue(
             f"only memories of one scheme, with the same parameters and seed, can be added; these differ in "
-            f"{', '.join(differ)}; store the pairs of one in a memory like the other"
+            f"{', '.join(differ)}; store the pairs of one in a memory like the other: Memory.like(other), or "
+            "`carving store NEW FILES --like OTHER`"
         )
 
 

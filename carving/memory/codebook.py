@@ -11,6 +11,7 @@ from carving.chunks import rows_within, slices
 from carving.errors import BadValue
 from carving.scheme import Scheme, draw_fillers, empty_fillers
 from carving.symbols import Leaf, Vocabulary, canonical_all
+from carving.tensors import inverse_norm
 
 LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
 FEW = 4  # questions that are answered faster without codes of all fillers
@@ -23,12 +24,12 @@ class Codebook:
         self.scheme, self.vocabulary = scheme, vocabulary
         self.trained = None if trained is None else trained.detach()
         self._fillers = empty_fillers(scheme, 0, scheme.device)
-        self._codes = self._fillers  # what is made of them for many questions
+        self._codes = self._parts = self._fillers  # what is made of them for many questions, and for few
         if self.trained is not None:
             shape = (len(vocabulary), *scheme.facts.filler_shape)
             check_tensor("fillers", self.trained, shape, "give one for each leaf")
             check_finite("fillers", self.trained)
-            self._fillers = self._extended(self.trained)
+            self._fillers = self._extended(self._fillers, self.trained)
 
     @property
     def holdable(self) -> bool:
@@ -38,32 +39,46 @@ class Codebook:
 
     def all(self) -> Tensor:
         """The fillers of the whole vocabulary, kept from question to question."""
-        missing = self.vocabulary.labels[len(self._fillers) :]
+        fillers = self._fillers  # looked at once: other threads ask, too, and put theirs there
+        missing = self.vocabulary.labels[len(fillers) :]
         if missing:
-            self._fillers = self._extended(self.scheme.fillers(missing))
-        return self._fillers
+            fillers = self._fillers = self._extended(fillers, self.scheme.fillers(missing))
+        return fillers
 
     def ready(self, questions: int) -> Tensor:
-        """The same for so many questions at once: precomputed, if they are several and a workspace holds that."""
+        """The same as so many questions at once take them fastest, if a workspace holds that."""
         fillers, scheme = self.all(), self.scheme
         count, size = fillers.shape[0], scheme.facts.code_size
+        if scheme.facts.part_size and questions <= FEW:
+            return self._ready_parts(fillers)
         # So few read the fillers faster than their codes, which are many times as large.
         if not size or questions <= FEW or count * size * fillers.itemsize > scheme.workspace:
             return fillers
-        if self._codes.shape[0] == count:
-            return self._codes
+        codes = self._codes
+        if codes.shape[0] == count:
+            return codes
         codes = torch.empty(count, size, dtype=fillers.dtype, device=fillers.device)
         for rows in slices(count, rows_within(scheme.room // 4, size)):
             codes[rows] = scheme.precompute(fillers[rows])
         self._codes = codes
         return codes
 
-    def _extended(self, more: Tensor) -> Tensor:
+    def _ready_parts(self, fillers: Tensor) -> Tensor:
+        """The fillers with unit parts, laid flat."""
+        parts = self._parts
+        if parts.shape[0] != fillers.shape[0]:
+            if fillers.nbytes > self.scheme.workspace:
+                return fillers
+            columns = fillers.permute(1, 2, 0).contiguous()
+            parts = self._parts = (columns * inverse_norm(columns, dim=1).unsqueeze(1)).flatten(0, 1).mT
+        return parts
+
+    def _extended(self, kept: Tensor, more: Tensor) -> Tensor:
         """The kept fillers and some more, laid out as matching reads them."""
-        self._codes = self._fillers[:0]
-        held = len(self._fillers)
+        self._codes = self._parts = kept[:0]
+        held = len(kept)
         fillers = empty_fillers(self.scheme, held + len(more), self.scheme.device)
-        fillers[:held], fillers[held:] = self._fillers, more
+        fillers[:held], fillers[held:] = kept, more
         return fillers
 
     def of(self, leaves: Sequence[Leaf]) -> Tensor:
@@ -73,15 +88,58 @@ class Codebook:
     def named(self, names: Sequence[bytes]) -> Tensor:
         """The fillers of leaves by their canonical bytes."""
         rows = [self.vocabulary.rows.get(name, -1) for name in names]
-        held = len(self._fillers)  # those that were trained among them
+        kept = self._fillers  # those that were trained among them
+        held = len(kept)
         if min(rows) >= 0 and max(rows) < held:
-            return self._fillers[rows]
+            return kept[rows]
         if max(rows) < 0 or not held:
             return draw_fillers(self.scheme, names)
         missing = [place for place, row in enumerate(rows) if not 0 <= row < held]
-        fillers = self._fillers[[row if 0 <= row < held else 0 for row in rows]]
+        fillers = kept[[row if 0 <= row < held else 0 for row in rows]]
         fillers[missing] = draw_fillers(self.scheme, [names[place] for place in missing])
         return fillers
+
+
+class Drawn:
+    """The fillers of leaves as they come in, each made once while a workspace holds them."""
+
+    def __init__(self, codebook: Codebook) -> None:
+        self.codebook = codebook
+        self._rows: dict[bytes, int] = {}
+        self._fillers: Tensor | None = None  # with room for more
+
+    def named(self, names: Sequence[bytes], last: bool = False) -> Tensor:
+        """The fillers of leaves by their canonical bytes; after the last ones no more will come."""
+        rows = self._rows
+        if last and not rows:
+            return self.codebook.named(names)
+        new = [name for name in dict.fromkeys(names) if name not in rows]
+        if len(rows) + len(new) > self._most:
+            if len(new) == len(names):  # what does not come again is not worth keeping
+                return self.codebook.named(names)
+            rows.clear()
+            new = list(dict.fromkeys(names))
+        return self._with(new)[[rows[name] for name in names]]
+
+    @property
+    def _most(self) -> int:
+        scheme = self.codebook.scheme
+        return rows_within(scheme.room, math.prod(scheme.facts.filler_shape))
+
+    def _with(self, names: list[bytes]) -> Tensor:
+        """The fillers that are kept, with some more."""
+        start, end, kept = len(self._rows), len(self._rows) + len(names), self._fillers
+        new = self.codebook.named(names) if names else None
+        if new is not None and (kept is None or end > len(kept)):
+            more = new.new_empty(max(end, min(2 * end, self._most)), *new.shape[1:])
+            if kept is not None:
+                more[:start] = kept[:start]
+            kept = self._fillers = more
+        assert kept is not None  # there are names, and each is new or kept
+        if new is not None:
+            kept[start:end] = new
+            self._rows.update(zip(names, range(start, end), strict=True))
+        return kept
 
 
 def check_finite(name: str, tensor: Tensor) -> None:

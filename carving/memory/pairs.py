@@ -1,7 +1,7 @@
 """What goes into a memory: a document, a table or pairs become batches of pairs, each checked once."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress, islice
 from typing import Any
 
 from torch import Tensor
@@ -11,7 +11,7 @@ from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair, flatten
 from carving.formats.frames import frame_pairs, is_frame
 from carving.paths import Paths
-from carving.symbols import Label, Leaf, Path, canonical, canonical_all
+from carving.symbols import Label, Leaf, Path, canonical, canonical_all, check_leaves
 
 BATCH = 2048  # pairs or questions that are done at a time
 
@@ -66,16 +66,36 @@ class Batch:
         self.leaves = [leaf for _, leaf in pairs]
         try:
             self.names = canonical_all(self.leaves)
+            check_leaves(self.names)
         except (BadType, BadValue):
             for path, leaf in pairs:
                 _check_leaf(leaf, path)
             raise
         self.paths = Paths.of_checked([path for path, _ in pairs])
 
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The pairs as they were given."""
+        return list(zip(self.paths, self.leaves, strict=True))
+
+    def only(self, kept: Sequence[bool]) -> "Batch":
+        """Some of the pairs."""
+        if all(kept):
+            return self
+        part = Batch([])
+        part.leaves, part.names = list(compress(self.leaves, kept)), list(compress(self.names, kept))
+        part.paths = Paths(compress(self.paths, kept))
+        part.paths.roles = list(compress(self.paths.roles, kept))
+        part.paths.names = list(compress(self.paths.names, kept))
+        return part
+
 
 def _check_leaf(leaf: Leaf, path: Path) -> None:
     """Refuse a leaf that is no label, with its path."""
     try:
-        canonical(leaf)
+        check_leaves([canonical(leaf)])
     except (BadType, BadValue) as error:
         raise type(error)(f"the leaf at {path!r}: {error}") from None

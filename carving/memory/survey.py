@@ -1,4 +1,4 @@
-"""How large a memory its pairs need: a survey of them, and how well a memory that is so full answers."""
+"""How large a memory its pairs need: a survey of them, and how surely their leaves must be named."""
 
 import math
 from collections import Counter
@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from carving.checks import check_number
-from carving.errors import BadValue, UserError
-from carving.files import identity
+from carving.errors import BadValue
 from carving.formats.documents import Pair
-from carving.prediction import plan as planner
-from carving.scheme import Scheme
 from carving.symbols import canonical, canonical_path
 
 TELLING_ABSENCE = 0.1  # the share of the errors that naming a leaf may make, where it is also told what is not stored
@@ -64,17 +61,3 @@ def check_room(room: float) -> float:
     if not 1 <= check_number("room", room) < math.inf:
         raise BadValue(f"room must be a number of at least 1, got {room}; 2 plans for twice these pairs")
     return float(room)
-
-
-def predicted(scheme: Scheme, pairs: int, leaves: int) -> float | None:
-    """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted."""
-    known = identity(scheme)
-    if known["name"] not in ("OSC", "HLB") or leaves < 2 or not pairs:
-        return None
-    sizes = {name: known[name] for name in ("d", "p", "k1", "compact", "basis") if name in known}
-    if sizes.get("p") == 1 or known.get("spread"):  # those with loud contexts are not for single questions
-        return None
-    try:
-        return planner.predict(pairs, leaves, scheme=known["name"], **sizes)
-    except UserError:  # a memory is none the worse for being outside of what is predicted
-        return None

@@ -43,7 +43,11 @@ class Verification:
 def verify(
     memory: Questions, pairs: Iterable[Pair], joint: bool = False, on_progress: OnProgress | None = None
 ) -> Verification:
-    """Ask for every pair, one path at a time (as a set where it holds several leaves) or all together."""
+    """Ask for every pair, one path at a time (as a set where it holds several leaves) or all together.
+
+    The pairs may be a part of what the memory holds: where a path is answered with another leaf than the pair's, it is
+    asked for all leaves that it holds, and the pair counts as answered if its own is among them.
+    """
     wanted: dict[bytes, tuple[Path, list[Leaf]]] = {}
     for path, leaf in pairs:
         wanted.setdefault(canonical_path(path), (path, []))[1].append(leaf)
@@ -52,13 +56,14 @@ def verify(
     if not asked:
         return Verification(0, 0)
     if not joint:
-        wrong = _one_by_one(memory, questions, on_progress)
+        wrong = _not_held(memory, _one_by_one(memory, questions, on_progress))
         return Verification(asked, asked - len(wrong), wrong)
     answers = memory.recall_all(
         [path for path, leaves in questions for _ in leaves], absence=0.0, on_progress=on_progress
     )
     each = iter(answers)
     wrong = [miss for path, leaves in questions for miss in _wrong(path, leaves, islice(each, len(leaves)))]
+    wrong = _not_held(memory, wrong)
     return Verification(asked, asked - len(wrong), wrong, answers.converged, answers.rounds)
 
 
@@ -72,6 +77,19 @@ def _one_by_one(
         for (path, leaves), given in zip(questions, answers, strict=True)
         for miss in _wrong(path, leaves, given, as_set=len(leaves) > 1)
     ]
+
+
+def _not_held(memory: Questions, wrong: list[Wrong]) -> list[Wrong]:
+    """Those of the misses that their paths are not found to hold beside what was answered."""
+    if not memory.has_probabilities:
+        return wrong
+    # One that was answered with nothing at all would not be found in a set either.
+    again = {canonical_path(miss.path): miss.path for miss in wrong if miss.answer}
+    if not again:
+        return wrong
+    sets = memory.recall_sets(list(again.values()))
+    held = {name: {canonical(answer.leaf) for answer in leaves} for name, leaves in zip(again, sets, strict=True)}
+    return [miss for miss in wrong if canonical(miss.leaf) not in held.get(canonical_path(miss.path), ())]
 
 
 def _wrong(path: Path, leaves: list[Leaf], answers: Iterable[Answer], as_set: bool = False) -> list[Wrong]:

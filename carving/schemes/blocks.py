@@ -31,6 +31,9 @@ class Blocks(Contexts):
     rank: int
     _maps: "dict[int | None, KeptBlocks]" = field(default_factory=dict, init=False, repr=False)
 
+    def __len__(self) -> int:
+        return self.amplitudes.shape[0]
+
     @property
     def basis(self) -> Tensor:
         """The orthonormal rows that they stand for: (n, rank, d), or (n, p, rank, d)."""

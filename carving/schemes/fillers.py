@@ -12,7 +12,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from carving.chunks import rows_within, slices
+from carving.chunks import collect, rows_within, slices
 from carving.prediction.interference import Basis, echo, excess
 from carving.schemes.blocks import Blocks
 from carving.schemes.subspaces import Forbidden, SubspaceMap, Subspaces
@@ -28,7 +28,7 @@ class OrdinaryFillers:
     k1: int
 
     contextual = True
-    code_size = 0
+    code_size = part_size = 0
 
     @cached_property
     def keeps(self) -> bool:
@@ -147,6 +147,12 @@ class CompactFillers:
         return self.k1**self.p
 
     @cached_property
+    def part_size(self) -> int:
+        """The numbers of a filler with unit components, laid flat, if codes have another number."""
+        size = self.p * self.k1
+        return 0 if size == self.code_size else size
+
+    @cached_property
     def filler_shape(self) -> tuple[int, int]:
         """The p components."""
         return self.p, self.k1
@@ -173,19 +179,21 @@ class CompactFillers:
         return outer(self.components(candidates, None).unbind(-2))
 
     def match(self, cores: Tensor, contexts: Subspaces | Blocks | None, candidates: Tensor, room: int) -> Tensor:
-        """Inner products of cores with candidates (L, p, k1), precomputed ones, or each context's own."""
+        """Inner products of cores with candidates (L, p, k1), codes, unit parts laid flat, or each context's own."""
         flat = cores.flatten(1)
-        if candidates.dim() == 2:  # precomputed
+        unit = candidates.dim() == 2 and candidates.shape[1] == self.part_size
+        if candidates.dim() == 2 and not unit:
             return flat @ candidates.mT
-        if candidates.dim() == 3:
+        if candidates.dim() <= 3:
+            parts = candidates.unflatten(1, self.filler_shape) if unit else candidates
             if 3 * len(flat) > self.k1 ** (self.p // 2):
-                return flat @ self.codes(candidates).mT
+                return flat @ (outer(parts.unbind(1)) if unit else self.codes(parts)).mT
             # So few contexts do not pay for making codes.
-            return contract(cores, candidates.permute(1, 2, 0).unsqueeze(1).expand(-1, len(flat), -1, -1))
+            return contract(cores, parts.permute(1, 2, 0).unsqueeze(1).expand(-1, len(flat), -1, -1), unit)
         # Each context its own: their codes would not fit into the workspace all together.
         rows = slices(len(flat), rows_within(room, 2 * candidates.shape[1] * self.code_size))
-        parts = ((self.codes(candidates[part]), flat[part].unsqueeze(2)) for part in rows)
-        return torch.cat([torch.bmm(codes, columns).squeeze(2) for codes, columns in parts])
+        parts = ((part, torch.bmm(self.codes(candidates[part]), flat[part].unsqueeze(2)).squeeze(2)) for part in rows)
+        return collect(len(flat), parts)
 
     def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The candidates' cores summed with weights (n, L): (n, k1^p)."""

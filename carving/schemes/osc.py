@@ -15,7 +15,7 @@ from torch import Tensor
 
 from carving import draws
 from carving.checks import check_choice, check_integer
-from carving.chunks import Cost
+from carving.chunks import Cost, rows_within, slices
 from carving.draws import Bits
 from carving.errors import BadType, BadValue
 from carving.facts import Facts
@@ -29,6 +29,7 @@ from carving.schemes.subspaces import Subspaces as Subspaces
 from carving.tensors import BLOCK, outer
 
 CPU = torch.device("cpu")
+IN_CACHE = 2**19  # numbers of a factor that several passes find in the caches
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,10 +116,10 @@ class OSC(LinearScheme[Subspaces | Blocks]):
         side, basis, blocks = kind.side, math.prod(kind.basis_shape), self.basis == "blocks"
         first = side * d ** (min(p, 3) - 1)  # what the first product of a reading gives
         return Cost(
-            pair=(8 * p * d if blocks else basis + 2 * p * d) + p * side + d**half + d ** (p - half),
+            pair=(8 * p * d if blocks else basis + 2 * p * d) + p * side + d ** (half - 1) + d ** (p - half),
             core=2 * basis + (d * side ** (p - 1) if p > 3 else 0) + 2 * first + 2 * side**p,
             context=4 * p * d if blocks else 2 * basis,  # a path is hashed, however deep it is
-            max_pairs=512 if blocks else 2**40,
+            max_pairs=1024 if blocks else 2**40,
             max_reads=max(16, 2**20 // first),
             cell=kind.cell,
             candidate=2 * kind.code_size,
@@ -143,6 +144,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             filler_scalars=math.prod(kind.filler_shape),
             memory_scalars=d**p,
             code_size=kind.code_size,
+            part_size=kind.part_size,
             filler_layout=(1, 2, 0) if self.compact or self.basis == "blocks" else (1, 0, 2),
             adjoint=not self.spread,
             contextual=kind.contextual,
@@ -171,8 +173,11 @@ class OSC(LinearScheme[Subspaces | Blocks]):
         scale = contexts.amplitudes if weights is None else contexts.amplitudes * weights
         vectors = [first * scale.unsqueeze(1), *rest]
         half = (self.p + 1) // 2
-        left, right = outer(vectors[:half]), outer(vectors[half:] or [torch.ones_like(scale).unsqueeze(1)])
-        memory.view(left.shape[1], -1).addmm_(left.mT, right)
+        right = outer(vectors[half:] or [torch.ones_like(scale).unsqueeze(1)])
+        # The left factor is made in parts that stay in the caches, each for some slabs of the memory.
+        for rows in slices(self.d, rows_within(IN_CACHE, len(scale) * self.d ** (half - 1))):
+            left = outer([vectors[0][:, rows], *vectors[1:half]])
+            memory[rows].view(left.shape[1], -1).addmm_(left.mT, right)
 
     def _write(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return write_modes(self._scaled(cores, contexts.amplitudes), self.filler_kind.maps(contexts)).view(

@@ -25,6 +25,9 @@ class Subspaces(Contexts):
     basis: Tensor  # (n, rank, d), or for compact fillers one a component: (n, p, k1, d)
     amplitudes: Tensor  # (n,), a sign times how loud the context is written
 
+    def __len__(self) -> int:
+        return self.amplitudes.shape[0]
+
     def mapped(self, component: int | None = None) -> "Kept":
         """The map of all components, or of one of those that have a basis each."""
         return Kept(self.basis if component is None else self.basis[:, component])

@@ -1,0 +1,150 @@
+"""Label models in files: what a file claims is compared with what it holds before anything is built."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from carving.checks import check_integer, show_bytes
+from carving.errors import BadValue
+from carving.labels.heads import Head
+from carving.labels.networks import Blend, Scaling
+from carving.labels.training import Settings, network_of
+from carving.labels.vectors import Claim, claimed, make_head
+from carving.places import Place, shown
+from carving.replacing import check_replaceable, replace_whole
+from carving.tensorfiles import DAMAGE, BadFile, Tensors, all_finite, check_sum, checksum, read_whole
+
+FORMAT = "carving labels 3"
+FIRST, SECOND = "carving labels 1", "carving labels 2"  # without checksums; in the first there was no choice of a basis
+BEFORE = frozenset({"format", "facts"})  # what those said
+FREE, TIMES = 2**28, 2**10  # bytes that a head may take for labels' codes: so many, and so many times the file's own
+
+
+class BadModel(BadFile):
+    """A file that is no model, or damaged."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a file holds."""
+
+    name: str  # of the head
+    head: Head
+    network: Blend
+    settings: list[Settings]
+    propensities: Tensor
+    favour: float
+    seed: int
+
+
+def write(path: Place, model: Model, force: bool = False) -> None:
+    """Write the model, whole or not at all; what is no label model is not replaced, unless `force` is given."""
+    check_replaceable(path, "label model", force)
+    tensors = {f"network/{name}": tensor for name, tensor in model.network.state_dict().items()}
+    tensors |= {f"head/{name}": tensor for name, tensor in model.head.state_dict().items()}
+    tensors["propensities"] = model.propensities
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    for name, tensor in tensors.items():
+        if not all_finite(tensor):
+            raise BadValue(f"the model's {name} holds not-a-number or infinity; train it anew, at a lower rate")
+    facts = dict(
+        head=model.name,
+        head_options=model.head.options,
+        labels=model.head.count,
+        features=model.network.features,
+        settings=[asdict(settings) for settings in model.settings],
+        scaling=model.network.scalings,
+        weights=model.network.weights,
+        units=model.network.units,
+        favour=model.favour,
+        seed=model.seed,
+    )
+    metadata = dict(format=FORMAT, facts=json.dumps(facts))
+    metadata["checksum"] = checksum(tensors, metadata)
+    replace_whole(path, tensors, metadata)
+
+
+def read(path: Place) -> Model:
+    """The model of a file; one that is none, or is not as it was written, is a `BadModel`."""
+
+    def check_format(metadata: dict[str, str]) -> None:
+        if metadata.get("format") not in (FORMAT, SECOND, FIRST):
+            raise BadModel(
+                f"{shown(path)} is a safetensors file, but no label model of this version; `carving train` makes one"
+            )
+
+    metadata, tensors = read_whole(path, "model", check_format, BadModel)
+    try:
+        check_sum(metadata, tensors, None if metadata["format"] == FORMAT else BEFORE)
+        facts = json.loads(metadata["facts"])
+        if metadata["format"] == FIRST and facts["head"] == "OSC":
+            facts["head_options"].setdefault("basis", "gaussian")
+        return _model(facts, tensors)
+    except DAMAGE as error:
+        raise BadModel(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+
+
+def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
+    """The model, made of what lies in the file; only the head is made anew, once its claims are known to be true."""
+    propensities = tensors["propensities"]
+    if propensities.shape != (facts["labels"],) or propensities.dtype != torch.float64:
+        raise BadValue(f"it speaks of {facts['labels']} labels, and has propensities of {tuple(propensities.shape)}")
+    for name, tensor in tensors.items():
+        if not all_finite(tensor):
+            raise BadValue(f"its {name} holds not-a-number or infinity")
+    _check_claims(facts, tensors)
+    settings = [Settings(**options) for options in facts["settings"]]
+    claim = claimed(facts["head"], facts["labels"], facts["head_options"])
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):  # weights that take no room, only to be replaced
+        networks = [
+            network_of(Scaling(facts["features"], *scaling), claim.width, claim.squashed, options)
+            for scaling, options in zip(facts["scaling"], settings, strict=True)
+        ]
+        blend = Blend(networks, facts["weights"], facts["units"])
+    _put(blend, "network/", tensors)
+    _check_room(claim, bool(facts["head_options"]["trainable"]), tensors)
+    head = make_head(facts["head"], facts["labels"], **facts["head_options"])
+    _put(head, "head/", tensors)
+    return Model(facts["head"], head, blend, settings, propensities, float(facts["favour"]), facts["seed"])
+
+
+def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:
+    """Refuse numbers that a file of this size cannot speak of, and lists that do not belong together."""
+    held = sum(tensor.numel() for tensor in tensors.values())
+    count, networks = facts["features"], facts["settings"]
+    check_integer("features", count, 1, held)
+    check_integer("seed", facts["seed"], 0)
+    parts = [facts[name] for name in ("scaling", "weights", "units")]
+    if not 0 < len(networks) <= len(tensors) or any(len(part) != len(networks) for part in parts):
+        raise BadValue(f"it speaks of {len(networks)} networks, and not of as many scalings, weights and units")
+    if not all(type(unit) is bool for unit in facts["units"]) or not all(type(dense) is bool for _, dense in parts[0]):
+        raise BadValue("its units and scalings are neither true nor false")
+    if not all(math.isfinite(number) for number in (*facts["weights"], facts["favour"])):
+        raise BadValue("its networks' weights are no numbers")
+
+
+def _check_room(claim: Claim, trained: bool, tensors: Tensors) -> None:
+    """Refuse a head that was trained and is not there, or that is out of all proportion to the file."""
+    shapes = [tuple(tensor.shape) for name, tensor in tensors.items() if name.startswith("head/")]
+    if trained and claim.trained not in shapes:
+        raise BadValue(f"it speaks of trained codes of shape {claim.trained}, and has {shapes}")
+    held = sum(tensor.nbytes for tensor in tensors.values())
+    if 4 * claim.kept > FREE + TIMES * held:
+        raise BadValue(f"its {show_bytes(held)} speak of labels' codes that take {show_bytes(4 * claim.kept)}")
+
+
+def _put(module: nn.Module, prefix: str, tensors: Tensors) -> None:
+    """Put the tensors of a file in the place of a module's own, as they are."""
+    found = {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    wanted = module.state_dict()
+    for name in sorted({*found, *wanted}):
+        pair = [(tuple(t.shape), t.dtype) if t is not None else None for t in (wanted.get(name), found.get(name))]
+        if pair[0] != pair[1]:
+            raise BadValue(f"it speaks of a {prefix}{name} of {pair[0]}, and has {pair[1]}")
+    module.load_state_dict(found, assign=True)

@@ -1,0 +1,112 @@
+"""Taking pairs out of a memory: what it holds goes, and what it does not hold is left alone and told."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from carving.formats.documents import Pair
+from carving.memory.changes import Change, OnProgress, report
+from carving.memory.kept import Kept
+from carving.memory.pairs import Batch
+from carving.memory.recognition import weighed
+from carving.memory.state import State
+from carving.symbols import Leaf, Path
+
+SURELY = 5  # standard deviations: a strength that differs by more is not that of chance,
+MARGIN = 0.25  # nor of what a model of chance leaves out, in units of the weight
+ROUNDS = 8  # how often strangers are asked for again
+
+
+class Weaker(NamedTuple):
+    """A pair that is there, but not as strongly as it was to be forgotten."""
+
+    path: Path
+    leaf: Leaf
+    strength: float
+
+
+class Strangers(list[Pair]):
+    """The pairs that a memory does not hold, at least not as strongly as they were to be forgotten: left alone.
+
+    >>> from carving import OSC, Memory
+    >>> memory = Memory(OSC(d=40, p=3))
+    >>> memory.store({"a": "x"}, weight=0.5), memory.store({"b": "y"})
+    (1, 1)
+    >>> strangers = memory.forget({"a": "x", "b": "y", "c": "z"})
+    >>> strangers, [(weaker.leaf, round(weaker.strength, 1)) for weaker in strangers.weaker]
+    ([(('a',), 'x'), (('c',), 'z')], [('x', 0.5)])
+    """
+
+    def __init__(self, pairs: Iterable[Pair] = (), weaker: Iterable[Weaker] = ()) -> None:
+        super().__init__(pairs)
+        self.weaker = list(weaker)  # those of them that are there all the same
+
+
+class Judged(NamedTuple):
+    """What a state says of a batch: which pairs it holds as strongly as wanted, and which more weakly."""
+
+    held: list[bool]
+    weaker: list[Weaker]
+
+
+def judged(held: State, batch: Batch, weight: float, times: Counter[tuple[bytes, bytes]]) -> Judged:
+    """Each pair of a batch; `times` counts how often each came, since what goes twice must be there twice."""
+    size, sign = abs(weight), 1 if weight > 0 else -1
+    found, weaker = list[bool](), list[Weaker]()
+    for part in weighed(held, batch, 0.5):
+        for strength, spread in zip(part.strengths.tolist(), part.spreads.tolist(), strict=True):
+            row = len(found)
+            name = batch.paths.names[row], batch.names[row]
+            left = sign * strength - size * times[name]  # when the copies before are gone
+            # Of nothing and the weight, whichever is nearer; and not surely less than the weight.
+            enough = left >= max(size / 2, size - max(SURELY * spread, MARGIN * size))
+            times[name] += 1
+            found.append(enough)
+            if not enough and left > max(SURELY * spread, MARGIN * size / 2):
+                weaker.append(Weaker(batch.paths[row], batch.leaves[row], sign * left))
+    return Judged(found, weaker)
+
+
+def forgotten(
+    held: State, batches: Iterable[list[Pair]], weight: float, force: bool, on_progress: OnProgress | None
+) -> tuple[Change, Strangers]:
+    """The change that takes pairs out, and those that it leaves alone, or with `force` takes out without counting them.
+
+    Pairs hide each other: those that were not found are looked for again when the others are gone.
+    """
+    change = Change(held, -weight)
+    if not held.scheme.facts.linear or not weight:  # nothing can be told, or there is nothing to tell
+        for batch in map(Batch, batches):
+            change.add(batch)
+            report(on_progress, len(batch))
+        return change, Strangers()
+    left, weaker = _taken_out(held, map(Batch, batches), change, weight, on_progress)
+    for _ in range(ROUNDS):
+        before = change.pairs
+        if not left or not before:
+            break
+        # What is asked must stay as it is while pairs are taken out.
+        now = replace(change.state(), tensor=change.tensor.clone(), kept=Kept())
+        left, weaker = _taken_out(now, left, change, weight)
+        if change.pairs == before:
+            break
+    if force:
+        for batch in left:
+            change.add(batch, counted=False)
+    return change, Strangers((pair for batch in left for pair in batch.pairs), weaker)
+
+
+def _taken_out(
+    held: State, batches: Iterable[Batch], change: Change, weight: float, on_progress: OnProgress | None = None
+) -> tuple[list[Batch], list[Weaker]]:
+    """Take out what a state holds: the rest, and what of it is there, but more weakly."""
+    times, left, weaker = Counter[tuple[bytes, bytes]](), list[Batch](), list[Weaker]()
+    for batch in batches:
+        found = judged(held, batch, weight, times)
+        change.add(batch.only(found.held))
+        if not all(found.held):
+            left.append(batch.only([not each for each in found.held]))
+        weaker += found.weaker
+        report(on_progress, len(batch))
+    return left, weaker

@@ -1,0 +1,84 @@
+"""How full a memory is: what it is predicted to name, whether that falls short of its goal, and saying so.
+
+Within what a memory was planned for, nothing is computed. Beyond it a prediction (1 to 5 ms; for a planned memory of
+small cores 0.1 to 0.25 s) holds for as long as neither pairs nor leaves grow beyond the next power of two; only near
+the limit are there more.
+"""
+
+import warnings
+from dataclasses import replace
+
+from carving.errors import Overfull, UserError
+from carving.files import identity
+from carving.memory.state import State
+from carving.prediction import plan as planner
+from carving.prediction.goal import USUAL, Goal
+from carving.scheme import Scheme
+
+AGAIN = 1.1  # told of once, it is told again with so many times the pairs
+STEP = 64  # near the limit a prediction holds for a 64th more
+
+
+def predicted(scheme: Scheme, pairs: int, leaves: int, joint: bool = False, draft: bool = False) -> float | None:
+    """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted.
+
+    A draft takes milliseconds, and is some points off where cores are small.
+    """
+    known = identity(scheme)
+    if known["name"] not in ("OSC", "HLB") or leaves < 2 or not pairs:
+        return None
+    sizes = {name: known[name] for name in ("d", "p", "k1", "compact", "basis") if name in known}
+    if sizes.get("p") == 1 or (known.get("spread") and not joint):  # loud contexts are not for single questions
+        return None
+    if joint:
+        sizes |= {"joint": True} | ({"spread": known["spread"]} if known.get("spread") else {})
+    try:
+        return planner.predict(pairs, leaves, scheme=known["name"], draft=draft, **sizes)
+    except UserError:  # a memory is none the worse for being outside of what is predicted
+        return None
+
+
+def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
+    """What a state is predicted to name, with so many pairs more."""
+    joint = held.goal is not None and held.goal.joint
+    return predicted(held.scheme, held.pairs + more, len(held.vocabulary), joint, draft)
+
+
+def falls_short(held: State) -> bool:
+    """Whether a state is predicted to name fewer leaves than its goal, or USUAL, wants."""
+    if _within(held):
+        return False
+    now = foreseen(held)
+    return now is not None and (held.goal or Goal(USUAL)).missed_by(now)
+
+
+def _within(held: State) -> bool:
+    pairs, leaves = held.room
+    return held.pairs <= pairs and len(held.vocabulary) <= leaves
+
+
+def told(before: State, after: State) -> State:
+    """The state after a change; where it falls short, that is said, as a warning of the function that called."""
+    if _within(after) or after.pairs <= before.pairs or after.pairs < before.told * AGAIN:
+        return after
+    goal, pairs, leaves = after.goal or Goal(USUAL), after.pairs, len(after.vocabulary)
+    many = 1 << (pairs - 1).bit_length(), 1 << (leaves - 1).bit_length()
+    draft = after.goal is None  # what is little is not known to the point
+    rough = predicted(after.scheme, *many, joint=goal.joint, draft=draft)
+    if rough is None or not goal.missed_by(rough):
+        return replace(after, room=many)
+    now = foreseen(after, draft=draft)
+    if now is None or not goal.missed_by(now):
+        return replace(after, room=(pairs + pairs // STEP, leaves + leaves // STEP))
+    warnings.warn(Overfull(sentence(foreseen(before, draft=draft), now, after)), stacklevel=3)
+    return replace(after, told=pairs)
+
+
+def sentence(before: float | None, now: float, held: State) -> str:
+    """What has become of a memory that falls short, and the way out."""
+    was = "" if before is None else f", {before:.1%} before"
+    wanted = f"it was planned for {held.goal.accuracy:.4g}" if held.goal else f"less than {USUAL:.4g} is little"
+    return (
+        f"this memory is too full: with {held.pairs:,} pairs it is predicted to name {now:.1%} of its leaves{was}, and "
+        f"{wanted}; store all of them in a new memory of the size that they need, Memory.for_pairs(pairs)"
+    )

@@ -1,0 +1,143 @@
+"""What a memory holds at one moment: never changed, but replaced whole, so that readers see all of it."""
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from carving.answers import likelihood
+from carving.answers.likelihood import Likelihood, squared_norm
+from carving.checks import listed
+from carving.errors import BadValue
+from carving.linear import LinearScheme
+from carving.memory.codebook import Codebook
+from carving.memory.kept import Kept
+from carving.memory.pairs import BATCH
+from carving.prediction.goal import Goal
+from carving.scheme import Scheme
+from carving.symbols import Leaf, Vocabulary
+from carving.tensors import lasting
+
+EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A scheme's tensor, the leaves to answer with, how often each was stored, and what follows from them."""
+
+    scheme: Scheme
+    tensor: Tensor
+    vocabulary: Vocabulary
+    counts: Tensor  # (leaves,)
+    codebook: Codebook
+    goal: Goal | None = None  # what it was planned for
+    room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
+    told: int = 0  # the pairs with which it was last said that it does
+    kept: Kept = field(default_factory=Kept)
+
+    @classmethod
+    def empty(
+        cls, scheme: Scheme, vocabulary: Vocabulary, fillers: Tensor | None = None, goal: Goal | None = None
+    ) -> "State":
+        """Nothing, and leaves that are known beforehand."""
+        with lasting():  # so that changes are counted, and what follows from the tensors can be kept
+            tensor, counts = scheme.zeros(), torch.zeros(len(vocabulary), dtype=torch.float64)
+            codebook = Codebook(scheme, vocabulary, fillers)
+        return cls(scheme, tensor, vocabulary, counts, codebook, goal, room_of(goal))
+
+    def holding(self, tensor: Tensor, leaves: Mapping[bytes, Leaf], weights: Tensor) -> "State":
+        """The state with another tensor, and leaves (by their canonical bytes) that were stored so much more."""
+        vocabulary, rows = self.vocabulary.extended(leaves)
+        with lasting():
+            counts = torch.cat([self.counts, self.counts.new_zeros(len(vocabulary) - len(self.counts))])
+            counts[rows] += weights
+        codebook = self.codebook
+        if vocabulary is not self.vocabulary:
+            codebook = copy.copy(codebook)  # what it has made stays made
+            codebook.vocabulary = vocabulary
+        return replace(self, tensor=tensor, vocabulary=vocabulary, counts=counts, codebook=codebook, kept=Kept())
+
+    def emptied(self) -> "State":
+        """The same without anything stored: the scheme, the goal and the leaves whose fillers were trained."""
+        trained = self.codebook.trained
+        first = self.vocabulary.labels[: 0 if trained is None else len(trained)]
+        return State.empty(self.scheme, Vocabulary(first), trained, self.goal)
+
+    def moved(self, scheme: Scheme) -> "State":
+        """A copy for a scheme that differs in its device or precision."""
+        tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)
+        leaves = dict(zip(self.vocabulary.rows, self.vocabulary.labels, strict=True))
+        start = replace(self, scheme=scheme).emptied()
+        return replace(start.holding(tensor, leaves, self.counts), room=self.room, told=self.told)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs were stored and not forgotten."""
+        return round(float(self.counts.clamp_min(0).sum()))
+
+    def leaf(self, row: int) -> Leaf:
+        """The leaf of a row."""
+        return self.vocabulary[row]
+
+    @property
+    def batch(self) -> int:
+        """How many questions are asked at once: what they show of the memory takes a few workspaces at most."""
+        facts = self.scheme.facts
+        core = math.prod(facts.core_shape) * facts.memory_dtype.itemsize
+        return max(1, min(BATCH, 4 * self.scheme.workspace // core))
+
+    @property
+    def stored(self) -> float:
+        """The sum of the pairs' weights."""
+        return self.kept.once("stored", [self.counts], (), lambda: float(self.counts.clamp_min(0).sum()))
+
+    @property
+    def energy(self) -> float:
+        """The squared norm of the memory."""
+        return self.kept.once("energy", [self.tensor], (), lambda: squared_norm(self.tensor))
+
+    def candidates(self, among: Iterable[Leaf] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Leaf]]:
+        """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
+        if among is not None:
+            return self.held_candidates(among)
+        held = self.codebook.holdable
+        return range(len(self.vocabulary)), self.codebook.ready(asked) if held else self.vocabulary.labels
+
+    def held_candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor]:
+        """The vocabulary's rows that may be answered, and their fillers."""
+        if among is None:
+            return range(len(self.vocabulary)), self.codebook.all()
+        rows = list(dict.fromkeys(map(self._row, listed(among, "among"))))
+        return rows, self.codebook.of([self.vocabulary[row] for row in rows])
+
+    def _row(self, leaf: Leaf) -> int:
+        row = self.vocabulary.find(leaf)
+        if row is None:
+            raise BadValue(
+                f"among must hold leaves that this memory knows, got {leaf!r}, which was never stored; leave it out"
+            )
+        return row
+
+    def odds(self, scheme: LinearScheme, absence: float, rows: Sequence[int]) -> Likelihood:
+        """What makes odds of evidence for the leaves of these rows."""
+        counts = self.counts if isinstance(rows, range) else self.counts[list(rows)]
+
+        def made() -> Likelihood:
+            return likelihood.likelihood(
+                scheme, self.energy, counts, self.stored, likelihood.log_prior(counts, absence)
+            )
+
+        return self.kept.once("odds", [self.tensor, counts], absence, made)
+
+
+def room_of(goal: Goal | None) -> tuple[int, int]:
+    """The pairs and leaves that a memory was planned for."""
+    return (0, 0) if goal is None else (goal.pairs, goal.vocabulary)
+
+
+def stricter(one: Goal | None, other: Goal | None) -> Goal | None:
+    """The goal of memories that become one: the more accurate."""
+    return max((goal for goal in (one, other) if goal), key=lambda goal: goal.accuracy, default=None)

@@ -1,0 +1,116 @@
+"""How files are put in their place: whole or not at all, and never in the place of something else."""
+
+import contextlib
+import os
+import stat
+import warnings
+from pathlib import Path as FilePath
+from typing import BinaryIO
+from uuid import uuid4
+
+from carving.checks import check_choice
+from carving.errors import BadValue
+from carving.places import Place, abandoned, check_target, own, shown
+from carving.tensorfiles import KINDS, Metadata, Tensors, kind_of, write_tensors
+
+STALE = 3600  # seconds after which an unfinished file is removed where there are no locks to tell who is alive
+
+
+class NotFlushed(UserWarning):
+    """A file is in its place, but whether a power failure would leave it there cannot be said."""
+
+
+def check_replaceable(path: Place, kind: str, force: bool = False) -> None:
+    """Refuse to put a file of this kind ("memory", "label model", "checkpoint") where something else would be lost.
+
+    A name that is free, an empty file and what Carving wrote as the same kind are fine. `force` (`--force` of commands)
+    gives up a file of another kind, or one that is read-only; folders, pipes and devices are never replaced. Commands
+    call it before the work whose result goes there; whoever saves calls it again.
+    """
+    check_choice("kind", kind, tuple(KINDS))
+    check_target(path)
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(there.st_mode):
+        raise BadValue(f"{shown(path)} is a pipe or a device, which no file may replace; name another file")
+    if force:
+        return
+    way_out = "name another file, or say force=True (--force) to give it up"
+    if not there.st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise PermissionError(f"{shown(path)} is read-only, so it is not replaced; {way_out}")
+    if there.st_size and (found := kind_of(path)) != kind:
+        what = f"a {found}" if found else "not from Carving"
+        raise BadValue(f"{shown(path)} is {what}, so no {kind} takes its place; {way_out}")
+
+
+def replace_whole(path: Place, tensors: Tensors, metadata: Metadata) -> None:
+    """Write a file beside the path, flush it to disk, and put it in the path's place.
+
+    A process that is killed meanwhile leaves `.carving-*.part` beside it, which hinders nobody and is removed by the
+    next save of any file in that folder; a part is locked as long as its process lives, so that no other removes it.
+    """
+    check_target(path)
+    target = FilePath(os.path.realpath(path))  # a link stays one
+    remove_parts(target.parent)
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    try:
+        part, file = _part(target.parent, 0o666 if mode is None else 0o600)
+        try:
+            write_tensors(file, tensors, metadata)
+            file.flush()
+            if mode is not None:
+                os.chmod(part, mode)
+            os.fsync(file.fileno())
+            if os.name == "nt":  # where nothing that is open can be moved
+                file.close()
+            os.replace(part, target)  # before it is closed, when others would take it for abandoned
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        finally:
+            with contextlib.suppress(OSError):  # what counts is on disk, or told already
+                file.close()
+    except OSError as error:
+        failed = OSError(f"{shown(path)} could not be written ({shown(error)}); nothing was changed")
+        failed.errno = error.errno
+        raise failed from error
+    _flush_folder(target)
+
+
+def _part(folder: FilePath, mode: int) -> tuple[FilePath, BinaryIO]:
+    """A new file in the folder, locked by us."""
+    while True:
+        part = folder / f".carving-{uuid4().hex}.part"
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        if own(descriptor):
+            return part, os.fdopen(descriptor, "wb")
+        os.close(descriptor)  # removed by another process between two calls of ours
+
+
+def remove_parts(folder: FilePath) -> None:
+    """Remove what processes that were killed left in a folder."""
+    for left in folder.glob(f".carving-{'[0-9a-f]' * 32}.part"):
+        with contextlib.suppress(OSError), open(left, "rb+") as part:  # its process may be done with it just now
+            if abandoned(part.fileno(), STALE):
+                left.unlink()  # while we have its lock: its writer, had it just begun, sees that it is gone
+
+
+def _flush_folder(target: FilePath) -> None:
+    """The name, too, is on disk only when the folder is; that it is not yet does not undo what is done."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    try:
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        warnings.warn(
+            f"{shown(target)} is written, but its folder could not be flushed ({error.strerror or error}): should the "
+            "power fail within the next seconds, what was there before may come back",
+            NotFlushed,
+            stacklevel=4,
+        )

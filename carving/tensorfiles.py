@@ -1,0 +1,224 @@
+"""Files of tensors: safetensors with a checksum, read from one open descriptor and written whole or not at all.
+
+The same content gives the same bytes, which the library of that name does not promise. A file is opened once: what is
+read was there at one moment, whoever puts another in its place meanwhile. What a header claims is compared with the
+file's size before anything is made, and tensors are copies: what is done to the file later does nothing to them.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import FileIO
+from math import prod
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from carving.errors import BadValue
+from carving.places import Place, shown
+from carving.tensors import lasting
+
+AT_ONCE = 2**20  # numbers that are looked at in one go
+LARGEST = 2**23  # bytes of a header: ours have a few thousand
+# What metadata that lies can lead to: all that Python raises for things that are not as they should be.
+DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+DTYPES = {
+    **dict(F64=torch.float64, F32=torch.float32, F16=torch.float16, BF16=torch.bfloat16),
+    **dict(I64=torch.int64, I32=torch.int32, I16=torch.int16, I8=torch.int8, U8=torch.uint8),
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+KINDS = {"memory": "carving memory", "label model": "carving labels ", "checkpoint": "carving training "}  # formats
+
+Metadata = dict[str, str]
+Tensors = dict[str, Tensor]
+
+
+class BadFile(BadValue):
+    """A file that is no memory, is damaged, or of a later version."""
+
+
+class NotWhole(ValueError):
+    """What is wrong with a file; for a person, its name must be said as well."""
+
+
+def read_whole(
+    path: Place,
+    noun: str,
+    check: Callable[[Metadata], None],
+    error: type[BadFile] = BadFile,
+    way_out: str = "take a copy",
+) -> tuple[Metadata, Tensors]:
+    """What a file says and holds; `check` looks at what it says before tensors are made. See `check_sum`."""
+    with _opened(path) as file:
+        try:
+            size = os.fstat(file.fileno()).st_size
+            metadata, entries = _header(file, size)
+        except (NotWhole, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
+            raise error(
+                f"{shown(path)} is no whole {noun} ({shown(problem)}); it was cut off or damaged, or is of another "
+                f"kind: {way_out}"
+            ) from None
+        check(metadata)
+        try:
+            return metadata, {entry.name: _tensor(file, entry) for entry in entries}
+        except NotWhole as problem:
+            raise error(
+                f"{shown(path)} is no whole {noun} ({problem}); it was cut off as it was read: {way_out}"
+            ) from None
+        except RuntimeError:
+            raise MemoryError(f"{shown(path)} has {size:,} bytes, for which there is not enough memory") from None
+
+
+@contextlib.contextmanager
+def _opened(path: Place) -> Iterator[FileIO]:
+    """The file, open for reading; a pipe or a device is refused, not waited for."""
+    try:
+        there = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a name that none can have
+        raise FileNotFoundError(f"there is no file {shown(path)}") from None
+    if not stat.S_ISREG(there.st_mode):
+        raise FileNotFoundError(f"{shown(path)} is not a file")
+    with open(path, "rb", buffering=0) as file:
+        yield file
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What a header says of a tensor."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+def _header(file: FileIO, size: int) -> tuple[Metadata, list[_Entry]]:
+    """Metadata and tensors of a file of this size, in their order; nothing that the size does not warrant."""
+    length = int.from_bytes(_bytes(file, 8), "little")
+    if not 2 <= length <= min(LARGEST, size - 8):
+        raise NotWhole(f"its header would have {length} of {size} bytes")
+    raw = _bytes(file, length)
+    header = json.loads(raw.decode())
+    # Every byte counts: what says the same in other bytes was changed by someone, or by chance.
+    if not isinstance(header, dict) or _packed(header) != raw:
+        raise NotWhole("its header is not as it was written")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise NotWhole("its metadata are no texts")
+    entries = sorted((_entry(name, said) for name, said in header.items()), key=lambda entry: (entry.start, entry.end))
+    ends = [0, *(entry.end for entry in entries)]
+    if [entry.start for entry in entries] != ends[:-1] or ends[-1] != size - 8 - length:
+        raise NotWhole(f"its tensors have {ends[-1]} bytes, and {size - 8 - length} are there")
+    return metadata, entries
+
+
+def _entry(name: str, said: Any) -> _Entry:
+    if not isinstance(said, dict) or set(said) != {"dtype", "shape", "data_offsets"} or said["dtype"] not in [*DTYPES]:
+        raise NotWhole(f"it says nothing useful of its tensor {name!r}")
+    shape, offsets, dtype = said["shape"], said["data_offsets"], DTYPES[said["dtype"]]
+    for numbers in (shape, offsets):
+        if not isinstance(numbers, list) or not all(type(n) is int and 0 <= n < 2**48 for n in numbers):
+            raise NotWhole(f"its tensor {name!r} has no shape or place")
+    if len(shape) > 64 or prod(n or 1 for n in shape) >= 2**48:
+        raise NotWhole(f"its tensor {name!r} would be endless")
+    if len(offsets) != 2 or offsets[1] - offsets[0] != prod(shape) * dtype.itemsize:
+        raise NotWhole(f"its tensor {name!r} does not fill its place")
+    return _Entry(name, dtype, tuple(shape), *offsets)
+
+
+def _tensor(file: FileIO, entry: _Entry) -> Tensor:
+    with lasting():
+        tensor = torch.empty(entry.shape, dtype=entry.dtype)
+    view = raw_bytes(tensor)
+    done = 0
+    while done < len(view):
+        more = file.readinto(view[done:])
+        if not more:
+            raise NotWhole(f"its tensor {entry.name!r} ends after {done} bytes")
+        done += more
+    return tensor
+
+
+def _bytes(file: FileIO, count: int) -> bytes:
+    data = file.read(count)
+    if len(data) < count:
+        raise NotWhole(f"it ends after {len(data)} of {count} bytes")
+    return data
+
+
+def check_sum(metadata: Metadata, tensors: Tensors, before: frozenset[str] | None = None) -> None:
+    """Refuse what is not what was written; files of a version `before` checksums say exactly these things."""
+    if before is not None:
+        if set(metadata) != before:
+            raise NotWhole(f"it says {', '.join(sorted(metadata))}, which its version did not")
+    elif metadata.get("checksum") != checksum(tensors, metadata):
+        raise NotWhole("its checksum does not match what it holds")
+
+
+def checksum(tensors: Tensors, metadata: Metadata) -> str:
+    """SHA-256 over the tensors and what the metadata says about them."""
+    digest = hashlib.sha256()
+    said = {key: value for key, value in metadata.items() if key != "checksum"}
+    digest.update(json.dumps(said, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode("utf-8", "surrogatepass"))
+        digest.update(raw_bytes(tensor))
+    return digest.hexdigest()
+
+
+def raw_bytes(tensor: Tensor) -> memoryview:
+    """The bytes of a tensor where they lie."""
+    return tensor.contiguous().view(-1).view(torch.uint8).numpy().data
+
+
+def all_finite(tensor: Tensor) -> bool:
+    """Whether there is neither infinity nor not-a-number in it; a large one is not copied for that."""
+    parts = tensor.detach().reshape(-1).split(AT_ONCE)
+    return all(bool(torch.isfinite(part).all()) for part in parts)
+
+
+def kind_of(path: Place) -> str | None:
+    """What Carving wrote a file as: a "memory", a "label model" or a "checkpoint"; None if it did not."""
+    try:
+        with _opened(path) as file:
+            metadata, _ = _header(file, os.fstat(file.fileno()).st_size)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return next((kind for kind, format in KINDS.items() if metadata.get("format", "").startswith(format)), None)
+
+
+def write_tensors(file: BinaryIO, tensors: Tensors, metadata: Metadata) -> None:
+    """The file's bytes, from where the tensors lie: there may be no room for a copy."""
+    header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
+    order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))  # so that numbers lie at whole places
+    start = 0
+    for name in order:
+        tensor, end = tensors[name], start + tensors[name].nbytes
+        header[name] = dict(dtype=NAMES[tensor.dtype], shape=list(tensor.shape), data_offsets=[start, end])
+        start = end
+    packed = _packed(header)
+    file.write(len(packed).to_bytes(8, "little") + packed)
+    for name in order:
+        file.write(raw_bytes(tensors[name]))
+
+
+def _packed(header: dict[str, Any]) -> bytes:
+    """A header as it stands in files: without spaces, but for those that fill its last eight bytes."""
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return text + b" " * (-len(text) % 8)

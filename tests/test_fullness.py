@@ -1,0 +1,116 @@
+"""Memories that get too full: told before and after, whatever fills them; what they were planned for is kept."""
+
+import warnings
+
+import pytest
+import torch
+
+from carving import OSC, Memory, make
+from carving.errors import Overfull
+from carving.prediction.goal import Goal
+
+FEW = [((f"head {i}", "next"), f"leaf {i}") for i in range(6)]
+MANY = [((f"other {i}", "next"), f"leaf {i % 50}") for i in range(2000)]
+
+
+def told(run):
+    """The warnings of a call."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run()
+    return [str(each.message) for each in seen]
+
+
+def test_what_was_planned_is_kept_in_memory_and_file(tmp_path):
+    planned = Memory.planned(100, 50, 0.95)
+    assert planned.goal == Goal(0.95, 100, 50) and Memory(OSC(20)).goal is None
+    assert Memory.for_pairs(FEW, 0.99, room=2).goal == Goal(1 - (1 - 0.99) * 0.1, 12, 12)
+    planned.store(FEW)
+    planned.save(tmp_path / "planned")
+    for same in (Memory.load(tmp_path / "planned"), planned.to(dtype=torch.float64), Memory.like(planned)):
+        assert same.goal == planned.goal
+    assert (planned + Memory.like(planned)).goal == planned.goal
+    given = Memory(planned.scheme)
+    given.store(FEW)
+    given.save(tmp_path / "given")
+    assert Memory.load(tmp_path / "given").goal is None
+
+
+def test_within_the_plan_nothing_is_said_or_predicted(monkeypatch):
+    memory = Memory.for_pairs(MANY)
+    monkeypatch.setattr("carving.memory.fullness.predicted", lambda *_, **__: pytest.fail("predicted"))
+    assert told(lambda: memory.store(MANY)) == []
+
+
+def test_overfilling_is_told_once_a_call_with_before_after_plan_and_way_out():
+    memory = Memory.for_pairs(FEW)
+    memory.store(FEW)
+    (words,) = told(lambda: memory.store(MANY))
+    assert "with 2,006 pairs" in words and "99.9% before" in words and "planned for 0.999" in words
+    assert "Memory.for_pairs" in words and memory.pairs == 2006 and memory.overfull
+
+
+def test_a_warning_that_is_made_an_error_changes_nothing():
+    memory = Memory.for_pairs(FEW)
+    memory.store(FEW)
+    tensor = memory.tensor
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Overfull)
+        with pytest.raises(Overfull):
+            memory.store(MANY)
+    assert memory.tensor is tensor and memory.pairs == 6
+
+
+def test_the_warning_points_at_the_call():
+    memory = Memory(OSC(12, 2))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        memory.store(MANY)
+        memory + memory
+    assert [each.filename for each in seen] == [__file__] * 2
+
+
+@pytest.mark.parametrize("scheme", [OSC(12, 2), OSC(20, 2, compact=True), make("HLB", d=256)])
+def test_without_a_plan_less_than_nine_tenths_is_told(scheme):
+    memory = Memory(scheme)
+    assert told(lambda: memory.store(FEW)) == [] and not memory.overfull
+    (words,) = told(lambda: memory.store(MANY))
+    assert "less than 0.9 is little" in words and memory.overfull
+
+
+def test_merging_is_told_too():
+    one = Memory.for_pairs(MANY)
+    two = Memory.like(one)
+    one.store(MANY)
+    two.store([((f"new {path[0]}", "next"), leaf) for path, leaf in MANY])
+    (words,) = told(lambda: one + two)
+    assert "with 4,000 pairs" in words and "99.9% before" in words
+    assert told(lambda: one + Memory.like(one)) == []
+
+
+def test_it_is_told_again_only_with_a_tenth_more_pairs():
+    memory = Memory(OSC(12, 2))
+    memory.store(MANY[:200])
+    again = [told(lambda pair=pair: memory.store([pair])) for pair in MANY[200:400]]
+    assert 1 <= sum(map(len, again)) <= 8
+
+
+def test_a_plan_for_asking_all_together_is_judged_so():
+    memory = Memory.planned(400, 50, scheme="OSC", p=2, compact=True, joint=True)
+    assert memory.goal.joint and told(lambda: memory.store(MANY[:400])) == []
+    assert memory.predicted() > 0.99
+    assert len(told(lambda: memory.store(MANY[400:]))) == 1
+
+
+def test_a_pair_more_than_planned_is_let_pass():
+    memory = Memory.for_pairs(MANY)
+    memory.store(MANY)
+    assert told(lambda: memory.store([(("one", "more"), "leaf 1")])) == [] and not memory.overfull
+
+
+@pytest.mark.parametrize(
+    "bad", [dict(accuracy=0), dict(accuracy=1.5), dict(accuracy="0.9"), dict(accuracy=0.9, pairs=-1), dict(joint=1)]
+)
+def test_a_goal_is_a_share_and_counts(bad):
+    with pytest.raises((ValueError, TypeError)):
+        Goal(**dict(accuracy=0.9) | bad)

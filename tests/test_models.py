@@ -1,0 +1,168 @@
+"""Label models in files: what they claim is looked at before anything is built, and old ones are read."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from damage import peak
+
+from carving.labels import Dataset, MultiLabelClassifier, OSCHead, Settings, checkpoints, training
+from carving.labels.models import BadModel
+from carving.replacing import replace_whole
+from carving.tensorfiles import checksum, read_whole
+
+OLD = Path(__file__).parent / "old"  # files of earlier versions
+FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 8
+LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 8
+LINEAR = Settings(trunk="linear", epochs=1, batch=8, rate=0.1)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    wide = [row + [0] * 997 for row in FEATURES]
+    return MultiLabelClassifier(settings=LINEAR, head_options=dict(d=18, p=2, k1=6)).fit(wide, LABELS)
+
+
+def rewritten(file, **changes):
+    """The file with other facts or tensors, and a checksum that is right."""
+    metadata, tensors = read_whole(file, "file", lambda _: None)
+    facts = json.loads(metadata["facts"])
+    tensors |= {name: value for name, value in changes.items() if isinstance(value, torch.Tensor)}
+    facts |= {name: value for name, value in changes.items() if not isinstance(value, torch.Tensor)}
+    metadata["facts"] = json.dumps(facts)
+    metadata["checksum"] = checksum(tensors, metadata)
+    replace_whole(file, tensors, metadata)
+
+
+def lies(**changes):
+    """Options of the head, but for these."""
+    options = dict(missing=False, absolute=False, trainable=False, cached=True, seed=0, d=18, p=2, k1=6)
+    return options | dict(form="carved", rank=1, tanh=False, basis="blocks") | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(features=3_000_000), "features must be an integer between 1 and"),
+        (dict(features=1_001), r"of \(\(1001, 36\), torch.float32\), and has \(\(1000, 36\)"),
+        (dict(settings=[dataclasses.asdict(LINEAR) | dict(trunk="deep", hidden=10**9)]), "it speaks of a network/"),
+        (dict(settings=[dataclasses.asdict(LINEAR)] * 10_000), "10000 networks"),
+        (dict(settings=[]), "0 networks"),
+        (dict(labels=10**9), "1000000000 labels"),
+        (dict(labels=5), "5 labels"),
+        (dict(head_options=lies(d=10**12)), "speak of labels' codes that take"),
+        (dict(head_options=lies(k1=600, d=10**6)), "it speaks of a network/"),
+        (dict(head_options=lies(p=10**6)), "p must be an integer between 1 and 4"),
+        (dict(head_options=lies(trainable=True)), "trained codes of shape"),
+        (dict(head_options=[]), "damaged"),
+        (dict(head="HLB", head_options=dict(cached=True, width=10**9)), "it speaks of a network/"),
+        (dict(head="\x1b[2J"), r"damaged: "),
+        (dict(weights=[1e400]), "no numbers"),
+        (dict(favour=float("nan")), "no numbers"),
+        (dict(units=["yes"]), "neither true nor false"),
+        (dict(seed=-(10**400)), "seed must be"),
+        (dict(propensities=torch.full((4,), torch.nan, dtype=torch.float64)), "not-a-number"),
+        (dict(propensities=torch.ones(4)), "propensities of"),
+        ({"network/networks.0.linear.bias": torch.zeros(36, dtype=torch.float64)}, "float64"),
+        ({"network/networks.0.linear.bias": torch.full((36,), torch.inf)}, "infinity"),
+        ({"network/another": torch.zeros(2)}, "it speaks of a network/another of None"),
+    ],
+)
+def test_models_that_lie_are_refused_and_take_no_memory(fitted, tmp_path, changes, message):
+    fitted.save(tmp_path / "model")
+    assert (tmp_path / "model").stat().st_size < 150_000
+    rewritten(tmp_path / "model", **changes)
+    before = peak()
+    with pytest.raises(BadModel, match=message) as told:
+        MultiLabelClassifier.load(tmp_path / "model")
+    assert str(told.value).isprintable() and len(str(told.value)) < 1000
+    assert peak() - before < 2**29
+
+
+def test_a_model_of_the_second_version_is_read():
+    """The file was written when models had no checksum."""
+    old = MultiLabelClassifier.load(OLD / "labels-2.safetensors")
+    scores = old.decision_function([[0, 0, 1], [1, 1, 0]])
+    assert scores[0] == pytest.approx([-1.131448, 0.0630245, 3.1909347, 3.1985049], abs=1e-4)
+    assert scores[1] == pytest.approx([5.4339542, 5.5341539, 0.9227235, -2.5769119], abs=1e-4)
+
+
+def test_a_model_cannot_pass_for_one_of_a_version_without_checksums(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    whole = (tmp_path / "model").read_bytes()
+    for changed in (whole, whole.replace(b'"checksum"', b'"chuckles"')):
+        (tmp_path / "model").write_bytes(changed.replace(b"carving labels 3", b"carving labels 2"))
+        with pytest.raises(BadModel, match="which its version did not"):
+            MultiLabelClassifier.load(tmp_path / "model")
+
+
+def test_a_model_that_holds_no_numbers_is_not_saved(fitted, tmp_path):
+    weight = fitted.network_.networks[0].linear.bias
+    before = weight.detach().clone()
+    with torch.no_grad():
+        weight[0] = torch.nan
+    try:
+        with pytest.raises(ValueError, match=r"linear\.bias holds not-a-number"):
+            fitted.save(tmp_path / "model")
+    finally:
+        with torch.no_grad():
+            weight.copy_(before)
+    assert not (tmp_path / "model").exists()
+
+
+# Checkpoints
+
+
+def run(checkpoint):
+    data, head = Dataset(FEATURES, LABELS), OSCHead(4, d=12, p=2, k1=4)
+    settings = Settings(trunk="linear", epochs=4, batch=8, rate=0.1)
+    network = training.make_network(data, head, settings, 3)
+    progress = training.train(network, head, data, settings, seed=3, checkpoint=checkpoint)
+    return progress, [weight.detach() for weight in network.parameters()]
+
+
+def test_a_run_that_an_earlier_version_began_goes_on(tmp_path):
+    """The checkpoint was written after two of four epochs, when checkpoints had no checksum."""
+    (tmp_path / "run").write_bytes((OLD / "training-1.safetensors").read_bytes())
+    (progress, weights), (straight, others) = run(tmp_path / "run"), run(None)
+    assert progress.losses == pytest.approx(straight.losses, abs=1e-6)
+    for one, other in zip(weights, others, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_a_checkpoint_whose_numbers_changed_is_told_and_nothing_is_put_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "PAUSE", 0)
+    monkeypatch.setattr(checkpoints, "REST", 0)
+    run(tmp_path / "run")
+    whole = bytearray((tmp_path / "run").read_bytes())
+    whole[-5] ^= 1
+    (tmp_path / "run").write_bytes(whole)
+    with pytest.raises(ValueError, match=r"damaged: its checksum.*--fresh"):
+        run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(progress="[]"), "other things"),
+        (dict(progress='{"losses": ["x"], "epochs": 4}'), "damaged"),
+        (dict(progress='{"losses": [], "epochs": 1e308}'), "no numbers"),
+        (dict(progress="[" * 10**5), "damaged"),
+        ({"weights/0.linear.bias": torch.zeros(7)}, "its weights 0.linear.bias are of"),
+        ({"best/0.linear.bias": torch.zeros(16)}, "its weights"),
+        ({"optimizer/0/0/exp_avg": torch.zeros(2)}, "its optimizer's"),
+        ({"optimizer/0/99/exp_avg": torch.zeros(2)}, "damaged"),
+        ({"optimizer/0/0/other": torch.zeros(2)}, "not there"),
+    ],
+)
+def test_checkpoints_that_lie_are_refused(tmp_path, changes, message):
+    metadata, tensors = read_whole(OLD / "training-1.safetensors", "file", lambda _: None)
+    for name, value in changes.items():
+        (metadata if isinstance(value, str) else tensors)[name] = value
+    metadata["format"] = checkpoints.FORMAT
+    metadata["checksum"] = checksum(tensors, metadata)
+    replace_whole(tmp_path / "run", tensors, metadata)
+    with pytest.raises(ValueError, match=message):
+        run(tmp_path / "run")
