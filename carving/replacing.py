@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 import warnings
+from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import BinaryIO
 from uuid import uuid4
@@ -14,6 +15,7 @@ from carving.places import Place, abandoned, check_target, own, shown
 from carving.tensorfiles import KINDS, Metadata, Tensors, kind_of, write_tensors
 
 STALE = 3600  # seconds after which an unfinished file is removed where there are no locks to tell who is alive
+PAIRS = "file of pairs"  # whatever is none of ours may be one
 
 
 class NotFlushed(UserWarning):
@@ -23,11 +25,12 @@ class NotFlushed(UserWarning):
 def check_replaceable(path: Place, kind: str, force: bool = False) -> None:
     """Refuse to put a file of this kind ("memory", "label model", "checkpoint") where something else would be lost.
 
-    A name that is free, an empty file and what Carving wrote as the same kind are fine. `force` (`--force` of commands)
-    gives up a file of another kind, or one that is read-only; folders, pipes and devices are never replaced. Commands
-    call it before the work whose result goes there; whoever saves calls it again.
+    A name that is free, an empty file and what Carving wrote as the same kind are fine; a "file of pairs" may take the
+    place of anything but the others. `force` (`--force` of commands) gives up a file of another kind, or one that is
+    read-only; folders, pipes and devices are never replaced. Commands call it before the work whose result goes there;
+    whoever saves calls it again.
     """
-    check_choice("kind", kind, tuple(KINDS))
+    check_choice("kind", kind, (*KINDS, PAIRS))
     check_target(path)
     try:
         there = os.stat(path)
@@ -40,42 +43,52 @@ def check_replaceable(path: Place, kind: str, force: bool = False) -> None:
     way_out = "name another file, or say force=True (--force) to give it up"
     if not there.st_mode & 0o222 or not os.access(path, os.W_OK):
         raise PermissionError(f"{shown(path)} is read-only, so it is not replaced; {way_out}")
-    if there.st_size and (found := kind_of(path)) != kind:
+    found = kind_of(path) if there.st_size else kind
+    if (found or PAIRS) != kind:
         what = f"a {found}" if found else "not from Carving"
         raise BadValue(f"{shown(path)} is {what}, so no {kind} takes its place; {way_out}")
 
 
 def replace_whole(path: Place, tensors: Tensors, metadata: Metadata) -> None:
-    """Write a file beside the path, flush it to disk, and put it in the path's place.
-
-    A process that is killed meanwhile leaves `.carving-*.part` beside it, which hinders nobody and is removed by the
-    next save of any file in that folder; a part is locked as long as its process lives, so that no other removes it.
-    """
+    """Write a file of tensors, and put it in the path's place; see `replaced`."""
     check_target(path)
-    target = FilePath(os.path.realpath(path))  # a link stays one
-    remove_parts(target.parent)
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     try:
-        part, file = _part(target.parent, 0o666 if mode is None else 0o600)
-        try:
+        with replaced(path) as file:
             write_tensors(file, tensors, metadata)
-            file.flush()
-            if mode is not None:
-                os.chmod(part, mode)
-            os.fsync(file.fileno())
-            if os.name == "nt":  # where nothing that is open can be moved
-                file.close()
-            os.replace(part, target)  # before it is closed, when others would take it for abandoned
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        finally:
-            with contextlib.suppress(OSError):  # what counts is on disk, or told already
-                file.close()
     except OSError as error:
         failed = OSError(f"{shown(path)} could not be written ({shown(error)}); nothing was changed")
         failed.errno = error.errno
         raise failed from error
+
+
+@contextlib.contextmanager
+def replaced(path: Place) -> Iterator[BinaryIO]:
+    """A new file beside the path that, once it is written, is flushed to disk and put in the path's place.
+
+    After an error everything is as it was. A process that is killed meanwhile leaves `.carving-*.part` beside it, which
+    hinders nobody and is removed by the next save of any file in that folder; a part is locked as long as its process
+    lives, so that no other removes it.
+    """
+    target = FilePath(os.path.realpath(path))  # a link stays one
+    remove_parts(target.parent)
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    part, file = _part(target.parent, 0o666 if mode is None else 0o600)
+    try:
+        yield file
+        file.flush()
+        if mode is not None:
+            os.chmod(part, mode)
+        os.fsync(file.fileno())
+        if os.name == "nt":  # where nothing that is open can be moved
+            file.close()
+        os.replace(part, target)  # before it is closed, when others would take it for abandoned
+    except BaseException:
+        with contextlib.suppress(OSError):  # what went wrong first is what counts; the next save removes it
+            part.unlink(missing_ok=True)
+        raise
+    finally:
+        with contextlib.suppress(OSError):  # what counts is on disk, or told already
+            file.close()
     _flush_folder(target)
 
 
@@ -112,5 +125,5 @@ def _flush_folder(target: FilePath) -> None:
             f"{shown(target)} is written, but its folder could not be flushed ({error.strerror or error}): should the "
             "power fail within the next seconds, what was there before may come back",
             NotFlushed,
-            stacklevel=4,
+            stacklevel=6,  # who saves
         )
