@@ -3,8 +3,7 @@
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import IO, BinaryIO
 
@@ -12,9 +11,10 @@ from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair
 from carving.formats.registry import check_options, choose_format
 from carving.formats.sources import COMPRESSIONS, ending_of, name_of
-from carving.replacing import PAIRS, check_replaceable, replaced
+from carving.replacing import PAIRS, check_replaceable, put_whole
 
 Target = str | os.PathLike[str] | IO[str]
+Put = Callable[[IO[str]], None]  # what writes the text to a stream
 
 MARK = "\ufeff"  # the byte order mark that readers leave out
 
@@ -44,13 +44,22 @@ def write(
             count += 1
             yield pair
 
-    with _opened(target, force) as stream:
+    def put(stream: IO[str]) -> None:
         try:
             for text in _marked(row.write(counted(), **given), target):
                 stream.write(text)
         except UnicodeEncodeError as error:
             half = error.object[error.start]
             raise BadValue(f"text in {error.encoding} cannot hold {half!r}; json and jsonl can") from None
+
+    if target == "-":
+        put(sys.stdout)
+    elif isinstance(target, str | os.PathLike):
+        _put_in(os.fspath(target), put, force)
+    elif isinstance(target, io.RawIOBase | io.BufferedIOBase) or not hasattr(target, "write"):
+        raise BadType(f"a file's name or a stream of text was wanted, got {target!r}; io.TextIOWrapper makes one")
+    else:
+        put(target)
     return count
 
 
@@ -62,49 +71,30 @@ def _marked(texts: Iterable[str], target: Target) -> Iterator[str]:
     return chain([MARK] if is_file and first.startswith(MARK) else [], [first], texts)
 
 
-@contextmanager
-def _opened(target: Target, force: bool) -> Iterator[IO[str]]:
-    if isinstance(target, str | os.PathLike):
-        with _standard_output() if target == "-" else _replaced(os.fspath(target), force) as stream:
-            yield stream
-    elif isinstance(target, io.RawIOBase | io.BufferedIOBase) or not hasattr(target, "write"):
-        raise BadType(f"a file's name or a stream of text was wanted, got {target!r}; io.TextIOWrapper makes one")
-    else:
-        yield target
-
-
-@contextmanager
-def _standard_output() -> Iterator[IO[str]]:
-    yield sys.stdout
-
-
-@contextmanager
-def _replaced(name: str, force: bool) -> Iterator[IO[str]]:
-    """A stream whose text is the file once all of it is written; after an error, the file is as it was."""
+def _put_in(name: str, put: Put, force: bool) -> None:
+    """Let the text be a file's, once all of it is written; after an error, the file is as it was."""
     folder = os.path.dirname(os.path.realpath(name))  # a link stays one
     if os.path.isdir(name):
         raise IsADirectoryError(f"a file was wanted, got the directory {name}; name a file in it")
-    if os.path.exists(name) and not os.path.isfile(name):  # a device or a pipe has no old contents to keep
-        with open(name, "wb") as file, _packed(name, file) as stream:
-            yield stream
-        return
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{name} lies in a folder that does not exist: {folder}; make it first")
+    if os.path.exists(name) and not os.path.isfile(name):  # a device or a pipe has no old contents to keep
+        with open(name, "wb") as file:
+            _pack(name, file, put)
+        return
     check_replaceable(name, PAIRS, force)
-    with replaced(name) as file, _packed(name, file) as stream:
-        yield stream
+    put_whole(name, lambda file: _pack(name, file, put))
 
 
-@contextmanager
-def _packed(name: str, file: BinaryIO) -> Iterator[IO[str]]:
-    """The text of an open file, compressed as the name tells; it stays open."""
+def _pack(name: str, file: BinaryIO, put: Put) -> None:
+    """Put the text into an open file, compressed as the name tells; it stays open."""
     pack = COMPRESSIONS.get(ending_of(name))
     if pack is not None:
         with pack(file, "wt", encoding="utf-8", newline="") as stream:
-            yield stream
+            put(stream)
         return
     stream = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
-        yield stream
+        put(stream)
     finally:
         stream.detach()  # which writes what is left

@@ -20,6 +20,7 @@ from carving.lab.rows import Row, discard_rows, key_of, read_rows, versions
 from carving.lab.runner import pool, run
 from carving.lab.summaries import Comparison, comparisons
 from carving.places import lock_for
+from carving.replacing import remove_parts
 
 
 def reproduce(
@@ -91,6 +92,7 @@ def _locked(folder: Path) -> Iterator[None]:
     except Timeout:
         raise OSError(f"another run writes into {folder}; wait for it, or give another folder") from None
     try:
+        remove_parts(folder)  # of runs that were killed
         yield
     finally:
         lock.release()

@@ -17,7 +17,7 @@ from carving.errors import BadValue
 from carving.formats import BadLineError
 from carving.formats.sources import numbered_lines
 from carving.lab.experiment import Measured, Setting, Trial
-from carving.replacing import replaced
+from carving.replacing import put_whole
 
 
 class Row(TypedDict):
@@ -115,8 +115,8 @@ def _is_kind(value: object, kind: Kind) -> bool:
 
 def write_rows(file: Path, rows: Iterable[Row]) -> None:
     """Write a whole file at once: whoever is killed here, or loses power, loses nothing."""
-    with replaced(file) as opened:
-        opened.writelines((json.dumps(row) + "\n").encode() for row in rows)
+    lines = ((json.dumps(row) + "\n").encode() for row in rows)
+    put_whole(file, lambda opened: opened.writelines(lines))
 
 
 def discard_rows(file: Path) -> None:

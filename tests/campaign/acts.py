@@ -14,6 +14,7 @@ import typer
 
 from carving import OSC, Memory, formats
 from carving.cli import app
+from carving.lab.rows import read_rows
 from carving.labels import MultiLabelClassifier, checkpoints
 
 PAIRS = "".join(f"dog {i}\tsays\tword {i % 40}\n" for i in range(150))
@@ -85,8 +86,7 @@ def model_state(path: Path) -> State:
 
 def rows_state(path: Path) -> State:
     """What was measured, time aside."""
-    rows = map(json.loads, path.read_text().splitlines())
-    return sorted(json.dumps([row["setting"], row["trial"], row["measured"]]) for row in rows)
+    return sorted(json.dumps([row["setting"], row["trial"], row["measured"]]) for row in read_rows(path))
 
 
 def pairs_state(path: Path) -> State:

@@ -32,7 +32,6 @@ def child(folder: Path, act: Act, at_call: int | None = None) -> int:
         return pid
     status = 99
     with contextlib.suppress(BaseException):
-        os.setsid()
         if at_call is None:
             status = here(act, folder)[0]
         else:

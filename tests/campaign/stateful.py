@@ -48,8 +48,14 @@ pairs = st.lists(st.tuples(paths, st.sampled_from([*LABELS, {}, []])), min_size=
 Held = Counter[tuple[bytes, bytes]]  # how often each pair is there, by canonical bytes
 
 
+def name_of(pair: tuple) -> tuple[bytes, bytes]:
+    """What tells a pair from others: its canonical bytes."""
+    return canonical_path(pair[0]), canonical(pair[1])
+
+
 def named(given: list) -> Held:
-    return Counter((canonical_path(path), canonical(leaf)) for path, leaf in given)
+    """How often each pair is given."""
+    return Counter(map(name_of, given))
 
 
 class AgainstADictionary(RuleBasedStateMachine):
@@ -70,7 +76,7 @@ class AgainstADictionary(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def note(self, given: list) -> Held:
-        self.given |= {(canonical_path(path), canonical(leaf)): (path, leaf) for path, leaf in given}
+        self.given |= {name_of(pair): pair for pair in given}
         return named(given)
 
     # What changes them
@@ -91,7 +97,7 @@ class AgainstADictionary(RuleBasedStateMachine):
 
     @rule(which=st.sampled_from((0, 1)), given=pairs)
     def forget_what_is_not_there(self, which: int, given: list) -> None:
-        strangers = [pair for pair in given if not self.held[which][*named([pair])]]
+        strangers = [pair for pair in given if name_of(pair) not in self.held[which]]
         if strangers:
             before = self.memories[which].tensor.clone()
             assert named(self.memories[which].forget(strangers)) == named(strangers)
