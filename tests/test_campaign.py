@@ -16,47 +16,38 @@ from damage import KINDS
 
 from carving import OSC, Memory
 
-HERE = Path(__file__).parent
-
-
-def part(name, *arguments, tmp_path):
-    """A part of the campaign in a process of its own, which may fork."""
-    out = tmp_path / f"{name}.json"
-    command = [sys.executable, "-m", f"campaign.{name}", *arguments, "--out", out]
-    environment = os.environ | dict(PYTHONPATH=os.pathsep.join(sys.path), OMP_NUM_THREADS="1")
-    run = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
-    return json.loads(out.read_text())["rows"]
-
+FORKING = """
+import json, sys
+from campaign import kills, stateful
+json.dump(kills.campaign(8, names=["save"]) + stateful.campaign(100), sys.stdout)
+"""
 
 # In small
 
 
-@pytest.mark.parametrize("act", ["save", "store anew", "export"])
+@pytest.mark.parametrize("act", ["save", "export"])
 def test_whatever_a_disk_loses_or_refuses_a_file_is_old_or_new(act):
-    crashed, refused = disks.campaign(40, names=[act])
+    crashed, refused = disks.campaign(25, names=[act])
     assert crashed["failures"] == [] and crashed["tried"] > 10
-    assert refused["failures"] == [] and refused["tried"] == 40
+    assert refused["failures"] == [] and refused["tried"] == 25
 
 
-def test_whenever_a_process_is_killed_its_file_is_old_or_new(tmp_path):
-    (row,) = part("kills", "--tries", "12", "--only", "save", tmp_path=tmp_path)
-    assert row["tried"] == 12 and row["old"] + row["new"] == 12
-
-
-def test_a_memory_and_a_dictionary_hold_the_same_whatever_is_done_to_both(tmp_path):
-    (row,) = part("stateful", "--steps", "300", tmp_path=tmp_path)
-    assert row["tried"] >= 200
+def test_killed_processes_leave_old_or_new_and_a_memory_holds_what_a_dictionary_does():
+    """Both fork, which a process with threads must not."""
+    environment = os.environ | dict(PYTHONPATH=os.pathsep.join(sys.path), OMP_NUM_THREADS="1")
+    killed, against = json.loads(subprocess.check_output([sys.executable, "-c", FORKING], env=environment))
+    assert killed["failures"] == [] and killed["old"] + killed["new"] == killed["tried"] == 8
+    assert against["failures"] == [] and against["tried"] >= 100
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_damaged_file_is_accepted_and_no_lie_takes_room_or_shows_a_traceback(kind):
-    (row,) = files.campaign(100, seed=1, names=[kind])
-    assert row["failures"] == [] and row["refused"] > 60
+    (row,) = files.campaign(60, seed=1, names=[kind])
+    assert row["failures"] == [] and row["refused"] > 36
 
 
 def test_sums_do_not_drift():
-    assert [row["failures"] for row in drift.campaign(3_000)] == [[], []]
+    assert [row["failures"] for row in drift.campaign(1_000)] == [[], []]
 
 
 # It would notice

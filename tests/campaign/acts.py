@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ import typer
 
 from carving import OSC, Memory, formats
 from carving.cli import app
+from carving.errors import Overfull, UserError
+from carving.files import NotFlushed
 from carving.lab.rows import read_rows
 from carving.labels import MultiLabelClassifier, checkpoints
 
@@ -146,10 +149,12 @@ def here(act: Act, folder: Path) -> tuple[int, str]:
     before, said = os.getcwd(), io.StringIO()
     os.chdir(folder)
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said), warnings.catch_warnings():
+            for expected in (NotFlushed, Overfull):
+                warnings.simplefilter("ignore", expected)
             try:
                 status = act.run()
-            except OSError as error:  # which the command line would tell
+            except (OSError, UserError) as error:  # which the command line would tell
                 said.write(f"Error: {error}")
                 status = 2
             except Exception as error:

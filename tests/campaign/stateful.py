@@ -37,6 +37,13 @@ from carving.symbols import canonical, canonical_path
 MOST = 40  # pairs: the memory holds more than ten times as many without an error
 STEPS = 50  # of a program
 SCHEME = OSC(48, 3)
+PROFILE = settings(
+    stateful_step_count=STEPS,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
 
 # Labels that look alike and are not: each is one of its own.
 LABELS = ["x", "", "1", 1, 1.0, True, False, 0, None, "None", b"x", -1, 2**70, 0.5, "ü", "u\u0308", "\ud800"]
@@ -195,23 +202,18 @@ class AgainstADictionary(RuleBasedStateMachine):
 
 
 def campaign(steps: int, number: int = 0) -> list[common.Row]:
-    """So many steps, in programs of some."""
+    """So many steps at least, in programs of some."""
     torch.set_num_threads(1)  # a process that forks must have one thread
     AgainstADictionary.done, failures = 0, list[str]()
-    how = settings(
-        max_examples=max(1, steps // STEPS),
-        stateful_step_count=STEPS,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Overfull)
-        try:
-            run_state_machine_as_test(seed(number)(AgainstADictionary), settings=how)
-        except Exception as error:
-            failures.append("\n".join([repr(error), *getattr(error, "__notes__", [])])[-3000:])
+        while AgainstADictionary.done < steps and not failures:
+            how = settings(PROFILE, max_examples=1 + (steps - AgainstADictionary.done) // STEPS)
+            try:
+                run_state_machine_as_test(seed(number)(AgainstADictionary), settings=how)
+            except Exception as error:
+                failures.append("\n".join([repr(error), *getattr(error, "__notes__", [])])[-3000:])
+            number += 1_000_003
     return [common.row("memory and dictionary", AgainstADictionary.done, failures)]
 
 
