@@ -52,11 +52,10 @@ bench-structures: $(READY)
 bench-labels: $(READY)
 	$(BIN)/python benchmarks/labels_accuracy.py "$(DATA)"
 
-# Attacks on everything that reads or writes files: under an hour, `CAMPAIGN=long` ten times as many.
+# Attacks on everything that reads or writes files, in one thread: under an hour, `CAMPAIGN=long` ten times as many.
 campaign: $(READY)
-	mkdir -p build/campaign
-	$(BIN)/python tests/campaign/readers.py --tries $(if $(filter long,$(CAMPAIGN)),1000000,100000) --out build/campaign/readers.json
-	OMP_NUM_THREADS=1 $(BIN)/python tests/campaign/kills.py --tries $(if $(filter long,$(CAMPAIGN)),10000,1000) --out build/campaign/kills.json
+	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m pip install -q -c constraints.txt -e .[campaign]
+	PYTHONPATH=tests $(BIN)/python -m campaign --out build/campaign $(if $(filter long,$(CAMPAIGN)),--long)
 
 clean:
 	rm -rf .venv build dist *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -124,6 +124,16 @@ def memory(results: Results) -> str:
     return table(("what", "setting", "vocabulary", *TITLES), rows, 2)
 
 
+def campaign(results: Results) -> str:
+    """What was attacked, how often, and how often that failed."""
+    rows = [
+        [part["title"], ", ".join(row["what"] for row in part["rows"])]
+        + [sum(row[name] for row in part["rows"]) for name in ("tried", "failed")]
+        for part in results["campaign"].values()
+    ]
+    return table(("attack", "on", "tried", "failed"), rows, 2)
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
     "questions": questions,
     "labels": labels,
@@ -133,6 +143,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "batches": shares("batches"),
     "traces": shares("traces"),
     "memory": memory,
+    "campaign": campaign,
 }
 
 

@@ -14,7 +14,9 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import FileIO
+from itertools import starmap
 from math import prod
+from operator import attrgetter
 from typing import Any, BinaryIO
 
 import torch
@@ -26,6 +28,8 @@ from carving.tensors import lasting
 
 AT_ONCE = 2**20  # numbers that are looked at in one go
 LARGEST = 2**23  # bytes of a header: ours have a few thousand
+ENDLESS = 2**48  # numbers or bytes that no tensor has
+MEMBERS = {"dtype", "shape", "data_offsets"}  # of what a header says of a tensor
 # What metadata that lies can lead to: all that Python raises for things that are not as they should be.
 DAMAGE = (
     ArithmeticError,
@@ -118,48 +122,76 @@ def _header(file: FileIO, size: int) -> tuple[Metadata, list[_Entry]]:
     # Every byte counts: what says the same in other bytes was changed by someone, or by chance.
     if not isinstance(header, dict) or _packed(header) != raw:
         raise NotWhole("its header is not as it was written")
-    metadata = header.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise NotWhole("its metadata are no texts")
-    entries = sorted((_entry(name, said) for name, said in header.items()), key=lambda entry: (entry.start, entry.end))
-    ends = [0, *(entry.end for entry in entries)]
-    if [entry.start for entry in entries] != ends[:-1] or ends[-1] != size - 8 - length:
-        raise NotWhole(f"its tensors have {ends[-1]} bytes, and {size - 8 - length} are there")
+    metadata = _texts(header.pop("__metadata__", {}))
+    entries = sorted(starmap(_entry, header.items()), key=attrgetter("start", "end"))
+    ends, there = [0, *(entry.end for entry in entries)], size - 8 - length
+    if [entry.start for entry in entries] != ends[:-1] or ends[-1] != there:
+        raise NotWhole(f"its tensors have {ends[-1]} bytes, and {there} are there")
     return metadata, entries
 
 
+def _texts(metadata: Any) -> Metadata:
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise NotWhole("its metadata are no texts")
+    return metadata
+
+
 def _entry(name: str, said: Any) -> _Entry:
-    if not isinstance(said, dict) or set(said) != {"dtype", "shape", "data_offsets"} or said["dtype"] not in [*DTYPES]:
-        raise NotWhole(f"it says nothing useful of its tensor {name!r}")
-    shape, offsets, dtype = said["shape"], said["data_offsets"], DTYPES[said["dtype"]]
-    for numbers in (shape, offsets):
-        if not isinstance(numbers, list) or not all(type(n) is int and 0 <= n < 2**48 for n in numbers):
-            raise NotWhole(f"its tensor {name!r} has no shape or place")
-    if len(shape) > 64 or prod(n or 1 for n in shape) >= 2**48:
-        raise NotWhole(f"its tensor {name!r} would be endless")
-    if len(offsets) != 2 or offsets[1] - offsets[0] != prod(shape) * dtype.itemsize:
-        raise NotWhole(f"its tensor {name!r} does not fill its place")
-    return _Entry(name, dtype, tuple(shape), *offsets)
+    """What a header says of a tensor, once it has passed every check."""
+    for holds, problem in CLAIMS:
+        if not holds(said):
+            raise NotWhole(problem.format(f"its tensor {name!r}"))
+    return _Entry(name, DTYPES[said["dtype"]], tuple(said["shape"]), *said["data_offsets"])
+
+
+def _is_known(said: Any) -> bool:
+    return isinstance(said, dict) and set(said) == MEMBERS and said["dtype"] in [*DTYPES]  # which may be a list
+
+
+def _has_sizes(said: dict[str, Any]) -> bool:
+    lists = said["shape"], said["data_offsets"]
+    return all(isinstance(each, list) and all(type(n) is int and 0 <= n < ENDLESS for n in each) for each in lists)
+
+
+def _ends(said: dict[str, Any]) -> bool:
+    return len(said["shape"]) <= 64 and prod(n or 1 for n in said["shape"]) < ENDLESS
+
+
+def _fills(said: dict[str, Any]) -> bool:
+    size = prod(said["shape"]) * DTYPES[said["dtype"]].itemsize
+    return len(said["data_offsets"]) == 2 and said["data_offsets"][1] - said["data_offsets"][0] == size
+
+
+# What must hold of what a header says of a tensor, each if those before do, and what is said where it does not.
+CLAIMS: tuple[tuple[Callable[[Any], bool], str], ...] = (
+    (_is_known, "it says nothing useful of {}"),
+    (_has_sizes, "{} has no shape or place"),
+    (_ends, "{} would be endless"),
+    (_fills, "{} does not fill its place"),
+)
 
 
 def _tensor(file: FileIO, entry: _Entry) -> Tensor:
     with lasting():
         tensor = torch.empty(entry.shape, dtype=entry.dtype)
-    view = raw_bytes(tensor)
-    done = 0
-    while done < len(view):
-        more = file.readinto(view[done:])
-        if not more:
-            raise NotWhole(f"its tensor {entry.name!r} ends after {done} bytes")
-        done += more
+    _fill(file, raw_bytes(tensor), f"its tensor {entry.name!r}")
     return tensor
 
 
 def _bytes(file: FileIO, count: int) -> bytes:
-    data = file.read(count)
-    if len(data) < count:
-        raise NotWhole(f"it ends after {len(data)} of {count} bytes")
-    return data
+    data = bytearray(count)
+    _fill(file, memoryview(data), "it")
+    return bytes(data)
+
+
+def _fill(file: FileIO, view: memoryview, what: str) -> None:
+    """Read until the view is full, in as many pieces as the system gives."""
+    done = 0
+    while done < len(view):
+        more = file.readinto(view[done:])
+        if not more:
+            raise NotWhole(f"{what} ends after {done} of {len(view)} bytes")
+        done += more
 
 
 def check_sum(metadata: Metadata, tensors: Tensors, before: frozenset[str] | None = None) -> None:

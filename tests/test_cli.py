@@ -545,6 +545,23 @@ def test_nobody_who_listens_changes_no_exit_status(memory, tmp_path):
     assert run.returncode == 2
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")
+def test_what_is_done_and_cannot_be_told_is_no_failure(memory, tmp_path):
+    """Who tried again stored everything twice."""
+    (tmp_path / "more.json").write_text('{"new": "fact"}')
+    read, closed = os.pipe()
+    os.close(read)
+    before = Memory.load(memory).pairs
+    with open("/dev/full", "w") as full:
+        for number, (verb, out) in enumerate((("store", full), ("store", closed), ("forget", full)), start=1):
+            command = [sys.executable, "-m", "carving", verb, memory, tmp_path / "more.json", "--json"]
+            run = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True)
+            assert run.returncode == 0, run.stderr
+            assert run.stderr.startswith("Warning: it is done, but what was to be said of it could not be printed")
+            assert Memory.load(memory).pairs == before + (number if verb == "store" else 1)
+    os.close(closed)
+
+
 @pytest.mark.parametrize("path", ["[" * 100_000, "1" * 5_000, "[" + "1" * 5_000 + "]"])
 def test_roles_that_json_cannot_read_are_text_or_refused(path, memory, carving):
     carving("ask", memory, path[:50_000], status=1)

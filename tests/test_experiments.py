@@ -31,10 +31,11 @@ from carving.lab.measures.schemes import scheme_of, seed_within, used_evenly
 from carving.lab.panels import log_fit, measured_pairs
 from carving.lab.report import Outcome
 from carving.lab.report import write as write_report
-from carving.lab.rows import key_of, read_rows
+from carving.lab.rows import key_of, read_rows, write_rows
 from carving.lab.runner import pool, run
 from carving.lab.summaries import compare, summary
 from carving.lab.tables import comparison_table, panel_table
+from carving.places import lock_for
 
 QUIET = Console(quiet=True)
 
@@ -194,6 +195,32 @@ def test_a_torn_line_is_cut_off_wherever_it_begins(tmp_path, monkeypatch):
             (tmp_path / "toy.jsonl").write_text(line * whole + line[:torn])
             assert read_rows(tmp_path / "toy.jsonl") == [ROW] * whole
             assert (tmp_path / "toy.jsonl").read_text() == line * whole
+
+
+def test_zeros_that_a_power_failure_left_are_no_row(tmp_path):
+    line = json.dumps(ROW) + "\n"
+    torn = line[:9] + "\0" * (len(line) - 9)
+    (tmp_path / "toy.jsonl").write_text(line + torn + line + "\0" * 50 + "\n" + line + torn)
+    assert read_rows(tmp_path / "toy.jsonl") == [ROW, ROW]  # the second one's line begins with what was torn
+
+
+def test_rows_are_on_the_disk_before_they_take_their_place(tmp_path, monkeypatch):
+    done, flush, replace = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: (done.append("flushed"), flush(number)))
+    monkeypatch.setattr(os, "replace", lambda *names: (done.append("replaced"), replace(*names)))
+    write_rows(tmp_path / "toy.jsonl", [ROW])
+    assert done == ["flushed", "replaced", "flushed"]  # the file, its place, the folder
+    assert read_rows(tmp_path / "toy.jsonl") == [ROW] and os.listdir(tmp_path) == ["toy.jsonl"]
+
+
+def test_a_run_waits_for_no_other_and_leaves_no_lock_behind(tmp_path):
+    with (
+        lock_for(tmp_path / "report.md"),
+        pytest.raises(OSError, match="another run writes into"),
+    ):
+        reproduce(["triangle"], "smoke", out=tmp_path, workers=1)
+    reproduce(["triangle"], "smoke", out=tmp_path, workers=1)
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
 def test_words_of_rows_are_no_markup_in_a_report(tmp_path):

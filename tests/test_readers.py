@@ -12,6 +12,7 @@ import zlib
 
 import pytest
 from campaign import readers
+from campaign.limits import limits
 
 from carving import formats
 from carving.errors import BadType
@@ -36,25 +37,16 @@ def seconds_of(run):
 
 
 @pytest.mark.parametrize("kind", readers.SAMPLES)
-def test_mutated_files_are_read_or_refused(kind, monkeypatch):
-    monkeypatch.setattr(readers, "SAMPLES", {kind: readers.SAMPLES[kind]})
-    (row,) = readers.campaign(150, seed=1, with_bombs=False)
-    assert row["failures"] == {} and row["tried"] == 150 and row["read"] > 5 and row["refused"] > 5
+def test_mutated_files_are_read_or_refused(kind):
+    (row,) = readers.campaign(150, seed=1, kinds=[kind], with_bombs=False)
+    assert row["failures"] == [] and row["tried"] == 150 and row["read"] > 5 and row["refused"] > 5
 
 
 @pytest.mark.parametrize("kind", [".json", ".tsv", ".txt", ".rows"])
 def test_an_archive_that_holds_gigabytes_is_refused_in_little_room(kind, tmp_path):
     packing, content = list(readers.bombs(kind))[-1]
-    with readers.limits():
+    with limits(readers.ROOM):
         assert readers.outcome(readers.target(tmp_path, kind, packing, content)) == "refused"
-
-
-def test_the_campaign_tells_what_fails(tmp_path):
-    def wrong():
-        raise RecursionError("too deep")
-
-    assert readers.outcome(wrong) == "RecursionError: too deep"
-    assert readers.outcome(lambda: None) == "read"
 
 
 # Limits

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from carving import OSC, Memory
 from carving.errors import UserError
 from carving.formats import FORMATS, flatten, pairs, write
 from carving.formats.conllu import FIELDS
@@ -306,3 +307,39 @@ def test_a_deep_tree_is_written_and_read(tmp_path):
     deep = [((0, *[0] * 20_000), "leaf")]
     assert write(deep, tmp_path / "deep.mrg") == 1
     assert list(pairs(tmp_path / "deep.mrg")) == deep
+
+
+def test_what_is_ours_or_read_only_is_not_replaced_without_force(tmp_path):
+    given, old, other = [(("dog", "is"), "animal")], tmp_path / "memory.tsv", tmp_path / "kept.tsv"
+    memory = Memory(OSC(8, 2))
+    memory.save(old)
+    other.write_text("kept\tas\tit is\n")
+    other.chmod(0o444)
+    before = old.read_bytes()
+    for file, error in ((old, ValueError), (other, PermissionError)):
+        with pytest.raises(error, match=r"(is a memory|is read-only), so .*force=True"):
+            write(given, file)
+    assert old.read_bytes() == before and other.read_text() == "kept\tas\tit is\n"
+    for file in (old, other):
+        assert write(given, file, force=True) == 1 and exact(pairs(file)) == exact(given)
+
+
+KILLED = """
+import os, signal, sys
+from carving.formats import write
+
+def given():
+    yield ("dog", "is"), "animal"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+write(given(), sys.argv[1])
+"""
+
+
+def test_what_a_killed_process_left_goes_with_the_next_file(tmp_path):
+    """A folder stayed for ever."""
+    file = tmp_path / "graph.tsv"
+    assert subprocess.run([sys.executable, "-c", KILLED, file]).returncode == -9
+    assert len(os.listdir(tmp_path)) == 1
+    write([(("dog", "is"), "animal")], file)
+    assert os.listdir(tmp_path) == [file.name]

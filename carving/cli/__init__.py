@@ -33,8 +33,12 @@ COMMANDS = (
     (labels.evaluate, labels.EVALUATE_EPILOG),
 )
 
+# They write files, and say so only when that is done.
+WRITERS = (memories.store, memories.forget, memories.merge, memories.export, labels.train)
+
 for command, epilog in COMMANDS:
-    app.command(epilog=epilog)(with_groups(errors_as_sentences()(warnings_as_sentences()(command))))
+    guarded = errors_as_sentences(command in WRITERS)(warnings_as_sentences()(command))
+    app.command(epilog=epilog)(with_groups(guarded))
 
 
 def show_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import typer
 
-from carving.cli.output import errors
+from carving.cli.output import NotPrinted, errors
 from carving.console import visible
 from carving.errors import UserError
 
@@ -20,10 +20,17 @@ show_traceback: ContextVar[bool] = ContextVar("show_traceback", default=False)  
 
 
 @contextmanager
-def errors_as_sentences() -> Iterator[None]:
-    """Show what a person can mend in a sentence; anything else keeps its traceback, and says where to report it."""
+def errors_as_sentences(says_what_it_did: bool = False) -> Iterator[None]:
+    """Show what a person can mend in a sentence; anything else keeps its traceback, and says where to report it.
+
+    A command that says what it did, once it is done, has not failed where nobody can be told: who then gave it again
+    would store everything twice.
+    """
     try:
         yield
+    except NotPrinted as error:
+        _discard_output()
+        raise typer.Exit(_unheard(error.__cause__, says_what_it_did)) from None
     except BrokenPipeError:  # who reads us has seen enough, as in `carving ... | head`
         _discard_output()
         raise typer.Exit(CLOSED_PIPE) from None
@@ -35,6 +42,17 @@ def errors_as_sentences() -> Iterator[None]:
             _tell(traceback.format_exc())
         _tell(f"Error: {visible(str(error)) or 'there is not enough memory'}" if is_mistake else REPORT)
         raise typer.Exit(MISTAKE if is_mistake else BUG) from None
+
+
+def _unheard(error: BaseException | None, is_done: bool) -> int:
+    """The exit status of a command whose words reach nobody."""
+    if is_done:
+        _tell(f"Warning: it is done, but what was to be said of it could not be printed: {error}")
+        return 0
+    if isinstance(error, BrokenPipeError):
+        return CLOSED_PIPE
+    _tell(f"Error: {error}")
+    return MISTAKE
 
 
 def _is_lack_of_memory(error: Exception) -> bool:
@@ -51,5 +69,6 @@ def _tell(text: str) -> None:
 def _discard_output() -> None:
     """Let Python flush what is left at its end to nowhere, instead of complaining."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    with suppress(OSError):  # a stream that is no file needs nothing
+        os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -237,6 +237,7 @@ def export(
         str, typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is the standard output.")
     ],
     to: Annotated[str | None, typer.Option(help="OUT's format; by default told from its name.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT even if it is a memory, or read-only.")] = False,
     as_json: Json = False,
 ) -> None:
     """Ask a memory for every path of FILES, and write what it holds there to a file."""
@@ -255,7 +256,7 @@ def export(
         yield from pairs
 
     try:
-        written = formats.write(answers(), output, format.name, **options)
+        written = formats.write(answers(), output, format.name, force=force, **options)
     except NothingFound:
         errors.print(f"nothing is stored under these {len(paths):,} paths; {output} was not written", markup=False)
         raise typer.Exit(1) from None

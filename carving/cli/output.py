@@ -55,9 +55,20 @@ def screen() -> SafeConsole:
     return SafeConsole(highlight=False, width=None if is_terminal else ENDLESS)
 
 
+class NotPrinted(Exception):
+    """What a command has to say reaches nobody; its cause tells why."""
+
+
 def write_line(*cells: str) -> None:
     """Print a text, or several with tabs between them, as they are; see `escaped`."""
-    typer.echo("\t".join(map(escaped, cells)))
+    _print("\t".join(map(escaped, cells)))
+
+
+def _print(text: str) -> None:
+    try:
+        typer.echo(text)
+    except OSError as error:
+        raise NotPrinted from error
 
 
 def escaped(text: str) -> str:
@@ -68,7 +79,7 @@ def escaped(text: str) -> str:
 
 def write_json(value: object) -> None:
     """Print a value as one line of JSON; labels that JSON does not have as Python shows them."""
-    typer.echo(json.dumps(value, default=repr).replace("\x7f", r"\u007f"))  # the one control that JSON lets through
+    _print(json.dumps(value, default=repr).replace("\x7f", r"\u007f"))  # the one control that JSON lets through
 
 
 def leaf_json(leaf: object) -> object:

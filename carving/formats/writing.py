@@ -2,30 +2,32 @@
 
 import io
 import os
-import shutil
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, BinaryIO
 
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair
 from carving.formats.registry import check_options, choose_format
 from carving.formats.sources import COMPRESSIONS, ending_of, name_of
+from carving.replacing import PAIRS, check_replaceable, put_whole
 
 Target = str | os.PathLike[str] | IO[str]
+Put = Callable[[IO[str]], None]  # what writes the text to a stream
 
 MARK = "\ufeff"  # the byte order mark that readers leave out
 
 
-def write(pairs: Iterable[Pair], target: Target, format: str | None = None, **options: object) -> int:
+def write(
+    pairs: Iterable[Pair], target: Target, format: str | None = None, *, force: bool = False, **options: object
+) -> int:
     """Write pairs to a file, a stream of text or the standard output ("-"); the number of pairs.
 
     A file's name tells its format and its compression. It is written whole or not at all: what its format cannot hold
-    is refused, and leaves an old file as it was. Read again with the same options it gives the same pairs, in the order
-    of the documents that they make. Options: `key` and `delimiter` of a table, `fields` of CoNLL-U.
+    is refused, and leaves an old file as it was; one that is read-only, or a memory or model of Carving, takes `force`
+    to be replaced. Read again with the same options it gives the same pairs, in the order of the documents that they
+    make. Options: `key` and `delimiter` of a table, `fields` of CoNLL-U.
 
     >>> import sys
     >>> write([((0, 0), "S"), ((0, 1, 0), "NP"), ((0, 1, 1), "dogs")], sys.stdout, "brackets")
@@ -42,13 +44,22 @@ def write(pairs: Iterable[Pair], target: Target, format: str | None = None, **op
             count += 1
             yield pair
 
-    with _opened(target) as stream:
+    def put(stream: IO[str]) -> None:
         try:
             for text in _marked(row.write(counted(), **given), target):
                 stream.write(text)
         except UnicodeEncodeError as error:
             half = error.object[error.start]
             raise BadValue(f"text in {error.encoding} cannot hold {half!r}; json and jsonl can") from None
+
+    if target == "-":
+        put(sys.stdout)
+    elif isinstance(target, str | os.PathLike):
+        _put_in(os.fspath(target), put, force)
+    elif isinstance(target, io.RawIOBase | io.BufferedIOBase) or not hasattr(target, "write"):
+        raise BadType(f"a file's name or a stream of text was wanted, got {target!r}; io.TextIOWrapper makes one")
+    else:
+        put(target)
     return count
 
 
@@ -60,49 +71,30 @@ def _marked(texts: Iterable[str], target: Target) -> Iterator[str]:
     return chain([MARK] if is_file and first.startswith(MARK) else [], [first], texts)
 
 
-@contextmanager
-def _opened(target: Target) -> Iterator[IO[str]]:
-    if isinstance(target, str | os.PathLike):
-        with _standard_output() if target == "-" else _replaced(os.fspath(target)) as stream:
-            yield stream
-    elif isinstance(target, io.RawIOBase | io.BufferedIOBase) or not hasattr(target, "write"):
-        raise BadType(f"a file's name or a stream of text was wanted, got {target!r}; io.TextIOWrapper makes one")
-    else:
-        yield target
-
-
-@contextmanager
-def _standard_output() -> Iterator[IO[str]]:
-    yield sys.stdout
-
-
-@contextmanager
-def _replaced(name: str) -> Iterator[IO[str]]:
-    """A stream whose text is the file once all of it is written; after an error, the file is as it was."""
-    path = os.path.realpath(name)  # a link stays one
-    folder, base = os.path.split(path)
+def _put_in(name: str, put: Put, force: bool) -> None:
+    """Let the text be a file's, once all of it is written; after an error, the file is as it was."""
+    folder = os.path.dirname(os.path.realpath(name))  # a link stays one
     if os.path.isdir(name):
         raise IsADirectoryError(f"a file was wanted, got the directory {name}; name a file in it")
-    if os.path.exists(name) and not os.path.isfile(name):  # a device or a pipe has no old contents to keep
-        with _packed(name, name) as stream:
-            yield stream
-        return
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{name} lies in a folder that does not exist: {folder}; make it first")
-    with TemporaryDirectory(prefix=".carving-", dir=folder) as aside:
-        whole = os.path.join(aside, base)
-        with _packed(name, whole) as stream:
-            yield stream
-        with open(whole, "rb+") as file:
-            os.fsync(file.fileno())
-        if os.path.exists(path):
-            shutil.copymode(path, whole)
-        os.replace(whole, path)
+    if os.path.exists(name) and not os.path.isfile(name):  # a device or a pipe has no old contents to keep
+        with open(name, "wb") as file:
+            _pack(name, file, put)
+        return
+    check_replaceable(name, PAIRS, force)
+    put_whole(name, lambda file: _pack(name, file, put))
 
 
-@contextmanager
-def _packed(name: str, path: str) -> Iterator[IO[str]]:
-    """A new file's text, compressed as the name tells."""
-    pack = COMPRESSIONS.get(ending_of(name), open)
-    with pack(path, "wt", encoding="utf-8", newline="") as stream:
-        yield stream
+def _pack(name: str, file: BinaryIO, put: Put) -> None:
+    """Put the text into an open file, compressed as the name tells; it stays open."""
+    pack = COMPRESSIONS.get(ending_of(name))
+    if pack is not None:
+        with pack(file, "wt", encoding="utf-8", newline="") as stream:
+            put(stream)
+        return
+    stream = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    try:
+        put(stream)
+    finally:
+        stream.detach()  # which writes what is left

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from rich.console import Console
 
 from carving import extras
@@ -19,6 +19,8 @@ from carving.lab.report import Outcome, write
 from carving.lab.rows import Row, discard_rows, key_of, read_rows, versions
 from carving.lab.runner import pool, run
 from carving.lab.summaries import Comparison, comparisons
+from carving.places import lock_for
+from carving.replacing import remove_parts
 
 
 def reproduce(
@@ -84,11 +86,16 @@ def _runnable(names: Sequence[str], scale: str, data: Path | None, console: Cons
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
+    lock = lock_for(folder / "report.md")  # which every run writes
     try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
+        lock.acquire(timeout=0)
     except Timeout:
         raise OSError(f"another run writes into {folder}; wait for it, or give another folder") from None
+    try:
+        remove_parts(folder)  # of runs that were killed
+        yield
+    finally:
+        lock.release()
 
 
 def _of_scale(experiment: Experiment, scale: str, rows: Iterable[Row]) -> list[Row]:

@@ -17,6 +17,7 @@ from carving.errors import BadValue
 from carving.formats import BadLineError
 from carving.formats.sources import numbered_lines
 from carving.lab.experiment import Measured, Setting, Trial
+from carving.replacing import put_whole
 
 
 class Row(TypedDict):
@@ -75,7 +76,8 @@ def read_rows(file: Path) -> list[Row]:
     def refuse(line: int | None, problem: str) -> None:
         raise BadLineError(str(file), line, problem)
 
-    return [_row(line, number, file) for number, line in numbered_lines(file, refuse)]
+    # Zeros stand where what was written had not reached the disk when the power failed: such a row was never finished.
+    return [_row(line, number, file) for number, line in numbered_lines(file, refuse) if "\0" not in line]
 
 
 def _cut_torn_line(file: Path) -> None:
@@ -112,10 +114,9 @@ def _is_kind(value: object, kind: Kind) -> bool:
 
 
 def write_rows(file: Path, rows: Iterable[Row]) -> None:
-    """Write a whole file at once: whoever is killed here loses nothing."""
-    other = file.with_name(f".{file.name}.new")
-    other.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    other.replace(file)
+    """Write a whole file at once: whoever is killed here, or loses power, loses nothing."""
+    lines = ((json.dumps(row) + "\n").encode() for row in rows)
+    put_whole(file, lambda opened: opened.writelines(lines))
 
 
 def discard_rows(file: Path) -> None:

@@ -21,6 +21,8 @@ FORMAT, FIRST = "carving training 2", "carving training 1"  # the first had no c
 BEFORE = frozenset({"format", "run", "progress"})  # what it said
 PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written
 REST = 5  # and so many times as long as the last one took: those of very many features have gigabytes
+# What optimizers know of a parameter, and whether that is floats of its shape.
+KNOWN = {"step": False, "exp_avg": True, "exp_avg_sq": True}
 
 Weights = dict[str, Tensor]
 Facts = dict[str, Any]  # what is known of a run beside its weights, as JSON has it
@@ -140,16 +142,19 @@ def _check_alike(found: Weights, wanted: Weights) -> None:
 
 def _state(optimizer: torch.optim.Optimizer, tensors: Weights) -> dict[int, dict[str, Tensor | int]]:
     """An optimizer's state, which stands under `parameter/name`: what it knows of each parameter, and steps."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    shapes = [tuple(parameter.shape) for group in optimizer.param_groups for parameter in group["params"]]
+    whole = isinstance(optimizer, torch.optim.SparseAdam)  # which counts its steps in a plain integer
     state: dict[int, dict[str, Tensor | int]] = {}
     for path, tensor in tensors.items():
         number, name = path.split("/")
-        if name not in ("step", "exp_avg", "exp_avg_sq") or not number.isdecimal():
+        if name not in KNOWN or not number.isdecimal():
             raise BadValue(f"it knows something of an optimizer that is not there: {path}")
-        shape = parameters[int(number)].shape if name != "step" else torch.Size()
-        if tensor.shape != shape or not (tensor.is_floating_point() or name == "step"):
-            raise BadValue(f"its optimizer's {path} is of {tuple(tensor.shape)}, not of {tuple(shape)}")
-        # SparseAdam counts its steps in a plain integer
-        plain = name == "step" and isinstance(optimizer, torch.optim.SparseAdam)
-        state.setdefault(int(number), {})[name] = int(tensor) if plain else tensor
+        _check_piece(path, tensor, shapes[int(number)] if KNOWN[name] else None)
+        state.setdefault(int(number), {})[name] = int(tensor) if whole and not KNOWN[name] else tensor
     return state
+
+
+def _check_piece(path: str, tensor: Tensor, like: tuple[int, ...] | None) -> None:
+    """Refuse what an optimizer cannot know of a parameter of such a shape, or, without one, of its steps."""
+    if tuple(tensor.shape) != (like or ()) or not (like is None or tensor.is_floating_point()):
+        raise BadValue(f"its optimizer's {path} is of {tuple(tensor.shape)}, not of {like or ()}")

@@ -116,16 +116,16 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
 
 def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:
     """Refuse numbers that a file of this size cannot speak of, and lists that do not belong together."""
-    held = sum(tensor.numel() for tensor in tensors.values())
-    count, networks = facts["features"], facts["settings"]
-    check_integer("features", count, 1, held)
+    check_integer("features", facts["features"], 1, sum(tensor.numel() for tensor in tensors.values()))
     check_integer("seed", facts["seed"], 0)
-    parts = [facts[name] for name in ("scaling", "weights", "units")]
-    if not 0 < len(networks) <= len(tensors) or any(len(part) != len(networks) for part in parts):
-        raise BadValue(f"it speaks of {len(networks)} networks, and not of as many scalings, weights and units")
-    if not all(type(unit) is bool for unit in facts["units"]) or not all(type(dense) is bool for _, dense in parts[0]):
+    networks = len(facts["settings"])
+    lengths = {len(facts[name]) for name in ("settings", "scaling", "weights", "units")}
+    if not 0 < networks <= len(tensors) or len(lengths) > 1:
+        raise BadValue(f"it speaks of {networks} networks, and not of as many scalings, weights and units")
+    flags = [*facts["units"], *(dense for _, dense in facts["scaling"])]
+    if {type(flag) for flag in flags} != {bool}:
         raise BadValue("its units and scalings are neither true nor false")
-    if not all(math.isfinite(number) for number in (*facts["weights"], facts["favour"])):
+    if not all(map(math.isfinite, (*facts["weights"], facts["favour"]))):
         raise BadValue("its networks' weights are no numbers")
 
 

@@ -1,0 +1,165 @@
+"""What is done to files while processes are killed and disks fail: all that writes them, as a table."""
+
+import contextlib
+import io
+import json
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import torch
+import typer
+
+from carving import OSC, Memory, formats
+from carving.cli import app
+from carving.errors import Overfull, UserError
+from carving.files import NotFlushed
+from carving.lab.rows import read_rows
+from carving.labels import MultiLabelClassifier, checkpoints
+
+PAIRS = "".join(f"dog {i}\tsays\tword {i % 40}\n" for i in range(150))
+MORE = "".join(f"cat {i}\tsays\tword {i % 50}\n" for i in range(150))
+POINTS = "30 8 3\n" + "".join(f"{i % 3} {i % 8}:1 {(i * 3 + 1) % 8}:0.5\n" for i in range(30))
+
+State = object  # what a file holds, to be compared
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that writes a file: it runs in a folder as `prepare` makes it, and gives an exit status."""
+
+    run: Callable[[], int]
+    file: str
+    state: Callable[[Path], State]
+    resumes: bool = False  # where it was stopped: what is there may be a part, and in the end it is the whole
+
+    def found(self, folder: Path) -> State:
+        """What the file holds, None where there is none yet."""
+        path = folder / self.file
+        return self.state(path) if path.exists() else None
+
+
+def command(*arguments: str) -> Callable[[], int]:
+    """A command of the command line."""
+
+    def run() -> int:
+        try:
+            app(list(arguments))
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
+
+    return run
+
+
+def with_checkpoints(run: Callable[[], int]) -> Callable[[], int]:
+    """The same with a checkpoint after every epoch."""
+
+    def often() -> int:
+        with mock.patch.multiple(checkpoints, PAUSE=0, REST=0):
+            return run()
+
+    return often
+
+
+def saving() -> int:
+    """What a program does that keeps a memory."""
+    memory = Memory.load("memory.safetensors")
+    memory.store({"new": {"fact": "kept"}})
+    memory.save("memory.safetensors", torch.bfloat16)
+    return 0
+
+
+# What files hold
+
+
+def memory_state(path: Path) -> State:
+    """All that a memory's file holds, to the last bit."""
+    memory = Memory.load(path)
+    return str(memory.scheme), memory.tensor.numpy().tobytes(), list(memory.vocabulary), memory.counts.tolist()
+
+
+def model_state(path: Path) -> State:
+    """What a classifier says of some points."""
+    return MultiLabelClassifier.load(path).decision_function(torch.eye(8).numpy()).round(4).tolist()
+
+
+def rows_state(path: Path) -> State:
+    """What was measured, time aside."""
+    return sorted(json.dumps([row["setting"], row["trial"], row["measured"]]) for row in read_rows(path))
+
+
+def pairs_state(path: Path) -> State:
+    """The pairs of a file."""
+    return list(formats.pairs(path))
+
+
+MEMORY = "memory.safetensors"
+TRAIN = ("train", "points.txt", "model.safetensors", "--trunk", "linear", "--epochs", "3", "--validation", "0")
+ACTS = {
+    "save": Act(saving, MEMORY, memory_state),
+    "store": Act(command("store", MEMORY, "more.tsv", "--force"), MEMORY, memory_state),
+    "store anew": Act(command("store", "new.safetensors", "more.tsv", "--d", "40"), "new.safetensors", memory_state),
+    "forget": Act(command("forget", MEMORY, "pairs.tsv"), MEMORY, memory_state),
+    "merge": Act(command("merge", MEMORY, MEMORY, "other.safetensors", "--force"), MEMORY, memory_state),
+    "grow": Act(command("grow", MEMORY, "--pairs", "500"), MEMORY, memory_state),
+    "compact": Act(command("compact", MEMORY), MEMORY, memory_state),
+    "export": Act(command("export", MEMORY, "pairs.tsv", "-o", "out.tsv.gz"), "out.tsv.gz", pairs_state),
+    "train": Act(
+        with_checkpoints(
+            command(
+                "train", "points.txt", "model.safetensors", "--trunk", "linear", "--epochs", "3", "--validation", "0"
+            )
+        ),
+        "model.safetensors",
+        model_state,
+        resumes=True,
+    ),
+    "reproduce": Act(
+        command("reproduce", "superposition-p2", "--scale", "smoke", "--out", "out", "--workers", "1"),
+        "out/superposition-p2.jsonl",
+        rows_state,
+        resumes=True,
+    ),
+}
+
+
+def known() -> list[str]:
+    """The acts that this version has: some are commands that it may not have yet."""
+    commands = set(typer.main.get_command(app).commands)
+    return [name for name in ACTS if name not in ("grow", "compact") or name in commands]
+
+
+def prepare(folder: Path) -> None:
+    """Two memories and files to read."""
+    (folder / "pairs.tsv").write_text(PAIRS)
+    (folder / "more.tsv").write_text(MORE)
+    (folder / "points.txt").write_text(POINTS)
+    for name, text in (("memory", PAIRS), ("other", MORE)):
+        memory = Memory(OSC(60, 2))
+        memory.store([(tuple(path), leaf) for *path, leaf in (line.split("\t") for line in text.splitlines())])
+        memory.save(folder / f"{name}.safetensors")
+
+
+def here(act: Act, folder: Path) -> tuple[int, str]:
+    """Do it in this process: its exit status (3 for a bug of ours) and what it said on stderr."""
+    before, said = os.getcwd(), io.StringIO()
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said), warnings.catch_warnings():
+            for expected in (NotFlushed, Overfull):
+                warnings.simplefilter("ignore", expected)
+            try:
+                status = act.run()
+            except (OSError, UserError) as error:  # which the command line would tell
+                said.write(f"Error: {error}")
+                status = 2
+            except Exception as error:
+                said.write(repr(error))
+                status = 3
+    finally:
+        os.chdir(before)
+    return status, said.getvalue()

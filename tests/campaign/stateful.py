@@ -1,0 +1,222 @@
+"""A memory against a plain dictionary: whatever is done to both, in whatever order, they hold the same.
+
+    PYTHONPATH=tests python -m campaign.stateful --steps 10000 --out stateful.json
+
+Hypothesis chooses what is stored, forgotten, merged, saved and loaded, by several processes too, and what is refused;
+after every step the memory is asked for everything that the dictionary holds. What fails is shown as the shortest
+program that it could be reduced to.
+"""
+
+import contextlib
+import os
+import random
+import shutil
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import torch
+from campaign import common
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from carving import OSC, Memory
+from carving.errors import Overfull, UserError
+from carving.files import lock_for
+from carving.symbols import canonical, canonical_path
+
+MOST = 40  # pairs: the memory holds more than ten times as many without an error
+STEPS = 50  # of a program
+SCHEME = OSC(48, 3)
+PROFILE = settings(
+    stateful_step_count=STEPS,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+
+# Labels that look alike and are not: each is one of its own.
+LABELS = ["x", "", "1", 1, 1.0, True, False, 0, None, "None", b"x", -1, 2**70, 0.5, "ü", "u\u0308", "\ud800"]
+roles = st.sampled_from(LABELS)
+paths = st.lists(roles, min_size=1, max_size=3).map(tuple)
+BAD = [(), {1}, float, [1], {"a": 1}, (("x",),), object()]  # leaves that are none
+pairs = st.lists(st.tuples(paths, st.sampled_from([*LABELS, {}, []])), min_size=1, max_size=5)
+
+Held = Counter[tuple[bytes, bytes]]  # how often each pair is there, by canonical bytes
+
+
+def name_of(pair: tuple) -> tuple[bytes, bytes]:
+    """What tells a pair from others: its canonical bytes."""
+    return canonical_path(pair[0]), canonical(pair[1])
+
+
+def named(given: list) -> Held:
+    """How often each pair is given."""
+    return Counter(map(name_of, given))
+
+
+class AgainstADictionary(RuleBasedStateMachine):
+    """Two memories, what each should hold, and a file."""
+
+    done = 0  # steps of all programs
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.file = self.folder / "memory"
+        self.memories = [Memory(SCHEME), Memory(SCHEME)]
+        self.held: list[Held] = [Counter(), Counter()]
+        self.saved: Held | None = None
+        self.given: dict[tuple[bytes, bytes], tuple] = {}  # every pair that was ever given, by its canonical bytes
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def note(self, given: list) -> Held:
+        self.given |= {name_of(pair): pair for pair in given}
+        return named(given)
+
+    # What changes them
+
+    @rule(which=st.sampled_from((0, 1)), given=pairs)
+    def store(self, which: int, given: list) -> None:
+        if self.held[which].total() + len(given) <= MOST:
+            assert self.memories[which].store(given) == len(given)
+            self.held[which] += self.note(given)
+
+    @rule(which=st.sampled_from((0, 1)), chance=st.randoms(use_true_random=False), count=st.integers(1, 5))
+    def forget_what_is_there(self, which: int, chance: random.Random, count: int) -> None:
+        there = sorted(self.held[which].elements())
+        going = chance.sample(there, min(count, len(there)))
+        if going:
+            assert self.memories[which].forget([self.given[name] for name in going]) == []
+            self.held[which] -= Counter(going)
+
+    @rule(which=st.sampled_from((0, 1)), given=pairs)
+    def forget_what_is_not_there(self, which: int, given: list) -> None:
+        strangers = [pair for pair in given if name_of(pair) not in self.held[which]]
+        if strangers:
+            before = self.memories[which].tensor.clone()
+            assert named(self.memories[which].forget(strangers)) == named(strangers)
+            assert torch.equal(self.memories[which].tensor, before)
+
+    @rule(into=st.sampled_from((0, 1)))
+    def merge(self, into: int) -> None:
+        if self.held[0].total() + self.held[1].total() <= MOST:
+            self.memories[into] = self.memories[0] + self.memories[1]
+            self.held[into] = self.held[0] + self.held[1]
+
+    @rule(which=st.sampled_from((0, 1)))
+    def begin_anew(self, which: int) -> None:
+        self.memories[which], self.held[which] = Memory.like(self.memories[which]), Counter()
+
+    @rule(
+        which=st.sampled_from((0, 1)),
+        bad=st.sampled_from([(), {1}, float, [1], {"a": 1}, (("x",),), object()]),
+        given=pairs,
+    )
+    def store_what_is_bad(self, which: int, bad: object, given: list) -> None:
+        before = self.memories[which].tensor.clone()
+        with contextlib.suppress(UserError):
+            self.memories[which].store([*given, (("x",), bad)])
+            raise AssertionError(f"{bad!r} was stored")
+        assert torch.equal(self.memories[which].tensor, before)
+
+    # Files
+
+    @rule(which=st.sampled_from((0, 1)))
+    def save(self, which: int) -> None:
+        self.memories[which].save(self.file)
+        self.saved = self.held[which].copy()
+
+    @precondition(lambda self: self.saved is not None)
+    @rule(which=st.sampled_from((0, 1)))
+    def load(self, which: int) -> None:
+        self.memories[which], self.held[which] = Memory.load(self.file), self.saved.copy()
+
+    @precondition(lambda self: self.saved is not None)
+    @rule(given=st.lists(pairs, min_size=2, max_size=3))
+    def several_processes_store(self, given: list) -> None:
+        if self.saved.total() + sum(map(len, given)) > MOST:
+            return
+        children = [self.process(each) for each in given]
+        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * len(given)
+        for each in given:
+            self.saved += self.note(each)
+
+    def process(self, given: list) -> int:
+        """Another process, which stores in the file and ends."""
+        pid = os.fork()
+        if not pid:
+            try:
+                with lock_for(self.file):
+                    memory = Memory.load(self.file)
+                    memory.store(given)
+                    memory.save(self.file)
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(1)
+        return pid
+
+    # What must hold after every step
+
+    @invariant()
+    def they_hold_the_same(self) -> None:
+        type(self).done += 1
+        for memory, held in zip(self.memories, self.held, strict=True):
+            assert memory.pairs == held.total()
+            counts = dict(zip(map(canonical, memory.vocabulary), memory.counts.tolist(), strict=True))
+            leaves = Counter(leaf for _, leaf in held.elements())
+            assert {leaf: count for leaf, count in counts.items() if count} == leaves
+            self.ask(memory, held)
+
+    def ask(self, memory: Memory, held: Held) -> None:
+        """Everything that was ever given, whether it is there now or not."""
+        asked = {name: path for (name, _), (path, _) in self.given.items()}
+        if not asked or not len(memory.vocabulary):
+            return
+        wanted = {name: {leaf for other, leaf in held if other == name} for name in asked}
+        found = memory.recall_sets(list(asked.values()))
+        assert {
+            name: {canonical(answer.leaf) for answer in answers} for name, answers in zip(asked, found, strict=True)
+        } == wanted
+
+    @invariant()
+    def the_tensor_is_the_sum(self) -> None:
+        for memory, held in zip(self.memories, self.held, strict=True):
+            sum_ = Memory(SCHEME)
+            if held:
+                sum_.store([self.given[name] for name in held.elements()])
+            assert torch.allclose(memory.tensor, sum_.tensor, rtol=0, atol=1e-4)
+
+
+def campaign(steps: int, number: int = 0) -> list[common.Row]:
+    """So many steps at least, in programs of some."""
+    torch.set_num_threads(1)  # a process that forks must have one thread
+    AgainstADictionary.done, failures = 0, list[str]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Overfull)
+        while AgainstADictionary.done < steps and not failures:
+            how = settings(PROFILE, max_examples=1 + (steps - AgainstADictionary.done) // STEPS)
+            try:
+                run_state_machine_as_test(seed(number)(AgainstADictionary), settings=how)
+            except Exception as error:
+                failures.append("\n".join([repr(error), *getattr(error, "__notes__", [])])[-3000:])
+            number += 1_000_003
+    return [common.row("memory and dictionary", AgainstADictionary.done, failures)]
+
+
+if __name__ == "__main__":
+    given_ = common.options(__doc__, "steps", 10_000).parse_args()
+    common.ends("Against a dictionary", lambda: campaign(given_.steps, given_.seed), given_.out)
