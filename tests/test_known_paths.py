@@ -15,7 +15,8 @@ from safetensors import safe_open
 from carving import OSC, Memory, files, make
 from carving.memory.known import KnownPaths
 from carving.packing import FREE, GROWTH, pack, parse_paths, unpack
-from carving.symbols import canonical_path
+from carving.symbols import canonical, canonical_path
+from carving.tensorfiles import DAMAGE
 
 ROLES = ["dog", 1, "1", 1.5, True, None, b"dog", (), "ü\U0001f600\ud800", -(2**70), float("inf"), ""]
 PAIRS = [(("dog", "says"), "woof"), (("dog", "is"), "pet"), (("dog", "is"), "animal"), (("cat", "says"), "meow")]
@@ -115,6 +116,21 @@ def test_bytes_that_are_no_paths_are_refused(body, tmp_path):
 def test_what_is_not_packed_is_refused(packed, tmp_path):
     with pytest.raises(files.BadFile, match="packed"):
         Memory.load(with_paths(tmp_path / "file", packed))
+
+
+GOOD = b"p2:s3:dogi1:7i1:2p1:(0:i2:10p1:s1:xi1:1"
+
+
+@given(st.integers(0, len(GOOD) - 1), st.binary(max_size=3), st.integers(0, 3))
+@settings(max_examples=300)
+def test_other_bytes_are_other_paths_or_refused(at, new, cut):
+    body = GOOD[:at] + new + GOOD[at + cut :]
+    try:
+        counts = unpack(zlib.compress(body))
+    except DAMAGE:  # which is told as a damaged file
+        return
+    assert b"".join(name + canonical(count) for name, count in counts.items()) == body
+    assert [canonical_path(path) for path in parse_paths(counts)] == list(counts)
 
 
 def test_a_bomb_is_refused_and_what_we_write_is_none(tmp_path):

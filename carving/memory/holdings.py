@@ -62,7 +62,7 @@ def counted(paths: Iterable[Path]) -> KnownPaths:
 def holdings(
     held: State, paths: Iterable[Path] | None = None, joint: bool | None = None, on_progress: OnProgress | None = None
 ) -> Holdings:
-    """What a state holds under its own paths, or those given; asked together with `joint`, by default if that is better.
+    """What a state holds under its own paths, or those given; asked together or not, as `joint` says or is better.
 
     Together, paths take a core each: where that is too much, or does not come to rest, they are asked one by one.
     """

@@ -78,7 +78,7 @@ class Inventory(Questions):
         absence: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[Found]:
-        """The paths that hold a leaf, each with its answer, the most probable first; of the kept ones, or of those given.
+        """The paths that hold a leaf, each with its answer, the most probable first; by default of the kept ones.
 
         A path may hold others besides, as for `recognise`; `absence` is how probable it is beforehand that a path does
         not hold this leaf: by default as many do as the leaf was stored, but half of them at most.

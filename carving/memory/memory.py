@@ -331,7 +331,7 @@ class Memory(Inventory, Reliability):
     def absorb(self, other: "Memory", *, force: bool = False, on_progress: OnProgress | None = None) -> Holdings:
         """Store the pairs of another memory, of whatever scheme, which keeps its paths; how surely they were decoded.
 
-        Refused where not all is decoded surely, as by `grow`. Memories of one scheme are better added: `memory + other`.
+        Refused where not all is decoded surely, as by `grow`. Memories of one scheme are better added, with `+`.
 
         >>> from carving import OSC
         >>> mine, yours = Memory(OSC(d=40, p=3)), Memory(OSC(d=60, p=2), keep_paths=True)
