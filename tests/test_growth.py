@@ -11,12 +11,14 @@ from carving.memory.growth import check_whole
 from carving.memory.holdings import holdings
 from carving.memory.merging import merged
 
-FACTS = [((f"head {i}", "next"), f"leaf {i % 50}") for i in range(300)]
+FACTS = [((f"head {i}", "next"), f"leaf {i % 50}") for i in range(120)]
 SHARED = [((f"head {i}", "is"), f"leaf {(7 * i + 31 * j) % 60}") for i in range(60) for j in range(1 + i % 3)]
 
 
 def of(pairs, scheme=None, **options):
-    memory = Memory(scheme, keep_paths=True) if scheme else Memory.for_pairs(pairs, keep_paths=True, **options)
+    """A memory of these pairs that keeps its paths; HLB is planned for fastest."""
+    planned = dict(scheme="HLB", keep_paths=True) | options
+    memory = Memory(scheme, keep_paths=True) if scheme else Memory.for_pairs(pairs, **planned)
     memory.store(pairs)
     return memory
 
@@ -36,34 +38,34 @@ def test_all_pairs_are_in_the_larger_memory(pairs):
 def test_without_a_number_there_is_room_for_as_many_again():
     memory = of(FACTS)
     bigger, _ = memory.grow()
-    assert bigger.goal.pairs == 600
+    assert bigger.goal.pairs == 240
     with warnings.catch_warnings():
         warnings.simplefilter("error", Overfull)
-        bigger.store([(("more", i), f"leaf {i % 50}") for i in range(300)])
+        bigger.store([(("more", i), f"leaf {i % 50}") for i in range(120)])
     assert not bigger.overfull
 
 
 def test_a_memory_may_shrink_and_get_more_accurate():
-    memory = of(FACTS, room=20)
-    smaller, _ = memory.grow(pairs=300)
-    assert smaller.scheme.facts.memory_scalars < memory.scheme.facts.memory_scalars and smaller.goal.pairs == 300
-    surer, _ = smaller.grow(pairs=300, accuracy=0.9999)
+    memory = of(FACTS, room=6)
+    smaller, _ = memory.grow(pairs=120)
+    assert smaller.scheme.facts.memory_scalars < memory.scheme.facts.memory_scalars and smaller.goal.pairs == 120
+    surer, _ = smaller.grow(pairs=120, accuracy=0.9999)
     assert surer.goal.accuracy == pytest.approx(0.99999) and surer.verify(FACTS)
     assert surer.scheme.facts.memory_scalars > smaller.scheme.facts.memory_scalars
 
 
 def test_what_is_too_full_for_single_questions_grows():
-    memory = of(FACTS, OSC(40, 2, compact=True))
+    memory = of(FACTS, OSC(25, 2, compact=True))
     assert memory.verify(FACTS).share < 0.9
-    bigger, found = memory.grow()
+    bigger, found = memory.grow(scheme="HLB")
     assert found.converged and found.rounds > 1 and bigger.verify(FACTS).share > 0.99
 
 
 def test_what_cannot_be_decoded_is_refused():
-    memory = of(FACTS, OSC(16, 2))
+    memory = of(FACTS, OSC(10, 2))
     with pytest.raises(ValueError, match=r"answers are sure.*force=True"):
         memory.grow()
-    bigger, found = memory.grow(force=True)
+    bigger, found = memory.grow(force=True, scheme="TPR")
     assert found.share < 0.9 and bigger.pairs == len(found.pairs)
 
 
@@ -72,18 +74,18 @@ def test_pairs_that_were_stored_twice_stay_stored_twice():
     for joint in (True, False):
         found = of(twice, OSC(60, 3)).holdings(joint=joint)
         assert sorted(found.pairs) == sorted(twice) and found.sure >= 0.97 * len(twice)
-    bigger, _ = of(twice, OSC(60, 3)).grow(force=True)
+    bigger, _ = of(twice, OSC(60, 3)).grow(force=True, scheme="TPR")
     assert bigger.pairs == len(twice) and not bigger.forget(twice) and bigger.pairs == 0
 
 
 def test_paths_may_come_from_elsewhere():
     memory = of(FACTS).without_paths()
-    bigger, found = memory.grow(1000, paths=[path for path, _ in FACTS])
-    assert bigger.verify(FACTS) and not bigger.keeps_paths and found.asked == 300
+    bigger, found = memory.grow(400, paths=[path for path, _ in FACTS])
+    assert bigger.verify(FACTS) and not bigger.keeps_paths and found.asked == 120
     kept, _ = memory.grow(paths=[path for path, _ in FACTS], keep_paths=True)
-    assert len(kept) == 300
+    assert len(kept) == 120
     with pytest.raises(ValueError, match="would be lost"):
-        memory.grow(paths=[path for path, _ in FACTS[:200]])
+        memory.grow(paths=[path for path, _ in FACTS[:80]])
 
 
 def test_weights_other_than_one_are_refused():
@@ -97,16 +99,16 @@ def test_weights_other_than_one_are_refused():
 def test_growing_keeps_kind_seed_precision_and_paths():
     memory = Memory.for_pairs(FACTS, scheme="HLB", seed=7, keep_paths=True).to(dtype=torch.float64)
     memory.store(FACTS)
-    bigger, _ = memory.grow(1000)
+    bigger, _ = memory.grow(400)
     assert (bigger.scheme.name, bigger.scheme.seed, bigger.scheme.dtype) == ("HLB", 7, torch.float64)
-    assert memory.grow(1000, scheme="OSC")[0].scheme.name == "OSC"
-    assert memory.grow(1000, keep_paths=False)[0].keeps_paths is False
+    assert memory.grow(400, scheme="TPR")[0].scheme.name == "TPR"
+    assert memory.grow(400, keep_paths=False)[0].keeps_paths is False
 
 
 def test_a_plan_for_asking_all_together_stays_one():
-    memory = Memory.planned(300, 50, scheme="OSC", p=2, compact=True, joint=True, keep_paths=True)
+    memory = Memory.planned(120, 50, scheme="OSC", p=2, compact=True, joint=True, keep_paths=True)
     memory.store(FACTS)
-    bigger, found = memory.grow(600)
+    bigger, found = memory.grow(240)
     assert found.converged and bigger.goal.joint and bigger.verify(FACTS, joint=True)
 
 
@@ -122,7 +124,7 @@ def test_what_cannot_grow_says_why():
     settling = of(FACTS[:20], make("MAP-B", d=4096))
     with pytest.raises(ValueError, match="no probabilities"):
         settling.grow()
-    assert settling.grow(force=True)[0].verify(FACTS[:20]).share > 0.9
+    assert settling.grow(force=True, scheme="TPR")[0].verify(FACTS[:20]).share > 0.9
 
 
 def test_where_together_takes_too_much_each_is_asked_alone(monkeypatch):
@@ -155,7 +157,7 @@ def test_an_unlike_memory_is_absorbed():
         mine + yours
     found = mine.absorb(yours)
     assert found.sure == found.asked == len(SHARED) and mine.verify([*FACTS, *SHARED]).share > 0.99
-    assert len(mine) == 360 and yours.pairs == len(SHARED)
+    assert len(mine) == 180 and yours.pairs == len(SHARED)
     with pytest.raises(ValueError, match="keeps no paths"):
         mine.absorb(yours.without_paths())
     with pytest.raises(TypeError, match="a memory was wanted"):
@@ -172,10 +174,10 @@ def test_unlike_memories_become_one(keep):
 
 
 def test_two_that_are_full_become_one_of_a_new_size():
-    one, other = of(FACTS), of([((f"tail {i}", "next"), f"leaf {i % 50}") for i in range(280)])
+    one, other = of(FACTS), of([((f"tail {i}", "next"), f"leaf {i % 50}") for i in range(110)])
     assert one.scheme != other.scheme
     both = merged(one, other)
-    assert not both.overfull and both.pairs == 580 and both.keeps_paths and both.verify(FACTS).share > 0.99
+    assert not both.overfull and both.pairs == 230 and both.keeps_paths and both.verify(FACTS).share > 0.99
 
 
 def test_unlike_memories_without_paths_stay_apart():
@@ -186,5 +188,5 @@ def test_unlike_memories_without_paths_stay_apart():
 def test_alike_memories_are_added():
     one, other = of(FACTS, OSC(60, 3)), of(SHARED, OSC(60, 3))
     both = merged(one, other)
-    assert torch.equal(both.tensor, one.tensor + other.tensor) and len(both) == 360
+    assert torch.equal(both.tensor, one.tensor + other.tensor) and len(both) == 180
     assert not merged(one, other.without_paths()).keeps_paths

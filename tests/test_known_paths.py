@@ -207,9 +207,9 @@ def test_an_empty_memory_is_true(kept):
 
 def test_every_way_to_make_a_memory_may_keep_paths(tmp_path):
     made = [
-        Memory.planned(20, 10, keep_paths=True),
-        Memory.for_pairs(PAIRS, keep_paths=True),
-        Memory.like(Memory.planned(20, 10), keep_paths=True),
+        Memory.planned(20, 10, scheme="TPR", keep_paths=True),
+        Memory.for_pairs(PAIRS, scheme="TPR", keep_paths=True),
+        Memory.like(Memory(OSC(20)), keep_paths=True),
         Memory.like(keeping()),
         keeping().to(dtype=torch.float64),
         copy.copy(keeping()),
@@ -220,7 +220,7 @@ def test_every_way_to_make_a_memory_may_keep_paths(tmp_path):
         assert memory.keeps_paths
         memory.store({"new": "x"})
         assert ("new",) in memory
-    for memory in (Memory.planned(20, 10), Memory.like(keeping(), keep_paths=False), keeping().without_paths()):
+    for memory in (Memory.planned(20, 10, scheme="TPR"), Memory.like(keeping(), keep_paths=False), keeping().without_paths()):
         assert not memory.keeps_paths
 
 
