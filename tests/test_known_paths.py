@@ -220,7 +220,11 @@ def test_every_way_to_make_a_memory_may_keep_paths(tmp_path):
         assert memory.keeps_paths
         memory.store({"new": "x"})
         assert ("new",) in memory
-    for memory in (Memory.planned(20, 10, scheme="TPR"), Memory.like(keeping(), keep_paths=False), keeping().without_paths()):
+    for memory in (
+        Memory.planned(20, 10, scheme="TPR"),
+        Memory.like(keeping(), keep_paths=False),
+        keeping().without_paths(),
+    ):
         assert not memory.keeps_paths
 
 

@@ -1,5 +1,6 @@
 """`carving grow`: a memory of another size with the same pairs."""
 
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -23,16 +24,23 @@ GROW_EPILOG = examples(
 )
 
 
+@dataclass(frozen=True)
+class Size:
+    """What the memory is to be planned for."""
+
+    pairs: Annotated[
+        int | None, typer.Option(min=1, help="How many pairs it is to hold in all; by default twice as many as now.")
+    ] = None
+    accuracy: Annotated[
+        float | None, typer.Option(help="The share of right answers, nothing being one; by default as it was planned.")
+    ] = None
+
+
 def grow(
     memory: MemoryFile,
     reading: Reading,
+    size: Size,
     files: OwnSources = None,
-    pairs: Annotated[
-        int | None, typer.Option(min=1, help="How many pairs it is to hold in all; by default twice as many as now.")
-    ] = None,
-    accuracy: Annotated[
-        float | None, typer.Option(help="The share of right answers, nothing being one; by default as it was planned.")
-    ] = None,
     output: Annotated[
         FilePath | None, typer.Option("--output", "-o", metavar="OUT", help="Write it there, and leave MEMORY alone.")
     ] = None,
@@ -50,7 +58,7 @@ def grow(
         paths = [path for path, _ in Files.open(files, reading)] if files else None
         with bar(errors, "decoding and storing", None) as advance, told_below():
             bigger, found = held.grow(
-                pairs, accuracy, paths=paths, keep_paths=keep_paths or None, force=force, on_progress=advance
+                size.pairs, size.accuracy, paths=paths, keep_paths=keep_paths or None, force=force, on_progress=advance
             )
         bigger.save(target)
     full = Fullness.of(held.predicted(), bigger)
@@ -64,15 +72,19 @@ def grow(
     full.write()
 
 
-def holdings_json(found: Holdings) -> dict[str, object]:
-    """What a memory holds for JSON."""
+def holdings_json(found: Holdings | None) -> dict[str, object]:
+    """What a memory holds, if it was asked, for JSON."""
+    if found is None:
+        return {}
     return dict(
         asked=found.asked, sure=found.sure, nothing=found.nothing, converged=found.converged, rounds=found.rounds
     )
 
 
-def write_holdings(found: Holdings) -> None:
-    """What a memory holds for people: how sure it is, which is not whether it is right."""
+def write_holdings(found: Holdings | None) -> None:
+    """The same for people: how sure it is, which is not whether it is right."""
+    if found is None:
+        return
     write_line(
         f"asked for all {found.asked:,} pairs under its paths: {found.sure:,} answers are sure ({found.share:.2%}), "
         f"{found.nothing:,} found nothing"

@@ -216,12 +216,10 @@ def verify(
     found = own_holdings(held, joint) if not files and held.keeps_paths else None
     if as_json:
         facts = dict(file=str(memory), whole=True, pairs=held.pairs)
-        more = {} if outcome is None else verification_json(outcome, wrong)
-        write_json(facts | more | ({} if found is None else holdings_json(found)))
+        write_json(facts | verification_json(outcome, wrong) | holdings_json(found))
     else:
         write_verification(memory, held, outcome, wrong)
-        if found is not None:
-            write_holdings(found)
+        write_holdings(found)
     raise typer.Exit(0 if outcome is None or outcome else 1)
 
 
@@ -238,8 +236,10 @@ def own_holdings(memory: Memory, joint: bool) -> Holdings:
         return memory.holdings(joint=joint, on_progress=advance)
 
 
-def verification_json(outcome: Verification, wrong: bool) -> dict[str, object]:
-    """A verification for JSON."""
+def verification_json(outcome: Verification | None, wrong: bool) -> dict[str, object]:
+    """A verification, if there was any, for JSON."""
+    if outcome is None:
+        return {}
     facts: dict[str, object] = dict(asked=outcome.asked, right=outcome.right, share=outcome.share)
     if outcome.rounds is not None:
         facts |= dict(converged=outcome.converged, rounds=outcome.rounds)

@@ -70,13 +70,16 @@ def holdings(
     if not known.pairs or not len(held.vocabulary):
         return Holdings([], known.pairs, 0)
     if joint is None:
-        joint = held.scheme.facts.linear and _size(held, known.pairs) <= LARGEST
-        found = _together(held, known, on_progress) if joint else None
-        if found is not None and found.converged:
-            return found
-        alone = _alone(held, known, None if joint else on_progress)
-        return alone if found is None or alone.sure > found.sure else found
+        return _surest(held, known, on_progress)
     return (_together if joint else _alone)(held, known, on_progress)
+
+
+def _surest(held: State, known: KnownPaths, on_progress: OnProgress | None) -> Holdings:
+    """All asked together, if that is possible and comes to rest, or else each alone, if that is surer."""
+    if not held.scheme.facts.linear or _size(held, known.pairs) > LARGEST:
+        return _alone(held, known, on_progress)
+    found = _together(held, known, on_progress)
+    return found if found.converged else max(found, _alone(held, known, None), key=lambda each: each.sure)
 
 
 def _size(held: State, rows: int) -> int:

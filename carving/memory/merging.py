@@ -28,12 +28,17 @@ def merged(one: Memory, other: Memory, force: bool = False, on_progress: OnProgr
         check_same(one.scheme, other.scheme)  # which tells what differs
         check_same_trained(one._codebook, other._codebook)
     smaller = min(keeping, key=lambda memory: memory.pairs)
-    larger = other if smaller is one else one
-    both = larger.to()  # a copy, which may get too full
-    both.absorb(smaller, force=force, on_progress=on_progress)
-    if both.overfull and not larger.overfull and larger.keeps_paths and larger.trained is None:
-        both, _ = larger.grow(larger.pairs + smaller.pairs, force=force, on_progress=on_progress)
-        both.absorb(smaller, force=force)
+    return _absorbed(other if smaller is one else one, smaller, force, on_progress)
+
+
+def _absorbed(larger: Memory, smaller: Memory, force: bool, on_progress: OnProgress | None) -> Memory:
+    """A copy of the larger with the pairs of the smaller, or, where that is too much, a new memory for both."""
+    both = larger.to()
+    found = both.absorb(smaller, force=force, on_progress=on_progress)
+    if not both.overfull or larger.overfull or not larger.keeps_paths or larger.trained is not None:
+        return both
+    both, _ = larger.grow(larger.pairs + smaller.pairs, force=force, on_progress=on_progress)
+    both.store(found.pairs)
     return both
 
 
