@@ -146,7 +146,7 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     vocabulary = _vocabulary(tensors["vocabulary"], counts)
     trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
     goal = Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
-    paths = unpack(_raw("paths are", tensors["paths"])) if "paths" in tensors else None
+    paths = _paths(metadata["version"], tensors.get("paths"))
     contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal, paths)
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not all_finite(numbers):
@@ -159,6 +159,13 @@ def _raw(name: str, tensor: Tensor) -> bytes:
     if tensor.dtype != torch.uint8 or tensor.dim() != 1:
         raise BadValue(f"its {name} of {tensor.dtype} and {tensor.dim()} dimensions")
     return tensor.numpy().tobytes()
+
+
+def _paths(version: str, packed: Tensor | None) -> dict[bytes, int] | None:
+    """The paths that are kept, in files of the version that has them."""
+    if (packed is None) == (version == str(VERSION)):
+        raise BadValue(f"it is of version {version}, and {'keeps no' if packed is None else 'keeps'} paths")
+    return None if packed is None else unpack(_raw("paths are", packed))
 
 
 def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:
