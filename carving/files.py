@@ -1,12 +1,13 @@
 """Memories in files: one safetensors file each, written whole or not at all.
 
 A file holds the tensor `memory` (complex numbers as pairs of reals), `vocabulary` (the leaves' canonical bytes, one
-after the other), `counts` (how often each was stored), `fillers` where they were trained, and in its metadata the
-scheme with its parameters and a checksum over all of it.
+after the other), `counts` (how often each was stored), `fillers` where they were trained, `paths` where they are kept
+(`packing.py`), and in its metadata the scheme with its parameters and a checksum over all of it.
 """
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor
 from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
+from carving.packing import pack, unpack
 from carving.places import Place, check_folder, check_target, lock_for, shown
 from carving.prediction.goal import Goal
 from carving.replacing import NotFlushed, check_replaceable, replace_whole
@@ -38,7 +40,8 @@ __all__ = [
     "write",
 ]
 
-VERSION = 2  # of the file; what labels give has a version of its own
+VERSION = 3  # of the file; what labels give has a version of its own
+WITHOUT_PATHS = 2  # the version of a file that keeps no paths
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
 
@@ -53,6 +56,7 @@ class Contents:
     counts: Tensor
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
+    paths: Mapping[bytes, int] | None = None  # by their canonical bytes, with how many pairs each holds, where kept
 
 
 def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> None:
@@ -61,39 +65,58 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
     What is no memory is not replaced, unless `force` is given (`check_replaceable`).
     """
     check_replaceable(path, "memory", force)
-    scheme, tensor, counts, fillers = contents.scheme, contents.tensor, contents.counts, contents.fillers
     if dtype is not None and dtype not in DTYPES.values():
         raise BadType(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
-    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    kept = real.detach().to("cpu", dtype or scheme.dtype)
+    tensors = _tensors(contents, dtype or contents.scheme.dtype)
+    metadata = _metadata(contents, tensors["memory"])
+    metadata["checksum"] = checksum(tensors, metadata)
+    replace_whole(path, tensors, metadata)
+
+
+def _tensors(contents: Contents, dtype: torch.dtype) -> dict[str, Tensor]:
+    """What a file holds as tensors."""
+    kept = _real(contents.tensor).to("cpu", dtype)
     if not all_finite(kept):
         raise BadValue(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
-    if not float(counts.abs().sum()) <= MOST:
+    if not float(contents.counts.abs().sum()) <= MOST:
         raise BadValue(f"the memory counts more than {MOST:.0f} pairs; store them with smaller weights")
-    names = b"".join(map(canonical, contents.vocabulary))
     tensors = {
         "memory": kept.contiguous(),
-        "vocabulary": torch.frombuffer(bytearray(names), dtype=torch.uint8)
-        if names
-        else torch.zeros(0, dtype=torch.uint8),
-        "counts": counts.detach().to("cpu", torch.float64).contiguous(),
+        "vocabulary": _bytes(b"".join(map(canonical, contents.vocabulary))),
+        "counts": contents.counts.detach().to("cpu", torch.float64).contiguous(),
     }
-    if fillers is not None:
-        plain = torch.view_as_real(fillers) if fillers.is_complex() else fillers
-        tensors["fillers"] = plain.detach().cpu().contiguous()
+    if contents.fillers is not None:
+        tensors["fillers"] = _real(contents.fillers).cpu().contiguous()
+    if contents.paths is not None:
+        tensors["paths"] = _bytes(pack(contents.paths))
+    return tensors
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """The tensor's real numbers: two for a complex one."""
+    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).detach()
+
+
+def _bytes(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.zeros(0, dtype=torch.uint8)
+
+
+def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
+    """What a file says of itself, but for its checksum."""
+    scheme = contents.scheme
     metadata = {
         "format": "carving memory",
-        "version": str(VERSION),
+        # Who does not know of paths would not keep them: such a file is for later versions alone.
+        "version": str(VERSION if contents.paths is not None else WITHOUT_PATHS),
         "stream": STREAM.decode().strip(),
         "scheme": json.dumps(identity(scheme), sort_keys=True),
         "dtype": str(scheme.dtype)[6:],
-        "pairs": str(round(float(counts.clamp_min(0).sum()))),
+        "pairs": str(round(float(contents.counts.clamp_min(0).sum()))),
         "energy": repr(_energy(kept)),
     }
     if contents.goal is not None:
         metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
-    metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(path, tensors, metadata)
+    return metadata
 
 
 def _energy(tensor: Tensor) -> float:
@@ -123,18 +146,31 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     vocabulary = _vocabulary(tensors["vocabulary"], counts)
     trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
     goal = Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
-    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal)
+    paths = _paths(metadata["version"], tensors.get("paths"))
+    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal, paths)
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not all_finite(numbers):
             raise BadValue(f"its {name} hold not-a-number or infinity")
     return contents
 
 
+def _raw(name: str, tensor: Tensor) -> bytes:
+    """The bytes that a tensor is."""
+    if tensor.dtype != torch.uint8 or tensor.dim() != 1:
+        raise BadValue(f"its {name} of {tensor.dtype} and {tensor.dim()} dimensions")
+    return tensor.numpy().tobytes()
+
+
+def _paths(version: str, packed: Tensor | None) -> dict[bytes, int] | None:
+    """The paths that are kept, in files of the version that has them."""
+    if (packed is None) == (version == str(VERSION)):
+        raise BadValue(f"it is of version {version}, and {'keeps no' if packed is None else 'keeps'} paths")
+    return None if packed is None else unpack(_raw("paths are", packed))
+
+
 def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:
     """The leaves, of which each has a count that counts."""
-    if names.dtype != torch.uint8 or names.dim() != 1:
-        raise BadValue(f"its vocabulary is of {names.dtype} and {names.dim()} dimensions")
-    raw = names.numpy().tobytes()
+    raw = _raw("vocabulary is", names)
     vocabulary = parse_labels(raw)
     known = list(map(canonical, vocabulary))
     if counts.shape != (len(known),) or len(set(known)) != len(known) or b"".join(known) != raw:

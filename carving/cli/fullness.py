@@ -1,5 +1,6 @@
 """How full commands make a memory: told before and after, and refused below what it was planned for."""
 
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,27 +30,38 @@ class Fullness:
     after: float | None
     goal: Goal | None
     short: bool  # whether that is too little
+    pairs: int = 0
+    keeps_paths: bool = False
 
     @classmethod
     def of(cls, before: float | None, memory: Memory) -> Self:
         """That of a memory after a change."""
-        return cls(before, memory.predicted(), memory.goal, memory.overfull)
+        return cls(before, memory.predicted(), memory.goal, memory.overfull, memory.pairs, memory.keeps_paths)
 
-    def check(self, file: FilePath, force: bool) -> None:
-        """Refuse what falls short of what was planned, and warn of what does so of what is usual."""
+    def check(self, file: FilePath, force: bool, grown: FilePath | None = None) -> None:
+        """Refuse what falls short of what was planned, and warn of what does so of what is usual.
+
+        The way out is to grow the file, or another that it would have been made of.
+        """
         if not self.short:
             return
-        named = f"it is predicted to name {self._change()} of its leaves"
         if self.goal is not None and not force:
             raise BadValue(
-                f"{file} would be too full: {named}, and was planned for {_share(self.goal.accuracy)}; nothing was "
-                "written: `carving store NEW FILES` with all of its files makes a memory of the size that they need, "
-                "--force stores them here"
+                f"{file} would be too full: it is predicted to name {self._change()} of its leaves, and was planned "
+                f"for {_share(self.goal.accuracy)}; nothing was written: {self._way_out(grown or file)}; --force "
+                "stores them here"
             )
         planned = _share(self.goal.accuracy if self.goal else USUAL)
         errors.print(
             f"Warning: {file} is too full: {self._change()}, less than {planned}", markup=False, soft_wrap=True
         )
+
+    def _way_out(self, file: FilePath) -> str:
+        grow = ["carving", "grow", str(file)]
+        if not self.keeps_paths:
+            new = "`carving store NEW FILES` with all files makes a memory of the size that they need"
+            return f"`{shlex.join(grow)} FILES --pairs {self.pairs}` with all files that it holds makes room, {new}"
+        return f"`{shlex.join(grow)} --pairs {self.pairs}` makes room for them"
 
     def facts(self) -> dict[str, object]:
         """For JSON."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -33,6 +34,7 @@ class Change:
         with lasting():
             self.tensor = held.tensor.clone(memory_format=torch.contiguous_format)
         self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
+        self.paths = Counter[bytes]()  # how many pairs each got, where paths are kept
 
     def add(self, batch: Batch, counted: bool = True) -> None:
         """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
@@ -47,12 +49,19 @@ class Change:
         if counted:
             self.counts.update(batch.names)
             self.leaves.update(zip(batch.names, batch.leaves, strict=True))
+            if self.held.known is not None:
+                self.paths.update(batch.paths.names)
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""
         check_finite("the memory", self.tensor)
         times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
-        return self.held.holding(self.tensor, self.leaves, self.weight * times)
+        state = self.held.holding(self.tensor, self.leaves, self.weight * times)
+        if state.known is None:
+            return state
+        # Whatever its weight, a pair is one: taken out, it is gone.
+        sign = (self.weight > 0) - (self.weight < 0)
+        return replace(state, known=state.known.changed(self.paths, sign))
 
 
 def checked(change: Change) -> Change:
@@ -72,7 +81,8 @@ def check_same(ours: Scheme, theirs: Scheme) -> None:
         raise BadValue(
             f"only memories of one scheme, with the same parameters and seed, can be added; these differ in "
             f"{', '.join(differ)}; store the pairs of one in a memory like the other: Memory.like(other), or "
-            "`carving store NEW FILES --like OTHER`"
+            "`carving store NEW FILES --like OTHER`; where one keeps its paths, memory.absorb(other) and "
+            "`carving merge` do that by themselves"
         )
 
 
