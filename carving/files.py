@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carving import journal
 from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
-from carving.places import Place, check_folder, check_target, lock_for, shown
+from carving.places import Place, check_folder, check_target, lock_for, shown, turn
 from carving.prediction.goal import Goal
 from carving.replacing import NotFlushed, check_replaceable, replace_whole
 from carving.scheme import Scheme
@@ -28,12 +29,14 @@ __all__ = [
     "BadFile",
     "Contents",
     "NotFlushed",
+    "Outline",
     "check_folder",
     "check_replaceable",
     "check_target",
     "checksum",
     "identity",
     "lock_for",
+    "outline",
     "read",
     "write",
 ]
@@ -41,6 +44,7 @@ __all__ = [
 VERSION = 2  # of the file; what labels give has a version of its own
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
+READ = ("vocabulary", "counts")  # what an outline is made of
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,13 @@ class Contents:
     counts: Tensor
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
+    checksum: str = ""  # of the file that it was read from
 
 
-def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> None:
-    """Write a file: killed at any moment, the old one or the new one is there whole.
+def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> str:
+    """Write a file, and give its checksum: killed at any moment, the old one or the new one is there whole.
 
-    What is no memory is not replaced, unless `force` is given (`check_replaceable`).
+    What is no memory is not replaced, unless `force` is given (`check_replaceable`). A journal beside the old one goes.
     """
     check_replaceable(path, "memory", force)
     scheme, tensor, counts, fillers = contents.scheme, contents.tensor, contents.counts, contents.fillers
@@ -93,7 +98,11 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
     if contents.goal is not None:
         metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(path, tensors, metadata)
+    with turn(path):
+        journal.make_way(path, force)
+        flushed = replace_whole(path, tensors, metadata)
+        journal.retire(path, metadata["checksum"], flushed)
+    return metadata["checksum"]
 
 
 def _energy(tensor: Tensor) -> float:
@@ -122,12 +131,42 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     scheme = _scheme(_parameters(metadata), memory, DTYPES[metadata["dtype"]])
     vocabulary = _vocabulary(tensors["vocabulary"], counts)
     trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
-    goal = Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
-    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal)
+    contents = Contents(
+        scheme, _tensor(scheme, memory), vocabulary, counts, trained, _goal(metadata), metadata["checksum"]
+    )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not all_finite(numbers):
             raise BadValue(f"its {name} hold not-a-number or infinity")
     return contents
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a file says when its tensor is not read; none of it is compared with the checksum."""
+
+    scheme: Scheme
+    names: bytes  # the leaves' canonical bytes, one after the other
+    counts: Tensor
+    trained: bool  # whether it has fillers of its own
+    goal: Goal | None
+    checksum: str
+
+
+def outline(path: Place) -> Outline:
+    """What a file says, but for its tensor: however large it is, that takes a few milliseconds."""
+    metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), only=READ)
+    try:
+        scheme = _scheme(_parameters(metadata), tensors["memory"], DTYPES[metadata["dtype"]])
+        names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
+        if counts.dim() != 1 or not all_finite(counts):
+            raise BadValue("its counts are no numbers, one a leaf")
+        return Outline(scheme, names, counts, "fillers" in tensors, _goal(metadata), metadata["checksum"])
+    except DAMAGE as error:
+        raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+
+
+def _goal(metadata: dict[str, str]) -> Goal | None:
+    return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
 
 
 def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:

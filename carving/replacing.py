@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 import warnings
+from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import BinaryIO
 from uuid import uuid4
@@ -45,8 +46,15 @@ def check_replaceable(path: Place, kind: str, force: bool = False) -> None:
         raise BadValue(f"{shown(path)} is {what}, so no {kind} takes its place; {way_out}")
 
 
-def replace_whole(path: Place, tensors: Tensors, metadata: Metadata) -> None:
-    """Write a file beside the path, flush it to disk, and put it in the path's place.
+def replace_whole(path: Place, tensors: Tensors, metadata: Metadata) -> bool:
+    """Put a file of tensors in the path's place; whether its name, too, is known to be on disk (see `put_whole`)."""
+    return put_whole(path, lambda file: write_tensors(file, tensors, metadata))
+
+
+def put_whole(path: Place, write: Callable[[BinaryIO], None], like: Place | None = None) -> bool:
+    """Write a file beside the path, flush it to disk, and put it in the path's place; whether the folder was flushed.
+
+    It gets the permissions of what was there before, or of a file that it is to be `like`.
 
     A process that is killed meanwhile leaves `.carving-*.part` beside it, which hinders nobody and is removed by the
     next save of any file in that folder; a part is locked as long as its process lives, so that no other removes it.
@@ -54,11 +62,12 @@ def replace_whole(path: Place, tensors: Tensors, metadata: Metadata) -> None:
     check_target(path)
     target = FilePath(os.path.realpath(path))  # a link stays one
     remove_parts(target.parent)
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    model = target if like is None else FilePath(like)
+    mode = stat.S_IMODE(model.stat().st_mode) if model.exists() else None
     try:
         part, file = _part(target.parent, 0o666 if mode is None else 0o600)
         try:
-            write_tensors(file, tensors, metadata)
+            write(file)
             file.flush()
             if mode is not None:
                 os.chmod(part, mode)
@@ -76,7 +85,7 @@ def replace_whole(path: Place, tensors: Tensors, metadata: Metadata) -> None:
         failed = OSError(f"{shown(path)} could not be written ({shown(error)}); nothing was changed")
         failed.errno = error.errno
         raise failed from error
-    _flush_folder(target)
+    return flush_folder(target)
 
 
 def _part(folder: FilePath, mode: int) -> tuple[FilePath, BinaryIO]:
@@ -97,10 +106,10 @@ def remove_parts(folder: FilePath) -> None:
                 left.unlink()  # while we have its lock: its writer, had it just begun, sees that it is gone
 
 
-def _flush_folder(target: FilePath) -> None:
+def flush_folder(target: FilePath) -> bool:
     """The name, too, is on disk only when the folder is; that it is not yet does not undo what is done."""
     if not hasattr(os, "O_DIRECTORY"):
-        return
+        return True
     try:
         folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -112,5 +121,7 @@ def _flush_folder(target: FilePath) -> None:
             f"{shown(target)} is written, but its folder could not be flushed ({error.strerror or error}): should the "
             "power fail within the next seconds, what was there before may come back",
             NotFlushed,
-            stacklevel=4,
+            stacklevel=5,
         )
+        return False
+    return True

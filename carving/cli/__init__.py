@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from carving import __version__
-from carving.cli import lab, labels, memories, planning, questions
+from carving.cli import journals, lab, labels, memories, planning, questions
 from carving.cli.failures import errors_as_sentences, show_traceback
 from carving.cli.options import with_groups
 from carving.cli.output import warnings_as_sentences
@@ -26,6 +26,7 @@ COMMANDS = (
     (memories.forget, memories.FORGET_EPILOG),
     (memories.merge, memories.MERGE_EPILOG),
     (memories.export, memories.EXPORT_EPILOG),
+    (journals.compact, journals.COMPACT_EPILOG),
     (questions.info, questions.INFO_EPILOG),
     (questions.verify, questions.VERIFY_EPILOG),
     (lab.reproduce, lab.REPRODUCE_EPILOG),

@@ -10,7 +10,10 @@ from typing import Self
 from carving.cli.output import errors, write_line
 from carving.errors import BadValue, Overfull
 from carving.memory import Memory
+from carving.memory.extent import Extent
+from carving.memory.fullness import predicted
 from carving.prediction.goal import USUAL, Goal
+from carving.scheme import Scheme
 
 
 @contextmanager
@@ -34,6 +37,14 @@ class Fullness:
     def of(cls, before: float | None, memory: Memory) -> Self:
         """That of a memory after a change."""
         return cls(before, memory.predicted(), memory.goal, memory.overfull)
+
+    @classmethod
+    def at(cls, scheme: Scheme, goal: Goal | None, was: Extent, now: Extent) -> Self:
+        """That of a memory of which only the extent is known, before and after a change."""
+        joint = goal is not None and goal.joint
+        before, after = (predicted(scheme, each.pairs, each.leaves, joint) for each in (was, now))
+        within = goal is not None and now.pairs <= goal.pairs and now.leaves <= goal.vocabulary
+        return cls(before, after, goal, not within and after is not None and (goal or Goal(USUAL)).missed_by(after))
 
     def check(self, file: FilePath, force: bool) -> None:
         """Refuse what falls short of what was planned, and warn of what does so of what is usual."""

@@ -10,6 +10,7 @@ import typer
 from carving.answers.answer import Answer
 from carving.checks import show_bytes
 from carving.cli.input import Files, leaf_readings, path_readings, read_paths
+from carving.cli.journals import journal_facts, journal_sentences
 from carving.cli.options import Json, MemoryFile, Question, Reading, examples
 from carving.cli.output import (
     answer_json,
@@ -179,12 +180,14 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
     if as_json:
         facts = dict(file=str(memory), bytes=size, scheme=identity(held.scheme), pairs=held.pairs)
         cells = held.scheme.facts.memory_scalars
-        write_json(facts | dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted))
+        write_json(facts | dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted) | journal_facts(memory))
         return
     write_line(memory_sentence(held))
     if predicted is not None:
         write_line(f"so full, it is predicted to name {predicted:.2%} of its leaves, each being used about as often")
     write_line(f"{show_bytes(size)} on disk")
+    for sentence in journal_sentences(memory):
+        write_line(sentence)
 
 
 def verify(
@@ -207,7 +210,7 @@ def verify(
         with bar(errors, "asking", len(pairs)) as advance:
             outcome = held.verify((pair for pair in pairs), joint=joint, on_progress=advance)
     if as_json:
-        facts = dict(file=str(memory), whole=True, pairs=held.pairs)
+        facts = dict(file=str(memory), whole=True, pairs=held.pairs) | journal_facts(memory)
         write_json(facts | ({} if outcome is None else verification_json(outcome, wrong)))
     else:
         write_verification(memory, held, outcome, wrong)
@@ -233,6 +236,8 @@ def wrong_json(wrong: Wrong) -> dict[str, object]:
 def write_verification(file: FilePath, memory: Memory, outcome: Verification | None, wrong: bool) -> None:
     """A verification for people."""
     write_line(f"{file} is whole: {memory.pairs:,} pairs, {len(memory.vocabulary):,} leaves")
+    for sentence in journal_sentences(file):
+        write_line(sentence)
     if outcome is None:
         return
     write_line(f"{outcome.right:,} of {outcome.asked:,} pairs answered rightly ({outcome.share:.2%})")

@@ -26,6 +26,7 @@ from carving.memory.fullness import falls_short, foreseen, told
 from carving.memory.pairs import Batch, batches
 from carving.memory.questions import Questions
 from carving.memory.state import State, stricter
+from carving.memory.storage import contents_of, load
 from carving.memory.survey import check_room, naming_accuracy, survey
 from carving.memory.verification import Verification, verify
 from carving.prediction import plan as planner
@@ -33,7 +34,7 @@ from carving.prediction.goal import Goal
 from carving.prediction.wish import Shared, Wishes
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Label, Leaf, Vocabulary, canonical_all
+from carving.symbols import Label, Leaf, Vocabulary
 
 
 class Memory(Questions):
@@ -256,7 +257,7 @@ class Memory(Questions):
         ours, theirs = self._state, other._state
         check_same(ours.scheme, theirs.scheme)
         check_same_trained(ours.codebook, theirs.codebook)
-        leaves = dict(zip(theirs.vocabulary.rows, theirs.vocabulary.labels, strict=True))
+        leaves = theirs.vocabulary.named
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
         return self._of(told(fuller, replace(both, goal=stricter(ours.goal, theirs.goal))))
@@ -303,20 +304,11 @@ class Memory(Questions):
     def save(self, path: str | os.PathLike[str], dtype: torch.dtype | None = None, *, force: bool = False) -> None:
         """Write the memory to one file, whole or not at all; `dtype` may be a smaller one for the tensor.
 
-        A memory that is there is replaced; what is something else, or read-only, only with `force`.
+        A memory that is there is replaced, its journal too; what is something else, or read-only, only with `force`.
         """
-        held = self._state
-        leaves, trained = held.vocabulary.labels, held.codebook.trained
-        contents = files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, held.goal)
-        files.write(path, contents, dtype, force)
+        files.write(path, contents_of(self._state), dtype, force)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> Self:
-        """The memory of a file."""
-        contents = files.read(path)
-        scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
-        trained = 0 if fillers is None else len(fillers)
-        known = State.empty(scheme, Vocabulary(vocabulary[:trained]), fillers, contents.goal)
-        leaves = dict(zip(canonical_all(vocabulary), vocabulary, strict=True))
-        state = known.holding(contents.tensor.to(scheme.device), leaves, contents.counts)
-        return cls._of(state)
+        """The memory of a file, with the changes that lie in a journal beside it."""
+        return cls._of(load(path, device).state)
