@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carving import journal
 from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
 from carving.packing import pack, unpack
-from carving.places import Place, check_folder, check_target, lock_for, shown
+from carving.places import Place, check_folder, check_target, lock_for, shown, turn
 from carving.prediction.goal import Goal
 from carving.replacing import NotFlushed, check_replaceable, replace_whole
 from carving.scheme import Scheme
@@ -30,12 +31,14 @@ __all__ = [
     "BadFile",
     "Contents",
     "NotFlushed",
+    "Outline",
     "check_folder",
     "check_replaceable",
     "check_target",
     "checksum",
     "identity",
     "lock_for",
+    "outline",
     "read",
     "write",
 ]
@@ -44,6 +47,7 @@ VERSION = 3  # of the file; what labels give has a version of its own
 WITHOUT_PATHS = 2  # the version of a file that keeps no paths
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
+READ = ("vocabulary", "counts")  # what an outline is made of
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,13 @@ class Contents:
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
     paths: Mapping[bytes, int] | None = None  # by their canonical bytes, with how many pairs each holds, where kept
+    checksum: str = ""  # of the file that it was read from
 
 
-def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> None:
-    """Write a file: killed at any moment, the old one or the new one is there whole.
+def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> str:
+    """Write a file, and give its checksum: killed at any moment, the old one or the new one is there whole.
 
-    What is no memory is not replaced, unless `force` is given (`check_replaceable`).
+    What is no memory is not replaced, unless `force` is given (`check_replaceable`). A journal beside the old one goes.
     """
     check_replaceable(path, "memory", force)
     if dtype is not None and dtype not in DTYPES.values():
@@ -70,7 +75,11 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
     tensors = _tensors(contents, dtype or contents.scheme.dtype)
     metadata = _metadata(contents, tensors["memory"])
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(path, tensors, metadata)
+    with turn(path):
+        journal.make_way(path, force)
+        flushed = replace_whole(path, tensors, metadata)
+        journal.retire(path, metadata["checksum"], flushed)
+    return metadata["checksum"]
 
 
 def _tensors(contents: Contents, dtype: torch.dtype) -> dict[str, Tensor]:
@@ -145,9 +154,8 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     scheme = _scheme(_parameters(metadata), memory, DTYPES[metadata["dtype"]])
     vocabulary = _vocabulary(tensors["vocabulary"], counts)
     trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
-    goal = Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
-    paths = _paths(metadata["version"], tensors.get("paths"))
-    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal, paths)
+    paths, said = _paths(metadata["version"], tensors.get("paths")), metadata["checksum"]
+    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, _goal(metadata), paths, said)
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not all_finite(numbers):
             raise BadValue(f"its {name} hold not-a-number or infinity")
@@ -166,6 +174,37 @@ def _paths(version: str, packed: Tensor | None) -> dict[bytes, int] | None:
     if (packed is None) == (version == str(VERSION)):
         raise BadValue(f"it is of version {version}, and {'keeps no' if packed is None else 'keeps'} paths")
     return None if packed is None else unpack(_raw("paths are", packed))
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a file says when its tensor is not read; none of it is compared with the checksum."""
+
+    scheme: Scheme
+    names: bytes  # the leaves' canonical bytes, one after the other
+    counts: Tensor
+    trained: bool  # whether it has fillers of its own
+    keeps_paths: bool
+    goal: Goal | None
+    checksum: str
+
+
+def outline(path: Place) -> Outline:
+    """What a file says, but for its tensor: however large it is, that takes a few milliseconds."""
+    metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), only=READ)
+    try:
+        scheme = _scheme(_parameters(metadata), tensors["memory"], DTYPES[metadata["dtype"]])
+        names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
+        if counts.dim() != 1 or not all_finite(counts):
+            raise BadValue("its counts are no numbers, one a leaf")
+        has = ("fillers" in tensors, "paths" in tensors)
+        return Outline(scheme, names, counts, *has, _goal(metadata), metadata["checksum"])
+    except DAMAGE as error:
+        raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+
+
+def _goal(metadata: dict[str, str]) -> Goal | None:
+    return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
 
 
 def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:

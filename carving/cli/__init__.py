@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from carving import __version__
-from carving.cli import exporting, growth, lab, labels, memories, planning, questions, where
+from carving.cli import exporting, growth, journals, lab, labels, memories, planning, questions, where
 from carving.cli.failures import errors_as_sentences, show_traceback
 from carving.cli.options import with_groups
 from carving.cli.output import warnings_as_sentences
@@ -28,6 +28,7 @@ COMMANDS = (
     (memories.merge, memories.MERGE_EPILOG),
     (growth.grow, growth.GROW_EPILOG),
     (exporting.export, exporting.EXPORT_EPILOG),
+    (journals.compact, journals.COMPACT_EPILOG),
     (questions.info, questions.INFO_EPILOG),
     (questions.verify, questions.VERIFY_EPILOG),
     (lab.reproduce, lab.REPRODUCE_EPILOG),

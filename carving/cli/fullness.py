@@ -11,7 +11,10 @@ from typing import Self
 from carving.cli.output import errors, write_line
 from carving.errors import BadValue, Overfull
 from carving.memory import Memory
+from carving.memory.extent import Extent
+from carving.memory.fullness import predicted
 from carving.prediction.goal import USUAL, Goal
+from carving.scheme import Scheme
 
 
 @contextmanager
@@ -37,6 +40,15 @@ class Fullness:
     def of(cls, before: float | None, memory: Memory) -> Self:
         """That of a memory after a change."""
         return cls(before, memory.predicted(), memory.goal, memory.overfull, memory.pairs, memory.keeps_paths)
+
+    @classmethod
+    def at(cls, scheme: Scheme, goal: Goal | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
+        """That of a memory of which only the extent is known, before and after a change."""
+        joint = goal is not None and goal.joint
+        before, after = (predicted(scheme, each.pairs, each.leaves, joint) for each in (was, now))
+        within = goal is not None and now.pairs <= goal.pairs and now.leaves <= goal.vocabulary
+        short = not within and after is not None and (goal or Goal(USUAL)).missed_by(after)
+        return cls(before, after, goal, short, now.pairs, keeps_paths)
 
     def check(self, file: FilePath, force: bool, grown: FilePath | None = None) -> None:
         """Refuse what falls short of what was planned, and warn of what does so of what is usual.

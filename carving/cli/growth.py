@@ -8,7 +8,7 @@ import typer
 
 from carving.cli.fullness import Fullness, told_below
 from carving.cli.input import Files
-from carving.cli.memories import locked
+from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, MemoryFile, OwnSources, Reading, examples
 from carving.cli.output import errors, memory_sentence, write_json, write_line
 from carving.console import bar

@@ -1,28 +1,26 @@
 """`carving store`, `forget` and `merge`: what changes memories."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated
 
 import typer
-from filelock import Timeout
 
 from carving.cli.forgetting import forgotten_json, write_forgotten
 from carving.cli.fullness import Fullness, told_below
 from carving.cli.input import Files
+from carving.cli.journals import Samples, Stored, appended, check_given, is_large
+from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, examples
-from carving.cli.output import ask_command, errors, memory_sentence, write_json, write_line
+from carving.cli.output import ask_command, errors, holding_sentence, memory_sentence, write_json, write_line
 from carving.console import bar
 from carving.errors import BadValue
-from carving.files import identity, lock_for
-from carving.formats.documents import Pair
+from carving.files import identity
 from carving.memory import Memory
-from carving.memory.changes import check_same
 from carving.memory.merging import alike, merged
+from carving.memory.opened import Opened, open_memory
 from carving.schemes import make
-from carving.symbols import Path
 
 STORE_EPILOG = examples(
     "carving store facts.safetensors facts.json",
@@ -38,21 +36,6 @@ FORGET_EPILOG = examples(
 MERGE_EPILOG = examples("carving merge all.safetensors monday.safetensors tuesday.safetensors")
 
 
-@contextmanager
-def locked(file: FilePath) -> Iterator[None]:
-    """Only one command at a time changes a file: the next one waits, so that no one's pairs are lost."""
-    lock = lock_for(file)
-    try:
-        lock.acquire(timeout=1)
-    except Timeout:
-        errors.print(f"waiting for another command that writes {file}", markup=False)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def store(
     memory: MemoryFile,
     files: Sources,
@@ -64,21 +47,17 @@ def store(
     """Store files of pairs in a memory; a new memory gets the size that its pairs need."""
     with locked(memory):
         sources, samples = Files.open(files, reading), Samples()
-        held = existing_memory(memory, new) if memory.exists() else new_memory(sources, new)
-        before = held.predicted()
-        with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
-            stored = held.store(samples.watch(sources), on_progress=advance)
-        full = Fullness.of(before, held)
-        full.check(memory, force)
-        held.save(memory)
+        done = appended(memory, sources, samples, new, force) if memory.exists() else None
+        if done is None:  # the file is new, or small, or there is much to store: it is written whole
+            done = rewritten(memory, sources, samples, new, force)
     if as_json:
-        facts = dict(stored=stored, skipped=sources.bad, pairs=held.pairs, leaves=len(held.vocabulary))
-        write_json(facts | dict(scheme=identity(held.scheme), file=str(memory)) | full.facts())
+        facts = dict(stored=done.stored, skipped=sources.bad, pairs=done.pairs, leaves=done.leaves)
+        write_json(facts | dict(scheme=identity(done.scheme), file=str(memory)) | done.full.facts())
         return
     skipped = f", skipped {sources.bad:,} bad lines" if sources.bad else ""
-    write_line(f"stored {stored:,} pairs in {memory}{skipped}")
-    write_line(memory_sentence(held))
-    full.write()
+    write_line(f"stored {done.stored:,} pairs in {memory}{skipped}")
+    write_line(holding_sentence(done.scheme, done.pairs, done.leaves))
+    done.full.write()
     commands = [command for path in samples.paths() if (command := ask_command(memory, path))]
     if commands:
         write_line("ask it, for example:")
@@ -86,37 +65,24 @@ def store(
         write_line(f"  {command}")
 
 
-@dataclass
-class Samples:
-    """The first and the last path of pairs that pass by."""
-
-    first: Path | None = None
-    last: Path | None = None
-
-    def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs as they are."""
-        for path, leaf in pairs:
-            self.first, self.last = self.first or path, path
-            yield path, leaf
-
-    def paths(self) -> list[Path]:
-        """Two paths, or one if they are the same."""
-        return list(dict.fromkeys(path for path in (self.first, self.last) if path is not None))
+def rewritten(memory: FilePath, sources: Files, samples: Samples, new: NewMemory, force: bool) -> Stored:
+    """Store all of the sources in a memory, new or not, and write its file."""
+    held = existing_memory(memory, new) if memory.exists() else new_memory(sources, new)
+    before = held.predicted()
+    with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
+        stored = held.store(samples.watch(sources), on_progress=advance)
+    full = Fullness.of(before, held)
+    full.check(memory, force)
+    held.save(memory)
+    return Stored(stored, held.scheme, held.pairs, len(held.vocabulary), full)
 
 
 def existing_memory(file: FilePath, new: NewMemory) -> Memory:
     """The memory that is there; options that make a new one must not speak of another."""
     held = Memory.load(file)
+    check_given(file, held.scheme, new)
     if new.keep_paths and not held.keeps_paths:
         held = now_keeping(held, file)
-    if new.like is not None:
-        check_same(held.scheme, Memory.load(new.like).scheme)
-    known = identity(held.scheme)
-    for name, value in new.given().items():
-        has = known.get("name" if name == "scheme" else name)
-        if value != has:
-            problem = f"has {name}={has}, not {value}" if has is not None else f"exists, so that --{name} says nothing"
-            raise BadValue(f"{file} {problem}; leave the option out, or name a new file")
     return held
 
 
@@ -161,11 +127,12 @@ def forget(
     if not memory.exists():
         raise FileNotFoundError(f"there is no file {memory}")
     with locked(memory):
-        sources, held, counter = Files.open(files, reading), Memory.load(memory), Counter()
+        sources, counter = Files.open(files, reading), Counter()
+        held = open_memory(memory) if is_large(memory) else Memory.load(memory)
         with bar(errors, "forgetting", None) as advance:
             strangers = held.forget(sources, force=force, on_progress=counter.then(advance))
         gone = counter.total if force else counter.total - len(strangers)
-        if gone:
+        if gone and not isinstance(held, Opened):  # which has written it
             held.save(memory)
     if as_json:
         write_json(forgotten_json(gone, strangers) | dict(pairs=held.pairs))

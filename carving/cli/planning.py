@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from carving.checks import show_bytes
-from carving.cli.memories import locked
+from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, Task, examples
 from carving.cli.output import screen, write_json, write_line
 from carving.console import number_table

@@ -11,6 +11,7 @@ from carving.answers.answer import Answer
 from carving.checks import show_bytes
 from carving.cli.growth import holdings_json, write_holdings
 from carving.cli.input import Files, leaf_readings, path_readings, read_paths
+from carving.cli.journals import journal_facts, journal_sentences
 from carving.cli.options import Json, MemoryFile, Question, Reading, examples
 from carving.cli.output import (
     answer_json,
@@ -184,7 +185,9 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
         facts = dict(file=str(memory), bytes=size, scheme=identity(held.scheme), pairs=held.pairs)
         cells = held.scheme.facts.memory_scalars
         kept = {} if packed is None else dict(paths=len(held), paths_bytes=packed)
-        write_json(facts | dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted) | kept)
+        write_json(
+            facts | dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted) | kept | journal_facts(memory)
+        )
         return
     write_line(memory_sentence(held))
     if predicted is not None:
@@ -192,6 +195,8 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
     write_line(f"{show_bytes(size)} on disk")
     if packed is not None:
         write_line(f"of these, {show_bytes(packed)} are the {len(held):,} paths that it keeps")
+    for sentence in journal_sentences(memory):
+        write_line(sentence)
 
 
 def verify(
@@ -215,7 +220,7 @@ def verify(
     outcome = asked_for(held, files, reading, joint) if files else None
     found = own_holdings(held, joint) if not files and held.keeps_paths else None
     if as_json:
-        facts = dict(file=str(memory), whole=True, pairs=held.pairs)
+        facts = dict(file=str(memory), whole=True, pairs=held.pairs) | journal_facts(memory)
         write_json(facts | verification_json(outcome, wrong) | holdings_json(found))
     else:
         write_verification(memory, held, outcome, wrong)
@@ -257,6 +262,8 @@ def wrong_json(wrong: Wrong) -> dict[str, object]:
 def write_verification(file: FilePath, memory: Memory, outcome: Verification | None, wrong: bool) -> None:
     """A verification for people."""
     write_line(f"{file} is whole: {memory.pairs:,} pairs, {len(memory.vocabulary):,} leaves")
+    for sentence in journal_sentences(file):
+        write_line(sentence)
     if outcome is None:
         return
     write_line(f"{outcome.right:,} of {outcome.asked:,} pairs answered rightly ({outcome.share:.2%})")

@@ -26,17 +26,17 @@ from carving.memory.fullness import told
 from carving.memory.growth import check_whole, larger
 from carving.memory.holdings import Holdings, holdings
 from carving.memory.inventory import Inventory
-from carving.memory.known import KnownPaths
 from carving.memory.pairs import Batch, batches
 from carving.memory.reliability import Reliability
 from carving.memory.state import State, keeping, paths_of_both, stricter
+from carving.memory.storage import contents_of, load
 from carving.memory.survey import check_room, naming_accuracy, survey
 from carving.prediction import plan as planner
 from carving.prediction.goal import Goal
 from carving.prediction.wish import Shared, Wishes
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Label, Leaf, Path, Vocabulary, canonical_all
+from carving.symbols import Label, Leaf, Path, Vocabulary
 
 
 class Memory(Inventory, Reliability):
@@ -280,8 +280,7 @@ class Memory(Inventory, Reliability):
         ours, theirs = self._state, other._state
         check_same(ours.scheme, theirs.scheme)
         check_same_trained(ours.codebook, theirs.codebook)
-        known = paths_of_both(ours, theirs)
-        leaves = dict(zip(theirs.vocabulary.rows, theirs.vocabulary.labels, strict=True))
+        known, leaves = paths_of_both(ours, theirs), theirs.vocabulary.named
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
         return self._of(told(fuller, replace(both, goal=stricter(ours.goal, theirs.goal), known=known)))
@@ -354,22 +353,11 @@ class Memory(Inventory, Reliability):
     def save(self, path: str | os.PathLike[str], dtype: torch.dtype | None = None, *, force: bool = False) -> None:
         """Write the memory to one file, whole or not at all; `dtype` may be a smaller one for the tensor.
 
-        A memory that is there is replaced; what is something else, or read-only, only with `force`.
+        A memory that is there is replaced, its journal too; what is something else, or read-only, only with `force`.
         """
-        held = self._state
-        leaves, trained = held.vocabulary.labels, held.codebook.trained
-        paths = None if held.known is None else held.known.counts()
-        contents = files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, held.goal, paths)
-        files.write(path, contents, dtype, force)
+        files.write(path, contents_of(self._state), dtype, force)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> Self:
-        """The memory of a file."""
-        contents = files.read(path)
-        scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
-        trained = 0 if fillers is None else len(fillers)
-        paths = None if contents.paths is None else KnownPaths(contents.paths)
-        known = State.empty(scheme, Vocabulary(vocabulary[:trained]), fillers, contents.goal, paths)
-        leaves = dict(zip(canonical_all(vocabulary), vocabulary, strict=True))
-        state = known.holding(contents.tensor.to(scheme.device), leaves, contents.counts)
-        return cls._of(state)
+        """The memory of a file, with the changes that lie in a journal beside it."""
+        return cls._of(load(path, device).state)

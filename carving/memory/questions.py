@@ -233,7 +233,7 @@ def _top_answers(
     """The k most probable leaves of each context, which may hold several of them."""
     assert isinstance(held.scheme, LinearScheme)
     listed, indices = ranking.best.indices.unique(return_inverse=True)
-    fillers = held.codebook.of([held.vocabulary.labels[rows[i]] for i in listed.tolist()])
+    fillers = held.codebook.of([held.leaf(rows[i]) for i in listed.tolist()])
     ranking = ranking._replace(best=ranking.best._replace(indices=indices))
     chances = several.several(held.scheme, held.tensor, contexts, fillers, ranking, odds.only(listed), absence)
     leaves = [rows[i] for i in listed.tolist()]

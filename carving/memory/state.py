@@ -80,7 +80,7 @@ class State:
     def moved(self, scheme: Scheme) -> "State":
         """A copy for a scheme that differs in its device or precision."""
         tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)
-        leaves = dict(zip(self.vocabulary.rows, self.vocabulary.labels, strict=True))
+        leaves = self.vocabulary.named
         start = replace(self, scheme=scheme).emptied()
         return replace(start.holding(tensor, leaves, self.counts), room=self.room, told=self.told, known=self.known)
 
