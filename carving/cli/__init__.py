@@ -37,7 +37,9 @@ COMMANDS = (
 )
 
 # They write files, and say so only when that is done.
-WRITERS = (memories.store, memories.forget, memories.merge, memories.export, labels.train)
+WRITERS = (
+    memories.store, memories.forget, memories.merge, growth.grow, exporting.export, journals.compact, labels.train
+)  # fmt: skip
 
 for command, epilog in COMMANDS:
     guarded = errors_as_sentences(command in WRITERS)(warnings_as_sentences()(command))
