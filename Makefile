@@ -53,7 +53,7 @@ bench-structures: $(READY)
 bench-labels: $(READY)
 	$(BIN)/python benchmarks/labels_accuracy.py "$(DATA)"
 
-# Attacks on everything that reads or writes files, in one thread: under an hour, `CAMPAIGN=long` ten times as many.
+# Attacks on everything that reads or writes files, in two processes: under an hour, `CAMPAIGN=long` ten times as many.
 campaign: $(READY)
 	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m pip install -q -c constraints.txt -e .[campaign]
 	PYTHONPATH=tests $(BIN)/python -m campaign --out build/campaign $(if $(filter long,$(CAMPAIGN)),--long)

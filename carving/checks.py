@@ -1,7 +1,7 @@
 """What input must be: each check says what was wanted, what came, and the way out."""
 
-import math
 import os
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -14,6 +14,8 @@ from carving.errors import BadType, BadValue
 from carving.symbols import Path
 
 T = TypeVar("T")
+
+HUGE = "an integer beyond all floats"
 
 
 def listed(given: Iterable[T], what: str) -> list[T]:
@@ -53,7 +55,10 @@ def check_number(name: str, value: object) -> float:
     """The value, which must be a real number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise BadType(f"{name} must be a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise BadValue(f"{name} must be a number that a float can hold, got {HUGE}") from None
 
 
 def check_real_dtype(dtype: object) -> torch.dtype:
@@ -149,10 +154,16 @@ def machine_bytes(device: torch.device) -> int | None:
     return PHYSICAL_MEMORY
 
 
+def is_finite(number: float) -> bool:
+    """Whether a float can hold the number; `math.isfinite` raises for an integer of which that is not true."""
+    return abs(number) <= sys.float_info.max
+
+
 def check_weight(weight: object) -> float:
     """The weight, a finite number."""
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
-        raise BadValue(f"weight must be a finite number, got {weight!r}; 1 stores a pair once")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not is_finite(weight):
+        got = HUGE if isinstance(weight, int) and not is_finite(weight) else repr(weight)
+        raise BadValue(f"weight must be a finite number, got {got}; 1 stores a pair once")
     return float(weight)
 
 

@@ -272,7 +272,11 @@ def test_an_empty_leaf_of_a_kind_of_its_own_is_a_plain_one(memory, tmp_path):
         assert held.recall("a").leaf == {} and type(held.recall("a").leaf) is dict
 
 
-@pytest.mark.parametrize("weight", [math.nan, math.inf, True, "1"])
+@pytest.mark.parametrize(
+    "weight",
+    [math.nan, math.inf, True, "1", 10**400, -(10**5_000)],
+    ids=lambda weight: str(weight)[:9] if isinstance(weight, str | float) else "huge",
+)
 def test_weights_are_finite_numbers(memory, weight):
     before = memory.tensor.clone()
     with pytest.raises(ValueError, match="weight must be a finite number"):

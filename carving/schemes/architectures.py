@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from carving import draws
-from carving.checks import check_choice, check_integer, nearest
+from carving.checks import check_choice, check_integer, is_finite, nearest
 from carving.errors import BadType, BadValue
 from carving.schemes import algebra, pictures
 from carving.schemes.algebra import Space
@@ -85,9 +85,9 @@ def few_ones(d: int, each: int, options: Options) -> Layout:
 def two_hills(d: int, each: int, options: Options) -> Layout:
     """Numbers about +-mu, with deviation sigma."""
     mu, sigma = options["mu"], 1 / math.sqrt(d) if options["sigma"] is None else options["sigma"]
-    if not (isinstance(mu, int | float) and math.isfinite(mu) and mu != 0):
+    if not (isinstance(mu, int | float) and is_finite(mu) and mu != 0):
         raise BadValue(f"mu must be a number other than 0, got {mu!r}; 1.0 is usual")
-    if not (isinstance(sigma, int | float) and math.isfinite(sigma) and sigma >= 0):
+    if not (isinstance(sigma, int | float) and is_finite(sigma) and sigma >= 0):
         raise BadValue(f"sigma must be a number of at least 0, got {sigma!r}; 1/sqrt(d) is usual")
     return Layout(d, (d,), (float(mu), float(sigma)))
 

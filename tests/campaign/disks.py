@@ -1,6 +1,6 @@
 """A campaign of failing disks: whatever is lost, late or refused, a file is the old one or the new one, whole.
 
-    PYTHONPATH=tests python -m campaign.disks --tries 300 --out disks.json
+    PYTHONPATH=tests python -m campaign.disks --tries 120 --out disks.json
 
 What an act does to files is written down by a shim. Then the power fails before, between and after the calls:
 everything that a disk may hold then (`crashes.py`) must load as the old state or the new one, as the new one if the
@@ -126,5 +126,5 @@ def campaign(most: int, seed: int = 0, names: list[str] | None = None) -> list[c
 
 
 if __name__ == "__main__":
-    given = common.options(__doc__, "tries", 300).parse_args()
+    given = common.options(__doc__, "tries", 120).parse_args()
     common.ends("Failing disks", lambda: campaign(given.tries, given.seed, given.only), given.out)

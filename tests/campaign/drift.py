@@ -9,11 +9,14 @@ bound.
 """
 
 import random
+import warnings
+from functools import partial
 
 import torch
 from campaign import common
 
 from carving import OSC, Memory
+from carving.errors import Overfull
 
 UNIT = 2.0**-24
 SCHEME = OSC(24, 3)
@@ -61,17 +64,14 @@ def cycles(tries: int, chance: random.Random) -> common.Row:
     return row
 
 
-def campaign(tries: int, seed: int = 0) -> list[common.Row]:
+def campaign(tries: int, seed: int = 0, names: list[str] | None = None) -> list[common.Row]:
     """So many stores, and a tenth as many cycles."""
     torch.set_num_threads(1)
-    return [stores(tries, random.Random(seed)), cycles(tries // 10, random.Random(seed))]
+    parts = dict(stores=partial(stores, tries), cycles=partial(cycles, tries // 10))
+    return [parts[name](random.Random(seed)) for name in names or parts]
 
 
 if __name__ == "__main__":
-    import warnings
-
-    from carving.errors import Overfull
-
     warnings.simplefilter("ignore", Overfull)
     given = common.options(__doc__, "tries", 1_000_000).parse_args()
-    common.ends("Drift", lambda: campaign(given.tries, given.seed), given.out)
+    common.ends("Drift", lambda: campaign(given.tries, given.seed, given.only), given.out)

@@ -34,7 +34,8 @@ from carving.errors import Overfull, UserError
 from carving.files import lock_for
 from carving.symbols import canonical, canonical_path
 
-MOST = 40  # pairs: the memory holds more than ten times as many without an error
+MOST = 40  # pairs, of which the memory holds far more
+COPIES = 1  # of a pair, as in a dictionary
 STEPS = 50  # of a program
 SCHEME = OSC(48, 3)
 PROFILE = settings(
@@ -47,17 +48,19 @@ PROFILE = settings(
 
 # Labels that look alike and are not: each is one of its own.
 LABELS = ["x", "", "1", 1, 1.0, True, False, 0, None, "None", b"x", -1, 2**70, 0.5, "ü", "u\u0308", "\ud800"]
-roles = st.sampled_from(LABELS)
-paths = st.lists(roles, min_size=1, max_size=3).map(tuple)
-BAD = [(), {1}, float, [1], {"a": 1}, (("x",),), object()]  # leaves that are none
-pairs = st.lists(st.tuples(paths, st.sampled_from([*LABELS, {}, []])), min_size=1, max_size=5)
-
-Held = Counter[tuple[bytes, bytes]]  # how often each pair is there, by canonical bytes
 
 
 def name_of(pair: tuple) -> tuple[bytes, bytes]:
     """What tells a pair from others: its canonical bytes."""
     return canonical_path(pair[0]), canonical(pair[1])
+
+
+roles = st.sampled_from(LABELS)
+paths = st.lists(roles, min_size=1, max_size=3).map(tuple)
+BAD = [(), {1}, float, [1], {"a": 1}, (("x",),), object()]  # leaves that are none
+pairs = st.lists(st.tuples(paths, st.sampled_from([*LABELS, {}, []])), min_size=1, max_size=5, unique_by=name_of)
+
+Held = Counter[tuple[bytes, bytes]]  # how often each pair is there, by canonical bytes
 
 
 def named(given: list) -> Held:
@@ -86,11 +89,16 @@ class AgainstADictionary(RuleBasedStateMachine):
         self.given |= {name_of(pair): pair for pair in given}
         return named(given)
 
+    def fits(self, *all_of: Held) -> bool:
+        """Whether they may be in one memory."""
+        total = sum(all_of, Counter())
+        return total.total() <= MOST and max(total.values(), default=0) <= COPIES
+
     # What changes them
 
     @rule(which=st.sampled_from((0, 1)), given=pairs)
     def store(self, which: int, given: list) -> None:
-        if self.held[which].total() + len(given) <= MOST:
+        if self.fits(self.held[which], named(given)):
             assert self.memories[which].store(given) == len(given)
             self.held[which] += self.note(given)
 
@@ -112,7 +120,7 @@ class AgainstADictionary(RuleBasedStateMachine):
 
     @rule(into=st.sampled_from((0, 1)))
     def merge(self, into: int) -> None:
-        if self.held[0].total() + self.held[1].total() <= MOST:
+        if self.fits(*self.held):
             self.memories[into] = self.memories[0] + self.memories[1]
             self.held[into] = self.held[0] + self.held[1]
 
@@ -147,7 +155,7 @@ class AgainstADictionary(RuleBasedStateMachine):
     @precondition(lambda self: self.saved is not None)
     @rule(given=st.lists(pairs, min_size=2, max_size=3))
     def several_processes_store(self, given: list) -> None:
-        if self.saved.total() + sum(map(len, given)) > MOST:
+        if not self.fits(self.saved, *map(named, given)):
             return
         children = [self.process(each) for each in given]
         assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * len(given)
