@@ -44,7 +44,11 @@ def samples(folder: Path) -> dict[Path, Callable[[Path], object]]:
     names = ("memory", "tpr", "clifford", "cgr")
     schemes = (OSC(8, 2), make("TPR", d=4, depth=2), make("CliffordOSC", d=8), make("CGR", d=16))
     for name, scheme in zip(names, schemes, strict=True):
-        memory = Memory(scheme, ["a"], scheme.fillers(["a"])) if name == "memory" else Memory(scheme, keep_paths=name == "cgr")
+        memory = (
+            Memory(scheme, ["a"], scheme.fillers(["a"]))
+            if name == "memory"
+            else Memory(scheme, keep_paths=name == "cgr")
+        )
         path = ("x", "y") if name == "tpr" else ("x",)
         memory.store([(path, "a"), (path, 1), (path, {})])
         memory.save(folder / name)

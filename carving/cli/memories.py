@@ -192,7 +192,9 @@ class Counter:
 def merge(
     target: Annotated[FilePath, typer.Argument(metavar="RESULT", help="The file to write.")],
     memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY", help="Two memories or more.")],
-    force: Annotated[bool, typer.Option("--force", help="Merge more than was planned for, or not decoded surely.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Merge more than was planned for, or not decoded surely.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Add memories: the result holds the pairs of all; those of unlike ones are decoded, where paths are kept."""
