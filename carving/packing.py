@@ -27,6 +27,17 @@ class Roles(dict[bytes, Role]):
         return role
 
 
+class Counts(dict[bytes, int]):
+    """The same of how many pairs a path holds."""
+
+    def __missing__(self, name: bytes) -> int:
+        count = parse_labels(name)[0]
+        if type(count) is not int or not 0 < count <= MOST or canonical(count) != name:
+            raise BadValue(f"it counts {name[:40]!r} pairs under a path")
+        self[name] = count
+        return count
+
+
 def parse_paths(names: Iterable[bytes]) -> Iterator[Path]:
     """The paths of canonical bytes.
 
@@ -69,7 +80,7 @@ def pack(counts: Mapping[bytes, int]) -> bytes:
 def unpack(packed: bytes) -> dict[bytes, int]:
     """What was packed; anything else is refused."""
     body = _inflated(packed)
-    counts, known, at = dict[bytes, int](), Roles(), 0
+    counts, known, numbers, at = dict[bytes, int](), Roles(), Counts(), 0
     while at < len(body):
         start, at = at, body.index(b":", at, at + 24) + 1
         roles = int(body[start + 1 : at - 1])
@@ -82,16 +93,9 @@ def unpack(packed: bytes) -> dict[bytes, int]:
         name, stop = body[start:at], _end(body, at)
         if name in counts:
             raise BadValue("its paths are not all different")
-        counts[name] = _count(body[at:stop])
+        counts[name] = numbers[body[at:stop]]
         at = stop
     return counts
-
-
-def _count(name: bytes) -> int:
-    count = parse_labels(name)[0]
-    if type(count) is not int or not 0 < count <= MOST or canonical(count) != name:
-        raise BadValue(f"it counts {name[:40]!r} pairs under a path")
-    return count
 
 
 def _inflated(packed: bytes) -> bytes:

@@ -190,3 +190,13 @@ def test_alike_memories_are_added():
     both = merged(one, other)
     assert torch.equal(both.tensor, one.tensor + other.tensor) and len(both) == 180
     assert not merged(one, other.without_paths()).keeps_paths
+
+
+@pytest.mark.slow
+def test_a_memory_that_the_planner_chose_grows():
+    pairs = [*FACTS, *SHARED]
+    memory = Memory.for_pairs(pairs, keep_paths=True)
+    memory.store(pairs)
+    memory, found = memory.grow(500)
+    assert found.sure == found.asked == len(pairs) and memory.goal.pairs >= 500
+    assert memory.verify(pairs).share > 0.99 and len(memory) == 180

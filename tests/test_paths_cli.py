@@ -150,7 +150,7 @@ def test_options_that_say_nothing_are_refused(memory, plain, facts, tmp_path, ca
     carving("plan", "--pairs", 300, "--vocabulary", 40, "--out", tmp_path / "empty", "--keep-paths")
     carving("store", tmp_path / "empty", facts)
     assert len(Memory.load(tmp_path / "empty")) == 200
-    carving("plan", "--pairs", 300, "--vocabulary", 40, "--out", tmp_path / "none")
+    Memory(OSC(40, 3)).save(tmp_path / "none")
     carving("store", tmp_path / "none", facts, "--keep-paths")  # which is empty, and can begin to
     assert len(Memory.load(tmp_path / "none")) == 200
     carving("store", tmp_path / "like", facts, "--like", memory)

@@ -14,7 +14,7 @@ from carving.cli.output import errors, memory_sentence, write_json, write_line
 from carving.console import bar
 from carving.files import check_replaceable, identity
 from carving.memory import Memory
-from carving.memory.holdings import Holdings
+from carving.memory.holdings import SURE, Holdings
 
 GROW_EPILOG = examples(
     "carving grow facts.safetensors",
@@ -87,7 +87,7 @@ def write_holdings(found: Holdings | None) -> None:
         return
     write_line(
         f"asked for all {found.asked:,} pairs under its paths: {found.sure:,} answers are sure ({found.share:.2%}), "
-        f"{found.nothing:,} found nothing"
+        f"{found.nothing:,} found nothing; sure is a probability of at least {SURE}, what is right only files can tell"
     )
     if found.converged is False:
         write_line("asked together, they did not come to rest: the memory is too full, or holds much under other paths")

@@ -93,7 +93,7 @@ def now_keeping(held: Memory, file: FilePath) -> Memory:
             f"{file} keeps no paths, so that those which it holds are not known; `carving grow {file} FILES "
             "--keep-paths` with all of its files makes one that does; or leave --keep-paths out"
         )
-    return Memory.like(held, keep_paths=True)
+    return held + Memory.like(held, keep_paths=True)
 
 
 def new_memory(sources: Files, new: NewMemory) -> Memory:
@@ -159,7 +159,9 @@ class Counter:
 def merge(
     target: Annotated[FilePath, typer.Argument(metavar="RESULT", help="The file to write.")],
     memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY", help="Two memories or more.")],
-    force: Annotated[bool, typer.Option("--force", help="Merge more than the memories were planned for.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Merge more than was planned for, or not decoded surely.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Add memories: the result holds the pairs of all; those of unlike ones are decoded, where paths are kept."""

@@ -42,7 +42,7 @@ def where(
     for batch in _batches(asked, leaf):
         found += _found(held, batch, threshold, check_absence(absence))
         report(on_progress, len(batch))
-    return sorted(found, key=lambda each: (-each[1].probability, -each[1].score))
+    return sorted(found, key=lambda each: -each[1].probability)
 
 
 def _batches(paths: Iterable[Path], leaf: Leaf) -> Iterator[Batch]:
