@@ -19,9 +19,9 @@ from carving.scheme import Scheme
 from carving.symbols import Leaf, Path, Vocabulary, canonical_all
 from carving.tensorfiles import DAMAGE, BadFile
 
-# What a pair takes when it is replayed, about, in one thread: seconds each, for a number that is drawn or added, and
-# for a byte of its record.
-PAIR, NUMBER, BYTE = 40e-6, 5e-9, 10e-9
+# What a pair takes when it is replayed, about, in one thread, in seconds: for itself, for a number that is drawn or made
+# of it, for a number of the memory (a pair is a part of a product of matrices then), and for a byte of its record.
+PAIR, NUMBER, CELL, BYTE = 30e-6, 5e-9, 4e-11, 1e-8
 
 
 class Loaded(NamedTuple):
@@ -37,11 +37,11 @@ def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
     while True:
         written = journal.read(path)
         contents = files.read(path)
-        held = state_of(contents, device)
         if written is None or written.base != contents.checksum:
-            return Loaded(held, contents.checksum, None)
-        if journal.remains(path, written):  # and did not name another base of the same content, before
+            return Loaded(state_of(contents, device), contents.checksum, None)
+        if journal.remains(path, written):  # and was not removed before a base of the same content came back
             break
+    held = state_of(contents, device)
     try:
         return Loaded(replayed(held, written.records), contents.checksum, written)
     except DAMAGE as error:
@@ -105,5 +105,6 @@ def _pairs(records: Iterable[Record]) -> Iterator[tuple[tuple[Path, Leaf], float
 
 def seconds(scheme: Scheme, pairs: int, size: int = 0) -> float:
     """About how long it takes to replay so many pairs, whose records have so many bytes."""
-    cost = scheme.facts.cost
-    return pairs * (PAIR + NUMBER * (cost.pair + cost.context + scheme.facts.filler_scalars)) + size * BYTE
+    facts = scheme.facts
+    numbers = facts.cost.pair + facts.cost.context + facts.filler_scalars
+    return pairs * (PAIR + NUMBER * numbers + CELL * facts.memory_scalars) + size * BYTE
