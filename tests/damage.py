@@ -38,12 +38,13 @@ class Kind(NamedTuple):
     lies: bool = True  # its checksum can be made right by `lying`
 
 
-def memory(scheme: Scheme, depth: int = 1, trained: bool = False) -> Kind:
+def memory(scheme: Scheme, depth: int = 1, trained: bool = False, keep_paths: bool = False) -> Kind:
     """Memories of a scheme."""
 
     def write(file: Path, number: int) -> None:
         own = scheme.like(seed=number)
-        made = Memory(own, ["a"], own.fillers(["a"])) if trained else Memory(own)
+        leaves = ["a"] if trained else []
+        made = Memory(own, leaves, own.fillers(leaves) if trained else None, keep_paths=keep_paths)
         path = ("x", "y")[:depth]
         made.store([(path, "a"), (path, number), (path, {})])
         made.save(file, force=True)
@@ -70,32 +71,10 @@ def checkpoint(file: Path, number: int = 1) -> Checkpoint:
     return Checkpoint(file, "a run", modules, [optimizer])
 
 
-<<<<<<< HEAD
 def write_checkpoint(file: Path, number: int) -> None:
     """The checkpoint of a run after two epochs."""
     file.unlink(missing_ok=True)
     run = checkpoint(file, number)
-=======
-def samples(folder: Path) -> dict[Path, Callable[[Path], object]]:
-    """A file of each kind, and who reads it."""
-    names = ("memory", "tpr", "clifford", "cgr")
-    schemes = (OSC(8, 2), make("TPR", d=4, depth=2), make("CliffordOSC", d=8), make("CGR", d=16))
-    for name, scheme in zip(names, schemes, strict=True):
-        memory = (
-            Memory(scheme, ["a"], scheme.fillers(["a"]))
-            if name == "memory"
-            else Memory(scheme, keep_paths=name == "cgr")
-        )
-        path = ("x", "y") if name == "tpr" else ("x",)
-        memory.store([(path, "a"), (path, 1), (path, {})])
-        memory.save(folder / name)
-    one = Settings(trunk="linear", epochs=1, batch=8, rate=0.1)
-    options = dict(d=8, p=2, k1=3)
-    MultiLabelClassifier(settings=one, head_options=options).fit(FEATURES, LABELS).save(folder / "model")
-    trained = MultiLabelClassifier("HLB", dict(width=8, trainable=True), one).fit(FEATURES, LABELS)
-    trained.save(folder / "trained")
-    run = checkpoint(folder / "checkpoint")
->>>>>>> paths
     run.modules[0].linear.weight.sum().backward()
     run.optimizers[0].step()
     run._written = -1e9
@@ -106,7 +85,7 @@ KINDS = {
     "memory": memory(OSC(8, 2), trained=True),
     "memory of TPR": memory(make("TPR", d=4, depth=2), depth=2),
     "memory of CliffordOSC": memory(make("CliffordOSC", d=8)),
-    "memory of CGR": memory(make("CGR", d=16)),
+    "memory of CGR": memory(make("CGR", d=16), keep_paths=True),
     "model": model("OSC", d=8, p=2, k1=3),
     "model with trained codes": model("HLB", width=8, trainable=True),
     "checkpoint": Kind(write_checkpoint, lambda file: checkpoint(file).resume()),
