@@ -34,7 +34,7 @@ class Change:
         with lasting():
             self.tensor = held.tensor.clone(memory_format=torch.contiguous_format)
         self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
-        self.paths = Counter[bytes]()  # how many pairs each got, where paths are kept
+        self.known = held.known
 
     def add(self, batch: Batch, counted: bool = True) -> None:
         """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
@@ -49,19 +49,16 @@ class Change:
         if counted:
             self.counts.update(batch.names)
             self.leaves.update(zip(batch.names, batch.leaves, strict=True))
-            if self.held.known is not None:
-                self.paths.update(batch.paths.names)
+            if self.known is not None:
+                # Whatever its weight, a pair is one: taken out, it is gone.
+                sign = (self.weight > 0) - (self.weight < 0)
+                self.known = self.known.changed((name, sign) for name in batch.paths.names)
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""
         check_finite("the memory", self.tensor)
         times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
-        state = self.held.holding(self.tensor, self.leaves, self.weight * times)
-        if state.known is None:
-            return state
-        # Whatever its weight, a pair is one: taken out, it is gone.
-        sign = (self.weight > 0) - (self.weight < 0)
-        return replace(state, known=state.known.changed(self.paths, sign))
+        return replace(self.held.holding(self.tensor, self.leaves, self.weight * times), known=self.known)
 
 
 def checked(change: Change) -> Change:
