@@ -74,7 +74,7 @@ class KnownPaths:
         return parse_paths(name for name in self.counts() if name.startswith(start, name.index(b":") + 1))
 
     def changed(self, events: Iterable[tuple[bytes, int]]) -> "KnownPaths":
-        """With so many pairs more under paths (or, below zero, fewer), one after the other; none has fewer than none."""
+        """With so many pairs more under paths (or, below zero, fewer), one after the other; none below none."""
         counts, gone = dict[bytes, int](), set[bytes]()
         more = KnownPaths()
         more._size, more.pairs = self._size, self.pairs
