@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import repeat
 
 import torch
 from torch import Tensor
 
 from carving.errors import BadValue
 from carving.memory.codebook import Codebook, Drawn, check_finite
-from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State
 from carving.scheme import Scheme
@@ -75,15 +74,10 @@ class Change:
             for name, weight in zip(batch.names, weights, strict=True):
                 self.counts[name] += weight  # type: ignore[assignment]  # counters sum anything
         self.leaves.update(zip(batch.names, batch.leaves, strict=True))
-        if self.known is not None:
-            self.known = self._with_paths(self.known, batch, [1.0] * len(batch) if weights is None else weights)
-
-    def _with_paths(self, known: KnownPaths, batch: Batch, weights: Sequence[float]) -> KnownPaths:
-        """The paths after a batch, in its order. Whatever its weight, a pair is one: taken out, it is gone."""
-        signs = [(each > 0) - (each < 0) for each in (self.weight * weight for weight in weights)]
-        for sign, run in groupby(zip(signs, batch.paths.names, strict=True), key=lambda each: each[0]):
-            known = known.changed(Counter(name for _, name in run), sign)
-        return known
+        if self.known is not None:  # whatever its weight, a pair is one: taken out, it is gone
+            every = repeat(self.weight) if weights is None else (self.weight * weight for weight in weights)
+            signs = ((weight > 0) - (weight < 0) for weight in every)
+            self.known = self.known.changed(zip(batch.paths.names, signs, strict=False))
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""

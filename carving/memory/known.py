@@ -25,10 +25,10 @@ class KnownPaths:
     """Paths by their canonical bytes, with how many pairs each holds.
 
     >>> known = KnownPaths({b"p1:s3:dog": 2})
-    >>> more = known.changed({b"p1:s3:cat": 1, b"p1:s3:dog": 1}, 1)
+    >>> more = known.changed([(b"p1:s3:cat", 1), (b"p1:s3:dog", 1)])
     >>> list(more), more.pairs, list(known), known.pairs
     ([('dog',), ('cat',)], 4, [('dog',)], 2)
-    >>> list(more.changed({b"p1:s3:dog": 3}, -1))
+    >>> list(more.changed([(b"p1:s3:dog", -3)]))
     [('cat',)]
     """
 
@@ -73,22 +73,24 @@ class KnownPaths:
         start = b"".join(map(canonical, prefix))  # of which no other role's bytes are the beginning
         return parse_paths(name for name in self.counts() if name.startswith(start, name.index(b":") + 1))
 
-    def changed(self, times: Mapping[bytes, int], sign: int) -> "KnownPaths":
-        """With so many pairs more (or, with the sign -1, fewer) under paths; none holds fewer than none."""
+    def changed(self, events: Iterable[tuple[bytes, int]]) -> "KnownPaths":
+        """With so many pairs more under paths (or, below zero, fewer), one after the other; none below none."""
         counts, gone = dict[bytes, int](), set[bytes]()
         more = KnownPaths()
         more._size, more.pairs = self._size, self.pairs
-        for name, number in times.items():
-            last = self._last(name)
+        for name, number in events:
+            last = counts[name] if name in counts else self._last(name)
             before = last or 0
-            after = max(0, before + sign * number)
+            after = max(0, before + number)
             if after == before:
                 continue
+            if last == 0:
+                counts.pop(name, None)
+            if last == 0 or not after:
+                gone.add(name)
             counts[name] = after
             more.pairs += after - before
             more._size += (not before) - (not after)
-            if not after or last == 0:
-                gone.add(name)
         more._layers = _stacked([*self._layers, Layer(counts, frozenset(gone))]) if counts else self._layers
         return more
 

@@ -169,7 +169,7 @@ def keeping(paths: bool) -> KnownPaths | None:
 def paths_of_both(ours: State, theirs: State) -> KnownPaths | None:
     """The paths of memories that become one; those of only one of them would not be all."""
     if ours.known is not None and theirs.known is not None:
-        return ours.known.changed(theirs.known.counts(), 1)
+        return ours.known.changed(theirs.known.counts().items())
     for one, other in ((ours, theirs), (theirs, ours)):
         if one.known is not None and not bool(other.counts.any()):
             return one.known
