@@ -119,7 +119,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(steps)
 def test_a_file_is_a_memory_whatever_is_done_to_it(tmp_path_factory, steps):
     file = tmp_path_factory.mktemp("steps") / "file"
@@ -496,7 +496,7 @@ def test_whatever_is_killed_leaves_the_old_or_the_new_state(tmp_path, act):
 
 # Several at once
 
-WRITERS, TIMES = 3, 25
+WRITERS, TIMES = 3, 15
 
 
 def child(work):

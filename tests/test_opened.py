@@ -246,3 +246,23 @@ def test_the_extent_of_a_file_is_told_without_its_tensor(file):
             assert told == (memory.pairs, len(memory.vocabulary))
         memory.compact()
         assert extent(files.outline(file), ()) == (memory.pairs, len(memory.vocabulary))
+
+
+def test_a_new_leaf_is_added_to_the_others_and_not_they_to_it(file):
+    with carving.open(file) as memory:
+        memory.store([(("first",), "new")])
+        shared, before = memory.vocabulary._shared, memory.vocabulary
+        for number in range(50):
+            memory.store([(("many", number), f"new {number}")])
+            if number % 20 == 7:
+                assert memory.recall("many", number).leaf is not None
+        assert memory.vocabulary._shared is shared and len(memory.vocabulary) == len(before) + 50
+
+
+@pytest.mark.slow
+def test_ten_thousand_stores_in_a_row_are_all_there(file):
+    with carving.open(file) as memory:
+        for number in range(10_000):
+            memory.store([(("one by one", number), f"leaf {number}")])
+    held = Memory.load(file)
+    assert held.pairs == 10_005 and len(held.vocabulary) == 10_000

@@ -19,8 +19,8 @@ from carving.scheme import Scheme
 from carving.symbols import Leaf, Path, Vocabulary, canonical_all
 from carving.tensorfiles import DAMAGE, BadFile
 
-# What a pair takes when it is replayed, about, in one thread, in seconds: for itself, for a number that is drawn or
-# made of it, for a number of the memory (a pair is a part of a product of matrices then), and for a byte of its record.
+# What a pair takes when it is replayed, in one thread, about, in seconds: for itself, for a number that is drawn or
+# made of it, for a number of the memory (where it is part of a product of matrices), and for a byte of its record.
 PAIR, NUMBER, CELL, BYTE = 30e-6, 5e-9, 4e-11, 1e-8
 
 
