@@ -13,6 +13,7 @@ from unittest import mock
 import torch
 import typer
 
+import carving
 from carving import OSC, Memory, formats
 from carving.cli import app
 from carving.errors import Overfull, UserError
@@ -35,6 +36,7 @@ class Act:
     file: str
     state: Callable[[Path], State]
     resumes: bool = False  # where it was stopped: what is there may be a part, and in the end it is the whole
+    in_place: bool = False  # what it wrote cannot be taken back from a disk that is suddenly read-only
 
     def found(self, folder: Path) -> State:
         """What the file holds, None where there is none yet."""
@@ -63,6 +65,13 @@ def with_checkpoints(run: Callable[[], int]) -> Callable[[], int]:
             return run()
 
     return often
+
+
+def journaling() -> int:
+    """What a program does that stores as it goes, into a journal beside the memory."""
+    with carving.open("journaled.safetensors") as memory:
+        memory.store({"new": {"fact": "kept"}})
+    return 0
 
 
 def saving() -> int:
@@ -97,7 +106,7 @@ def pairs_state(path: Path) -> State:
     return list(formats.pairs(path))
 
 
-MEMORY = "memory.safetensors"
+MEMORY, JOURNALED = "memory.safetensors", "journaled.safetensors"
 TRAIN = ("train", "points.txt", "model.safetensors", "--trunk", "linear", "--epochs", "3", "--validation", "0")
 ACTS = {
     "save": Act(saving, MEMORY, memory_state),
@@ -106,7 +115,8 @@ ACTS = {
     "forget": Act(command("forget", MEMORY, "pairs.tsv"), MEMORY, memory_state),
     "merge": Act(command("merge", MEMORY, MEMORY, "other.safetensors", "--force"), MEMORY, memory_state),
     "grow": Act(command("grow", MEMORY, "--pairs", "500"), MEMORY, memory_state),
-    "compact": Act(command("compact", MEMORY), MEMORY, memory_state),
+    "journal": Act(journaling, JOURNALED, memory_state, in_place=True),
+    "compact": Act(command("compact", JOURNALED), JOURNALED, memory_state),
     "export": Act(command("export", MEMORY, "pairs.tsv", "-o", "out.tsv.gz"), "out.tsv.gz", pairs_state),
     "train": Act(
         with_checkpoints(
@@ -128,9 +138,10 @@ ACTS = {
 
 
 def known() -> list[str]:
-    """The acts that this version has: some are commands that it may not have yet."""
+    """The acts that this version has: some are of what it may not have yet."""
     commands = set(typer.main.get_command(app).commands)
-    return [name for name in ACTS if name not in ("grow", "compact") or name in commands]
+    there = dict(grow="grow" in commands, journal=hasattr(carving, "open"), compact=hasattr(carving, "open"))
+    return [name for name in ACTS if there.get(name, True)]
 
 
 def prepare(folder: Path) -> None:
@@ -142,6 +153,11 @@ def prepare(folder: Path) -> None:
         memory = Memory(OSC(60, 2))
         memory.store([(tuple(path), leaf) for *path, leaf in (line.split("\t") for line in text.splitlines())])
         memory.save(folder / f"{name}.safetensors")
+    if hasattr(carving, "open"):
+        memory.save(folder / JOURNALED)
+        for number in range(2):
+            with carving.open(folder / JOURNALED) as opened:
+                opened.store({"first": {number: "a change"}})
 
 
 def here(act: Act, folder: Path) -> tuple[int, str]:
