@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carving.answers.tally import LEAVES, LEVELS, Tally
 from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
@@ -53,6 +54,7 @@ class Contents:
     counts: Tensor
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
+    tally: Tally = Tally()  # how strongly pairs are held, and how many leaves paths hold
 
 
 def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> None:
@@ -92,6 +94,8 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
     }
     if contents.goal is not None:
         metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
+    if not contents.tally.plain:
+        metadata["tally"] = json.dumps(asdict(contents.tally), sort_keys=True)
     metadata["checksum"] = checksum(tensors, metadata)
     replace_whole(path, tensors, metadata)
 
@@ -123,11 +127,30 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     vocabulary = _vocabulary(tensors["vocabulary"], counts)
     trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
     goal = Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
-    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal)
+    tally = _tally(json.loads(metadata["tally"])) if "tally" in metadata else _plain(counts)
+    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal, tally)
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not all_finite(numbers):
             raise BadValue(f"its {name} hold not-a-number or infinity")
     return contents
+
+
+def _plain(counts: Tensor) -> Tally:
+    """The tally of pairs that were stored once each, in paths of their own: all that is not said to be otherwise."""
+    pairs = float(counts.clamp_min(0).sum())
+    return Tally(((1.0, pairs),), (pairs,)) if pairs else Tally()
+
+
+def _tally(said: dict[str, Any]) -> Tally:
+    """A tally of positive numbers, no more of them than there may be."""
+    strengths = tuple((float(s), float(n)) for s, n in said["strengths"])
+    tally = Tally(strengths, tuple(map(float, said["leaves"])))
+    numbers = (*tally.leaves, *(number for level in strengths for number in level))
+    if len(said) != 2 or len(strengths) > LEVELS or len(tally.leaves) > LEAVES:
+        raise BadValue(f"its tally holds {len(strengths)} strengths and {len(tally.leaves)} numbers of leaves")
+    if not all(0 < number <= MOST for number in numbers):
+        raise BadValue("its tally holds numbers that count nothing")
+    return tally
 
 
 def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carving.answers import numbers
 from carving.answers.best import ENOUGH, MANY, Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
+from carving.answers.numbers import Weights
 from carving.answers.ranking import Ranking
 from carving.chunks import slices
 from carving.contexts import Contexts
@@ -54,18 +56,20 @@ def recall_sets(
     listing = Listing(scheme.precompute(candidates if ready is None else ready))
     rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
     active, size, parts = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
+    found = torch.zeros_like(active)
     while len(active):
         again, (count, columns) = [], _tile(scheme, listing, size)
         for chunk in slices(len(active), count):
             rows = active[chunk]
             part = contexts[rows]
             ranking = listing.ranked(scheme, cores[rows], part, size, rated, columns)
-            peeled = peel(scheme, cores[rows], part, candidates, ranking, odds, least)
+            peeled = peel(scheme, cores[rows], part, candidates, ranking, odds, least, found[rows])
             cores[rows] = peeled.cores
+            found[rows] += peeled.taken
             parts.append(peeled.held._replace(rows=rows[peeled.held.rows]))
             # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
-            moved = 5 * (peeled.taken / core_scalars(scheme)).sqrt()
-            away = (least - ranking.best.scores[:, -1]) * odds.variance.min()
+            moved = 5 * (peeled.taken * odds.strengths.square / core_scalars(scheme)).sqrt()
+            away = (least - ranking.best.scores[:, -1]) * odds.variance.min() / max(odds.strengths.values)
             again.append(rows[(peeled.taken > 0) & (moved > away)])
         active = torch.cat(again) if size < total else active[:0]
         size = min(8 * size, LONGEST, total)
@@ -107,10 +111,13 @@ def peel(
     ranking: Ranking,
     odds: Likelihood,
     least: float,
+    found: Tensor | None = None,
 ) -> Peeled:
-    """The candidates of a short list that cores hold."""
+    """The candidates of a short list that cores hold, beside so many (n,) that were found there before."""
     best, strengths = ranking.best, ranking.strengths
-    cores, taken = cores.clone(), torch.zeros(len(cores), device=cores.device)
+    cores, taken = cores.clone(), torch.zeros(len(cores), dtype=torch.int64, device=cores.device)
+    before = taken.clone() if found is None else found
+    weights = Weights.of(odds.numbers, before, best.indices.shape[1])
     rows = torch.nonzero(best.scores[:, 0] > -torch.inf).squeeze(1)
     unused = torch.isfinite(best.scores)
     none, empty = rows[:0], cores.new_zeros(0).real
@@ -120,19 +127,22 @@ def peel(
         listed = candidates[indices]
         known = strengths[rows] * scheme.energy(part, listed) if len(steps) == 1 else None  # by the scan
         evidence = Evidence.of(scheme, cores[rows], part, listed, _inner(scheme, cores[rows], part, listed, known))
-        own = crowding(scheme, cores[rows], evidence, odds)
-        # A crowded context holds about as many fillers as its energy says: each is that much likelier beforehand.
-        likelier = torch.log1p(own * core_scalars(scheme)).unsqueeze(1)
-        log_odds = odds.log_odds(evidence, indices, own.unsqueeze(1)) + likelier
-        value, which = log_odds.masked_fill(~unused[rows], -torch.inf).max(dim=1)
+        own = crowding(scheme, cores[rows], evidence, odds).unsqueeze(1)
+        alone = odds.log_odds(evidence, indices, own).masked_fill(~unused[rows], -torch.inf)
+        value, which = alone.max(dim=1, keepdim=True)
+        # A crowded context holds about as many fillers as its energy says: each is at least that much likelier.
+        likelier = torch.log1p(own * (core_scalars(scheme) / odds.strengths.square))
+        beside = numbers.log_odds(alone, which, weights.beside((before + taken)[rows]))
+        value = torch.where(likelier > 0, torch.maximum(beside, value + likelier), beside).squeeze(1)
         kept = value >= least
-        rows, value, column = rows[kept], value[kept], which[kept].unsqueeze(1)
+        rows, value, which = rows[kept], value[kept], which[kept]
         if not len(rows):
             break
-        chosen, strength = (each[kept].gather(1, column).squeeze(1) for each in (indices, evidence.strengths))
-        part = contexts[rows]
-        cores[rows] -= scheme.round_trip(scheme.encode(candidates[chosen], part), part)
+        held = odds.expected_strength(evidence, indices, own), evidence.strengths, indices
+        out, strength, chosen = (each[kept].gather(1, which).squeeze(1) for each in held)
+        core, part = scheme.encode(candidates[chosen], contexts[rows]), contexts[rows]
+        cores[rows] -= scheme.round_trip(core * out.view(-1, *(1,) * (core.dim() - 1)).to(core.dtype), part)
         taken[rows] += 1
-        unused[rows, which[kept]] = False
+        unused[rows, which.squeeze(1)] = False
         steps.append(Held(rows, chosen, strength, value))
     return Peeled(cores, taken, Held(*(torch.cat(each) for each in zip(*steps, strict=True))))

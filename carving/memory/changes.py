@@ -1,17 +1,22 @@
 """What changes a memory: pairs that are added or taken out, and memories that are merged."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
+from carving.answers.tally import Tally
 from carving.errors import BadValue
 from carving.memory.codebook import Codebook, Drawn, check_finite
 from carving.memory.pairs import BATCH, Batch
-from carving.memory.state import State
+from carving.memory.state import SIGMAS, State
 from carving.scheme import Scheme
 from carving.symbols import Leaf, canonical
 from carving.tensors import lasting
+
+FEW = 16  # pairs that are not worth a look at the energy
 
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
 
@@ -32,7 +37,7 @@ class Change:
         # what fails, would not give the same numbers back.
         with lasting():
             self.tensor = held.tensor.clone(memory_format=torch.contiguous_format)
-        self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
+        self.pairs, self.counts, self.leaves, self.tally = 0, Counter[bytes](), dict[bytes, Leaf](), Tally()
 
     def add(self, batch: Batch, counted: bool = True) -> None:
         """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
@@ -47,12 +52,38 @@ class Change:
         if counted:
             self.counts.update(batch.names)
             self.leaves.update(zip(batch.names, batch.leaves, strict=True))
+            if self.held.scheme.facts.linear and self.weight:
+                more = Tally.of(zip(batch.paths.names, batch.names, strict=True), self.weight)
+                self.tally = self.tally.with_stored(more)
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""
         check_finite("the memory", self.tensor)
         times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
-        return self.held.holding(self.tensor, self.leaves, self.weight * times)
+        after = self.held.holding(self.tensor, self.leaves, self.weight * times)
+        return tallied(self.held, after, self.tally, taken_out=self.weight < 0)
+
+
+def tallied(before: State, after: State, change: Tally, taken_out: bool = False) -> State:
+    """The state after a change with its tally: what was there before shows by the energy, where chance does not hide it.
+
+    Each pair of a strength s that changes by w changes the energy by w^2 + 2 s w.
+    """
+    tally, excess = before.tally, 0.0
+    if not change.strengths:
+        return after
+    mixed = change.squares * (tally.squares + change.squares / 2)
+    chance = SIGMAS * before.chance * math.sqrt(2 * mixed)
+    most = max((s for s, _ in (*tally.strengths, *change.strengths)), default=0.0)
+    if tally.strengths and change.number >= FEW and 2 * most * change.sum > chance:  # or the energy tells nothing
+        now, then = after.squares, before.squares
+        assert now is not None and then is not None
+        excess = now - then - change.squares
+        excess = excess if abs(excess) > chance else 0.0
+    if not taken_out:
+        return replace(after, tally=tally.with_stored(change, max(0.0, excess)))
+    strength = -excess / (2 * change.sum) if excess < 0 else None
+    return replace(after, tally=tally.without(change, strength))
 
 
 def checked(change: Change) -> Change:

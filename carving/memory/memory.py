@@ -19,7 +19,7 @@ from carving.checks import check_integer, check_weight
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report
+from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report, tallied
 from carving.memory.codebook import Codebook
 from carving.memory.forgetting import Strangers, forgotten
 from carving.memory.fullness import falls_short, foreseen, told
@@ -259,6 +259,7 @@ class Memory(Questions):
         leaves = dict(zip(theirs.vocabulary.rows, theirs.vocabulary.labels, strict=True))
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
+        both = tallied(ours, both, theirs.tally)
         return self._of(told(fuller, replace(both, goal=stricter(ours.goal, theirs.goal))))
 
     def verify(
@@ -307,7 +308,7 @@ class Memory(Questions):
         """
         held = self._state
         leaves, trained = held.vocabulary.labels, held.codebook.trained
-        contents = files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, held.goal)
+        contents = files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, held.goal, held.tally)
         files.write(path, contents, dtype, force)
 
     @classmethod
@@ -319,4 +320,4 @@ class Memory(Questions):
         known = State.empty(scheme, Vocabulary(vocabulary[:trained]), fillers, contents.goal)
         leaves = dict(zip(canonical_all(vocabulary), vocabulary, strict=True))
         state = known.holding(contents.tensor.to(scheme.device), leaves, contents.counts)
-        return cls._of(state)
+        return cls._of(replace(state, tally=contents.tally))
