@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-RARE = 0.001  # of contexts hold more, or no more, than was ever seen: not everything is seen when it is stored
+RARE = 0.01  # of contexts hold more, or no more, than was ever seen: not everything is seen when it is stored
 NEVER = 1e-30  # in the place of a probability of 0
 MOST = 8  # of the rest that are taken to be there together,
 APART = 8  # and so many of the best of them are told apart; the others only have a sum
@@ -62,10 +62,16 @@ class Weights(NamedTuple):
         )
         return cls(usual, seen if as_seen else usual, known.together)
 
-    def beside(self, there: Tensor) -> Tensor:
-        """Those (n, k) of contexts that hold so many, one more, two more, ..."""
+    def beside(self, there: Tensor, found: Tensor | None = None) -> Tensor:
+        """Those (n, k) of contexts that hold so many, one more, two more, ...; by what was found, if it may be more."""
         columns = torch.arange(self.together + 2, device=there.device)
-        return torch.where(there.unsqueeze(1) > 0, self.logs[there.unsqueeze(1) + columns], self.empty[columns])
+        usual = (there if found is None else found).unsqueeze(1) > 0
+        return torch.where(usual, self.logs[there.unsqueeze(1) + columns], self.empty[columns])
+
+    def whole(self, found: Tensor, most: int) -> Tensor:
+        """Those (n, most + 1) of holding nothing, one, two, ..."""
+        columns = torch.arange(most + 1, device=found.device)
+        return torch.where(found.unsqueeze(1) > 0, self.logs[columns], self.empty[columns])
 
 
 def log_odds(alone: Tensor, columns: Tensor, log_weights: Tensor, tail: Tensor | None = None) -> Tensor:

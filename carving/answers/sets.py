@@ -12,6 +12,7 @@ from carving.answers.best import ENOUGH, MANY, Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
 from carving.answers.numbers import Weights
 from carving.answers.ranking import Ranking
+from carving.answers.subsets import BEST, PLAIN, room_for, weigh
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -25,7 +26,8 @@ class Held(NamedTuple):
     rows: Tensor  # which context
     indices: Tensor  # which candidate
     strengths: Tensor  # how strongly: 1 for one that was stored once
-    log_odds: Tensor  # when it was taken out
+    log_odds: Tensor  # when it was taken out; of whole sets, beside all others
+    out: Tensor  # with which strength it was taken out
 
 
 class Peeled(NamedTuple):
@@ -33,7 +35,34 @@ class Peeled(NamedTuple):
 
     cores: Tensor
     taken: Tensor  # (n,) how many were taken out of each
+    near: "Near"
     held: Held
+
+
+class Near(NamedTuple):
+    """The best candidates that were not found."""
+
+    indices: Tensor  # (n, k), -1 where there is none
+    log_odds: Tensor  # (n, k) by themselves
+    tail: Tensor  # (n,) the logarithm of the summed odds of the others of the list
+
+    @classmethod
+    def none(cls, count: int, size: int, device: torch.device) -> "Near":
+        """None yet."""
+        indices, tail = torch.full((count, size), -1, device=device), torch.full((count,), -torch.inf, device=device)
+        return cls(indices, tail.unsqueeze(1).repeat(1, size), tail)
+
+    def put(self, rows: Tensor, others: "Near") -> None:
+        """Put those of some contexts into their places."""
+        for ours, theirs in zip(self, others, strict=True):
+            ours[rows] = theirs.to(ours)
+
+    @classmethod
+    def of(cls, indices: Tensor, log_odds: Tensor) -> "Near":
+        """The best of lists, those that are minus infinity left out."""
+        best, places = log_odds.topk(min(BEST, log_odds.shape[1]), dim=1)
+        tail = log_odds.scatter(1, places, -torch.inf).logsumexp(1)
+        return cls(indices.gather(1, places).masked_fill(best == -torch.inf, -1), best, tail)
 
 
 def recall_sets(
@@ -56,7 +85,7 @@ def recall_sets(
     listing = Listing(scheme.precompute(candidates if ready is None else ready))
     rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
     active, size, parts = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
-    found = torch.zeros_like(active)
+    found, near = torch.zeros_like(active), Near.none(len(active), min(BEST, size), cores.device)
     while len(active):
         again, (count, columns) = [], _tile(scheme, listing, size)
         for chunk in slices(len(active), count):
@@ -66,6 +95,7 @@ def recall_sets(
             peeled = peel(scheme, cores[rows], part, candidates, ranking, odds, least, found[rows])
             cores[rows] = peeled.cores
             found[rows] += peeled.taken
+            near.put(rows, peeled.near)
             parts.append(peeled.held._replace(rows=rows[peeled.held.rows]))
             # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
             moved = 5 * (peeled.taken * odds.strengths.square / core_scalars(scheme)).sqrt()
@@ -73,6 +103,48 @@ def recall_sets(
             again.append(rows[(peeled.taken > 0) & (moved > away)])
         active = torch.cat(again) if size < total else active[:0]
         size = min(8 * size, LONGEST, total)
+    whole = Held(*(torch.cat(each) for each in zip(*parts, strict=True)))
+    order = whole.rows.argsort(stable=True)
+    held = Held(*(each[order] for each in whole))
+    held = _beside_each_other(scheme, cores, contexts, candidates, held, near, odds)
+    sure = held.log_odds >= least
+    return Held(*(each[sure] for each in held))
+
+
+def _beside_each_other(
+    scheme: LinearScheme,
+    cores: Tensor,
+    contexts: Contexts,
+    candidates: Tensor,
+    held: Held,
+    near: Near,
+    odds: Likelihood,
+) -> Held:
+    """What contexts hold, when all that was found is taken out of the cores: each beside all others.
+
+    Contexts that hold more than can be weighed as wholes stay as they are.
+    """
+    sizes = held.rows.bincount(minlength=len(cores))
+    few = (sizes <= BEST - 2) & ((sizes > 0) | (near.log_odds.logsumexp(1) > math.log(PLAIN)))
+    rows = few.nonzero().squeeze(1)
+    if not len(rows):
+        return held
+    own = few[held.rows]
+    column = torch.arange(len(held.rows), device=cores.device) - (sizes.cumsum(0) - sizes)[held.rows]
+    most = int(sizes[rows].max())
+    indices = torch.full((len(cores), most), -1, device=cores.device)
+    out = torch.zeros(len(cores), most + near.indices.shape[1], dtype=odds.variance.dtype, device=cores.device)
+    indices[held.rows[own], column[own]] = held.indices[own]
+    out[held.rows[own], column[own]] = held.out[own].to(out)
+    indices = torch.cat((indices, near.indices), dim=1)
+    parts = [Held(*(each[~own] for each in held))]
+    for chunk in slices(len(rows), room_for(scheme, indices.shape[1])):
+        which = rows[chunk]
+        listed, taken = indices[which], out[which]
+        found = weigh(scheme, cores[which], contexts[which], candidates, listed, taken, odds, near.tail[which].double())
+        row, place = ((listed >= 0) & torch.isfinite(found.log_odds)).nonzero(as_tuple=True)
+        columns = which[row], listed[row, place], found.strengths.expand_as(taken)[row, place]
+        parts.append(Held(*columns, found.log_odds[row, place].to(held.log_odds), taken[row, place].to(held.out)))
     whole = Held(*(torch.cat(each) for each in zip(*parts, strict=True)))
     order = whole.rows.argsort(stable=True)
     return Held(*(each[order] for each in whole))
@@ -121,7 +193,8 @@ def peel(
     rows = torch.nonzero(best.scores[:, 0] > -torch.inf).squeeze(1)
     unused = torch.isfinite(best.scores)
     none, empty = rows[:0], cores.new_zeros(0).real
-    steps = [Held(none, none, empty, empty)]
+    steps = [Held(none, none, empty, empty, empty)]
+    near = Near.none(len(cores), min(BEST, best.indices.shape[1]), cores.device)
     while len(rows):
         part, indices = contexts[rows], best.indices[rows].clamp_max(len(candidates) - 1)
         listed = candidates[indices]
@@ -135,6 +208,7 @@ def peel(
         beside = numbers.log_odds(alone, which, weights.beside((before + taken)[rows]))
         value = torch.where(likelier > 0, torch.maximum(beside, value + likelier), beside).squeeze(1)
         kept = value >= least
+        near.put(rows[~kept], Near.of(indices[~kept], alone[~kept]))
         rows, value, which = rows[kept], value[kept], which[kept]
         if not len(rows):
             break
@@ -144,5 +218,5 @@ def peel(
         cores[rows] -= scheme.round_trip(core * out.view(-1, *(1,) * (core.dim() - 1)).to(core.dtype), part)
         taken[rows] += 1
         unused[rows, which.squeeze(1)] = False
-        steps.append(Held(rows, chosen, strength, value))
-    return Peeled(cores, taken, Held(*(torch.cat(each) for each in zip(*steps, strict=True))))
+        steps.append(Held(rows, chosen, strength, value, out))
+    return Peeled(cores, taken, near, Held(*(torch.cat(each) for each in zip(*steps, strict=True))))

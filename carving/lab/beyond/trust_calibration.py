@@ -5,11 +5,11 @@ from carving.lab.measures.trust import CASES, trust_calibration
 
 # Memories too full for certainty, and pairs of theirs
 SCHEMES: dict[str, Setting] = {
-    "OSC, p=2, compact": {"scheme": "OSC", "basis": "blocks", "compact": True, "d": 60, "p": 2, "N": 360},
-    "OSC, p=3": {"scheme": "OSC", "basis": "blocks", "signed": True, "d": 22, "p": 3, "N": 900},
-    "HLB": {"scheme": "HLB", "d": 3600, "N": 360},
+    "OSC, p=2, compact": {"scheme": "OSC", "basis": "blocks", "compact": True, "d": 60, "p": 2, "N": 240},
+    "OSC, p=3": {"scheme": "OSC", "basis": "blocks", "signed": True, "d": 22, "p": 3, "N": 600},
+    "HLB": {"scheme": "HLB", "d": 3600, "N": 240},
 }
-UNSIGNED: Setting = {"scheme": "OSC", "basis": "blocks", "signed": False, "d": 60, "p": 2, "N": 360}
+UNSIGNED: Setting = {"scheme": "OSC", "basis": "blocks", "signed": False, "d": 60, "p": 2, "N": 240}
 
 
 def settings(asked: int, step: int = 1) -> list[Setting]:

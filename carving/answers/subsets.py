@@ -1,0 +1,152 @@
+"""What contexts hold of a short list: every set of its best candidates weighed against every other.
+
+Candidates overlap, and how many there are depends on each other: where it is not plain what a context holds, only sets
+as wholes have a likelihood. With I_fg = s_f s_g <b_f, b_g> / variance for two bound candidates, and y_f the log odds of
+one when all others that were found are taken out, a set S has the log weight
+
+    log w_|S| + sum over f of (y_f + what I_fg of those found says) - sum over pairs of I_fg.
+"""
+
+import math
+from functools import cache, reduce
+from itertools import combinations
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carving.answers import numbers
+from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding
+from carving.answers.numbers import Weights
+from carving.contexts import Contexts
+from carving.linear import LinearScheme
+
+BEST = 10  # candidates whose sets are weighed: there are 2^BEST of them
+REST = 4  # others that may be there beside them
+PLAIN = 1e-3  # what is less probable than this, or as little short of certain, is plain
+
+
+class Weighed(NamedTuple):
+    """The candidates of lists, beside each other."""
+
+    log_odds: Tensor  # (n, m)
+    strengths: Tensor  # (n, m)
+
+
+def weigh(
+    scheme: LinearScheme,
+    cores: Tensor,
+    contexts: Contexts,
+    candidates: Tensor,
+    indices: Tensor,
+    out: Tensor,
+    odds: Likelihood,
+    tail: Tensor,
+    as_seen: bool = False,
+) -> Weighed:
+    """How probably contexts hold the candidates of their lists (n, m), of which -1 is none.
+
+    `out` (n, m) are the strengths with which those that were found were taken out of the cores, 0 for the others; `tail`
+    (n,) is the logarithm of the summed odds of all that are not listed.
+    """
+    known = indices.clamp_min(0)
+    fillers = candidates[known]
+    evidence = Evidence.of(scheme, cores, contexts, fillers)
+    more = crowding(scheme, cores, evidence, odds).unsqueeze(1)
+    evidence = evidence._replace(inner=evidence.inner + out * evidence.energy)
+    alone = odds.log_odds(evidence, known, more).double().masked_fill(indices < 0, -torch.inf)
+    taken = (out > 0).sum(1)
+    weights = Weights.of(odds.numbers, taken, BEST + REST, as_seen)
+    columns = torch.arange(indices.shape[1], device=indices.device).expand_as(indices)
+    log_odds = numbers.log_odds(alone, columns, weights.beside(torch.zeros_like(taken), taken), tail)
+    chances = log_odds.sigmoid()
+    unsure = ((chances > PLAIN) & (chances < 1 - PLAIN)).any(1) & (taken <= BEST - 2)
+    rows = unsure.nonzero().squeeze(1)
+    if len(rows) and indices.shape[1] > 1:
+        some = _Lists(scheme, contexts[rows], fillers[rows], known[rows], indices[rows] < 0, out[rows] > 0)
+        seen = Evidence(*(None if each is None else each.expand_as(known)[rows] for each in evidence))
+        log_odds[rows] = some.log_odds(seen, odds, more[rows], weights.whole(taken[rows], BEST + REST + 1), tail[rows])
+    return Weighed(log_odds, evidence.strengths)
+
+
+class _Lists(NamedTuple):
+    """Contexts for which sets are weighed."""
+
+    scheme: LinearScheme
+    contexts: Contexts
+    fillers: Tensor  # (n, m, ...)
+    indices: Tensor  # (n, m)
+    none: Tensor  # (n, m)
+    found: Tensor  # (n, m)
+
+    def log_odds(self, seen: Evidence, odds: Likelihood, more: Tensor, log_weights: Tensor, tail: Tensor) -> Tensor:
+        """Of all candidates, by sets of the best; others that are not among these are noise, as many as there may be."""
+        alone = self._alone(seen, odds, more)
+        places = (alone + 1e6 * self.found).topk(min(BEST, alone.shape[1]), dim=1).indices
+        common = self._common(places)
+        size = core_scalars(self.scheme)
+        log_odds, unlisted = self._of_sets(seen, odds, more, places, common, log_weights, tail)
+        if size < self.scheme.facts.memory_scalars:
+            more = more + (odds.strengths.square / size * unlisted).unsqueeze(1).to(more)
+            log_odds, _ = self._of_sets(seen, odds, more, places, common, log_weights, tail)
+        return log_odds
+
+    def _alone(self, seen: Evidence, odds: Likelihood, more: Tensor) -> Tensor:
+        """The log odds of each, when others that were found are taken out."""
+        return odds.log_odds(seen, self.indices, more).double().masked_fill(self.none, -torch.inf)
+
+    def _common(self, places: Tensor) -> Tensor:
+        """The inner products (n, size, size) of different bound candidates."""
+        scheme, contexts = self.scheme, self.contexts
+        fillers = self.fillers[torch.arange(len(places), device=places.device).unsqueeze(1), places]
+        each = [scheme.round_trip(scheme.encode(fillers[:, i], contexts), contexts) for i in range(places.shape[1])]
+        common = torch.stack([scheme.inner(core, contexts, fillers) for core in each], dim=1).double()
+        return common - torch.diag_embed(common.diagonal(dim1=1, dim2=2))
+
+    def _of_sets(
+        self,
+        seen: Evidence,
+        odds: Likelihood,
+        more: Tensor,
+        places: Tensor,
+        common: Tensor,
+        log_weights: Tensor,
+        tail: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """The log odds (n, m), and how many are expected (n,) that are not among the best."""
+        every = self._alone(seen, odds, more)
+        strengths = odds.expected_strength(seen, self.indices, more).double()
+        scale = strengths / (odds.variance_along(seen, self.indices) + more).double().sqrt()
+        alone, scale, found = (each.gather(1, places) for each in (every, scale, self.found))
+        common = common * scale.unsqueeze(1) * scale.unsqueeze(2)
+        single = (alone + (common * found.unsqueeze(1)).sum(2)).clamp_min(-1e4)
+        members, pairs, counts = (each.to(alone.device) for each in _sets(places.shape[1]))
+        one, other = torch.triu_indices(len(common[0]), len(common[0]), 1, device=alone.device)
+        weight = single @ members.T - common[:, one, other] @ pairs.T  # (n, sets)
+        rest = every.scatter(1, places, -torch.inf)
+        others = torch.logaddexp(rest.logsumexp(1), tail).unsqueeze(1)
+        # Any number of the rest beside a set: these are too many to be told apart.
+        terms = [k * others - math.lgamma(k + 1) if k else torch.zeros_like(others) for k in range(REST + 1)]
+        both, next_one = (
+            [weight + log_weights[:, counts + first + k] + term for k, term in enumerate(terms)] for first in (0, 1)
+        )
+        summed = reduce(torch.logaddexp, both)
+        whole = summed.logsumexp(1, keepdim=True)
+        chances = ((summed - whole).exp() @ members).clamp(1e-15, 1 - 1e-15)
+        beside = rest + reduce(torch.logaddexp, next_one).logsumexp(1, keepdim=True) - whole
+        unlisted = sum((k * (each - whole).exp().sum(1) for k, each in enumerate(both)), torch.zeros_like(tail))
+        return beside.exp().clamp(0, 1 - 1e-15).scatter(1, places, chances).logit(), unlisted
+
+
+@cache
+def _sets(size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """All sets of so many: their members (2^size, size), the pairs in them (2^size, pairs), how many they are."""
+    members = torch.tensor([[number >> i & 1 for i in range(size)] for number in range(1 << size)])
+    pairs = torch.stack([members[:, i] * members[:, j] for i, j in combinations(range(size), 2)], dim=1)
+    return members.double(), pairs.double(), members.sum(1)
+
+
+def room_for(scheme: LinearScheme, listed: int) -> int:
+    """How many contexts with lists may be weighed at once."""
+    numbers_each = max(listed * math.prod(scheme.facts.filler_shape), BEST * math.prod(scheme.facts.core_shape), 2**BEST)
+    return max(1, scheme.room // 4 // numbers_each)
