@@ -86,6 +86,7 @@ def recall_sets(
     rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
     active, size, parts = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
     found, near = torch.zeros_like(active), Near.none(len(active), min(BEST, size), cores.device)
+    first, firsts = None, list[Near]()
     while len(active):
         again, (count, columns) = [], _tile(scheme, listing, size)
         for chunk in slices(len(active), count):
@@ -96,17 +97,20 @@ def recall_sets(
             cores[rows] = peeled.cores
             found[rows] += peeled.taken
             near.put(rows, peeled.near)
+            if first is None:
+                firsts.append(Near.of(ranking.best.indices, ranking.best.scores))
             parts.append(peeled.held._replace(rows=rows[peeled.held.rows]))
             # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
             moved = 5 * (peeled.taken * odds.strengths.square / core_scalars(scheme)).sqrt()
             away = (least - ranking.best.scores[:, -1]) * odds.variance.min() / max(odds.strengths.values)
             again.append(rows[(peeled.taken > 0) & (moved > away)])
+        first = first or Near(*(torch.cat(each) for each in zip(*firsts, strict=True)))
         active = torch.cat(again) if size < total else active[:0]
         size = min(8 * size, LONGEST, total)
     whole = Held(*(torch.cat(each) for each in zip(*parts, strict=True)))
     order = whole.rows.argsort(stable=True)
     held = Held(*(each[order] for each in whole))
-    held = _beside_each_other(scheme, cores, contexts, candidates, held, near, odds)
+    held = held if first is None else _beside_each_other(scheme, cores, contexts, candidates, held, (near, first), odds)
     sure = held.log_odds >= least
     return Held(*(each[sure] for each in held))
 
@@ -117,13 +121,14 @@ def _beside_each_other(
     contexts: Contexts,
     candidates: Tensor,
     held: Held,
-    near: Near,
+    others: tuple[Near, Near],
     odds: Likelihood,
 ) -> Held:
     """What contexts hold, when all that was found is taken out of the cores: each beside all others.
 
-    Contexts that hold more than can be weighed as wholes stay as they are.
+    These are the best when that was taken out, and before. Contexts that hold more than can be weighed stay as they are.
     """
+    near, first = others
     sizes = held.rows.bincount(minlength=len(cores))
     few = (sizes <= BEST - 2) & ((sizes > 0) | (near.log_odds.logsumexp(1) > math.log(PLAIN)))
     rows = few.nonzero().squeeze(1)
@@ -133,15 +138,21 @@ def _beside_each_other(
     column = torch.arange(len(held.rows), device=cores.device) - (sizes.cumsum(0) - sizes)[held.rows]
     most = int(sizes[rows].max())
     indices = torch.full((len(cores), most), -1, device=cores.device)
-    out = torch.zeros(len(cores), most + near.indices.shape[1], dtype=odds.variance.dtype, device=cores.device)
     indices[held.rows[own], column[own]] = held.indices[own]
+    indices = torch.cat((indices, near.indices, first.indices), dim=1)
+    out = torch.zeros(indices.shape, dtype=odds.variance.dtype, device=cores.device)
     out[held.rows[own], column[own]] = held.out[own].to(out)
-    indices = torch.cat((indices, near.indices), dim=1)
+    before = torch.full(indices.shape, -torch.inf, device=cores.device)
+    before[:, -first.indices.shape[1] :] = first.log_odds
+    # Each once: the first of its kind stays, with what was known before.
+    same = (indices.unsqueeze(2) == indices.unsqueeze(1)) & (indices >= 0).unsqueeze(2)
+    before = before.unsqueeze(1).masked_fill(~same, -torch.inf).amax(2)
+    indices = indices.masked_fill(same.tril(-1).any(2), -1)
     parts = [Held(*(each[~own] for each in held))]
     for chunk in slices(len(rows), room_for(scheme, indices.shape[1])):
         which = rows[chunk]
-        listed, taken = indices[which], out[which]
-        found = weigh(scheme, cores[which], contexts[which], candidates, listed, taken, odds, near.tail[which].double())
+        listed, taken, part, tail = indices[which], out[which], contexts[which], near.tail[which].double()
+        found = weigh(scheme, cores[which], part, candidates, listed, taken, odds, before[which], tail)
         row, place = ((listed >= 0) & torch.isfinite(found.log_odds)).nonzero(as_tuple=True)
         columns = which[row], listed[row, place], found.strengths.expand_as(taken)[row, place]
         parts.append(Held(*columns, found.log_odds[row, place].to(held.log_odds), taken[row, place].to(held.out)))

@@ -69,7 +69,8 @@ def _several(
     # Those that are not listed keep the odds that they had.
     total = ranking.log_total.double()
     tail = torch.log1p(-(ranking.best.scores.double() - total.unsqueeze(1)).exp().sum(1).clamp_max(1)) + total
-    found = weigh(scheme, peeled.cores, contexts, fillers, indices, out, odds, tail, as_seen=True)
+    first = ranking.best.scores
+    found = weigh(scheme, peeled.cores, contexts, fillers, indices, out, odds, first, tail, as_seen=True)
     chances = found.log_odds.sigmoid().nan_to_num(0.0)
     strengths = ranking.strengths.clone()
     strengths[held.rows, place] = held.strengths.to(strengths)

@@ -41,13 +41,15 @@ def weigh(
     indices: Tensor,
     out: Tensor,
     odds: Likelihood,
+    first: Tensor,
     tail: Tensor,
     as_seen: bool = False,
 ) -> Weighed:
     """How probably contexts hold the candidates of their lists (n, m), of which -1 is none.
 
-    `out` (n, m) are the strengths with which those that were found were taken out of the cores, 0 for the others; `tail`
-    (n,) is the logarithm of the summed odds of all that are not listed.
+    `out` (n, m) are the strengths with which those that were found were taken out of the cores, 0 for the others;
+    `first` (n, m) the log odds before that, where they are known: what was found may hide its like. `tail` (n,) is the
+    logarithm of the summed odds of all that are not listed.
     """
     known = indices.clamp_min(0)
     fillers = candidates[known]
@@ -63,7 +65,7 @@ def weigh(
     unsure = ((chances > PLAIN) & (chances < 1 - PLAIN)).any(1) & (taken <= BEST - 2)
     rows = unsure.nonzero().squeeze(1)
     if len(rows) and indices.shape[1] > 1:
-        some = _Lists(scheme, contexts[rows], fillers[rows], known[rows], indices[rows] < 0, out[rows] > 0)
+        some = _Lists(scheme, contexts[rows], fillers[rows], known[rows], indices[rows] < 0, out[rows] > 0, first[rows])
         seen = Evidence(*(None if each is None else each.expand_as(known)[rows] for each in evidence))
         log_odds[rows] = some.log_odds(seen, odds, more[rows], weights.whole(taken[rows], BEST + REST + 1), tail[rows])
     return Weighed(log_odds, evidence.strengths)
@@ -78,11 +80,13 @@ class _Lists(NamedTuple):
     indices: Tensor  # (n, m)
     none: Tensor  # (n, m)
     found: Tensor  # (n, m)
+    first: Tensor  # (n, m)
 
     def log_odds(self, seen: Evidence, odds: Likelihood, more: Tensor, log_weights: Tensor, tail: Tensor) -> Tensor:
         """Of all candidates, by sets of the best; others that are not among these are noise, as many as there may be."""
         alone = self._alone(seen, odds, more)
-        places = (alone + 1e6 * self.found).topk(min(BEST, alone.shape[1]), dim=1).indices
+        best = torch.maximum(alone, self.first.to(alone).masked_fill(self.none, -torch.inf)) + 1e6 * self.found
+        places = best.topk(min(BEST, alone.shape[1]), dim=1).indices
         common = self._common(places)
         size = core_scalars(self.scheme)
         log_odds, unlisted = self._of_sets(seen, odds, more, places, common, log_weights, tail)
