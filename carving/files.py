@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carving.answers.tally import LEAVES, LEVELS, Tally
+from carving.answers.tally import LEAVES, LEVELS, NOTHING_STORED, Tally
 from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
@@ -54,7 +54,7 @@ class Contents:
     counts: Tensor
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
-    tally: Tally = Tally()  # how strongly pairs are held, and how many leaves paths hold
+    tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves paths hold
 
 
 def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> None:
@@ -136,9 +136,9 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
 
 
 def _plain(counts: Tensor) -> Tally:
-    """The tally of pairs that were stored once each, in paths of their own: all that is not said to be otherwise."""
+    """The tally of pairs that were stored once each: all that is not said to be otherwise."""
     pairs = float(counts.clamp_min(0).sum())
-    return Tally(((1.0, pairs),), (pairs,)) if pairs else Tally()
+    return Tally(((1.0, pairs),)) if pairs else NOTHING_STORED
 
 
 def _tally(said: dict[str, Any]) -> Tally:

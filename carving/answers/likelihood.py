@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from carving.answers.best import scan
-from carving.answers.numbers import Numbers
+from carving.answers.numbers import UNKNOWN, Numbers
 from carving.answers.ranking import Lines, Ranking, Rated, Rating
 from carving.answers.tally import ONCE, Strengths
 from carving.contexts import Contexts
@@ -57,8 +57,10 @@ class Likelihood:
     log_prior: Tensor  # (L,) the logarithm of each candidate's odds against "nothing is stored here"
     norm: float  # the squared norm of the memory
     strengths: Strengths = ONCE  # of fillers that are stored
-    numbers: Numbers = Numbers()  # of fillers that contexts hold
-    shift: Tensor | None = None  # (L,) what a candidate shows where it is not stored, in the mean, if that is not nothing
+    numbers: Numbers = UNKNOWN  # of fillers that contexts hold
+    shift: Tensor | None = (
+        None  # (L,) what a candidate shows where it is not stored, in the mean, if that is not nothing
+    )
 
     def log_odds(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
         """The log odds of the candidates of these indices; `more` is variance that comes on top."""

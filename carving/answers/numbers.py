@@ -42,8 +42,11 @@ class Numbers(NamedTuple):
         return [math.log(more[j] * ends[j + 1] / ends[j]) for j in range(most + 1)]
 
 
+UNKNOWN = Numbers()
+
+
 class Weights(NamedTuple):
-    """The logarithms of w_0, w_1, ...: where something is there, and where nothing was found."""
+    """The logarithms of w_0, w_1, ...: where several were found, and where there was one at most."""
 
     logs: Tensor  # (k,)
     empty: Tensor  # (k,)
@@ -53,7 +56,7 @@ class Weights(NamedTuple):
     def of(cls, known: Numbers, there: Tensor, more: int, as_seen: bool = False) -> "Weights":
         """Those that contexts need which hold these numbers (n,) and so many more.
 
-        What was never seen is rare; `as_seen`, and where nothing was found, it is not there: as for single answers.
+        What was never seen is rare; `as_seen`, and where one was found at most, it is not there: as for single answers.
         """
         most = (int(there.max()) if len(there) else 0) + more + known.together
         usual, seen = (
@@ -65,20 +68,20 @@ class Weights(NamedTuple):
     def beside(self, there: Tensor, found: Tensor | None = None) -> Tensor:
         """Those (n, k) of contexts that hold so many, one more, two more, ...; by what was found, if it may be more."""
         columns = torch.arange(self.together + 2, device=there.device)
-        usual = (there if found is None else found).unsqueeze(1) > 0
+        usual = (there if found is None else found - 1).unsqueeze(1) > 0
         return torch.where(usual, self.logs[there.unsqueeze(1) + columns], self.empty[columns])
 
     def whole(self, found: Tensor, most: int) -> Tensor:
         """Those (n, most + 1) of holding nothing, one, two, ..."""
         columns = torch.arange(most + 1, device=found.device)
-        return torch.where(found.unsqueeze(1) > 0, self.logs[columns], self.empty[columns])
+        return torch.where(found.unsqueeze(1) > 1, self.logs[columns], self.empty[columns])
 
 
 def log_odds(alone: Tensor, columns: Tensor, log_weights: Tensor, tail: Tensor | None = None) -> Tensor:
     """The log odds (n, c) of the fillers of these columns, of those with these log odds by themselves (n, m).
 
-    `log_weights` (n, k) are those of holding what is there, one more, two more, ...; `tail` (n,) is the logarithm of the
-    summed odds of fillers that have no column. Those that are there, or cannot be, have the odds of minus infinity.
+    `log_weights` (n, k) are those of holding what is there, one more, two more, ...; `tail` (n,) is the logarithm of
+    the summed odds of fillers that have no column. Those that are there, or cannot be, have the odds of minus infinity.
     """
     own, degree = alone.gather(1, columns), log_weights.shape[1] - 2
     best, places = alone.topk(min(1 if degree < 2 else APART, alone.shape[1]), dim=1)

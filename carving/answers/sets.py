@@ -126,7 +126,7 @@ def _beside_each_other(
 ) -> Held:
     """What contexts hold, when all that was found is taken out of the cores: each beside all others.
 
-    These are the best when that was taken out, and before. Contexts that hold more than can be weighed stay as they are.
+    These are the best when that was taken out, and before. Contexts that hold too many to be weighed stay as they are.
     """
     near, first = others
     sizes = held.rows.bincount(minlength=len(cores))

@@ -1,6 +1,6 @@
 """The best candidates where contexts may hold several: each with the probability of being there, whatever else is.
 
-All of the short list are weighed beside each other (`subsets.py`), when what the context is found to hold was taken out.
+All of a short list are weighed beside each other (`subsets.py`), when what the context is found to hold was taken out.
 """
 
 from typing import NamedTuple
@@ -70,7 +70,7 @@ def _several(
     total = ranking.log_total.double()
     tail = torch.log1p(-(ranking.best.scores.double() - total.unsqueeze(1)).exp().sum(1).clamp_max(1)) + total
     first = ranking.best.scores
-    found = weigh(scheme, peeled.cores, contexts, fillers, indices, out, odds, first, tail, as_seen=True)
+    found = weigh(scheme, peeled.cores, contexts, fillers, indices, out, odds, first, tail)
     chances = found.log_odds.sigmoid().nan_to_num(0.0)
     strengths = ranking.strengths.clone()
     strengths[held.rows, place] = held.strengths.to(strengths)

@@ -20,6 +20,7 @@ from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowd
 from carving.answers.numbers import Weights
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
+from carving.tensors import as_reals
 
 BEST = 10  # candidates whose sets are weighed: there are 2^BEST of them
 REST = 4  # others that may be there beside them
@@ -43,7 +44,6 @@ def weigh(
     odds: Likelihood,
     first: Tensor,
     tail: Tensor,
-    as_seen: bool = False,
 ) -> Weighed:
     """How probably contexts hold the candidates of their lists (n, m), of which -1 is none.
 
@@ -58,7 +58,7 @@ def weigh(
     evidence = evidence._replace(inner=evidence.inner + out * evidence.energy)
     alone = odds.log_odds(evidence, known, more).double().masked_fill(indices < 0, -torch.inf)
     taken = (out > 0).sum(1)
-    weights = Weights.of(odds.numbers, taken, BEST + REST, as_seen)
+    weights = Weights.of(odds.numbers, taken, BEST + REST, as_seen=True)
     columns = torch.arange(indices.shape[1], device=indices.device).expand_as(indices)
     log_odds = numbers.log_odds(alone, columns, weights.beside(torch.zeros_like(taken), taken), tail)
     chances = log_odds.sigmoid()
@@ -66,7 +66,9 @@ def weigh(
     rows = unsure.nonzero().squeeze(1)
     if len(rows) and indices.shape[1] > 1:
         some = _Lists(scheme, contexts[rows], fillers[rows], known[rows], indices[rows] < 0, out[rows] > 0, first[rows])
-        seen = Evidence(*(None if each is None else each.expand_as(known)[rows] for each in evidence))
+        inner, energy = (each.expand_as(known)[rows] for each in (evidence.inner, evidence.energy))
+        noise = None if evidence.noise is None else evidence.noise.expand_as(known)[rows]
+        seen = Evidence(inner, energy, noise)
         log_odds[rows] = some.log_odds(seen, odds, more[rows], weights.whole(taken[rows], BEST + REST + 1), tail[rows])
     return Weighed(log_odds, evidence.strengths)
 
@@ -83,7 +85,7 @@ class _Lists(NamedTuple):
     first: Tensor  # (n, m)
 
     def log_odds(self, seen: Evidence, odds: Likelihood, more: Tensor, log_weights: Tensor, tail: Tensor) -> Tensor:
-        """Of all candidates, by sets of the best; others that are not among these are noise, as many as there may be."""
+        """Of all candidates, by sets of the best; others are noise to these, as many as there may be."""
         alone = self._alone(seen, odds, more)
         best = torch.maximum(alone, self.first.to(alone).masked_fill(self.none, -torch.inf)) + 1e6 * self.found
         places = best.topk(min(BEST, alone.shape[1]), dim=1).indices
@@ -103,8 +105,10 @@ class _Lists(NamedTuple):
         """The inner products (n, size, size) of different bound candidates."""
         scheme, contexts = self.scheme, self.contexts
         fillers = self.fillers[torch.arange(len(places), device=places.device).unsqueeze(1), places]
-        each = [scheme.round_trip(scheme.encode(fillers[:, i], contexts), contexts) for i in range(places.shape[1])]
-        common = torch.stack([scheme.inner(core, contexts, fillers) for core in each], dim=1).double()
+        each = [scheme.encode(fillers[:, i], contexts) for i in range(places.shape[1])]
+        back = [scheme.round_trip(core, contexts) for core in each]
+        ours, theirs = (as_reals(torch.stack(some, dim=1), len(scheme.facts.core_shape)) for some in (each, back))
+        common = torch.bmm(ours, theirs.mT).double()
         return common - torch.diag_embed(common.diagonal(dim1=1, dim2=2))
 
     def _of_sets(
@@ -117,7 +121,7 @@ class _Lists(NamedTuple):
         log_weights: Tensor,
         tail: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """The log odds (n, m), and how many are expected (n,) that are not among the best."""
+        """The log odds (n, m), and how many are expected (n,) beside some of the best that are not among them."""
         every = self._alone(seen, odds, more)
         strengths = odds.expected_strength(seen, self.indices, more).double()
         scale = strengths / (odds.variance_along(seen, self.indices) + more).double().sqrt()
@@ -127,19 +131,29 @@ class _Lists(NamedTuple):
         members, pairs, counts = (each.to(alone.device) for each in _sets(places.shape[1]))
         one, other = torch.triu_indices(len(common[0]), len(common[0]), 1, device=alone.device)
         weight = single @ members.T - common[:, one, other] @ pairs.T  # (n, sets)
-        rest = every.scatter(1, places, -torch.inf)
-        others = torch.logaddexp(rest.logsumexp(1), tail).unsqueeze(1)
-        # Any number of the rest beside a set: these are too many to be told apart.
+        # Any number of the rest beside a set: these are too many to be told apart. What they show depends on whether
+        # what was found is there.
+        before = torch.where(self.first > -torch.inf, self.first.to(every), every).masked_fill(self.none, -torch.inf)
+        rests = [each.scatter(1, places, -torch.inf) for each in (before, every)]
+        sums = [torch.logaddexp(rest.logsumexp(1), tail).unsqueeze(1) for rest in rests]
+        there = found.to(members) @ members.T > 0
+        others = torch.where(there, sums[1], sums[0])  # (n, sets)
         terms = [k * others - math.lgamma(k + 1) if k else torch.zeros_like(others) for k in range(REST + 1)]
         both, next_one = (
             [weight + log_weights[:, counts + first + k] + term for k, term in enumerate(terms)] for first in (0, 1)
         )
-        summed = reduce(torch.logaddexp, both)
+        summed, more_there = reduce(torch.logaddexp, both), reduce(torch.logaddexp, next_one)
         whole = summed.logsumexp(1, keepdim=True)
         chances = ((summed - whole).exp() @ members).clamp(1e-15, 1 - 1e-15)
-        beside = rest + reduce(torch.logaddexp, next_one).logsumexp(1, keepdim=True) - whole
-        unlisted = sum((k * (each - whole).exp().sum(1) for k, each in enumerate(both)), torch.zeros_like(tail))
-        return beside.exp().clamp(0, 1 - 1e-15).scatter(1, places, chances).logit(), unlisted
+        beside = [
+            rest + more_there.masked_fill(hidden, -torch.inf).logsumexp(1, keepdim=True)
+            for rest, hidden in zip(rests, (there, ~there), strict=True)
+        ]
+        rest_chances = (torch.logaddexp(*beside) - whole).exp().clamp(0, 1 - 1e-15)
+        beside_some = [
+            k * (each - whole)[:, 1:].exp().sum(1) for k, each in enumerate(both)
+        ]  # not beside the empty set
+        return rest_chances.scatter(1, places, chances).logit(), torch.stack(beside_some).sum(0)
 
 
 @cache
@@ -152,5 +166,9 @@ def _sets(size: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def room_for(scheme: LinearScheme, listed: int) -> int:
     """How many contexts with lists may be weighed at once."""
-    numbers_each = max(listed * math.prod(scheme.facts.filler_shape), BEST * math.prod(scheme.facts.core_shape), 2**BEST)
-    return max(1, scheme.room // 4 // numbers_each)
+    sizes = (
+        listed * math.prod(scheme.facts.filler_shape),
+        BEST * math.prod(scheme.facts.core_shape),
+        REST * 2 ** (BEST + 2),
+    )
+    return max(1, scheme.room // 4 // max(sizes))

@@ -8,13 +8,16 @@ and that of their squares, and takes the simplest reading that has both.
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 LEVELS = 8  # different strengths that are kept apart
 ALIKE = 0.02  # strengths that differ by less are one
+NOTHING = 1e-6  # of the highest strength, or of a pair
 SLACK = 0.1  # by which a reading of the energy may be off
+FEW = 16  # pairs that tell nothing: of paths others may come later, and the energy hides what so few add to it
 LEAVES = 16  # numbers of leaves that are counted; with more, it goes on as with the last ones
 
 
@@ -41,15 +44,17 @@ class Tally:
     leaves: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[bytes, bytes]], weight: float = 1.0) -> "Tally":
+    def of(cls, pairs: Sequence[tuple[bytes, bytes]], weight: float = 1.0) -> "Tally":
         """That of pairs of a path and a leaf, by their canonical bytes.
 
         >>> Tally.of([(b"a", b"x"), (b"a", b"y"), (b"b", b"x"), (b"b", b"x")], weight=0.5)
-        Tally(strengths=((0.5, 2.0), (1.0, 1.0)), leaves=(2.0, 1.0))
+        Tally(strengths=((0.5, 2.0), (1.0, 1.0)), leaves=())
         """
+        if len(pairs) == 1:
+            return cls(((abs(weight), 1.0),))
         times = Counter(pairs)
         repeats = Counter(times.values())
-        sizes = Counter(Counter(path for path, _ in times).values())
+        sizes = Counter(Counter(path for path, _ in times).values()) if len(times) >= FEW else {}
         least = (float(sum(n for size, n in sizes.items() if size >= k)) for k in range(1, LEAVES + 1))
         return cls(
             tuple(sorted((abs(weight) * count, float(n)) for count, n in repeats.items())),
@@ -60,6 +65,11 @@ class Tally:
     def number(self) -> float:
         """How many different pairs there are."""
         return sum(n for _, n in self.strengths)
+
+    @property
+    def few(self) -> bool:
+        """Whether there are so few pairs that they tell nothing."""
+        return self.strengths[0][1] < FEW and self.number < FEW
 
     @property
     def sum(self) -> float:
@@ -73,8 +83,8 @@ class Tally:
 
     @property
     def plain(self) -> bool:
-        """Whether every pair is held once, in a path of its own."""
-        return all(s == 1 for s, _ in self.strengths) and len(self.leaves) <= 1
+        """Whether every pair is held once, and nothing is known of paths."""
+        return all(s == 1 for s, _ in self.strengths) and not self.leaves
 
     def with_stored(self, more: "Tally", excess: float = 0.0) -> "Tally":
         """The tally with more pairs; those that were there already show by an excess of energy over both sums.
@@ -83,7 +93,13 @@ class Tally:
         >>> once.with_stored(once).strengths, once.with_stored(once, excess=200.0).strengths
         (((1.0, 200.0),), ((2.0, 100.0),))
         """
-        leaves = _added(self.leaves, more.leaves)
+        leaves = _added(self.leaves, more.leaves) if more.leaves else self.leaves
+        if (
+            not excess
+            and len(self.strengths) == len(more.strengths) == 1
+            and self.strengths[0][0] == more.strengths[0][0]
+        ):
+            return Tally(((self.strengths[0][0], self.strengths[0][1] + more.strengths[0][1]),), leaves)  # most often
         if not excess:
             return Tally(_tidy((*self.strengths, *more.strengths)), leaves)
         # Which of them were held before with a strength s: storing those again explains 2 s w of excess each. Nearest
@@ -137,13 +153,13 @@ class Tally:
         return Strengths(tuple(s for s, _ in self.strengths), tuple(n / number for _, n in self.strengths))
 
     def further(self) -> tuple[float, ...]:
-        """Of the paths that hold one leaf or more, two or more, ...: the share that holds more than that.
+        """Of the paths that hold one leaf or more, two or more, ...: the share that holds more than that, or a half.
 
         >>> Tally(leaves=(100.0, 50.0, 50.0)).further()
         (0.5, 1.0, 0.0)
         """
         ends = (*self.leaves[1:], 0.0) if len(self.leaves) < LEAVES else self.leaves[1:]
-        return tuple(min(1.0, more / n) for n, more in zip(self.leaves, ends, strict=False)) or (0.0,)
+        return tuple(min(1.0, more / n) for n, more in zip(self.leaves, ends, strict=False)) or (0.5,)
 
 
 def _added(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
@@ -158,12 +174,15 @@ def _tidy(levels: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], .
     for strength, number in levels:
         numbers[strength] = numbers.get(strength, 0.0) + number
     highest = max((s for s, n in numbers.items() if n > 0), default=0.0)
-    left = sorted((s, n) for s, n in numbers.items() if s > ALIKE * highest and n > 1e-9)
+    left = sorted((s, n) for s, n in numbers.items() if s > NOTHING * highest and n > NOTHING)
     while len(left) > 1:
-        gaps = [math.log(above[0] / below[0]) for below, above in zip(left, left[1:], strict=False)]
+        gaps = [math.log(above[0] / below[0]) for below, above in pairwise(left)]
         nearest = min(range(len(gaps)), key=gaps.__getitem__)
         if len(left) <= LEVELS and gaps[nearest] > ALIKE:
             break
         pair = Tally(tuple(left[nearest : nearest + 2]))
         left[nearest : nearest + 2] = [(pair.squares / pair.sum, pair.sum**2 / pair.squares)]
     return tuple(left)
+
+
+NOTHING_STORED = Tally()

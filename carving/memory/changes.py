@@ -16,8 +16,6 @@ from carving.scheme import Scheme
 from carving.symbols import Leaf, canonical
 from carving.tensors import lasting
 
-FEW = 16  # pairs that are not worth a look at the energy
-
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
 
 
@@ -53,8 +51,8 @@ class Change:
             self.counts.update(batch.names)
             self.leaves.update(zip(batch.names, batch.leaves, strict=True))
             if self.held.scheme.facts.linear and self.weight:
-                more = Tally.of(zip(batch.paths.names, batch.names, strict=True), self.weight)
-                self.tally = self.tally.with_stored(more)
+                more = Tally.of(list(zip(batch.paths.names, batch.names, strict=True)), self.weight)
+                self.tally = self.tally.with_stored(more) if self.tally.strengths else more
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""
@@ -65,25 +63,32 @@ class Change:
 
 
 def tallied(before: State, after: State, change: Tally, taken_out: bool = False) -> State:
-    """The state after a change with its tally: what was there before shows by the energy, where chance does not hide it.
+    """The state after a change with its tally: what was there before shows by the energy, unless chance hides it.
 
     Each pair of a strength s that changes by w changes the energy by w^2 + 2 s w.
     """
-    tally, excess = before.tally, 0.0
+    tally = before.tally
     if not change.strengths:
         return after
-    mixed = change.squares * (tally.squares + change.squares / 2)
-    chance = SIGMAS * before.chance * math.sqrt(2 * mixed)
-    most = max((s for s, _ in (*tally.strengths, *change.strengths)), default=0.0)
-    if tally.strengths and change.number >= FEW and 2 * most * change.sum > chance:  # or the energy tells nothing
-        now, then = after.squares, before.squares
-        assert now is not None and then is not None
-        excess = now - then - change.squares
-        excess = excess if abs(excess) > chance else 0.0
+    excess = 0.0 if not tally.strengths or change.few else _excess(before, after, change)
     if not taken_out:
         return replace(after, tally=tally.with_stored(change, max(0.0, excess)))
     strength = -excess / (2 * change.sum) if excess < 0 else None
     return replace(after, tally=tally.without(change, strength))
+
+
+def _excess(before: State, after: State, change: Tally) -> float:
+    """By how much the energy has grown more than by the change alone; 0 where that may be chance."""
+    tally = before.tally
+    mixed = change.squares * (tally.squares + change.squares / 2)
+    chance = SIGMAS * before.chance * math.sqrt(2 * mixed)
+    most = max(s for s, _ in (*tally.strengths, *change.strengths))
+    if 2 * most * change.sum <= chance:  # the energy tells nothing
+        return 0.0
+    now, then = after.squares, before.squares
+    assert now is not None and then is not None
+    excess = now - then - change.squares
+    return excess if abs(excess) > chance else 0.0
 
 
 def checked(change: Change) -> Change:

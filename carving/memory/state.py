@@ -11,7 +11,7 @@ from torch import Tensor
 from carving.answers import likelihood
 from carving.answers.likelihood import Likelihood, squared_norm
 from carving.answers.numbers import Numbers
-from carving.answers.tally import ONCE, Strengths, Tally
+from carving.answers.tally import NOTHING_STORED, ONCE, Strengths, Tally
 from carving.checks import listed
 from carving.errors import BadValue
 from carving.linear import LinearScheme
@@ -41,7 +41,7 @@ class State:
     goal: Goal | None = None  # what it was planned for
     room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
     told: int = 0  # the pairs with which it was last said that it does
-    tally: Tally = Tally()  # how strongly pairs are held, and how many leaves a path, as far as that was seen
+    tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves a path, as far as that was seen
     kept: Kept = field(default_factory=Kept)
 
     @classmethod

@@ -41,7 +41,7 @@ def bias(d: int, p: int, k1: int) -> float:
     """What one filler, bound in two contexts without signs, has in common in the mean.
 
     Of a component u a context keeps P u, of the length r: two of them have the cosine u^T P P' u / (r r'), whose mean
-    over P' is r m, with m the mean length. That is the square of E[r], where r^2 is a beta variable of k1/2, (d - k1)/2.
+    over P' is r m, with m the mean length. That is E[r]^2, where r^2 is a beta variable of k1/2 and (d - k1)/2.
 
     >>> round(bias(d=60, p=2, k1=8), 4), round((8 / 60) ** 2, 4)
     (0.0168, 0.0178)

@@ -19,6 +19,7 @@ from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.calibration import summed_up
 from carving.lab.measures.schemes import scheme_of, seed_within
 from carving.memory import Memory
+from carving.symbols import Path as Asked
 
 Said = list[tuple[float, bool]]  # probabilities, and whether what they were said of was true
 PATHS = 2000  # of a memory that are asked for at most
@@ -50,7 +51,7 @@ def answers(setting: Setting, seed: int) -> Said:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Overfull)  # a memory that is sure of everything has no calibration
         memory, held = case.store(memory, pairs)
-    truth: dict[tuple[object, ...], set[object]] = {path: set() for path, _ in pairs}
+    truth: dict[Asked, set[object]] = {path: set() for path, _ in pairs}
     for path, leaf in held:
         truth[path].add(leaf)
     there = [path for path, leaves in truth.items() if leaves][:PATHS]
@@ -144,20 +145,20 @@ def merged(memory: Memory, pairs: list[Pair]) -> Stored:
 # How is asked: what is said, and whether it is true
 
 
-def one_by_one(memory: Memory, paths: list[tuple[object, ...]], truth: list[set[object]]) -> Said:
+def one_by_one(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
     """The best answer to each path."""
     replies = memory.recall_many(paths)
     right = (reply.leaf in held if reply else not held for reply, held in zip(replies, truth, strict=True))
     return [(reply.probability, true) for reply, true in zip(replies, right, strict=True)]
 
 
-def listed(memory: Memory, paths: list[tuple[object, ...]], truth: list[set[object]]) -> Said:
+def listed(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
     """The most probable leaves of each path."""
     lists = memory.recall_many(paths, top=TOP)
     return [(leaf.probability, leaf.leaf in held) for each, held in zip(lists, truth, strict=True) for leaf in each]
 
 
-def as_sets(memory: Memory, paths: list[tuple[object, ...]], truth: list[set[object]]) -> Said:
+def as_sets(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
     """All leaves that each path is found to hold."""
     sets = memory.recall_sets(paths)
     return [(leaf.probability, leaf.leaf in held) for each, held in zip(sets, truth, strict=True) for leaf in each]
@@ -167,7 +168,7 @@ class Case(NamedTuple):
     """What is done with a memory, and how it is asked."""
 
     store: Callable[[Memory, list[Pair]], Stored] = once
-    ask: Callable[[Memory, list[tuple[object, ...]], list[set[object]]], Said] = one_by_one
+    ask: Callable[[Memory, list[Asked], list[set[object]]], Said] = one_by_one
     leaves: tuple[int, ...] = (1,)  # of paths, in turn
     zipf: bool = False
 
