@@ -1,7 +1,7 @@
 """What is counted of pairs as they are stored: how strongly they are held, and how many leaves their paths hold.
 
 Of a leaf that is stored with a weight of 2, or three times, a memory shows twice or three times as much. Weights, and
-pairs that come twice in one batch, are seen when they are stored. That a pair was there before shows by the memory's
+pairs that come twice in one call, are seen when they are stored. That a pair was there before shows by the memory's
 energy: storing it again adds (s + w)^2 - s^2 to it, and not w^2. So a tally keeps two sums right, that of all strengths
 and that of their squares, and takes the simplest reading that has both.
 """

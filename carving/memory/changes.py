@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from carving.answers.tally import Tally
+from carving.answers.tally import NOTHING_STORED, Tally
 from carving.errors import BadValue
 from carving.memory.codebook import Codebook, Drawn, check_finite
 from carving.memory.pairs import BATCH, Batch
@@ -15,6 +15,8 @@ from carving.memory.state import SIGMAS, State
 from carving.scheme import Scheme
 from carving.symbols import Leaf, canonical
 from carving.tensors import lasting
+
+TOGETHER = 2**16  # pairs of a change among which those that come again are told
 
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
 
@@ -35,7 +37,8 @@ class Change:
         # what fails, would not give the same numbers back.
         with lasting():
             self.tensor = held.tensor.clone(memory_format=torch.contiguous_format)
-        self.pairs, self.counts, self.leaves, self.tally = 0, Counter[bytes](), dict[bytes, Leaf](), Tally()
+        self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
+        self.tally, self.counted = NOTHING_STORED, list[tuple[bytes, bytes]]()  # of all but the last ones, and these
 
     def add(self, batch: Batch, counted: bool = True) -> None:
         """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
@@ -51,15 +54,23 @@ class Change:
             self.counts.update(batch.names)
             self.leaves.update(zip(batch.names, batch.leaves, strict=True))
             if self.held.scheme.facts.linear and self.weight:
-                more = Tally.of(list(zip(batch.paths.names, batch.names, strict=True)), self.weight)
-                self.tally = self.tally.with_stored(more) if self.tally.strengths else more
+                if len(self.counted) >= TOGETHER:
+                    self.tally, self.counted = self._tallied(), []
+                self.counted += zip(batch.paths.names, batch.names, strict=True)
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""
         check_finite("the memory", self.tensor)
         times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
         after = self.held.holding(self.tensor, self.leaves, self.weight * times)
-        return tallied(self.held, after, self.tally, taken_out=self.weight < 0)
+        return tallied(self.held, after, self._tallied(), taken_out=self.weight < 0)
+
+    def _tallied(self) -> Tally:
+        """The tally of what was added."""
+        if not self.counted:
+            return self.tally
+        last = Tally.of(self.counted, self.weight)
+        return self.tally.with_stored(last) if self.tally.strengths else last
 
 
 def tallied(before: State, after: State, change: Tally, taken_out: bool = False) -> State:
