@@ -43,6 +43,10 @@ class Facts:
     # another filler than the candidate, and one with the same.
     interference: float = 1.0
     echo: float = 1.0
+    # What a filler that is stored in one context shows in every other, in the mean, where contexts have no signs; and
+    # by how much that differs from context to context, as a variance relative to its square.
+    bias: float = 0.0
+    unsteady: float = 0.0
 
 
 def check_memory(facts: Facts, memory: Tensor) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from carving import journal
+from carving.answers.tally import LEAVES, LEVELS, NOTHING_STORED, Tally
 from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
@@ -61,6 +62,7 @@ class Contents:
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
     paths: Mapping[bytes, int] | None = None  # by their canonical bytes, with how many pairs each holds, where kept
+    tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves paths hold
     checksum: str = ""  # of the file that it was read from
 
 
@@ -125,6 +127,8 @@ def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
     }
     if contents.goal is not None:
         metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
+    if not contents.tally.plain:
+        metadata["tally"] = json.dumps(asdict(contents.tally), sort_keys=True)
     return metadata
 
 
@@ -154,8 +158,17 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     scheme = _scheme(_parameters(metadata), memory, DTYPES[metadata["dtype"]])
     vocabulary = _vocabulary(tensors["vocabulary"], counts)
     trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
-    paths, said = _paths(metadata["version"], tensors.get("paths")), metadata["checksum"]
-    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, _goal(metadata), paths, said)
+    contents = Contents(
+        scheme=scheme,
+        tensor=_tensor(scheme, memory),
+        vocabulary=vocabulary,
+        counts=counts,
+        fillers=trained,
+        goal=_goal(metadata),
+        paths=_paths(metadata["version"], tensors.get("paths")),
+        tally=_tally(json.loads(metadata["tally"])) if "tally" in metadata else _plain(counts),
+        checksum=metadata["checksum"],
+    )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not all_finite(numbers):
             raise BadValue(f"its {name} hold not-a-number or infinity")
@@ -205,6 +218,24 @@ def outline(path: Place) -> Outline:
 
 def _goal(metadata: dict[str, str]) -> Goal | None:
     return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
+
+
+def _plain(counts: Tensor) -> Tally:
+    """The tally of pairs that were stored once each: all that is not said to be otherwise."""
+    pairs = float(counts.clamp_min(0).sum())
+    return Tally(((1.0, pairs),)) if pairs else NOTHING_STORED
+
+
+def _tally(said: dict[str, Any]) -> Tally:
+    """A tally of positive numbers, no more of them than there may be."""
+    strengths = tuple((float(s), float(n)) for s, n in said["strengths"])
+    tally = Tally(strengths, tuple(map(float, said["leaves"])))
+    numbers = (*tally.leaves, *(number for level in strengths for number in level))
+    if len(said) != 2 or len(strengths) > LEVELS or len(tally.leaves) > LEAVES:
+        raise BadValue(f"its tally holds {len(strengths)} strengths and {len(tally.leaves)} numbers of leaves")
+    if not all(0 < number <= MOST for number in numbers):
+        raise BadValue("its tally holds numbers that count nothing")
+    return tally
 
 
 def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:

@@ -43,6 +43,11 @@ class LinearScheme(Scheme[C]):
             sums.append(torch.tensordot(weight.to(self.facts.memory_dtype), self._encode(candidates, everywhere), 1))
         return torch.stack(sums)
 
+    @property
+    def unit(self) -> float:
+        """The squared norm of a bound filler, in the mean of all of them."""
+        return 1.0
+
     def energy(self, contexts: C, candidates: Tensor) -> Tensor:
         """The squared norms |b|^2 of bound candidates, to be broadcast to (n, L) or (n, m)."""
         return torch.ones(1, 1, dtype=self.dtype, device=candidates.device)

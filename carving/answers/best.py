@@ -118,17 +118,24 @@ class Listing:
         if not isinstance(self.candidates, Tensor):
             return self, min(self.width, max(1, room // filler)), None
         cells = max(1, room // (4 * (1 if self.choices is None else filler)))
-        columns = min(self.width, cells, rows_within(room, facts.cost.candidate))
-        listing = self
-        if facts.code_size and self.choices is None and (contexts > FEW or self.candidates.dim() == 2):
-            listing = self if self.candidates.dim() == 2 else Listing(scheme.precompute(self.candidates))
-            if isinstance(listing.candidates, Tensor) and listing.candidates.dim() == 2:
-                columns = min(self.width, cells)
-            else:  # too many to be held as codes: made for many contexts at a time
-                columns = min(self.width, max(1, cells // min(contexts, MANY)))
+        listing, most = self._precomputed(scheme, contexts, cells)
+        columns = min(self.width, cells, most)
         rows = min(max(1, cells // columns), max(ENOUGH, IN_CACHE // columns))
         rows = min(rows, rows_within(room, math.prod(facts.core_shape)))
         return listing, columns, -(-contexts // -(-contexts // rows)) if contexts else rows  # chunks of one size
+
+    def _precomputed(self, scheme: Scheme, contexts: int, cells: int) -> tuple["Listing", int]:
+        """The candidates, as codes where that pays, and how many may be rated at a time for scores in so many cells."""
+        facts, candidates = scheme.facts, self.candidates
+        assert isinstance(candidates, Tensor)
+        ready = candidates.dim() == 2
+        if not facts.code_size or self.choices is not None or not (contexts > FEW or ready):
+            return self, rows_within(scheme.room, facts.cost.candidate)
+        codes = candidates if ready else scheme.precompute(candidates)
+        if codes.dim() == 2:
+            return (self if ready else Listing(codes)), cells
+        # Too many to be held as codes: made for many contexts at a time.
+        return Listing(codes), max(1, cells // min(contexts, MANY))
 
     def rows(self, rows: slice) -> "Listing":
         """The candidates of some contexts."""

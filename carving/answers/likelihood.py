@@ -1,13 +1,15 @@
 """How probable an answer is: all odds and all noise, for single questions, for sets and for joint decoding.
 
-With b = bind(g, c) and M the memory, the log-likelihood ratio of "g is stored here" against "nothing is" is
-(<M, b> - |b|^2 / 2) / variance, with the variance of the interference in one number of the memory. The memory's own
-norm tells that variance, forgotten pairs and merged memories and all.
+With b = bind(g, c) and M the memory, the log-likelihood ratio of "g is stored here with strength s" against "nothing
+is" is s (<M, b> - s |b|^2 / 2) / variance, with the variance of the interference in one number of the memory. The
+memory's own norm tells that variance, forgotten pairs and merged memories and all. Where strengths differ, each counts
+as often as it was stored (`tally.py`).
 """
 
 import math
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, reduce
 from typing import NamedTuple
 
 import torch
@@ -15,7 +17,9 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from carving.answers.best import scan
+from carving.answers.numbers import UNKNOWN, Numbers
 from carving.answers.ranking import Lines, Ranking, Rated, Rating
+from carving.answers.tally import ONCE, Strengths
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, FillersOrLabels
@@ -53,26 +57,56 @@ class Likelihood:
     variance: Tensor  # (L,) of the interference, in one real number of the memory, for each candidate
     log_prior: Tensor  # (L,) the logarithm of each candidate's odds against "nothing is stored here"
     norm: float  # the squared norm of the memory
+    strengths: Strengths = ONCE  # of fillers that are stored
+    numbers: Numbers = UNKNOWN  # of fillers that contexts hold
+    shift: Tensor | None = (
+        None  # (L,) what a candidate shows where it is not stored, in the mean, if that is not nothing
+    )
 
     def log_odds(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
         """The log odds of the candidates of these indices; `more` is variance that comes on top."""
-        inner, half, prior = evidence.inner, evidence.energy / 2, self.log_prior[indices]
+        if len(self.strengths.values) > 1:
+            # One after the other: all of them beside each other would take many times the workspace.
+            return reduce(torch.logaddexp, self._by_strength(evidence, indices, more)) + self.log_prior[indices]
+        inner, half, prior = self._above_shift(evidence, indices), evidence.energy / 2, self.log_prior[indices]
+        strength = self.strengths.values[0]
+        half = half if strength == 1 else strength * half
         if evidence.noise is not None or not isinstance(more, float) or more:
-            return (inner - half) / (self.variance_along(evidence, indices) + more) + prior
+            variance = self.variance_along(evidence, indices) + more
+            return (inner - half) / (variance if strength == 1 else variance / strength) + prior
         # In as few passes over all candidates of all contexts as there can be.
-        precision = self.precision[indices]
+        slope = self.slope[indices]
         if len(half) == 1 < len(inner):
-            return torch.addcmul(prior - half * precision, inner, precision)
-        return torch.addcmul(prior, inner - half, precision)
+            return torch.addcmul(prior - half * slope, inner, slope)
+        return torch.addcmul(prior, inner - half, slope)
+
+    def expected_strength(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
+        """How strongly the candidates of these indices are held, if they are: the mean of what may be."""
+        values = self.strengths.values
+        if len(values) == 1:
+            return torch.full_like(evidence.inner, values[0])
+        each = torch.stack(list(self._by_strength(evidence, indices, more))).softmax(0)
+        return torch.tensordot(each.new_tensor(values), each, 1)
+
+    def _by_strength(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float) -> Iterator[Tensor]:
+        """The log odds (n, m) of each strength, without the prior."""
+        inner, half = self._above_shift(evidence, indices), evidence.energy / 2
+        variance = self.variance_along(evidence, indices) + more
+        for strength, share in zip(*self.strengths, strict=True):
+            yield (inner - strength * half) / (variance / strength) + math.log(share)
+
+    def _above_shift(self, evidence: Evidence, indices: Tensor | slice) -> Tensor:
+        return evidence.inner if self.shift is None else evidence.inner - self.shift[indices]
 
     def only(self, indices: Tensor) -> "Likelihood":
         """That of some of the candidates."""
-        return Likelihood(self.variance[indices], self.log_prior[indices], self.norm)
+        shift = None if self.shift is None else self.shift[indices]
+        return replace(self, variance=self.variance[indices], log_prior=self.log_prior[indices], shift=shift)
 
     @cached_property
-    def precision(self) -> Tensor:
-        """One over the variance."""
-        return 1 / self.variance
+    def slope(self) -> Tensor:
+        """By how much log odds grow with inner products: the strength, where there is one, over the variance."""
+        return self.strengths.values[0] / self.variance
 
     def variance_along(self, evidence: Evidence, indices: Tensor | slice) -> Tensor:
         """The variances along the bound candidates: more than the mean where roles are louder than others."""
@@ -86,19 +120,33 @@ def squared_norm(memory: Tensor) -> float:
 
 
 def likelihood(
-    scheme: LinearScheme, norm: float, counts: Tensor, pairs: float, log_prior: Tensor | float
+    scheme: LinearScheme,
+    norm: float,
+    counts: Tensor,
+    pairs: float,
+    log_prior: Tensor | float,
+    strengths: Strengths = ONCE,
 ) -> Likelihood:
     """The likelihood of candidates that were stored so often among so many pairs, in a memory of that squared norm.
 
-    Pairs of one filler count more.
+    Pairs of one filler count more. Where contexts have no signs, a filler adds up over them to a bias in every other,
+    which is no noise to itself, but for what the contexts make of it.
     """
-    facts = scheme.facts
-    share = facts.interference + counts.clamp_min(0) / max(pairs, 1.0) * (facts.echo - facts.interference)
+    facts, often = scheme.facts, counts.clamp_min(0)
+    # The mean of what pairs of one filler have in common is no variance.
+    echo = facts.echo - facts.memory_scalars * facts.bias**2
+    share = facts.interference + often / max(pairs, 1.0) * (echo - facts.interference)
     floor = torch.finfo(scheme.dtype).eps ** 2  # an empty memory has no noise
-    variance = (norm / facts.memory_scalars * share).clamp_min(floor)
-    prior = torch.as_tensor(log_prior, dtype=torch.float64).expand(len(counts))
-    where = scheme.device, scheme.dtype
-    return Likelihood(variance.to(*where), prior.to(*where), max(norm, 1e-30))
+    where, prior = (scheme.device, scheme.dtype), torch.as_tensor(log_prior, dtype=torch.float64).expand(len(counts))
+    shift = facts.bias * often
+    variance = (norm - shift * often).clamp_min(0) / facts.memory_scalars * share + facts.unsteady * shift.square()
+    return Likelihood(
+        variance.clamp_min(floor).to(*where),
+        prior.to(*where),
+        max(norm, 1e-30),
+        strengths,
+        shift=shift.to(*where) if facts.bias else None,
+    )
 
 
 def log_prior(counts: Tensor, absence: float) -> Tensor:
@@ -120,9 +168,10 @@ def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
     def lines(cores: Tensor, contexts: Contexts | None, codes: Tensor, part: slice) -> Lines | None:
         assert contexts is not None
         evidence = Evidence.of(scheme, cores, contexts, codes, cores)
-        if evidence.noise is not None or evidence.energy.shape[1] > 1:
+        values = odds.strengths.values
+        if evidence.noise is not None or evidence.energy.shape[1] > 1 or len(values) > 1 or odds.shift is not None:
             return None
-        return Lines(evidence.energy / 2, odds.precision[part], odds.log_prior[part])
+        return Lines(values[0] * evidence.energy / 2, odds.slope[part], odds.log_prior[part])
 
     @cache
     def log_nothing() -> float:
@@ -176,6 +225,14 @@ def crowding(scheme: LinearScheme, cores: Tensor, evidence: Evidence, odds: Like
     return (rest / size - usual).clamp_min(0)
 
 
+class Prior(NamedTuple):
+    """What is known of contexts beforehand."""
+
+    logs: Tensor  # (L,) the logarithms of the candidates' probabilities
+    log_absence: float  # the same of nothing
+    strengths: Strengths = ONCE
+
+
 class Posterior(NamedTuple):
     """What contexts are expected to hold, one filler each or nothing."""
 
@@ -192,25 +249,42 @@ def posterior(
     contexts: Contexts,
     candidates: Tensor,
     variance: Tensor,
-    log_prior: Tensor,
-    log_absence: float,
+    prior: Prior,
 ) -> Posterior:
     """What contexts hold that show these cores in noise of a variance (n, L): a softmax over the candidates."""
     inner = scheme.inner(cores, contexts, candidates)
     energy = scheme.energy(contexts, candidates).expand(inner.shape)
-    logits = (inner - energy / 2) / variance + log_prior
+    logits, strength, square = _by_moments(inner, energy, variance, prior.strengths)
+    logits = logits + prior.logs
     top, best = logits.max(dim=1)
-    peak = top.clamp_min(log_absence)
+    peak = top.clamp_min(prior.log_absence)
     weights = falling_exp_(logits - peak.unsqueeze(1))
-    empty = (log_absence - peak).exp()
+    empty = (prior.log_absence - peak).exp()
     total = weights.sum(1) + empty
     weights /= total.unsqueeze(1)
     empty = empty / total
-    mean = scheme.expected_core(weights, contexts, candidates)
+    mean = scheme.expected_core(weights if strength is None else weights * strength, contexts, candidates)
     held = (mean.conj() * scheme.round_trip(mean, contexts)).flatten(1).sum(1)
-    doubt = (weights * energy).sum(1) - (held.real if held.is_complex() else held)
+    doubt = (weights * energy if square is None else weights * square * energy).sum(1)
+    doubt = doubt - (held.real if held.is_complex() else held)
     columns = best.unsqueeze(1)
-    strength, chance = ((each.gather(1, columns)).squeeze(1) for each in (inner / energy, weights))
+    score, chance = ((each.gather(1, columns)).squeeze(1) for each in (inner / energy, weights))
     nothing = empty > chance
     answer = torch.where(nothing, empty, chance)
-    return Posterior(mean, best.masked_fill(nothing, -1), answer, strength, doubt.clamp_min(0))
+    return Posterior(mean, best.masked_fill(nothing, -1), answer, score, doubt.clamp_min(0))
+
+
+def _by_moments(
+    inner: Tensor, energy: Tensor, variance: Tensor, strengths: Strengths
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Log-likelihood ratios of candidates, and how strongly each is held if it is: mean and mean square, None for 1."""
+    if strengths == ONCE:
+        return (inner - energy / 2) / variance, None, None
+    logits, means, squares = inner.new_full(inner.shape, -math.inf), torch.zeros_like(inner), torch.zeros_like(inner)
+    for strength, share in zip(*strengths, strict=True):
+        term = strength * (inner - strength / 2 * energy) / variance + math.log(share)
+        both = torch.logaddexp(logits, term)
+        old, new = (logits - both).exp(), (term - both).exp()
+        means, squares = means * old + strength * new, squares * old + strength**2 * new
+        logits = both
+    return logits, means, squares

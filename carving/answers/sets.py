@@ -7,9 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carving.answers import numbers
 from carving.answers.best import ENOUGH, MANY, Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
+from carving.answers.numbers import Weights
 from carving.answers.ranking import Ranking
+from carving.answers.subsets import BEST, PLAIN, room_for, weigh
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -23,7 +26,8 @@ class Held(NamedTuple):
     rows: Tensor  # which context
     indices: Tensor  # which candidate
     strengths: Tensor  # how strongly: 1 for one that was stored once
-    log_odds: Tensor  # when it was taken out
+    log_odds: Tensor  # when it was taken out; of whole sets, beside all others
+    out: Tensor  # with which strength it was taken out
 
 
 class Peeled(NamedTuple):
@@ -31,7 +35,34 @@ class Peeled(NamedTuple):
 
     cores: Tensor
     taken: Tensor  # (n,) how many were taken out of each
+    near: "Near"
     held: Held
+
+
+class Near(NamedTuple):
+    """The best candidates that were not found."""
+
+    indices: Tensor  # (n, k), -1 where there is none
+    log_odds: Tensor  # (n, k) by themselves
+    tail: Tensor  # (n,) the logarithm of the summed odds of the others of the list
+
+    @classmethod
+    def none(cls, count: int, size: int, device: torch.device) -> "Near":
+        """None yet."""
+        indices, tail = torch.full((count, size), -1, device=device), torch.full((count,), -torch.inf, device=device)
+        return cls(indices, tail.unsqueeze(1).repeat(1, size), tail)
+
+    def put(self, rows: Tensor, others: "Near") -> None:
+        """Put those of some contexts into their places."""
+        for ours, theirs in zip(self, others, strict=True):
+            ours[rows] = theirs.to(ours)
+
+    @classmethod
+    def of(cls, indices: Tensor, log_odds: Tensor) -> "Near":
+        """The best of lists, those that are minus infinity left out."""
+        best, places = log_odds.topk(min(BEST, log_odds.shape[1]), dim=1)
+        tail = log_odds.scatter(1, places, -torch.inf).logsumexp(1)
+        return cls(indices.gather(1, places).masked_fill(best == -torch.inf, -1), best, tail)
 
 
 def recall_sets(
@@ -54,21 +85,77 @@ def recall_sets(
     listing = Listing(scheme.precompute(candidates if ready is None else ready))
     rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
     active, size, parts = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
+    found, near = torch.zeros_like(active), Near.none(len(active), min(BEST, size), cores.device)
+    first, firsts = None, list[Near]()
     while len(active):
         again, (count, columns) = [], _tile(scheme, listing, size)
         for chunk in slices(len(active), count):
             rows = active[chunk]
             part = contexts[rows]
             ranking = listing.ranked(scheme, cores[rows], part, size, rated, columns)
-            peeled = peel(scheme, cores[rows], part, candidates, ranking, odds, least)
+            peeled = peel(scheme, cores[rows], part, candidates, ranking, odds, least, found[rows])
             cores[rows] = peeled.cores
+            found[rows] += peeled.taken
+            near.put(rows, peeled.near)
+            if first is None:
+                firsts.append(Near.of(ranking.best.indices, ranking.best.scores))
             parts.append(peeled.held._replace(rows=rows[peeled.held.rows]))
             # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
-            moved = 5 * (peeled.taken / core_scalars(scheme)).sqrt()
-            away = (least - ranking.best.scores[:, -1]) * odds.variance.min()
+            moved = 5 * (peeled.taken * odds.strengths.square / core_scalars(scheme)).sqrt()
+            away = (least - ranking.best.scores[:, -1]) * odds.variance.min() / max(odds.strengths.values)
             again.append(rows[(peeled.taken > 0) & (moved > away)])
+        first = first or Near(*(torch.cat(each) for each in zip(*firsts, strict=True)))
         active = torch.cat(again) if size < total else active[:0]
         size = min(8 * size, LONGEST, total)
+    whole = Held(*(torch.cat(each) for each in zip(*parts, strict=True)))
+    order = whole.rows.argsort(stable=True)
+    held = Held(*(each[order] for each in whole))
+    held = held if first is None else _beside_each_other(scheme, cores, contexts, candidates, held, (near, first), odds)
+    sure = held.log_odds >= least
+    return Held(*(each[sure] for each in held))
+
+
+def _beside_each_other(
+    scheme: LinearScheme,
+    cores: Tensor,
+    contexts: Contexts,
+    candidates: Tensor,
+    held: Held,
+    others: tuple[Near, Near],
+    odds: Likelihood,
+) -> Held:
+    """What contexts hold, when all that was found is taken out of the cores: each beside all others.
+
+    These are the best when that was taken out, and before. Contexts that hold too many to be weighed stay as they are.
+    """
+    near, first = others
+    sizes = held.rows.bincount(minlength=len(cores))
+    few = (sizes <= BEST - 2) & ((sizes > 0) | (near.log_odds.logsumexp(1) > math.log(PLAIN)))
+    rows = few.nonzero().squeeze(1)
+    if not len(rows):
+        return held
+    own = few[held.rows]
+    column = torch.arange(len(held.rows), device=cores.device) - (sizes.cumsum(0) - sizes)[held.rows]
+    most = int(sizes[rows].max())
+    indices = torch.full((len(cores), most), -1, device=cores.device)
+    indices[held.rows[own], column[own]] = held.indices[own]
+    indices = torch.cat((indices, near.indices, first.indices), dim=1)
+    out = torch.zeros(indices.shape, dtype=odds.variance.dtype, device=cores.device)
+    out[held.rows[own], column[own]] = held.out[own].to(out)
+    before = torch.full(indices.shape, -torch.inf, device=cores.device)
+    before[:, -first.indices.shape[1] :] = first.log_odds
+    # Each once: the first of its kind stays, with what was known before.
+    same = (indices.unsqueeze(2) == indices.unsqueeze(1)) & (indices >= 0).unsqueeze(2)
+    before = before.unsqueeze(1).masked_fill(~same, -torch.inf).amax(2)
+    indices = indices.masked_fill(same.tril(-1).any(2), -1)
+    parts = [Held(*(each[~own] for each in held))]
+    for chunk in slices(len(rows), room_for(scheme, indices.shape[1])):
+        which = rows[chunk]
+        listed, taken, part, tail = indices[which], out[which], contexts[which], near.tail[which].double()
+        found = weigh(scheme, cores[which], part, candidates, listed, taken, odds, before[which], tail)
+        row, place = ((listed >= 0) & torch.isfinite(found.log_odds)).nonzero(as_tuple=True)
+        columns = which[row], listed[row, place], found.strengths.expand_as(taken)[row, place]
+        parts.append(Held(*columns, found.log_odds[row, place].to(held.log_odds), taken[row, place].to(held.out)))
     whole = Held(*(torch.cat(each) for each in zip(*parts, strict=True)))
     order = whole.rows.argsort(stable=True)
     return Held(*(each[order] for each in whole))
@@ -107,32 +194,40 @@ def peel(
     ranking: Ranking,
     odds: Likelihood,
     least: float,
+    found: Tensor | None = None,
 ) -> Peeled:
-    """The candidates of a short list that cores hold."""
+    """The candidates of a short list that cores hold, beside so many (n,) that were found there before."""
     best, strengths = ranking.best, ranking.strengths
-    cores, taken = cores.clone(), torch.zeros(len(cores), device=cores.device)
+    cores, taken = cores.clone(), torch.zeros(len(cores), dtype=torch.int64, device=cores.device)
+    before = taken.clone() if found is None else found
+    weights = Weights.of(odds.numbers, before, best.indices.shape[1])
     rows = torch.nonzero(best.scores[:, 0] > -torch.inf).squeeze(1)
     unused = torch.isfinite(best.scores)
     none, empty = rows[:0], cores.new_zeros(0).real
-    steps = [Held(none, none, empty, empty)]
+    steps = [Held(none, none, empty, empty, empty)]
+    near = Near.none(len(cores), min(BEST, best.indices.shape[1]), cores.device)
     while len(rows):
         part, indices = contexts[rows], best.indices[rows].clamp_max(len(candidates) - 1)
         listed = candidates[indices]
         known = strengths[rows] * scheme.energy(part, listed) if len(steps) == 1 else None  # by the scan
         evidence = Evidence.of(scheme, cores[rows], part, listed, _inner(scheme, cores[rows], part, listed, known))
-        own = crowding(scheme, cores[rows], evidence, odds)
-        # A crowded context holds about as many fillers as its energy says: each is that much likelier beforehand.
-        likelier = torch.log1p(own * core_scalars(scheme)).unsqueeze(1)
-        log_odds = odds.log_odds(evidence, indices, own.unsqueeze(1)) + likelier
-        value, which = log_odds.masked_fill(~unused[rows], -torch.inf).max(dim=1)
+        own = crowding(scheme, cores[rows], evidence, odds).unsqueeze(1)
+        alone = odds.log_odds(evidence, indices, own).masked_fill(~unused[rows], -torch.inf)
+        value, which = alone.max(dim=1, keepdim=True)
+        # A crowded context holds about as many fillers as its energy says: each is at least that much likelier.
+        likelier = torch.log1p(own * (core_scalars(scheme) / odds.strengths.square))
+        beside = numbers.log_odds(alone, which, weights.beside((before + taken)[rows]))
+        value = torch.where(likelier > 0, torch.maximum(beside, value + likelier), beside).squeeze(1)
         kept = value >= least
-        rows, value, column = rows[kept], value[kept], which[kept].unsqueeze(1)
+        near.put(rows[~kept], Near.of(indices[~kept], alone[~kept]))
+        rows, value, which = rows[kept], value[kept], which[kept]
         if not len(rows):
             break
-        chosen, strength = (each[kept].gather(1, column).squeeze(1) for each in (indices, evidence.strengths))
-        part = contexts[rows]
-        cores[rows] -= scheme.round_trip(scheme.encode(candidates[chosen], part), part)
+        held = odds.expected_strength(evidence, indices, own), evidence.strengths, indices
+        out, strength, chosen = (each[kept].gather(1, which).squeeze(1) for each in held)
+        core, part = scheme.encode(candidates[chosen], contexts[rows]), contexts[rows]
+        cores[rows] -= scheme.round_trip(core * out.view(-1, *(1,) * (core.dim() - 1)).to(core.dtype), part)
         taken[rows] += 1
-        unused[rows, which[kept]] = False
-        steps.append(Held(rows, chosen, strength, value))
-    return Peeled(cores, taken, Held(*(torch.cat(each) for each in zip(*steps, strict=True))))
+        unused[rows, which.squeeze(1)] = False
+        steps.append(Held(rows, chosen, strength, value, out))
+    return Peeled(cores, taken, near, Held(*(torch.cat(each) for each in zip(*steps, strict=True))))

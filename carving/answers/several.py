@@ -1,18 +1,17 @@
 """The best candidates where contexts may hold several: each with the probability of being there, whatever else is.
 
-What a context is found to hold has the probability with which it was found, as in a set. When all of that is taken out,
-at most one more is taken to be there: the others share what is left, with nothing being there, as for single answers.
+All of a short list are weighed beside each other (`subsets.py`), when what the context is found to hold was taken out.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from carving.answers.likelihood import Evidence, Likelihood, crowding
+from carving.answers.likelihood import Likelihood
 from carving.answers.ranking import Ranking
 from carving.answers.sets import SHORTLIST, peel
+from carving.answers.subsets import room_for, weigh
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -38,12 +37,11 @@ def several(
     fillers: Tensor,
     ranking: Ranking,
     odds: Likelihood,
-    absence: float,
 ) -> Chances:
     """The ranked candidates anew; fillers and odds are those that the ranking's indices speak of."""
-    size = max(1, scheme.room // 4 // (ranking.best.indices.shape[1] * math.prod(scheme.facts.filler_shape)))
+    size = room_for(scheme, ranking.best.indices.shape[1])
     parts = [
-        _several(scheme, memory, contexts[rows], fillers, _rows(ranking, rows), odds, absence)
+        _several(scheme, memory, contexts[rows], fillers, _rows(ranking, rows), odds)
         for rows in slices(len(contexts), size)
     ]
     return Chances(*(torch.cat(each) for each in zip(*parts, strict=True)))
@@ -61,23 +59,19 @@ def _several(
     fillers: Tensor,
     ranking: Ranking,
     odds: Likelihood,
-    absence: float,
 ) -> Chances:
     cores, indices = scheme.adjoint(memory, contexts), ranking.best.indices
     peeled = peel(scheme, cores, contexts, fillers, ranking, odds, 0.0)
     held = peeled.held
     place = (indices[held.rows] == held.indices.unsqueeze(1)).int().argmax(1)
-    found = torch.full(indices.shape, -math.inf, dtype=torch.float64, device=indices.device)
-    found[held.rows, place] = held.log_odds.double()
-    evidence = Evidence.of(scheme, peeled.cores, contexts, fillers[indices])
-    crowded = crowding(scheme, peeled.cores, evidence, odds).unsqueeze(1)
-    rest = odds.log_odds(evidence, indices, crowded).double().masked_fill(found > -math.inf, -math.inf)
+    out = torch.zeros(indices.shape, dtype=odds.variance.dtype, device=indices.device)
+    out[held.rows, place] = held.out.to(out)
     # Those that are not listed keep the odds that they had.
-    total = ranking.log_total.double().unsqueeze(1)
-    tail = torch.log1p(-(ranking.best.scores.double() - total).exp().sum(1, keepdim=True).clamp_max(1)) + total
-    nothing = total.new_tensor(math.log(absence) if absence else -math.inf)
-    whole = torch.logaddexp(torch.logaddexp(rest.logsumexp(1, keepdim=True), tail), nothing)
-    chances = torch.where(found > -math.inf, found.sigmoid(), (rest - whole).exp()).nan_to_num(0.0).clamp_max(1)
+    total = ranking.log_total.double()
+    tail = torch.log1p(-(ranking.best.scores.double() - total.unsqueeze(1)).exp().sum(1).clamp_max(1)) + total
+    first = ranking.best.scores
+    found = weigh(scheme, peeled.cores, contexts, fillers, indices, out, odds, first, tail)
+    chances = found.log_odds.sigmoid().nan_to_num(0.0)
     strengths = ranking.strengths.clone()
     strengths[held.rows, place] = held.strengths.to(strengths)
     order = chances.argsort(dim=1, descending=True, stable=True)

@@ -14,7 +14,8 @@ from typing import NamedTuple, TypedDict, Unpack
 import torch
 from torch import Tensor
 
-from carving.answers.likelihood import core_scalars, posterior, squared_norm
+from carving.answers.likelihood import Prior, core_scalars, posterior, squared_norm
+from carving.answers.tally import ONCE, Strengths
 from carving.checks import check_absence, check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
@@ -53,6 +54,7 @@ class Known(TypedDict, total=False):
     prior: Tensor | None  # (L,) the candidates' probabilities, up to a factor
     shares: Tensor | None  # (L,) which part of all stored pairs holds each: one that others hold as well echoes here
     absence: float  # the probability of nothing being there
+    strengths: Strengths  # how strongly fillers are stored; 1 where nothing is said
 
 
 class Round(NamedTuple):
@@ -172,9 +174,8 @@ class Question:
     starts: Tensor  # (n,) the first row of each context
     holds: Tensor  # (n,)
     owners: Tensor  # (rows,) the context of each row
-    log_prior: Tensor  # (L,) logarithms of probabilities beforehand
+    prior: Prior
     echoes: Tensor  # (L,) the noise that each candidate meets, beside that of one which is stored nowhere else
-    log_absence: float  # the same of nothing being there
 
     @classmethod
     def of(
@@ -200,9 +201,12 @@ class Question:
             starts=(holds.cumsum(0) - holds).to(device),
             holds=holds.to(device),
             owners=torch.arange(len(own)).repeat_interleave(holds).to(device),
-            log_prior=checked_prior(known.get("prior"), len(candidates), absence).to(device, scheme.dtype),
+            prior=Prior(
+                checked_prior(known.get("prior"), len(candidates), absence).to(device, scheme.dtype),
+                math.log(absence) if absence else -math.inf,
+                known.get("strengths", ONCE),
+            ),
             echoes=(1 + echo * checked_shares(known.get("shares"), len(candidates))).to(device, scheme.dtype),
-            log_absence=math.log(absence) if absence else -math.inf,
         )
 
     def written(self, cores: Tensor) -> Tensor:
@@ -244,7 +248,7 @@ class Question:
             others = torch.zeros_like(whole).index_add_(0, owners, taken)[which]
             view = whole[which] - others + taken[rows - own.start]
             variance = (noise + doubts[which] / core_scalars(scheme)).unsqueeze(1) * self.echoes
-            result = posterior(scheme, view, part, self.candidates, variance, self.log_prior, self.log_absence)
+            result = posterior(scheme, view, part, self.candidates, variance, self.prior)
             answers.cores[rows], answers.indices[rows] = result.cores, result.indices
             answers.probabilities[rows], answers.scores[rows] = result.probabilities, result.strengths
             taken = taken.index_copy(0, rows - own.start, scheme.round_trip(result.cores, part))

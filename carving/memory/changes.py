@@ -1,9 +1,9 @@
 """What changes a memory: pairs that are added or taken out, and memories that are merged."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from carving.errors import BadValue
 from carving.memory.codebook import Codebook, Drawn, check_finite
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State
+from carving.memory.tallying import Name, Tallying, tallied
 from carving.scheme import Scheme
 from carving.symbols import Leaf, canonical
 from carving.tensors import lasting
@@ -34,6 +35,7 @@ class Change:
         self._copy: Tensor | None = None
         self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
         self.known = held.known  # the paths that will be kept
+        self.tallying = Tallying()
 
     @property
     def tensor(self) -> Tensor:
@@ -74,10 +76,22 @@ class Change:
             for name, weight in zip(batch.names, weights, strict=True):
                 self.counts[name] += weight  # type: ignore[assignment]  # counters sum anything
         self.leaves.update(zip(batch.names, batch.leaves, strict=True))
-        if self.known is not None:  # whatever its weight, a pair is one: taken out, it is gone
-            every = repeat(self.weight) if weights is None else (self.weight * weight for weight in weights)
-            signs = ((weight > 0) - (weight < 0) for weight in every)
-            self.known = self.known.changed(zip(batch.paths.names, signs, strict=False))
+        linear = self.held.scheme.facts.linear
+        for weight, pairs in self._runs(batch, weights):
+            if linear:
+                self.tallying.add(weight, pairs)
+            if self.known is not None:  # whatever its weight, a pair is one: taken out, it is gone
+                sign = (weight > 0) - (weight < 0)
+                self.known = self.known.changed((path, sign) for path, _ in pairs)
+
+    def _runs(self, batch: Batch, weights: Sequence[float] | None) -> Iterator[tuple[float, Sequence[Name]]]:
+        """The pairs in order, those that have one weight together."""
+        pairs = list(zip(batch.paths.names, batch.names, strict=True))
+        if weights is None:
+            yield self.weight, pairs
+            return
+        for own, run in groupby(zip(weights, pairs, strict=True), key=lambda each: each[0]):
+            yield self.weight * own, [pair for _, pair in run]
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""
@@ -86,7 +100,10 @@ class Change:
             tensor = self._copy
             check_finite("the memory", tensor)
         times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
-        return replace(self.held.holding(tensor, self.leaves, self.weight * times), known=self.known)
+        after = replace(self.held.holding(tensor, self.leaves, self.weight * times), known=self.known)
+        stored, gone = self.tallying.stored(), self.tallying.gone()
+        seen = self._copy is not None and not (stored.strengths and gone.strengths)
+        return tallied(self.held, tallied(self.held, after, stored, seen=seen), gone, taken_out=True, seen=seen)
 
 
 def checked(change: Change) -> Change:

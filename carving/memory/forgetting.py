@@ -82,6 +82,17 @@ def forgotten(
             report(on_progress, len(batch))
         return change, Strangers()
     left, weaker = _taken_out(held, map(Batch, batches), change, weight, on_progress)
+    left, weaker = _taken_out_later(change, left, weaker, weight)
+    if force:
+        for batch in left:
+            change.add(batch, counted=False)
+    return change, Strangers((pair for batch in left for pair in batch.pairs), weaker)
+
+
+def _taken_out_later(
+    change: Change, left: list[Batch], weaker: list[Weaker], weight: float
+) -> tuple[list[Batch], list[Weaker]]:
+    """Take out what shows when others are gone, as long as there is any: the rest, and what is there more weakly."""
     for _ in range(ROUNDS):
         before = change.pairs
         if not left or not before:
@@ -91,10 +102,7 @@ def forgotten(
         left, weaker = _taken_out(now, left, change, weight)
         if change.pairs == before:
             break
-    if force:
-        for batch in left:
-            change.add(batch, counted=False)
-    return change, Strangers((pair for batch in left for pair in batch.pairs), weaker)
+    return left, weaker
 
 
 def _taken_out(

@@ -31,6 +31,7 @@ from carving.memory.reliability import Reliability
 from carving.memory.state import State, keeping, paths_of_both, stricter
 from carving.memory.storage import contents_of, load
 from carving.memory.survey import check_room, naming_accuracy, survey
+from carving.memory.tallying import tallied
 from carving.prediction import plan as planner
 from carving.prediction.goal import Goal
 from carving.prediction.wish import Shared, Wishes
@@ -283,7 +284,8 @@ class Memory(Inventory, Reliability):
         known, leaves = paths_of_both(ours, theirs), theirs.vocabulary.named
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
-        return self._of(told(fuller, replace(both, goal=stricter(ours.goal, theirs.goal), known=known)))
+        both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known)
+        return self._of(told(fuller, tallied(ours, both, theirs.tally)))
 
     # Other sizes
 

@@ -91,7 +91,7 @@ class Questions(ABC):
                 else:
                     size = several.listed(k, len(rows))
                     ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
-                    answers += _top_answers(held, contexts, ranking, rows, odds, absence, k)
+                    answers += _top_answers(held, contexts, ranking, rows, odds, k)
                 report(on_progress, len(contexts))
         else:
             for chunk in slices(len(asked), BATCH):
@@ -193,6 +193,7 @@ class Questions(ABC):
             prior=counts + UNSEEN,
             shares=counts / max(held.stored, 1.0),
             absence=check_absence(absence),
+            strengths=held.strengths,
         )
         columns = (decoded.indices.tolist(), decoded.scores.tolist(), decoded.probabilities.tolist())
         answers = {name: list[Answer]() for name in times}
@@ -227,7 +228,6 @@ def _top_answers(
     ranking: Ranking,
     rows: Sequence[int],
     odds: likelihood.Likelihood,
-    absence: float,
     k: int,
 ) -> list[list[Answer]]:
     """The k most probable leaves of each context, which may hold several of them."""
@@ -235,7 +235,7 @@ def _top_answers(
     listed, indices = ranking.best.indices.unique(return_inverse=True)
     fillers = held.codebook.of([held.leaf(rows[i]) for i in listed.tolist()])
     ranking = ranking._replace(best=ranking.best._replace(indices=indices))
-    chances = several.several(held.scheme, held.tensor, contexts, fillers, ranking, odds.only(listed), absence)
+    chances = several.several(held.scheme, held.tensor, contexts, fillers, ranking, odds.only(listed))
     leaves = [rows[i] for i in listed.tolist()]
     columns = zip(*(column[:, :k].tolist() for column in chances), strict=True)
     return [

@@ -44,7 +44,7 @@ def _weigh(
     prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
     rows = held.vocabulary.rows_of(names)
     counts = torch.cat([held.counts, held.counts.new_zeros(1)])[rows]
-    odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior)
+    odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior, held.strengths)
     cores = scheme.adjoint(held.tensor, contexts)
     evidence = Evidence.of(scheme, cores, contexts, fillers)
     crowded = likelihood.crowding(scheme, cores, evidence, odds).unsqueeze(1)

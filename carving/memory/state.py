@@ -10,6 +10,8 @@ from torch import Tensor
 
 from carving.answers import likelihood
 from carving.answers.likelihood import Likelihood, squared_norm
+from carving.answers.numbers import Numbers
+from carving.answers.tally import NOTHING_STORED, ONCE, Strengths, Tally
 from carving.checks import listed
 from carving.errors import BadValue
 from carving.linear import LinearScheme
@@ -21,6 +23,9 @@ from carving.prediction.goal import Goal
 from carving.scheme import Scheme
 from carving.symbols import Leaf, Vocabulary
 from carving.tensors import lasting
+
+SIGMAS = 5  # standard deviations of chance
+OFF = 0.05  # and of what theory leaves out: by more, the energy is not that of the tally
 
 EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
 NOT_KEPT = (
@@ -42,6 +47,7 @@ class State:
     room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
     told: int = 0  # the pairs with which it was last said that it does
     known: KnownPaths | None = None  # the paths that hold something, where they are kept
+    tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves a path, as far as that was seen
     kept: Kept = field(default_factory=Kept)
 
     @classmethod
@@ -82,7 +88,8 @@ class State:
         tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)
         leaves = self.vocabulary.named
         start = replace(self, scheme=scheme).emptied()
-        return replace(start.holding(tensor, leaves, self.counts), room=self.room, told=self.told, known=self.known)
+        moved = start.holding(tensor, leaves, self.counts)
+        return replace(moved, room=self.room, told=self.told, known=self.known, tally=self.tally)
 
     @property
     def pairs(self) -> int:
@@ -109,6 +116,40 @@ class State:
     def energy(self) -> float:
         """The squared norm of the memory."""
         return self.kept.once("energy", [self.tensor], (), lambda: squared_norm(self.tensor))
+
+    @property
+    def squares(self) -> float | None:
+        """The sum of the strengths' squares, as the energy tells it; None where it does not.
+
+        Without signs, pairs of one filler have something in common, which counts for each two of them.
+        """
+        facts, scheme = self.scheme.facts, self.scheme
+        if not isinstance(scheme, LinearScheme) or not facts.linear:
+            return None
+        common = facts.bias * float(self.counts.square().sum()) if facts.bias else 0.0
+        return max(0.0, self.energy / scheme.unit - common) / (1 - facts.bias)
+
+    @property
+    def chance(self) -> float:
+        """The standard deviation of the energy, relative to itself."""
+        facts = self.scheme.facts
+        return math.sqrt(2 * max(1.0, facts.echo) / facts.memory_scalars)
+
+    @property
+    def strengths(self) -> Strengths:
+        """How strongly leaves are held: by the tally, and all of them more or less if the energy says so."""
+
+        def made() -> Strengths:
+            tally, squares = self.tally, self.squares
+            if not tally.strengths and self.stored > 0:
+                tally = Tally(((1.0, self.stored),))
+            if not squares or not tally.strengths:
+                return ONCE
+            factor = squares / tally.squares
+            near = abs(math.log(factor)) <= OFF + SIGMAS * self.chance
+            return (tally if near else tally.scaled(factor)).as_strengths()
+
+        return self.kept.once("strengths", [self.tensor, self.counts], self.tally, made)
 
     def candidates(self, among: Iterable[Leaf] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Leaf]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
@@ -137,11 +178,11 @@ class State:
         counts = self.counts if isinstance(rows, range) else self.counts[list(rows)]
 
         def made() -> Likelihood:
-            return likelihood.likelihood(
-                scheme, self.energy, counts, self.stored, likelihood.log_prior(counts, absence)
-            )
+            prior = likelihood.log_prior(counts, absence)
+            odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths)
+            return replace(odds, numbers=Numbers(absence, self.tally.further()))
 
-        return self.kept.once("odds", [self.tensor, counts], absence, made)
+        return self.kept.once("odds", [self.tensor, counts], (absence, self.tally), made)
 
 
 def room_of(goal: Goal | None) -> tuple[int, int]:

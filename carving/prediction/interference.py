@@ -37,6 +37,33 @@ def echo(d: int, p: int, k1: int, basis: Basis = "gaussian") -> float:
     return (d * (kept + rest)) ** p * _moment(kept + rest, spread, p)
 
 
+def bias(d: int, p: int, k1: int) -> float:
+    """What one filler, bound in two contexts without signs, has in common in the mean.
+
+    Of a component u a context keeps P u, of the length r: two of them have the cosine u^T P P' u / (r r'), whose mean
+    over P' is r m, with m the mean length. That is E[r]^2, where r^2 is a beta variable of k1/2 and (d - k1)/2.
+
+    >>> round(bias(d=60, p=2, k1=8), 4), round((8 / 60) ** 2, 4)
+    (0.0168, 0.0178)
+    """
+    return _mean_length(d, k1) ** (2 * p)
+
+
+def unsteady(d: int, p: int, k1: int) -> float:
+    """How that bias varies from context to context, which keep more or less of the filler: relative to its square.
+
+    >>> round(unsteady(d=60, p=2, k1=8), 3)
+    0.118
+    """
+    return (k1 / d / _mean_length(d, k1) ** 2) ** p - 1
+
+
+def _mean_length(d: int, k1: int) -> float:
+    """The mean length that a random subspace keeps of a unit vector."""
+    logs = math.lgamma((k1 + 1) / 2) - math.lgamma(k1 / 2) + math.lgamma(d / 2) - math.lgamma((d + 1) / 2)
+    return math.exp(logs)
+
+
 def interference(
     d: int, p: int, k1: int, pairs: int, shared: int = 1, *, compact: bool = False, basis: Basis = "gaussian"
 ) -> float:

@@ -21,7 +21,7 @@ from carving.errors import BadType, BadValue
 from carving.facts import Facts
 from carving.linear import LinearScheme
 from carving.paths import Paths
-from carving.prediction.interference import Basis
+from carving.prediction.interference import Basis, bias, unsteady
 from carving.schemes.blocks import Blocks
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
 from carving.schemes.subspaces import Ensemble, read_modes, write_modes
@@ -150,6 +150,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             contextual=kind.contextual,
             interference=interference,
             echo=echo,
+            bias=0.0 if self.signed else bias(d, p, self.k1),
+            unsteady=0.0 if self.signed else unsteady(d, p, self.k1),
         )
 
     # Labels -> fillers and contexts

@@ -221,6 +221,12 @@ class VSA(Verbs, LinearScheme[Roles]):
             return ours @ theirs.mT
         return torch.bmm(theirs, ours.unsqueeze(2)).squeeze(2)
 
+    @cached_property
+    def unit(self) -> float:
+        """The squared norm of atoms: of those of few numbers some, since they differ more."""
+        some = self._picture(self.fillers(range(max(1, 4096 // self.facts.filler_scalars))))
+        return float(as_reals(some, len(self.facts.memory_shape)).square().sum(-1).mean())
+
     def energy(self, contexts: Roles, candidates: Tensor) -> Tensor:
         """The squared norms of bound candidates; those of the candidates where binding keeps norms."""
         if self.row.energy is None:

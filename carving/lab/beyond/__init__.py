@@ -9,6 +9,7 @@ NAMES = (
     "joint-prediction",
     "capacity-prediction",
     "calibration",
+    "trust-calibration",
     "basis",
     "large-vsa",
 )

@@ -33,14 +33,18 @@ def calibration(setting: Setting, seed: int) -> Measured:
         parts.append(answers(setting, seed_within(seed, len(parts))))
         asked += len(parts[-1][0])
     said, right = (torch.cat(column) for column in zip(*parts, strict=True))
+    return {"asked": asked} | summed_up(said, right, seed)
+
+
+def summed_up(said: Tensor, right: Tensor, seed: int) -> Measured:
+    """The calibration error of probabilities, that of a perfect model which says the same, and for each bin both."""
     luck = Generator().manual_seed(seed)
     perfect = torch.rand(len(said), generator=luck, dtype=torch.float64).less(said).double()
     curve: Measured = {}
     for number, mean, share, count in bins(said, right):
         if count >= LEAST:
             curve |= {f"probability {number}": mean, f"share right {number}": share}
-    whole = {"asked": asked, "right": right.mean().item()}
-    return whole | {"error": error(said, right), "perfect": error(said, perfect)} | curve
+    return {"right": right.mean().item(), "error": error(said, right), "perfect": error(said, perfect)} | curve
 
 
 def answers(setting: Setting, seed: int) -> tuple[Tensor, Tensor]:

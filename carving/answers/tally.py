@@ -1,0 +1,188 @@
+"""What is counted of pairs as they are stored: how strongly they are held, and how many leaves their paths hold.
+
+Of a leaf that is stored with a weight of 2, or three times, a memory shows twice or three times as much. Weights, and
+pairs that come twice in one call, are seen when they are stored. That a pair was there before shows by the memory's
+energy: storing it again adds (s + w)^2 - s^2 to it, and not w^2. So a tally keeps two sums right, that of all strengths
+and that of their squares, and takes the simplest reading that has both.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+LEVELS = 8  # different strengths that are kept apart
+ALIKE = 0.02  # strengths that differ by less are one
+NOTHING = 1e-6  # of the highest strength, or of a pair
+SLACK = 0.1  # by which a reading of the energy may be off
+FEW = 16  # pairs that tell nothing: of paths others may come later, and the energy hides what so few add to it
+LEAVES = 16  # numbers of leaves that are counted; with more, it goes on as with the last ones
+
+
+class Strengths(NamedTuple):
+    """How strongly fillers are held, and which share of them so strongly."""
+
+    values: tuple[float, ...] = (1.0,)
+    shares: tuple[float, ...] = (1.0,)
+
+    @property
+    def square(self) -> float:
+        """The mean of the squares: the energy of a pair."""
+        return sum(share * value * value for value, share in zip(*self, strict=True))
+
+
+ONCE = Strengths()  # stored once, with a weight of 1
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many pairs are held how strongly, and how many paths hold one leaf or more, two or more, ..."""
+
+    strengths: tuple[tuple[float, float], ...] = ()  # a strength, and how many pairs have it
+    leaves: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[bytes, bytes]], weight: float = 1.0) -> "Tally":
+        """That of pairs of a path and a leaf, by their canonical bytes.
+
+        >>> Tally.of([(b"a", b"x"), (b"a", b"y"), (b"b", b"x"), (b"b", b"x")], weight=0.5)
+        Tally(strengths=((0.5, 2.0), (1.0, 1.0)), leaves=())
+        """
+        if len(pairs) == 1:
+            return cls(((abs(weight), 1.0),))
+        times = Counter(pairs)
+        repeats = Counter(times.values())
+        sizes = Counter(Counter(path for path, _ in times).values()) if len(times) >= FEW else {}
+        least = (float(sum(n for size, n in sizes.items() if size >= k)) for k in range(1, LEAVES + 1))
+        return cls(
+            tuple(sorted((abs(weight) * count, float(n)) for count, n in repeats.items())),
+            tuple(n for n in least if n),
+        )
+
+    @property
+    def number(self) -> float:
+        """How many different pairs there are."""
+        return sum(n for _, n in self.strengths)
+
+    @property
+    def few(self) -> bool:
+        """Whether there are so few pairs that they tell nothing."""
+        return self.strengths[0][1] < FEW and self.number < FEW
+
+    @property
+    def sum(self) -> float:
+        """The sum of all strengths."""
+        return sum(s * n for s, n in self.strengths)
+
+    @property
+    def squares(self) -> float:
+        """The sum of the strengths' squares: the energy that is to be expected."""
+        return sum(s * s * n for s, n in self.strengths)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every pair is held once, and nothing is known of paths."""
+        return all(s == 1 for s, _ in self.strengths) and not self.leaves
+
+    def with_stored(self, more: "Tally", excess: float = 0.0) -> "Tally":
+        """The tally with more pairs; those that were there already show by an excess of energy over both sums.
+
+        >>> once = Tally(((1.0, 100.0),))
+        >>> once.with_stored(once).strengths, once.with_stored(once, excess=200.0).strengths
+        (((1.0, 200.0),), ((2.0, 100.0),))
+        """
+        leaves = _added(self.leaves, more.leaves) if more.leaves else self.leaves
+        if (
+            not excess
+            and len(self.strengths) == len(more.strengths) == 1
+            and self.strengths[0][0] == more.strengths[0][0]
+        ):
+            return Tally(((self.strengths[0][0], self.strengths[0][1] + more.strengths[0][1]),), leaves)  # most often
+        if not excess:
+            return Tally(_tidy((*self.strengths, *more.strengths)), leaves)
+        # Which of them were held before with a strength s: storing those again explains 2 s w of excess each. Nearest
+        # to all of them is simplest.
+        readings = []
+        for strength, number in self.strengths:
+            share = excess / (2 * strength * more.sum)
+            if 0 < share <= 1 + SLACK and share * more.number <= number * (1 + SLACK):
+                readings.append((abs(1 - share), strength, 1.0 if abs(1 - share) <= SLACK else share))
+        if not readings:  # pairs that came several times by themselves
+            return Tally(_tidy((*self.strengths, *more.scaled(1 + excess / more.squares).strengths)), leaves)
+        _, old, share = min(readings)
+        taken = share * more.number
+        return Tally(
+            _tidy(
+                (
+                    *((s, n - taken if s == old else n) for s, n in self.strengths),
+                    *((s, n * (1 - share)) for s, n in more.strengths),
+                    *((s + old, n * share) for s, n in more.strengths),
+                )
+            ),
+            leaves,
+        )
+
+    def without(self, less: "Tally", strength: float | None = None) -> "Tally":
+        """The tally when pairs are taken out that were held about so strongly; as strongly as they go, if not known.
+
+        >>> Tally(((1.0, 60.0), (3.0, 40.0))).without(Tally(((1.0, 40.0),)), strength=2.9).strengths
+        ((1.0, 60.0), (2.0, 40.0))
+        """
+        left = self
+        for weight, number in less.strengths:
+            if not left.strengths:
+                break
+            wanted = weight if strength is None else strength
+            old, there = min(left.strengths, key=lambda level: abs(level[0] - wanted))
+            gone = min(number, there)
+            rest = (*((s, n - gone if s == old else n) for s, n in left.strengths), (old - weight, gone))
+            left = Tally(_tidy(rest), left.leaves)
+        return left
+
+    def scaled(self, factor: float) -> "Tally":
+        """As if pairs had been stored so many times as often, of which there are then fewer: the sum stays."""
+        return Tally(tuple((s * factor, n / factor) for s, n in self.strengths), self.leaves)
+
+    def as_strengths(self) -> Strengths:
+        """How strongly a filler is held, and how probably so."""
+        number = self.number
+        if all(s == 1 for s, _ in self.strengths) or not number:
+            return ONCE
+        return Strengths(tuple(s for s, _ in self.strengths), tuple(n / number for _, n in self.strengths))
+
+    def further(self) -> tuple[float, ...]:
+        """Of the paths that hold one leaf or more, two or more, ...: the share that holds more than that, or a half.
+
+        >>> Tally(leaves=(100.0, 50.0, 50.0)).further()
+        (0.5, 1.0, 0.0)
+        """
+        ends = (*self.leaves[1:], 0.0) if len(self.leaves) < LEAVES else self.leaves[1:]
+        return tuple(min(1.0, more / n) for n, more in zip(self.leaves, ends, strict=False)) or (0.5,)
+
+
+def _added(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
+    size = max(len(one), len(other))
+    wide = ((*each, *(0.0,) * (size - len(each))) for each in (one, other))
+    return tuple(a + b for a, b in zip(*wide, strict=True))
+
+
+def _tidy(levels: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Levels in order, those that are alike joined, and no more than LEVELS; strengths of next to nothing left out."""
+    numbers = dict[float, float]()
+    for strength, number in levels:
+        numbers[strength] = numbers.get(strength, 0.0) + number
+    highest = max((s for s, n in numbers.items() if n > 0), default=0.0)
+    left = sorted((s, n) for s, n in numbers.items() if s > NOTHING * highest and n > NOTHING)
+    while len(left) > 1:
+        gaps = [math.log(above[0] / below[0]) for below, above in pairwise(left)]
+        nearest = min(range(len(gaps)), key=gaps.__getitem__)
+        if len(left) <= LEVELS and gaps[nearest] > ALIKE:
+            break
+        pair = Tally(tuple(left[nearest : nearest + 2]))
+        left[nearest : nearest + 2] = [(pair.squares / pair.sum, pair.sum**2 / pair.squares)]
+    return tuple(left)
+
+
+NOTHING_STORED = Tally()

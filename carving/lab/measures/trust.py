@@ -1,0 +1,200 @@
+"""Whether probabilities still mean what they say, whatever became of a memory: weights, repeats, forgetting, files.
+
+Half of the paths that are asked for hold nothing.
+"""
+
+import itertools
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import torch
+
+from carving.errors import Overfull
+from carving.formats.documents import Pair
+from carving.lab.experiment import Measured, Setting
+from carving.lab.measures.calibration import summed_up
+from carving.lab.measures.schemes import scheme_of, seed_within
+from carving.memory import Memory
+from carving.symbols import Path as Asked
+
+Said = list[tuple[float, bool]]  # probabilities, and whether what they were said of was true
+PATHS = 2000  # of a memory that are asked for at most
+TOP = 5  # leaves a path that are listed
+
+
+def trust_calibration(setting: Setting, seed: int) -> Measured:
+    """The calibration error of `asked` answers or more in the setting's case, and that of a perfect model.
+
+    >>> setting = {"scheme": "OSC", "signed": True, "d": 60, "p": 2, "N": 40, "L": 100, "case": "weight 2", "asked": 80}
+    >>> measured = trust_calibration(setting, seed=0)
+    >>> measured["right"], measured["error"] < 0.05
+    (1.0, True)
+    """
+    said: Said = []
+    for part in itertools.count():
+        said += answers(setting, seed_within(seed, part))
+        if len(said) >= setting["asked"]:
+            break
+    chances, truth = zip(*said, strict=True)
+    return summed_up(torch.tensor(chances, dtype=torch.float64), torch.tensor(truth, dtype=torch.float64), seed)
+
+
+def answers(setting: Setting, seed: int) -> Said:
+    """What a memory says of paths that are there, and of as many that are not."""
+    case, chance = CASES[setting["case"]], Random(seed)
+    pairs = drawn(case, setting["N"], setting["L"], chance)
+    memory = Memory(scheme_of(setting, seed), range(setting["L"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Overfull)  # a memory that is sure of everything has no calibration
+        memory, held = case.store(memory, pairs)
+    truth: dict[Asked, set[object]] = {path: set() for path, _ in pairs}
+    for path, leaf in held:
+        truth[path].add(leaf)
+    there = [path for path, leaves in truth.items() if leaves][:PATHS]
+    paths = there + [("nowhere", i) for i in range(len(there))]
+    return case.ask(memory, paths, [truth.get(path, set()) for path in paths])
+
+
+def drawn(case: "Case", pairs: int, vocabulary: int, chance: Random) -> list[Pair]:
+    """Pairs whose paths hold as many leaves as the case says, in turn, drawn evenly or by Zipf's law."""
+    weights = [1 / rank if case.zipf else 1 for rank in range(1, vocabulary + 1)]
+    sizes, made = itertools.cycle(case.leaves), list[Pair]()
+    while len(made) < pairs:
+        leaves: set[int] = set()
+        size = next(sizes)
+        while len(leaves) < size:
+            leaves.add(chance.choices(range(vocabulary), weights)[0] if case.zipf else chance.randrange(vocabulary))
+        made += [(path, leaf) for path in [("there", len(made))] for leaf in leaves]
+    return made
+
+
+# How pairs are stored: the memory, and what it then holds
+
+Stored = tuple[Memory, list[Pair]]
+
+
+def once(memory: Memory, pairs: list[Pair]) -> Stored:
+    """All pairs in one go."""
+    memory.store(pairs)
+    return memory, pairs
+
+
+def weighed(*weights: float) -> Callable[[Memory, list[Pair]], Stored]:
+    """With these weights, in turn."""
+
+    def store(memory: Memory, pairs: list[Pair]) -> Stored:
+        for start, weight in enumerate(weights):
+            memory.store(pairs[start :: len(weights)], weight=weight)
+        return memory, pairs
+
+    return store
+
+
+def three_times(memory: Memory, pairs: list[Pair]) -> Stored:
+    """The same pairs in three calls."""
+    for _ in range(3):
+        memory.store(pairs)
+    return memory, pairs
+
+
+def a_third_three_times(memory: Memory, pairs: list[Pair]) -> Stored:
+    """A third of the pairs in two further calls."""
+    memory.store(pairs)
+    for _ in range(2):
+        memory.store(pairs[::3])
+    return memory, pairs
+
+
+def a_third_repeated(memory: Memory, pairs: list[Pair]) -> Stored:
+    """A third of the pairs three times in one call."""
+    memory.store(pairs + pairs[::3] + pairs[::3])
+    return memory, pairs
+
+
+def half_forgotten(memory: Memory, pairs: list[Pair]) -> Stored:
+    """Every second pair taken out again, as far as it was recognised."""
+    memory.store(pairs)
+    strangers = memory.forget(pairs[::2])
+    return memory, pairs[1::2] + list(strangers)
+
+
+def kept_in(dtype: torch.dtype) -> Callable[[Memory, list[Pair]], Stored]:
+    """Written to a file of that precision, and read again."""
+
+    def store(memory: Memory, pairs: list[Pair]) -> Stored:
+        memory.store(pairs)
+        with tempfile.TemporaryDirectory() as folder:
+            memory.save(Path(folder) / "memory", dtype)
+            return Memory.load(Path(folder) / "memory"), pairs
+
+    return store
+
+
+def merged(memory: Memory, pairs: list[Pair]) -> Stored:
+    """Two memories added, the second of them stored with a weight of 2."""
+    other = Memory.like(memory)
+    memory.store(pairs[::2])
+    other.store(pairs[1::2], weight=2)
+    return memory + other, pairs
+
+
+# How is asked: what is said, and whether it is true
+
+
+def one_by_one(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
+    """The best answer to each path."""
+    replies = memory.recall_many(paths)
+    right = (reply.leaf in held if reply else not held for reply, held in zip(replies, truth, strict=True))
+    return [(reply.probability, true) for reply, true in zip(replies, right, strict=True)]
+
+
+def listed(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
+    """The most probable leaves of each path."""
+    lists = memory.recall_many(paths, top=TOP)
+    return [(leaf.probability, leaf.leaf in held) for each, held in zip(lists, truth, strict=True) for leaf in each]
+
+
+def as_sets(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
+    """All leaves that each path is found to hold."""
+    sets = memory.recall_sets(paths)
+    return [(leaf.probability, leaf.leaf in held) for each, held in zip(sets, truth, strict=True) for leaf in each]
+
+
+class Case(NamedTuple):
+    """What is done with a memory, and how it is asked."""
+
+    store: Callable[[Memory, list[Pair]], Stored] = once
+    ask: Callable[[Memory, list[Asked], list[set[object]]], Said] = one_by_one
+    leaves: tuple[int, ...] = (1,)  # of paths, in turn
+    zipf: bool = False
+
+
+# fmt: off
+CASES = {
+    "plain":                            Case(),
+    "Zipf":                             Case(zipf=True),
+    "weight 0.5":                       Case(weighed(0.5)),
+    "weight 2":                         Case(weighed(2.0)),
+    "weights 1 and 2":                  Case(weighed(1.0, 2.0)),
+    "stored three times":               Case(three_times),
+    "a third stored three times":       Case(a_third_three_times),
+    "a third three times in one call":  Case(a_third_repeated),
+    "half forgotten":                   Case(half_forgotten),
+    "bfloat16 file":                    Case(kept_in(torch.bfloat16)),
+    "float16 file":                     Case(kept_in(torch.float16)),
+    "merged, weights 1 and 2":          Case(merged),
+    "sets of 1":                        Case(ask=as_sets),
+    "sets of 2":                        Case(ask=as_sets, leaves=(2,)),
+    "sets of 4":                        Case(ask=as_sets, leaves=(4,)),
+    "sets of 1 to 3, Zipf":             Case(ask=as_sets, leaves=(1, 2, 3), zipf=True),
+    "sets of 2, weights 1 and 2":       Case(weighed(1.0, 2.0), as_sets, (2,)),
+    "top of 1":                         Case(ask=listed),
+    "top of 2":                         Case(ask=listed, leaves=(2,)),
+    "top of 4":                         Case(ask=listed, leaves=(4,)),
+    "top of 1 to 3, Zipf":              Case(ask=listed, leaves=(1, 2, 3), zipf=True),
+}
+# fmt: on

@@ -1,0 +1,77 @@
+"""The tally of a change: what is stored and taken out, as it comes, and what the energy tells of what was there."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from carving.answers.tally import NOTHING_STORED, Tally
+from carving.memory.state import SIGMAS, State
+
+TOGETHER = 2**16  # pairs of one weight among which those that come again are told
+
+Name = tuple[bytes, bytes]  # the canonical bytes of a path and a leaf
+
+
+class Tallying:
+    """Pairs as they come, those of each weight for themselves."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[float, Tally] = {}  # of all but the last ones,
+        self._last: dict[float, list[Name]] = {}  # and these
+
+    def add(self, weight: float, pairs: Iterable[Name]) -> None:
+        """Pairs that all have this weight."""
+        last = self._last.setdefault(weight, [])
+        if len(last) >= TOGETHER:
+            self._tallies[weight] = self._whole(weight)
+            last.clear()
+        last += pairs
+
+    def stored(self) -> Tally:
+        """What was stored."""
+        return self._joined(weight for weight in self._last if weight > 0)
+
+    def gone(self) -> Tally:
+        """What was taken out."""
+        return self._joined(weight for weight in self._last if weight < 0)
+
+    def _joined(self, weights: Iterable[float]) -> Tally:
+        tally = NOTHING_STORED
+        for weight in weights:
+            more = self._whole(weight)
+            tally = tally.with_stored(more) if tally.strengths else more
+        return tally
+
+    def _whole(self, weight: float) -> Tally:
+        before, last = self._tallies.get(weight), Tally.of(self._last[weight], weight)
+        return last if before is None else before.with_stored(last)
+
+
+def tallied(before: State, after: State, change: Tally, taken_out: bool = False, seen: bool = True) -> State:
+    """The state after a change with its tally: what was there before shows by the energy, unless chance hides it.
+
+    Each pair of a strength s that changes by w changes the energy by w^2 + 2 s w. Where the tensor lags behind, or has
+    changed in both ways, that cannot be seen.
+    """
+    tally = after.tally
+    if not change.strengths:
+        return after
+    excess = 0.0 if not seen or not tally.strengths or change.few else _excess(before, after, change)
+    if not taken_out:
+        return replace(after, tally=tally.with_stored(change, max(0.0, excess)))
+    strength = -excess / (2 * change.sum) if excess < 0 else None
+    return replace(after, tally=tally.without(change, strength))
+
+
+def _excess(before: State, after: State, change: Tally) -> float:
+    """By how much the energy has grown more than by the change alone; 0 where that may be chance."""
+    tally = before.tally
+    mixed = change.squares * (tally.squares + change.squares / 2)
+    chance = SIGMAS * before.chance * math.sqrt(2 * mixed)
+    most = max(s for s, _ in (*tally.strengths, *change.strengths))
+    if 2 * most * change.sum <= chance:  # the energy tells nothing
+        return 0.0
+    now, then = after.squares, before.squares
+    assert now is not None and then is not None
+    excess = now - then - change.squares
+    return excess if abs(excess) > chance else 0.0
