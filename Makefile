@@ -36,6 +36,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/vsa_speed.py
 	$(BIN)/python benchmarks/clifford_speed.py
 	$(BIN)/python benchmarks/labels_speed.py
+	$(BIN)/python benchmarks/journal_speed.py
 	$(if $(BEFORE),$(BIN)/python benchmarks/against.py "$(BEFORE)")
 	$(BIN)/python benchmarks/tables.py
 

@@ -5,6 +5,7 @@ from carving.answers.best import top
 from carving.answers.ranking import Best
 from carving.contexts import Contexts
 from carving.memory import Memory
+from carving.memory.opened import open_memory as open
 from carving.prediction.plan import plan
 from carving.scheme import Scheme
 from carving.schemes import SCHEMES, make
@@ -27,6 +28,7 @@ __all__ = [
     "Scheme",
     "Vocabulary",
     "make",
+    "open",
     "plan",
     "top",
 ]

@@ -1,22 +1,25 @@
 """Memories in files: one safetensors file each, written whole or not at all.
 
 A file holds the tensor `memory` (complex numbers as pairs of reals), `vocabulary` (the leaves' canonical bytes, one
-after the other), `counts` (how often each was stored), `fillers` where they were trained, and in its metadata the
-scheme with its parameters and a checksum over all of it.
+after the other), `counts` (how often each was stored), `fillers` where they were trained, `paths` where they are kept
+(`packing.py`), and in its metadata the scheme with its parameters and a checksum over all of it.
 """
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from carving import journal
 from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
-from carving.places import Place, check_folder, check_target, lock_for, shown
+from carving.packing import pack, unpack
+from carving.places import Place, check_folder, check_target, lock_for, shown, turn
 from carving.prediction.goal import Goal
 from carving.replacing import NotFlushed, check_replaceable, replace_whole
 from carving.scheme import Scheme
@@ -28,19 +31,23 @@ __all__ = [
     "BadFile",
     "Contents",
     "NotFlushed",
+    "Outline",
     "check_folder",
     "check_replaceable",
     "check_target",
     "checksum",
     "identity",
     "lock_for",
+    "outline",
     "read",
     "write",
 ]
 
-VERSION = 2  # of the file; what labels give has a version of its own
+VERSION = 3  # of the file; what labels give has a version of its own
+WITHOUT_PATHS = 2  # the version of a file that keeps no paths
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
+READ = ("vocabulary", "counts")  # what an outline is made of
 
 
 @dataclass(frozen=True)
@@ -53,47 +60,72 @@ class Contents:
     counts: Tensor
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
+    paths: Mapping[bytes, int] | None = None  # by their canonical bytes, with how many pairs each holds, where kept
+    checksum: str = ""  # of the file that it was read from
 
 
-def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> None:
-    """Write a file: killed at any moment, the old one or the new one is there whole.
+def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> str:
+    """Write a file, and give its checksum: killed at any moment, the old one or the new one is there whole.
 
-    What is no memory is not replaced, unless `force` is given (`check_replaceable`).
+    What is no memory is not replaced, unless `force` is given (`check_replaceable`). A journal beside the old one goes.
     """
     check_replaceable(path, "memory", force)
-    scheme, tensor, counts, fillers = contents.scheme, contents.tensor, contents.counts, contents.fillers
     if dtype is not None and dtype not in DTYPES.values():
         raise BadType(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
-    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    kept = real.detach().to("cpu", dtype or scheme.dtype)
+    tensors = _tensors(contents, dtype or contents.scheme.dtype)
+    metadata = _metadata(contents, tensors["memory"])
+    metadata["checksum"] = checksum(tensors, metadata)
+    with turn(path):
+        journal.make_way(path, force)
+        flushed = replace_whole(path, tensors, metadata)
+        journal.retire(path, metadata["checksum"], flushed)
+    return metadata["checksum"]
+
+
+def _tensors(contents: Contents, dtype: torch.dtype) -> dict[str, Tensor]:
+    """What a file holds as tensors."""
+    kept = _real(contents.tensor).to("cpu", dtype)
     if not all_finite(kept):
         raise BadValue(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
-    if not float(counts.abs().sum()) <= MOST:
+    if not float(contents.counts.abs().sum()) <= MOST:
         raise BadValue(f"the memory counts more than {MOST:.0f} pairs; store them with smaller weights")
-    names = b"".join(map(canonical, contents.vocabulary))
     tensors = {
         "memory": kept.contiguous(),
-        "vocabulary": torch.frombuffer(bytearray(names), dtype=torch.uint8)
-        if names
-        else torch.zeros(0, dtype=torch.uint8),
-        "counts": counts.detach().to("cpu", torch.float64).contiguous(),
+        "vocabulary": _bytes(b"".join(map(canonical, contents.vocabulary))),
+        "counts": contents.counts.detach().to("cpu", torch.float64).contiguous(),
     }
-    if fillers is not None:
-        plain = torch.view_as_real(fillers) if fillers.is_complex() else fillers
-        tensors["fillers"] = plain.detach().cpu().contiguous()
+    if contents.fillers is not None:
+        tensors["fillers"] = _real(contents.fillers).cpu().contiguous()
+    if contents.paths is not None:
+        tensors["paths"] = _bytes(pack(contents.paths))
+    return tensors
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """The tensor's real numbers: two for a complex one."""
+    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).detach()
+
+
+def _bytes(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.zeros(0, dtype=torch.uint8)
+
+
+def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
+    """What a file says of itself, but for its checksum."""
+    scheme = contents.scheme
     metadata = {
         "format": "carving memory",
-        "version": str(VERSION),
+        # Who does not know of paths would not keep them: such a file is for later versions alone.
+        "version": str(VERSION if contents.paths is not None else WITHOUT_PATHS),
         "stream": STREAM.decode().strip(),
         "scheme": json.dumps(identity(scheme), sort_keys=True),
         "dtype": str(scheme.dtype)[6:],
-        "pairs": str(round(float(counts.clamp_min(0).sum()))),
+        "pairs": str(round(float(contents.counts.clamp_min(0).sum()))),
         "energy": repr(_energy(kept)),
     }
     if contents.goal is not None:
         metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
-    metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(path, tensors, metadata)
+    return metadata
 
 
 def _energy(tensor: Tensor) -> float:
@@ -122,19 +154,62 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     scheme = _scheme(_parameters(metadata), memory, DTYPES[metadata["dtype"]])
     vocabulary = _vocabulary(tensors["vocabulary"], counts)
     trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
-    goal = Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
-    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, goal)
+    paths, said = _paths(metadata["version"], tensors.get("paths")), metadata["checksum"]
+    contents = Contents(scheme, _tensor(scheme, memory), vocabulary, counts, trained, _goal(metadata), paths, said)
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not all_finite(numbers):
             raise BadValue(f"its {name} hold not-a-number or infinity")
     return contents
 
 
+def _raw(name: str, tensor: Tensor) -> bytes:
+    """The bytes that a tensor is."""
+    if tensor.dtype != torch.uint8 or tensor.dim() != 1:
+        raise BadValue(f"its {name} of {tensor.dtype} and {tensor.dim()} dimensions")
+    return tensor.numpy().tobytes()
+
+
+def _paths(version: str, packed: Tensor | None) -> dict[bytes, int] | None:
+    """The paths that are kept, in files of the version that has them."""
+    if (packed is None) == (version == str(VERSION)):
+        raise BadValue(f"it is of version {version}, and {'keeps no' if packed is None else 'keeps'} paths")
+    return None if packed is None else unpack(_raw("paths are", packed))
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a file says when its tensor is not read; none of it is compared with the checksum."""
+
+    scheme: Scheme
+    names: bytes  # the leaves' canonical bytes, one after the other
+    counts: Tensor
+    trained: bool  # whether it has fillers of its own
+    keeps_paths: bool
+    goal: Goal | None
+    checksum: str
+
+
+def outline(path: Place) -> Outline:
+    """What a file says, but for its tensor: however large it is, that takes a few milliseconds."""
+    metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), only=READ)
+    try:
+        scheme = _scheme(_parameters(metadata), tensors["memory"], DTYPES[metadata["dtype"]])
+        names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
+        if counts.dim() != 1 or not all_finite(counts):
+            raise BadValue("its counts are no numbers, one a leaf")
+        has = ("fillers" in tensors, "paths" in tensors)
+        return Outline(scheme, names, counts, *has, _goal(metadata), metadata["checksum"])
+    except DAMAGE as error:
+        raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+
+
+def _goal(metadata: dict[str, str]) -> Goal | None:
+    return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
+
+
 def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:
     """The leaves, of which each has a count that counts."""
-    if names.dtype != torch.uint8 or names.dim() != 1:
-        raise BadValue(f"its vocabulary is of {names.dtype} and {names.dim()} dimensions")
-    raw = names.numpy().tobytes()
+    raw = _raw("vocabulary is", names)
     vocabulary = parse_labels(raw)
     known = list(map(canonical, vocabulary))
     if counts.shape != (len(known),) or len(set(known)) != len(known) or b"".join(known) != raw:

@@ -7,6 +7,7 @@ import os
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path as FilePath
 
 from filelock import FileLock
@@ -20,6 +21,7 @@ Place = str | os.PathLike[str]
 
 LONGEST = 400  # characters of a file's own words that a message shows
 BUSY = (errno.EACCES, errno.EAGAIN)  # what systems say of a lock that another one has
+POLL = 0.005  # seconds after which who waits for a lock looks again
 
 
 def shown(text: object) -> str:
@@ -59,11 +61,22 @@ def lock_for(file: Place) -> FileLock:
     below `CARVING_LOCKS`, which must then be the same for all who write), so that nothing is left beside the file. The
     system lets go of it when its process ends, however it ends. It holds between processes of one user on one machine.
     Two users, machines or containers that write one file do not wait for each other: the file is always whole, but who
-    saves last wins, and what the other stored meanwhile is lost. Readers need no lock.
+    saves last wins, and what the other stored meanwhile is lost. Readers need no lock. A thread that has it may take it
+    again, as `save` does.
     """
     check_target(file)
     name = hashlib.sha256(os.fsencode(os.path.realpath(file))).hexdigest()
-    return FileLock(_lock_folder() / f"{name}.lock")
+    return FileLock(_lock_folder() / f"{name}.lock", is_singleton=True)
+
+
+@contextlib.contextmanager
+def turn(file: Place) -> Iterator[None]:
+    """Where only one at a time writes the file; where there are no locks, whoever comes."""
+    lock: FileLock | None = None
+    with contextlib.suppress(OSError):
+        lock = lock_for(file)
+    with contextlib.nullcontext() if lock is None else lock.acquire(poll_interval=POLL):
+        yield
 
 
 def _lock_folder() -> FilePath:

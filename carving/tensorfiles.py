@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from io import FileIO
 from itertools import starmap
@@ -66,8 +66,12 @@ def read_whole(
     check: Callable[[Metadata], None],
     error: type[BadFile] = BadFile,
     way_out: str = "take a copy",
+    only: Collection[str] | None = None,
 ) -> tuple[Metadata, Tensors]:
-    """What a file says and holds; `check` looks at what it says before tensors are made. See `check_sum`."""
+    """What a file says and holds; `check` looks at what it says before tensors are made. See `check_sum`.
+
+    With `only`, tensors of other names have a shape but no numbers (they lie on torch's device "meta").
+    """
     with _opened(path) as file:
         try:
             size = os.fstat(file.fileno()).st_size
@@ -79,7 +83,11 @@ def read_whole(
             ) from None
         check(metadata)
         try:
-            return metadata, {entry.name: _tensor(file, entry) for entry in entries}
+            start = file.tell()
+            return metadata, {
+                entry.name: _tensor(file, start, entry) if only is None or entry.name in only else _outline(entry)
+                for entry in entries
+            }
         except NotWhole as problem:
             raise error(
                 f"{shown(path)} is no whole {noun} ({problem}); it was cut off as it was read: {way_out}"
@@ -171,7 +179,12 @@ CLAIMS: tuple[tuple[Callable[[Any], bool], str], ...] = (
 )
 
 
-def _tensor(file: FileIO, entry: _Entry) -> Tensor:
+def _outline(entry: _Entry) -> Tensor:
+    return torch.empty(entry.shape, dtype=entry.dtype, device="meta")
+
+
+def _tensor(file: FileIO, start: int, entry: _Entry) -> Tensor:
+    file.seek(start + entry.start)
     with lasting():
         tensor = torch.empty(entry.shape, dtype=entry.dtype)
     _fill(file, raw_bytes(tensor), f"its tensor {entry.name!r}")
@@ -225,12 +238,20 @@ def all_finite(tensor: Tensor) -> bool:
     return all(bool(torch.isfinite(part).all()) for part in parts)
 
 
+def said_by(path: Place) -> Metadata | None:
+    """What a file of tensors says of itself, of which nothing is checked but that it is one; None if it is none."""
+    try:
+        with _opened(path) as file:
+            return _header(file, os.fstat(file.fileno()).st_size)[0]
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+
+
 def kind_of(path: Place) -> str | None:
     """What Carving wrote a file as: a "memory", a "label model" or a "checkpoint"; None if it did not."""
     try:
-        with _opened(path) as file:
-            metadata, _ = _header(file, os.fstat(file.fileno()).st_size)
-    except (OSError, ValueError, RecursionError):
+        metadata = said_by(path) or {}
+    except OSError:
         return None
     return next((kind for kind, format in KINDS.items() if metadata.get("format", "").startswith(format)), None)
 

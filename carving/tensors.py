@@ -80,7 +80,7 @@ def contract(cores: Tensor, components: Tensor, unit: bool = False) -> Tensor:
     right = columns_outer(parts[half:])  # (n, s^(p-half), m)
     inner = torch.bmm(cores.reshape(count, -1, side ** (order - half)), right)
     if half:
-        inner = inner * columns_outer(parts[:half])
+        inner *= columns_outer(parts[:half])
     scores = inner.sum(1)
     if order <= 3 and scales is not None:  # dividing m scores is cheaper than normalising s m components
         for component in range(order):

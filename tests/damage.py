@@ -38,12 +38,13 @@ class Kind(NamedTuple):
     lies: bool = True  # its checksum can be made right by `lying`
 
 
-def memory(scheme: Scheme, depth: int = 1, trained: bool = False) -> Kind:
+def memory(scheme: Scheme, depth: int = 1, trained: bool = False, keep_paths: bool = False) -> Kind:
     """Memories of a scheme."""
 
     def write(file: Path, number: int) -> None:
         own = scheme.like(seed=number)
-        made = Memory(own, ["a"], own.fillers(["a"])) if trained else Memory(own)
+        leaves = ["a"] if trained else []
+        made = Memory(own, leaves, own.fillers(leaves) if trained else None, keep_paths=keep_paths)
         path = ("x", "y")[:depth]
         made.store([(path, "a"), (path, number), (path, {})])
         made.save(file, force=True)
@@ -84,7 +85,7 @@ KINDS = {
     "memory": memory(OSC(8, 2), trained=True),
     "memory of TPR": memory(make("TPR", d=4, depth=2), depth=2),
     "memory of CliffordOSC": memory(make("CliffordOSC", d=8)),
-    "memory of CGR": memory(make("CGR", d=16)),
+    "memory of CGR": memory(make("CGR", d=16), keep_paths=True),
     "model": model("OSC", d=8, p=2, k1=3),
     "model with trained codes": model("HLB", width=8, trainable=True),
     "checkpoint": Kind(write_checkpoint, lambda file: checkpoint(file).resume()),

@@ -16,7 +16,7 @@ from carving.cli import app, memories, questions
 from carving.errors import BadValue
 
 DOCUMENT = {"sentence 5": {"subject": "dog", "verb": "chased", "objects": ["cat", "ball"], "line": 12}}
-COMMANDS = ["demo", "plan", "store", "ask", "forget", "merge", "export", "info", "verify", "reproduce"]
+COMMANDS = ["demo", "plan", "store", "ask", "where", "forget", "merge", "grow", "export", "info", "verify", "reproduce"]
 
 
 @pytest.fixture

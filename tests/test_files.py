@@ -150,7 +150,8 @@ def rewritten(file, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(version="3"), "a later Carving reads it"),
+        (dict(version="4"), "a later Carving reads it"),
+        (dict(version="3"), "it is of version 3, and keeps no paths"),
         (dict(version="x"), "a later Carving reads it"),
         (dict(stream="carving 2"), "a later Carving reads it"),
         (dict(format="something"), "no memory of Carving"),

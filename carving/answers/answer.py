@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from carving.symbols import Leaf
+from carving.symbols import Leaf, Path
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Answer:
 
 
 class Answers(list[Answer]):
-    """Answers that were found together, and whether they came to rest with hardly a doubt left."""
+    """Answers that were found together, to which paths, and whether they came to rest with hardly a doubt left."""
 
-    def __init__(self, answers: Iterable[Answer], converged: bool, rounds: int) -> None:
+    def __init__(self, answers: Iterable[Answer], converged: bool, rounds: int, paths: tuple[Path, ...] = ()) -> None:
         super().__init__(answers)
+        self.paths = paths  # one for each answer
         self.converged = converged
         self.rounds = rounds  # how often the memory was read

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from carving.answers.best import scan
 from carving.answers.ranking import Lines, Ranking, Rated, Rating
@@ -148,8 +149,10 @@ def most_likely(
 
 def probabilities(ranking: Ranking, absence: float) -> tuple[Tensor, Tensor]:
     """Of the best candidates (n, k), at most one being there, and of nothing being there (n,)."""
-    total, nothing = ranking.log_total.double(), math.log(absence) if absence else -math.inf
-    whole = torch.logaddexp(total, total.new_tensor(nothing))
+    whole = ranking.log_total.double()
+    nothing = math.log(absence) if absence else -math.inf
+    if absence:
+        whole = nothing + softplus(whole - nothing, threshold=40.0)  # log(e^total + e^nothing)
     return (ranking.best.scores.double() - whole.unsqueeze(1)).exp().clamp_max(1), (nothing - whole).exp()
 
 

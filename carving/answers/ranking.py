@@ -50,7 +50,8 @@ class Rated(NamedTuple):
         """How strongly the candidates of these columns (n, k) are held: 1 for one that was stored once."""
         if self.inner is None or self.energy is None:
             return self.scores.gather(1, columns)
-        return self.inner.gather(1, columns) / self.energy.expand_as(self.inner).gather(1, columns)
+        energy = self.energy if self.energy.shape[1] == 1 else self.energy.expand_as(self.inner).gather(1, columns)
+        return self.inner.gather(1, columns) / energy
 
 
 class Lines(NamedTuple):

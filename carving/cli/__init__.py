@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from carving import __version__
-from carving.cli import lab, labels, memories, planning, questions
+from carving.cli import exporting, growth, journals, lab, labels, memories, planning, questions, where
 from carving.cli.failures import errors_as_sentences, show_traceback
 from carving.cli.options import with_groups
 from carving.cli.output import warnings_as_sentences
@@ -23,9 +23,12 @@ COMMANDS = (
     (planning.plan, planning.PLAN_EPILOG),
     (memories.store, memories.STORE_EPILOG),
     (questions.ask, questions.ASK_EPILOG),
+    (where.where, where.WHERE_EPILOG),
     (memories.forget, memories.FORGET_EPILOG),
     (memories.merge, memories.MERGE_EPILOG),
-    (memories.export, memories.EXPORT_EPILOG),
+    (growth.grow, growth.GROW_EPILOG),
+    (exporting.export, exporting.EXPORT_EPILOG),
+    (journals.compact, journals.COMPACT_EPILOG),
     (questions.info, questions.INFO_EPILOG),
     (questions.verify, questions.VERIFY_EPILOG),
     (lab.reproduce, lab.REPRODUCE_EPILOG),
@@ -34,7 +37,9 @@ COMMANDS = (
 )
 
 # They write files, and say so only when that is done.
-WRITERS = (memories.store, memories.forget, memories.merge, memories.export, labels.train)
+WRITERS = (
+    memories.store, memories.forget, memories.merge, growth.grow, exporting.export, journals.compact, labels.train
+)  # fmt: skip
 
 for command, epilog in COMMANDS:
     guarded = errors_as_sentences(command in WRITERS)(warnings_as_sentences()(command))

@@ -1,5 +1,6 @@
 """How full commands make a memory: told before and after, and refused below what it was planned for."""
 
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,10 @@ from typing import Self
 from carving.cli.output import errors, write_line
 from carving.errors import BadValue, Overfull
 from carving.memory import Memory
+from carving.memory.extent import Extent
+from carving.memory.fullness import predicted
 from carving.prediction.goal import USUAL, Goal
+from carving.scheme import Scheme
 
 
 @contextmanager
@@ -29,27 +33,47 @@ class Fullness:
     after: float | None
     goal: Goal | None
     short: bool  # whether that is too little
+    pairs: int = 0
+    keeps_paths: bool = False
 
     @classmethod
     def of(cls, before: float | None, memory: Memory) -> Self:
         """That of a memory after a change."""
-        return cls(before, memory.predicted(), memory.goal, memory.overfull)
+        return cls(before, memory.predicted(), memory.goal, memory.overfull, memory.pairs, memory.keeps_paths)
 
-    def check(self, file: FilePath, force: bool) -> None:
-        """Refuse what falls short of what was planned, and warn of what does so of what is usual."""
+    @classmethod
+    def at(cls, scheme: Scheme, goal: Goal | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
+        """That of a memory of which only the extent is known, before and after a change."""
+        joint = goal is not None and goal.joint
+        before, after = (predicted(scheme, each.pairs, each.leaves, joint) for each in (was, now))
+        within = goal is not None and now.pairs <= goal.pairs and now.leaves <= goal.vocabulary
+        short = not within and after is not None and (goal or Goal(USUAL)).missed_by(after)
+        return cls(before, after, goal, short, now.pairs, keeps_paths)
+
+    def check(self, file: FilePath, force: bool, grown: FilePath | None = None) -> None:
+        """Refuse what falls short of what was planned, and warn of what does so of what is usual.
+
+        The way out is to grow the file, or another that it would have been made of.
+        """
         if not self.short:
             return
-        named = f"it is predicted to name {self._change()} of its leaves"
         if self.goal is not None and not force:
             raise BadValue(
-                f"{file} would be too full: {named}, and was planned for {_share(self.goal.accuracy)}; nothing was "
-                "written: `carving store NEW FILES` with all of its files makes a memory of the size that they need, "
-                "--force stores them here"
+                f"{file} would be too full: it is predicted to name {self._change()} of its leaves, and was planned "
+                f"for {_share(self.goal.accuracy)}; nothing was written: {self._way_out(grown or file)}; --force "
+                "stores them here"
             )
         planned = _share(self.goal.accuracy if self.goal else USUAL)
         errors.print(
             f"Warning: {file} is too full: {self._change()}, less than {planned}", markup=False, soft_wrap=True
         )
+
+    def _way_out(self, file: FilePath) -> str:
+        grow = ["carving", "grow", str(file)]
+        if not self.keeps_paths:
+            new = "`carving store NEW FILES` with all files makes a memory of the size that they need"
+            return f"`{shlex.join(grow)} FILES --pairs {self.pairs}` with all files that it holds makes room, {new}"
+        return f"`{shlex.join(grow)} --pairs {self.pairs}` makes room for them"
 
     def facts(self) -> dict[str, object]:
         """For JSON."""

@@ -1,63 +1,39 @@
-"""`carving store`, `forget`, `merge` and `export`: what changes memories, and what comes out of them."""
+"""`carving store`, `forget` and `merge`: what changes memories."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated
 
 import typer
-from filelock import Timeout
 
-from carving import formats
+from carving.cli.forgetting import forgotten_json, write_forgotten
 from carving.cli.fullness import Fullness, told_below
-from carving.cli.input import Files, reading_options
+from carving.cli.input import Files
+from carving.cli.journals import Samples, Stored, appended, check_given, is_large
+from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, examples
-from carving.cli.output import ask_command, errors, memory_sentence, path_text, write_json, write_limited, write_line
+from carving.cli.output import ask_command, errors, holding_sentence, memory_sentence, write_json, write_line
 from carving.console import bar
 from carving.errors import BadValue
-from carving.files import check_target, identity, lock_for
-from carving.formats.documents import Pair
-from carving.formats.registry import choose_format
+from carving.files import identity
 from carving.memory import Memory
-from carving.memory.changes import check_same
-from carving.memory.verification import held_pairs
+from carving.memory.merging import alike, merged
+from carving.memory.opened import Opened, open_memory
 from carving.schemes import make
-from carving.symbols import Leaf, Path, canonical, canonical_path
 
 STORE_EPILOG = examples(
     "carving store facts.safetensors facts.json",
     "carving store graph.safetensors wn18rr_train.tsv.xz --accuracy 0.999 --room 2",
     "carving store people.safetensors people.csv --key name --delimiter ';'",
     "carving store mine.safetensors mine.tsv --like yours.safetensors",
+    "carving store facts.safetensors facts.json --keep-paths",
     "zcat trees.jsonl.gz | carving store trees.safetensors - --format jsonl",
 )
 FORGET_EPILOG = examples(
     "carving forget facts.safetensors outdated.json", "carving forget facts.safetensors never.json --force"
 )
 MERGE_EPILOG = examples("carving merge all.safetensors monday.safetensors tuesday.safetensors")
-EXPORT_EPILOG = examples(
-    "carving export facts.safetensors facts.json -o copy.json",
-    "carving export graph.safetensors wn18rr_train.tsv.xz -o graph.tsv.gz",
-    "carving export people.safetensors people.csv --key name -o copy.csv",
-)
-
-WORST = 10  # pairs that are listed as never stored
-
-
-@contextmanager
-def locked(file: FilePath) -> Iterator[None]:
-    """Only one command at a time changes a file: the next one waits, so that no one's pairs are lost."""
-    lock = lock_for(file)
-    try:
-        lock.acquire(timeout=1)
-    except Timeout:
-        errors.print(f"waiting for another command that writes {file}", markup=False)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def store(
@@ -71,21 +47,17 @@ def store(
     """Store files of pairs in a memory; a new memory gets the size that its pairs need."""
     with locked(memory):
         sources, samples = Files.open(files, reading), Samples()
-        held = existing_memory(memory, new) if memory.exists() else new_memory(sources, new)
-        before = held.predicted()
-        with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
-            stored = held.store(samples.watch(sources), on_progress=advance)
-        full = Fullness.of(before, held)
-        full.check(memory, force)
-        held.save(memory)
+        done = appended(memory, sources, samples, new, force) if memory.exists() else None
+        if done is None:  # the file is new, or small, or there is much to store: it is written whole
+            done = rewritten(memory, sources, samples, new, force)
     if as_json:
-        facts = dict(stored=stored, skipped=sources.bad, pairs=held.pairs, leaves=len(held.vocabulary))
-        write_json(facts | dict(scheme=identity(held.scheme), file=str(memory)) | full.facts())
+        facts = dict(stored=done.stored, skipped=sources.bad, pairs=done.pairs, leaves=done.leaves)
+        write_json(facts | dict(scheme=identity(done.scheme), file=str(memory)) | done.full.facts())
         return
     skipped = f", skipped {sources.bad:,} bad lines" if sources.bad else ""
-    write_line(f"stored {stored:,} pairs in {memory}{skipped}")
-    write_line(memory_sentence(held))
-    full.write()
+    write_line(f"stored {done.stored:,} pairs in {memory}{skipped}")
+    write_line(holding_sentence(done.scheme, done.pairs, done.leaves))
+    done.full.write()
     commands = [command for path in samples.paths() if (command := ask_command(memory, path))]
     if commands:
         write_line("ask it, for example:")
@@ -93,36 +65,35 @@ def store(
         write_line(f"  {command}")
 
 
-@dataclass
-class Samples:
-    """The first and the last path of pairs that pass by."""
-
-    first: Path | None = None
-    last: Path | None = None
-
-    def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs as they are."""
-        for path, leaf in pairs:
-            self.first, self.last = self.first or path, path
-            yield path, leaf
-
-    def paths(self) -> list[Path]:
-        """Two paths, or one if they are the same."""
-        return list(dict.fromkeys(path for path in (self.first, self.last) if path is not None))
+def rewritten(memory: FilePath, sources: Files, samples: Samples, new: NewMemory, force: bool) -> Stored:
+    """Store all of the sources in a memory, new or not, and write its file."""
+    held = existing_memory(memory, new) if memory.exists() else new_memory(sources, new)
+    before = held.predicted()
+    with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
+        stored = held.store(samples.watch(sources), on_progress=advance)
+    full = Fullness.of(before, held)
+    full.check(memory, force)
+    held.save(memory)
+    return Stored(stored, held.scheme, held.pairs, len(held.vocabulary), full)
 
 
 def existing_memory(file: FilePath, new: NewMemory) -> Memory:
     """The memory that is there; options that make a new one must not speak of another."""
     held = Memory.load(file)
-    if new.like is not None:
-        check_same(held.scheme, Memory.load(new.like).scheme)
-    known = identity(held.scheme)
-    for name, value in new.given().items():
-        has = known.get("name" if name == "scheme" else name)
-        if value != has:
-            problem = f"has {name}={has}, not {value}" if has is not None else f"exists, so that --{name} says nothing"
-            raise BadValue(f"{file} {problem}; leave the option out, or name a new file")
+    check_given(file, held.scheme, new)
+    if new.keep_paths and not held.keeps_paths:
+        held = now_keeping(held, file)
     return held
+
+
+def now_keeping(held: Memory, file: FilePath) -> Memory:
+    """An empty memory, which keeps its paths from now on."""
+    if held.counts.any():
+        raise BadValue(
+            f"{file} keeps no paths, so that those which it holds are not known; `carving grow {file} FILES "
+            "--keep-paths` with all of its files makes one that does; or leave --keep-paths out"
+        )
+    return held + Memory.like(held, keep_paths=True)
 
 
 def new_memory(sources: Files, new: NewMemory) -> Memory:
@@ -131,16 +102,16 @@ def new_memory(sources: Files, new: NewMemory) -> Memory:
     if new.like is not None:
         if given:
             raise BadValue(f"--like {new.like} says all that --{next(iter(given))} could; leave one of them out")
-        return Memory.like(Memory.load(new.like))
+        return Memory.like(Memory.load(new.like), keep_paths=new.keep_paths or None)
     if new.d is not None:
         if any(wish is not None for wish in (new.accuracy, new.room, new.slack)):
             raise BadValue("--accuracy, --room and --slack are for the planner, which --d leaves nothing to choose")
         paths_of_any_depth = dict(whole_path=True) if new.scheme == "TPR" else {}
-        return Memory(make(given.pop("scheme", "OSC"), **given, **paths_of_any_depth))
+        return Memory(make(given.pop("scheme", "OSC"), **given, **paths_of_any_depth), keep_paths=new.keep_paths)
     if new.k1 is not None:
         raise BadValue(f"--k1 {new.k1} needs --d too; without both the planner chooses them")
     with bar(errors, "reading and planning", None) as advance:
-        return Memory.for_pairs(sources.at_least_one(), on_progress=advance, **given)
+        return Memory.for_pairs(sources.at_least_one(), keep_paths=new.keep_paths, on_progress=advance, **given)
 
 
 def forget(
@@ -156,35 +127,17 @@ def forget(
     if not memory.exists():
         raise FileNotFoundError(f"there is no file {memory}")
     with locked(memory):
-        sources, held, counter = Files.open(files, reading), Memory.load(memory), Counter()
+        sources, counter = Files.open(files, reading), Counter()
+        held = open_memory(memory) if is_large(memory) else Memory.load(memory)
         with bar(errors, "forgetting", None) as advance:
             strangers = held.forget(sources, force=force, on_progress=counter.then(advance))
         gone = counter.total if force else counter.total - len(strangers)
-        if gone:
+        if gone and not isinstance(held, Opened):  # which has written it
             held.save(memory)
-    weaker = {pair_name(path, leaf) for path, leaf, _ in strangers.weaker}
-    never = [(path, leaf) for path, leaf in strangers if pair_name(path, leaf) not in weaker]
     if as_json:
-        absent = [dict(path=list(path), leaf=leaf) for path, leaf in never]
-        weak = [dict(path=list(path), leaf=leaf, strength=strength) for path, leaf, strength in strangers.weaker]
-        write_json(dict(forgotten=gone, never_stored=absent, weaker=weak, pairs=held.pairs))
-        return
-    known = (
-        f", {len(strangers):,} of them not there" if force else f", left alone {len(strangers):,} that are not there"
-    )
-    write_line(f"took out {gone:,} pairs{known if strangers else ''}; {held.pairs:,} are left")
-    lines = [f"probably never stored: {path_text(path)} -> {leaf!r}" for path, leaf in never]
-    write_limited(lines, WORST, "that were probably never stored")
-    lines = [
-        f"held with a weight of {strength:.2f}, not 1: {path_text(path)} -> {leaf!r}"
-        for path, leaf, strength in strangers.weaker
-    ]
-    write_limited(lines, WORST, "that are held more weakly")
-
-
-def pair_name(path: Path, leaf: Leaf) -> tuple[bytes, bytes]:
-    """What tells a pair from others."""
-    return canonical_path(path), canonical(leaf)
+        write_json(forgotten_json(gone, strangers) | dict(pairs=held.pairs))
+    else:
+        write_forgotten(gone, strangers, held.pairs, force)
 
 
 @dataclass
@@ -206,10 +159,12 @@ class Counter:
 def merge(
     target: Annotated[FilePath, typer.Argument(metavar="RESULT", help="The file to write.")],
     memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY", help="Two memories or more.")],
-    force: Annotated[bool, typer.Option("--force", help="Merge more than the memories were planned for.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Merge more than was planned for, or not decoded surely.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Add memories of one scheme: the result holds the pairs of all."""
+    """Add memories: the result holds the pairs of all; those of unlike ones are decoded, where paths are kept."""
     with locked(target):
         if len(memories) < 2:
             raise BadValue(f"merging takes two memories or more, got {len(memories)}")
@@ -217,9 +172,9 @@ def merge(
         before = total.predicted()
         with told_below():
             for file in memories[1:]:
-                total = total + Memory.load(file)
+                total = joined(total, Memory.load(file), file, force)
         full = Fullness.of(before, total)
-        full.check(target, force)
+        full.check(target, force, memories[0])
         total.save(target)
     if as_json:
         write_json(dict(pairs=total.pairs, leaves=len(total.vocabulary), file=str(target)) | full.facts())
@@ -229,44 +184,14 @@ def merge(
     full.write()
 
 
-def export(
-    memory: MemoryFile,
-    files: Sources,
-    reading: Reading,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is the standard output.")
-    ],
-    to: Annotated[str | None, typer.Option(help="OUT's format; by default told from its name.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT even if it is a memory, or read-only.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Ask a memory for every path of FILES, and write what it holds there to a file."""
-    if output != "-":
-        check_target(output)
-    format = choose_format(output, to, "--to")
-    held, sources = Memory.load(memory), Files.open(files, reading)
-    paths = [path for path, _ in sources]
-    options = {name: value for name, value in reading_options(reading).items() if name in format.options}
-
-    def answers() -> Iterator[Pair]:  # asked for only once it is known that OUT's format can be written
-        with bar(errors, "asking", len(set(paths))) as advance:
-            pairs = held_pairs(held, paths, advance)
-        if not pairs:
-            raise NothingFound
-        yield from pairs
-
-    try:
-        written = formats.write(answers(), output, format.name, force=force, **options)
-    except NothingFound:
-        errors.print(f"nothing is stored under these {len(paths):,} paths; {output} was not written", markup=False)
-        raise typer.Exit(1) from None
-    if output == "-":
-        return
-    if as_json:
-        write_json(dict(asked=len(paths), written=written, file=output))
-    else:
-        write_line(f"wrote {written:,} pairs to {output}, of {len(paths):,} that were asked for")
-
-
-class NothingFound(Exception):
-    """A memory holds nothing of what is to be exported."""
+def joined(total: Memory, other: Memory, file: FilePath, force: bool) -> Memory:
+    """Two memories as one; what is not a plain sum is said."""
+    if not alike(total, other):
+        with bar(errors, "decoding", None) as advance:
+            both = merged(total, other, force, advance)
+        errors.print(f"{file} has another scheme: what the smaller holds was decoded and stored anew", markup=False)
+        return both
+    both = merged(total, other, force)
+    if (total.keeps_paths or other.keeps_paths) and not both.keeps_paths:
+        errors.print("not all of these memories keep their paths, so the result keeps none", markup=False)
+    return both

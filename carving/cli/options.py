@@ -14,9 +14,21 @@ from carving.prediction.wish import SLACK
 
 MemoryFile = Annotated[Path, typer.Argument(metavar="MEMORY", help="The memory's file (.safetensors).")]
 Sources = Annotated[list[str], typer.Argument(metavar="FILE", help="Files of pairs; - is the standard input.")]
+OwnSources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE]...", help="Files of pairs, whose paths are asked for; by default those that it keeps."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 SLACK_HELP = "Take so much more than the fewest numbers, as a fraction, where questions get cheaper; 0.1 if not given."
 Accuracy = Annotated[float, typer.Option(help="The share of questions that are to be answered right.")]
+KeepPaths = Annotated[
+    bool,
+    typer.Option(
+        "--keep-paths", help="A new memory keeps its paths: it can list, export and grow what it holds by itself."
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -59,10 +71,12 @@ class NewMemory:
     like: Annotated[
         Path | None, typer.Option(help="A memory that a new one is to be like, so that the two can be merged.")
     ] = None
+    keep_paths: KeepPaths = False
 
     def given(self) -> dict[str, Any]:
         """The options that were given and say what the memory is to be."""
-        return {name: value for name, value in vars(self).items() if value is not None and name != "like"}
+        others = ("like", "keep_paths")
+        return {name: value for name, value in vars(self).items() if value is not None and name not in others}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from carving.cli.input import label_argument
 from carving.console import SafeConsole, visible
 from carving.files import NotFlushed, identity
 from carving.memory import Memory
+from carving.scheme import Scheme
 from carving.symbols import Path
 
 ENDLESS = 10_000  # columns: what is piped is not folded to the width of a terminal that nobody looks at
@@ -125,13 +126,15 @@ def ask_command(file: FilePath, path: Path) -> str | None:
 
 def memory_sentence(memory: Memory) -> str:
     """A memory in a line or two."""
-    known = identity(memory.scheme)
+    return holding_sentence(memory.scheme, memory.pairs, len(memory.vocabulary))
+
+
+def holding_sentence(scheme: Scheme, pairs: int, leaves: int) -> str:
+    """A memory of this scheme that holds so many pairs and different leaves, in a line or two."""
+    known = identity(scheme)
     parameters = ", ".join(f"{key}={value}" for key, value in known.items() if key != "name")
-    cells = memory.scheme.facts.memory_scalars
-    return (
-        f"{known['name']} ({parameters}): {cells:,} numbers hold {memory.pairs:,} pairs of {len(memory.vocabulary):,} "
-        "different leaves"
-    )
+    cells = scheme.facts.memory_scalars
+    return f"{known['name']} ({parameters}): {cells:,} numbers hold {pairs:,} pairs of {leaves:,} different leaves"
 
 
 def write_limited(lines: Sequence[str], limit: int, rest: str) -> None:

@@ -11,8 +11,8 @@ import typer
 from rich.table import Table
 
 from carving.checks import show_bytes
-from carving.cli.memories import locked
-from carving.cli.options import Json, Task, examples
+from carving.cli.locking import locked
+from carving.cli.options import Json, KeepPaths, Task, examples
 from carving.cli.output import screen, write_json, write_line
 from carving.console import number_table
 from carving.errors import BadValue
@@ -25,7 +25,7 @@ PLAN_EPILOG = examples(
     "carving plan --pairs 10000 --vocabulary 2000",
     "carving plan --numbers 1000000 --vocabulary 2000 --accuracy 0.999",
     "carving plan --pairs 10000 --vocabulary 10000 --joint --spread 1.2",
-    "carving plan --pairs 10000 --vocabulary 2000 --out empty.safetensors",
+    "carving plan --pairs 10000 --vocabulary 2000 --out empty.safetensors --keep-paths",
 )
 
 
@@ -44,24 +44,43 @@ def plan(
         FilePath | None,
         typer.Option(help="Write an empty memory of the best plan (with --joint: of that) to a new file."),
     ] = None,
+    keep_paths: KeepPaths = False,
     as_json: Json = False,
 ) -> None:
     """The smallest memory for so many pairs, or the most pairs for so many numbers."""
     best_plan = planner(pairs, numbers)
-    if out is not None:
-        check_new(out)
-    if spread and not joint:
-        raise BadValue(f"--spread {spread} helps where all paths are answered together; add --joint")
+    check_options(joint, spread, out, keep_paths)
     alone = best_plan(**asdict(task))
     together = best_plan(**asdict(task), joint=True, spread=spread) if joint else None
     if out is not None:
-        with locked(out):
-            check_new(out)  # another command may have made it meanwhile
-            Memory.of_plan(together or alone, task.vocabulary, task.accuracy).save(out)
+        write_empty(out, together or alone, task, keep_paths)
     if as_json:
         write_json(asdict(alone) | ({"together": asdict(together)} if together else {}))
         return
-    title = "The smallest memories" if numbers is None else "The fullest memories"
+    write_plans(alone, together, "The smallest memories" if numbers is None else "The fullest memories")
+    if out is not None:
+        write_line(f"{out} is an empty memory of {plan_text(together or alone)}: `carving store {out} FILES` fills it")
+
+
+def check_options(joint: bool, spread: float, out: FilePath | None, keep_paths: bool) -> None:
+    """Refuse options that say nothing without others."""
+    if out is not None:
+        check_new(out)
+    elif keep_paths:
+        raise BadValue("--keep-paths is for the memory that --out writes; name a file for it")
+    if spread and not joint:
+        raise BadValue(f"--spread {spread} helps where all paths are answered together; add --joint")
+
+
+def write_empty(file: FilePath, best: Plan, task: Task, keep_paths: bool) -> None:
+    """Write an empty memory of a plan."""
+    with locked(file):
+        check_new(file)  # another command may have made it meanwhile
+        Memory.of_plan(best, task.vocabulary, task.accuracy, keep_paths=keep_paths).save(file)
+
+
+def write_plans(alone: Plan, together: Plan | None, title: str) -> None:
+    """The plan and the alternatives, and beside them those for answering all paths together."""
     console = screen()
     console.print(plan_table(alone, title))
     write_cheaper(alone)
@@ -69,8 +88,6 @@ def plan(
         console.print(plan_table(together, f"{title}, if all paths are answered together"))
         write_cheaper(together)
         write_line(comparison(alone, together))
-    if out is not None:
-        write_line(f"{out} is an empty memory of {plan_text(together or alone)}: `carving store {out} FILES` fills it")
 
 
 def check_new(file: FilePath) -> None:

@@ -9,7 +9,9 @@ import typer
 
 from carving.answers.answer import Answer
 from carving.checks import show_bytes
+from carving.cli.growth import holdings_json, write_holdings
 from carving.cli.input import Files, leaf_readings, path_readings, read_paths
+from carving.cli.journals import journal_facts, journal_sentences
 from carving.cli.options import Json, MemoryFile, Question, Reading, examples
 from carving.cli.output import (
     answer_json,
@@ -28,6 +30,7 @@ from carving.errors import BadValue
 from carving.files import identity
 from carving.formats.documents import Pair
 from carving.memory import Memory
+from carving.memory.holdings import Holdings
 from carving.memory.verification import Verification, Wrong
 from carving.symbols import Leaf, Path, canonical
 
@@ -42,6 +45,7 @@ VERIFY_EPILOG = examples(
     "carving verify facts.safetensors",
     "carving verify facts.safetensors facts.json --wrong",
     "carving verify small.safetensors facts.json --joint",
+    "carving verify keeps-paths.safetensors --joint",
 )
 
 WORST = 20  # wrong answers that are listed
@@ -176,15 +180,23 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
     """What a memory is and how full."""
     held, size = Memory.load(memory), memory.stat().st_size
     predicted = held.predicted()
+    packed = held.packed_paths() if held.keeps_paths else None
     if as_json:
         facts = dict(file=str(memory), bytes=size, scheme=identity(held.scheme), pairs=held.pairs)
         cells = held.scheme.facts.memory_scalars
-        write_json(facts | dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted))
+        kept = {} if packed is None else dict(paths=len(held), paths_bytes=packed)
+        write_json(
+            facts | dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted) | kept | journal_facts(memory)
+        )
         return
     write_line(memory_sentence(held))
     if predicted is not None:
         write_line(f"so full, it is predicted to name {predicted:.2%} of its leaves, each being used about as often")
     write_line(f"{show_bytes(size)} on disk")
+    if packed is not None:
+        write_line(f"of these, {show_bytes(packed)} are the {len(held):,} paths that it keeps")
+    for sentence in journal_sentences(memory):
+        write_line(sentence)
 
 
 def verify(
@@ -197,25 +209,42 @@ def verify(
     wrong: Annotated[bool, typer.Option("--wrong", help="List what was answered wrongly.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Whether a file is whole (exit status 2 if not), and how much of FILES the memory still answers (1 if not all)."""
+    """Whether a file is whole (exit status 2 if not), and how much of FILES the memory still answers (1 if not all).
+
+    Without FILES, a memory that keeps its paths is asked for all of them, and tells how many answers are sure: what is
+    right it cannot say.
+    """
     if wrong and not files:
         raise BadValue("--wrong lists pairs of files that are answered wrongly; name files of pairs")
     held = Memory.load(memory)
-    outcome = None
-    if files:
-        pairs = list(Files.open(files, reading))
-        with bar(errors, "asking", len(pairs)) as advance:
-            outcome = held.verify((pair for pair in pairs), joint=joint, on_progress=advance)
+    outcome = asked_for(held, files, reading, joint) if files else None
+    found = own_holdings(held, joint) if not files and held.keeps_paths else None
     if as_json:
-        facts = dict(file=str(memory), whole=True, pairs=held.pairs)
-        write_json(facts | ({} if outcome is None else verification_json(outcome, wrong)))
+        facts = dict(file=str(memory), whole=True, pairs=held.pairs) | journal_facts(memory)
+        write_json(facts | verification_json(outcome, wrong) | holdings_json(found))
     else:
         write_verification(memory, held, outcome, wrong)
+        write_holdings(found)
     raise typer.Exit(0 if outcome is None or outcome else 1)
 
 
-def verification_json(outcome: Verification, wrong: bool) -> dict[str, object]:
-    """A verification for JSON."""
+def asked_for(memory: Memory, files: list[str], reading: Reading, joint: bool) -> Verification:
+    """How much of files a memory answers."""
+    pairs = list(Files.open(files, reading))
+    with bar(errors, "asking", len(pairs)) as advance:
+        return memory.verify((pair for pair in pairs), joint=joint, on_progress=advance)
+
+
+def own_holdings(memory: Memory, joint: bool) -> Holdings:
+    """What a memory holds under the paths that it keeps."""
+    with bar(errors, "asking", memory.pairs) as advance:
+        return memory.holdings(joint=joint, on_progress=advance)
+
+
+def verification_json(outcome: Verification | None, wrong: bool) -> dict[str, object]:
+    """A verification, if there was any, for JSON."""
+    if outcome is None:
+        return {}
     facts: dict[str, object] = dict(asked=outcome.asked, right=outcome.right, share=outcome.share)
     if outcome.rounds is not None:
         facts |= dict(converged=outcome.converged, rounds=outcome.rounds)
@@ -233,6 +262,8 @@ def wrong_json(wrong: Wrong) -> dict[str, object]:
 def write_verification(file: FilePath, memory: Memory, outcome: Verification | None, wrong: bool) -> None:
     """A verification for people."""
     write_line(f"{file} is whole: {memory.pairs:,} pairs, {len(memory.vocabulary):,} leaves")
+    for sentence in journal_sentences(file):
+        write_line(sentence)
     if outcome is None:
         return
     write_line(f"{outcome.right:,} of {outcome.asked:,} pairs answered rightly ({outcome.share:.2%})")

@@ -1,9 +1,12 @@
 """What changes a memory: pairs that are added or taken out, and memories that are merged."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import repeat
 
 import torch
+from torch import Tensor
 
 from carving.errors import BadValue
 from carving.memory.codebook import Codebook, Drawn, check_finite
@@ -14,6 +17,7 @@ from carving.symbols import Leaf, canonical
 from carving.tensors import lasting
 
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
+NOTHING = "there must be something to store, got no pairs; give a document with at least one leaf"
 
 
 def report(on_progress: OnProgress | None, more: int) -> None:
@@ -27,38 +31,68 @@ class Change:
 
     def __init__(self, held: State, weight: float) -> None:
         self.held, self.weight, self.fillers = held, weight, Drawn(held.codebook)
-        # The memory as it will be: a copy, the one allocation of its size, to which the pairs are added. What is there
-        # stays as it is whatever happens, for those too who hold on to it; adding to it in place, and taking out again
-        # what fails, would not give the same numbers back.
-        with lasting():
-            self.tensor = held.tensor.clone(memory_format=torch.contiguous_format)
+        self._copy: Tensor | None = None
         self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
+        self.known = held.known  # the paths that will be kept
+
+    @property
+    def tensor(self) -> Tensor:
+        """The memory as it will be: a copy, the one allocation of its size, to which the pairs are added.
+
+        What is there stays as it is whatever happens, for those too who hold on to it; adding to it in place, and
+        taking out again what fails, would not give the same numbers back.
+        """
+        if self._copy is None:
+            with lasting():
+                self._copy = self.held.tensor.clone(memory_format=torch.contiguous_format)
+        return self._copy
 
     def add(self, batch: Batch, counted: bool = True) -> None:
         """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
+        self.bind(batch)
+        if counted:
+            self.count(batch)
+
+    def bind(self, batch: Batch, weights: Sequence[float] | None = None) -> None:
+        """Add a batch of pairs to the tensor, each with the change's weight or its own."""
         if not len(batch):
             return
         fillers, scheme = self.fillers.named(batch.names, last=len(batch) < BATCH), self.held.scheme
-        weights = None
-        if self.weight != 1:
-            weights = torch.full((len(batch),), self.weight, dtype=torch.float64, device=scheme.device)
-        scheme.add(self.tensor, batch.paths, fillers, weights)
+        given = None
+        if weights is not None:
+            given = torch.tensor(weights, dtype=torch.float64, device=scheme.device)
+        elif self.weight != 1:
+            given = torch.full((len(batch),), self.weight, dtype=torch.float64, device=scheme.device)
+        scheme.add(self.tensor, batch.paths, fillers, given)
         self.pairs += len(batch)
-        if counted:
+
+    def count(self, batch: Batch, weights: Sequence[float] | None = None) -> None:
+        """Take note of a batch's leaves, each once or so many times the change's weight."""
+        if weights is None:
             self.counts.update(batch.names)
-            self.leaves.update(zip(batch.names, batch.leaves, strict=True))
+        else:
+            for name, weight in zip(batch.names, weights, strict=True):
+                self.counts[name] += weight  # type: ignore[assignment]  # counters sum anything
+        self.leaves.update(zip(batch.names, batch.leaves, strict=True))
+        if self.known is not None:  # whatever its weight, a pair is one: taken out, it is gone
+            every = repeat(self.weight) if weights is None else (self.weight * weight for weight in weights)
+            signs = ((weight > 0) - (weight < 0) for weight in every)
+            self.known = self.known.changed(zip(batch.paths.names, signs, strict=False))
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""
-        check_finite("the memory", self.tensor)
+        tensor = self.held.tensor
+        if self._copy is not None:
+            tensor = self._copy
+            check_finite("the memory", tensor)
         times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
-        return self.held.holding(self.tensor, self.leaves, self.weight * times)
+        return replace(self.held.holding(tensor, self.leaves, self.weight * times), known=self.known)
 
 
 def checked(change: Change) -> Change:
     """The change, which must not be none."""
     if not change.pairs:
-        raise BadValue("there must be something to store, got no pairs; give a document with at least one leaf")
+        raise BadValue(NOTHING)
     return change
 
 
@@ -72,7 +106,8 @@ def check_same(ours: Scheme, theirs: Scheme) -> None:
         raise BadValue(
             f"only memories of one scheme, with the same parameters and seed, can be added; these differ in "
             f"{', '.join(differ)}; store the pairs of one in a memory like the other: Memory.like(other), or "
-            "`carving store NEW FILES --like OTHER`"
+            "`carving store NEW FILES --like OTHER`; where one keeps its paths, memory.absorb(other) and "
+            "`carving merge` do that by themselves"
         )
 
 

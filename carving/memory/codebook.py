@@ -40,7 +40,7 @@ class Codebook:
     def all(self) -> Tensor:
         """The fillers of the whole vocabulary, kept from question to question."""
         fillers = self._fillers  # looked at once: other threads ask, too, and put theirs there
-        missing = self.vocabulary.labels[len(fillers) :]
+        missing = self.vocabulary.since(len(fillers))
         if missing:
             fillers = self._fillers = self._extended(fillers, self.scheme.fillers(missing))
         return fillers
@@ -87,7 +87,7 @@ class Codebook:
 
     def named(self, names: Sequence[bytes]) -> Tensor:
         """The fillers of leaves by their canonical bytes."""
-        rows = [self.vocabulary.rows.get(name, -1) for name in names]
+        rows = self.vocabulary.rows_of(names)
         kept = self._fillers  # those that were trained among them
         held = len(kept)
         if min(rows) >= 0 and max(rows) < held:

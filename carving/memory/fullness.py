@@ -7,6 +7,7 @@ the limit are there more.
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 from carving.errors import Overfull, UserError
 from carving.files import identity
@@ -17,6 +18,8 @@ from carving.scheme import Scheme
 
 AGAIN = 1.1  # told of once, it is told again with so many times the pairs
 STEP = 64  # near the limit a prediction holds for a 64th more
+SIZES = ("d", "p", "k1", "compact", "basis")  # the parameters of a scheme that predictions take
+NEW = "store all of them in a new memory of the size that they need, Memory.for_pairs(pairs), or memory.grow(paths=...)"
 
 
 def predicted(scheme: Scheme, pairs: int, leaves: int, joint: bool = False, draft: bool = False) -> float | None:
@@ -25,17 +28,20 @@ def predicted(scheme: Scheme, pairs: int, leaves: int, joint: bool = False, draf
     A draft takes milliseconds, and is some points off where cores are small.
     """
     known = identity(scheme)
-    if known["name"] not in ("OSC", "HLB") or leaves < 2 or not pairs:
+    if not _predictable(known, joint) or leaves < 2 or not pairs:
         return None
-    sizes = {name: known[name] for name in ("d", "p", "k1", "compact", "basis") if name in known}
-    if sizes.get("p") == 1 or (known.get("spread") and not joint):  # loud contexts are not for single questions
-        return None
-    if joint:
-        sizes |= {"joint": True} | ({"spread": known["spread"]} if known.get("spread") else {})
+    sizes = {name: known[name] for name in SIZES if name in known} | ({"joint": True} if joint else {})
+    if known.get("spread"):
+        sizes["spread"] = known["spread"]
     try:
         return planner.predict(pairs, leaves, scheme=known["name"], draft=draft, **sizes)
     except UserError:  # a memory is none the worse for being outside of what is predicted
         return None
+
+
+def _predictable(known: dict[str, Any], joint: bool) -> bool:
+    """Whether there are predictions for a scheme; loud contexts are not for single questions."""
+    return known["name"] in ("OSC", "HLB") and known.get("p") != 1 and (joint or not known.get("spread"))
 
 
 def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
@@ -78,7 +84,8 @@ def sentence(before: float | None, now: float, held: State) -> str:
     """What has become of a memory that falls short, and the way out."""
     was = "" if before is None else f", {before:.1%} before"
     wanted = f"it was planned for {held.goal.accuracy:.4g}" if held.goal else f"less than {USUAL:.4g} is little"
+    way_out = "memory.grow() makes a larger one of it" if held.known is not None else NEW
     return (
         f"this memory is too full: with {held.pairs:,} pairs it is predicted to name {now:.1%} of its leaves{was}, and "
-        f"{wanted}; store all of them in a new memory of the size that they need, Memory.for_pairs(pairs)"
+        f"{wanted}; {way_out}"
     )

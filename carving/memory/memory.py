@@ -15,28 +15,31 @@ import torch
 from torch import Tensor
 
 from carving import files
-from carving.checks import check_integer, check_weight
+from carving.checks import check_weight
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report
 from carving.memory.codebook import Codebook
 from carving.memory.forgetting import Strangers, forgotten
-from carving.memory.fullness import falls_short, foreseen, told
+from carving.memory.fullness import told
+from carving.memory.growth import check_whole, larger
+from carving.memory.holdings import Holdings, holdings
+from carving.memory.inventory import Inventory
 from carving.memory.pairs import Batch, batches
-from carving.memory.questions import Questions
-from carving.memory.state import State, stricter
+from carving.memory.reliability import Reliability
+from carving.memory.state import State, keeping, paths_of_both, stricter
+from carving.memory.storage import contents_of, load
 from carving.memory.survey import check_room, naming_accuracy, survey
-from carving.memory.verification import Verification, verify
 from carving.prediction import plan as planner
 from carving.prediction.goal import Goal
 from carving.prediction.wish import Shared, Wishes
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Label, Leaf, Vocabulary, canonical_all
+from carving.symbols import Label, Leaf, Path, Vocabulary
 
 
-class Memory(Questions):
+class Memory(Inventory, Reliability):
     """A memory of fixed size: documents or pairs go in, leaves come out by their paths.
 
     >>> from carving import OSC
@@ -47,11 +50,22 @@ class Memory(Questions):
     'dog'
     """
 
-    def __init__(self, scheme: Scheme, vocabulary: Iterable[Leaf] = (), fillers: Tensor | None = None) -> None:
-        """An empty memory. Leaves that are known beforehand may have fillers of their own: trained ones."""
+    def __init__(
+        self,
+        scheme: Scheme,
+        vocabulary: Iterable[Leaf] = (),
+        fillers: Tensor | None = None,
+        *,
+        keep_paths: bool = False,
+    ) -> None:
+        """An empty memory. Leaves that are known beforehand may have fillers of their own: trained ones.
+
+        With `keep_paths` it knows the paths that hold something, beside the tensor: see `Inventory` and `grow`.
+        """
         if not isinstance(scheme, Scheme):
             raise BadType(f'a memory takes a scheme, got {scheme!r}; such as OSC(d=64), or make("HLB", d=4096)')
-        self._state, self._lock = State.empty(scheme, Vocabulary(vocabulary), fillers), RLock()
+        state = State.empty(scheme, Vocabulary(vocabulary), fillers, known=keeping(keep_paths))
+        self._state, self._lock = state, RLock()
 
     @classmethod
     def _of(cls, state: State) -> Self:
@@ -68,6 +82,7 @@ class Memory(Questions):
         shared: Shared = 1,
         *,
         seed: int = 0,
+        keep_paths: bool = False,
         **wishes: Unpack[Wishes],
     ) -> Self:
         """An empty memory of the smallest scheme that is predicted to answer so many pairs so accurately.
@@ -75,10 +90,13 @@ class Memory(Questions):
         The accuracy is that of naming the leaf of a path that holds one (`absence=0`). Who wants to be told just as
         accurately where nothing is stored, or to recall sets, asks for about a tenth of the errors: 0.999 for 0.99.
         """
-        return cls.of_plan(planner.plan(pairs, vocabulary, accuracy, shared, **wishes), vocabulary, accuracy, seed)
+        best = planner.plan(pairs, vocabulary, accuracy, shared, **wishes)
+        return cls.of_plan(best, vocabulary, accuracy, seed, keep_paths)
 
     @classmethod
-    def of_plan(cls, plan: planner.Plan, vocabulary: int, accuracy: float = 0.99, seed: int = 0) -> Self:
+    def of_plan(
+        cls, plan: planner.Plan, vocabulary: int, accuracy: float = 0.99, seed: int = 0, keep_paths: bool = False
+    ) -> Self:
         """An empty memory of a plan that was made for so many leaves and this accuracy.
 
         >>> from carving import plan
@@ -86,7 +104,8 @@ class Memory(Questions):
         Goal(accuracy=0.99, pairs=100, vocabulary=50, joint=False)
         """
         goal = Goal(float(accuracy), plan.pairs, vocabulary, plan.joint)
-        return cls._of(State.empty(make(plan.scheme, seed=seed, **plan.parameters), Vocabulary(), goal=goal))
+        scheme = make(plan.scheme, seed=seed, **plan.parameters)
+        return cls._of(State.empty(scheme, Vocabulary(), goal=goal, known=keeping(keep_paths)))
 
     @classmethod
     def for_pairs(
@@ -97,6 +116,7 @@ class Memory(Questions):
         *,
         key: Label = None,
         seed: int = 0,
+        keep_paths: bool = False,
         on_progress: OnProgress | None = None,
         **wishes: Unpack[Wishes],
     ) -> Self:
@@ -112,11 +132,14 @@ class Memory(Questions):
         """
         room, accuracy = check_room(room), naming_accuracy(accuracy)
         expected = survey(chain.from_iterable(batches(pairs, key)), on_progress).grown(room)
-        return cls.planned(expected.pairs, expected.leaves, accuracy, expected.shared, seed=seed, **wishes)
+        sizes = expected.pairs, expected.leaves, accuracy, expected.shared
+        return cls.planned(*sizes, seed=seed, keep_paths=keep_paths, **wishes)
 
     @classmethod
-    def like(cls, other: "Memory") -> Self:
+    def like(cls, other: "Memory", *, keep_paths: bool | None = None) -> Self:
         """An EMPTY memory of the same scheme, goal and trained fillers: what is stored in it can be added to the other.
+
+        It keeps paths if the other does, or as `keep_paths` says.
 
         >>> from carving import OSC
         >>> mine = Memory(OSC(d=32, p=2))
@@ -128,7 +151,8 @@ class Memory(Questions):
         """
         if not isinstance(other, Memory):
             raise BadType(f"a memory was wanted to be like, got {other!r}; Memory.load(file) reads one")
-        return cls._of(other._state.emptied())
+        empty = other._state.emptied()
+        return cls._of(empty if keep_paths is None else replace(empty, known=keeping(keep_paths)))
 
     def __repr__(self) -> str:
         return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"
@@ -256,67 +280,84 @@ class Memory(Questions):
         ours, theirs = self._state, other._state
         check_same(ours.scheme, theirs.scheme)
         check_same_trained(ours.codebook, theirs.codebook)
-        leaves = dict(zip(theirs.vocabulary.rows, theirs.vocabulary.labels, strict=True))
+        known, leaves = paths_of_both(ours, theirs), theirs.vocabulary.named
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
-        return self._of(told(fuller, replace(both, goal=stricter(ours.goal, theirs.goal))))
+        return self._of(told(fuller, replace(both, goal=stricter(ours.goal, theirs.goal), known=known)))
 
-    def verify(
+    # Other sizes
+
+    def without_paths(self) -> Self:
+        """The same memory, which keeps no paths."""
+        return self._of(replace(self._state, known=None))
+
+    def grow(
         self,
-        pairs: Document | Iterable[Pair] | Frame,
+        pairs: int | None = None,
+        accuracy: float | None = None,
         *,
-        key: Label = None,
-        joint: bool = False,
+        paths: Iterable[Path] | None = None,
+        keep_paths: bool | None = None,
+        force: bool = False,
         on_progress: OnProgress | None = None,
-    ) -> Verification:
-        """How many of the pairs it answers rightly, and which wrongly; with `joint`, all of them asked together.
+        **wishes: Unpack[Wishes],
+    ) -> tuple[Self, Holdings]:
+        """A larger (or smaller) memory with the same pairs, planned for so many in all, and how surely it was decoded.
+
+        By default it is for twice as many pairs and as accurate as this one was planned to be, of the same kind of
+        scheme and seed. All that lies under the kept paths (or those given, each as often as it holds leaves) is
+        decoded and stored there, every pair with the weight 1. Refused where that would lose something: more than one
+        answer in a hundred is not sure, asking all together does not come to rest, or more was stored than is asked
+        for; `force=True` takes what is found. Fillers that were trained fit no other size.
+
+        >>> memory = Memory.planned(pairs=20, vocabulary=20, keep_paths=True)
+        >>> memory.store({f"key {i}": f"value {i}" for i in range(20)})
+        20
+        >>> bigger, found = memory.grow(pairs=200)
+        >>> bigger.goal.pairs, bigger.recall("key 7").leaf, found.sure, found.asked
+        (200, 'value 7', 20, 20)
+        """
+        held = self._state
+        found = holdings(held, paths, on_progress=on_progress)
+        if not found.asked:
+            raise BadValue("an empty memory has nothing to grow; Memory.planned(pairs, vocabulary) makes a larger one")
+        check_whole(held, found, force)
+        kept = self.keeps_paths if keep_paths is None else keep_paths
+        bigger = self._of(larger(held, found.pairs, pairs, accuracy, kept, wishes))
+        bigger.store(found.pairs)
+        return bigger, found
+
+    def absorb(self, other: "Memory", *, force: bool = False, on_progress: OnProgress | None = None) -> Holdings:
+        """Store the pairs of another memory, of whatever scheme, which keeps its paths; how surely they were decoded.
+
+        Refused where not all is decoded surely, as by `grow`. Memories of one scheme are better added, with `+`.
 
         >>> from carving import OSC
-        >>> memory = Memory(OSC(d=32, p=2))
-        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
-        2
-        >>> outcome = memory.verify({"dog": {"says": "meow"}, "cat": {"says": "meow"}})
-        >>> outcome.right, outcome.share, [(wrong.path, wrong.leaf, wrong.answer.leaf) for wrong in outcome.wrong]
-        (1, 0.5, [(('dog', 'says'), 'meow', 'woof')])
+        >>> mine, yours = Memory(OSC(d=40, p=3)), Memory(OSC(d=60, p=2), keep_paths=True)
+        >>> mine.store({"dog": {"says": "woof"}}), yours.store({"cow": {"says": "moo"}})
+        (1, 1)
+        >>> mine.absorb(yours).sure, mine.recall("cow", "says").leaf
+        (1, 'moo')
         """
-        return verify(self._of(self._state), chain.from_iterable(batches(pairs, key)), joint, on_progress)
-
-    def predicted(self, pairs: int = 0) -> float | None:
-        """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is.
-
-        Predictions are for leaves of which each is used about as often, asked for one at a time.
-
-        >>> from carving import OSC
-        >>> memory = Memory(OSC(d=32, p=2), vocabulary=["woof", "meow"])
-        >>> memory.predicted() is None, memory.predicted(pairs=2) > 0.99, memory.predicted(pairs=1000) < 0.9
-        (True, True, True)
-        """
-        return foreseen(self._state, check_integer("pairs", pairs, 0))
-
-    @property
-    def overfull(self) -> bool:
-        """Whether it is predicted to name fewer leaves than it was planned for (`goal`), or else than 0.9."""
-        return falls_short(self._state)
+        if not isinstance(other, Memory):
+            raise BadType(f"a memory was wanted whose pairs are to be stored, got {other!r}; store(...) takes pairs")
+        held = other._state
+        found = holdings(held, on_progress=on_progress)
+        check_whole(held, found, force)
+        if found.pairs:
+            self.store(found.pairs)
+        return found
 
     # Files
 
     def save(self, path: str | os.PathLike[str], dtype: torch.dtype | None = None, *, force: bool = False) -> None:
         """Write the memory to one file, whole or not at all; `dtype` may be a smaller one for the tensor.
 
-        A memory that is there is replaced; what is something else, or read-only, only with `force`.
+        A memory that is there is replaced, its journal too; what is something else, or read-only, only with `force`.
         """
-        held = self._state
-        leaves, trained = held.vocabulary.labels, held.codebook.trained
-        contents = files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, held.goal)
-        files.write(path, contents, dtype, force)
+        files.write(path, contents_of(self._state), dtype, force)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> Self:
-        """The memory of a file."""
-        contents = files.read(path)
-        scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
-        trained = 0 if fillers is None else len(fillers)
-        known = State.empty(scheme, Vocabulary(vocabulary[:trained]), fillers, contents.goal)
-        leaves = dict(zip(canonical_all(vocabulary), vocabulary, strict=True))
-        state = known.holding(contents.tensor.to(scheme.device), leaves, contents.counts)
-        return cls._of(state)
+        """The memory of a file, with the changes that lie in a journal beside it."""
+        return cls._of(load(path, device).state)

@@ -19,7 +19,7 @@ from carving.linear import LinearScheme
 from carving.memory.changes import OnProgress, report
 from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.memory.recognition import weighed
-from carving.memory.state import EMPTY, State
+from carving.memory.state import EMPTY, State, known_paths
 from carving.paths import Paths
 from carving.symbols import Leaf, Path, Role
 
@@ -162,7 +162,7 @@ class Questions(ABC):
 
     def recall_all(
         self,
-        paths: Iterable[Path],
+        paths: Iterable[Path] | None = None,
         *,
         among: Iterable[Leaf] | None = None,
         absence: float = 0.5,
@@ -172,11 +172,13 @@ class Questions(ABC):
         """One answer a path, all found together: exact far beyond the load at which single questions fail.
 
         Give every path that was stored, as far as known: what others hold stays noise. A path that holds several leaves
-        is given as often, and each time has another answer. The result says whether it `converged`; if not, its answers
-        are, but for chance, no worse than single ones. It takes memory for what every path shows, a core each.
+        is given as often, and each time has another answer. Without paths, those that the memory keeps are asked, each
+        as often as it holds pairs; the result's `paths` lists what was asked. It also says whether it `converged`; if
+        not, its answers are, but for chance, no worse than single ones. It takes memory for what every path shows, a
+        core each.
         """
         held = self._state
-        asked = check_paths(paths, held)
+        asked = check_paths(known_paths(held).each() if paths is None else paths, held)
         rows, candidates = held.held_candidates(among)
         times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
         counts = held.counts[list(rows)].clamp_min(0)
@@ -199,10 +201,11 @@ class Questions(ABC):
             leaf = None if index < 0 else held.vocabulary[rows[index]]
             answers[name].append(Answer(leaf, score, min(chance, 1.0), found=index >= 0))
         ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
-        return Answers((next(ordered[name]) for name in asked.names), decoded.converged, decoded.rounds)
+        return Answers((next(ordered[name]) for name in asked.names), decoded.converged, decoded.rounds, asked)
 
-    def rebuild(self, paths: Iterable[Path], **how: Unpack[Asking]) -> Document:
-        """The document that lies under these paths; where nothing is found, nothing stands."""
+    def rebuild(self, paths: Iterable[Path] | None = None, **how: Unpack[Asking]) -> Document:
+        """The document that lies under these paths, or those that are kept; where nothing is found, nothing stands."""
+        paths = known_paths(self._state) if paths is None else paths
         asked = [as_path(path) for path in listed(paths, "paths")]
         answers = self.recall_many(asked, **how)
         return rebuild((path, answer.leaf) for path, answer in zip(asked, answers, strict=True) if answer)
@@ -230,7 +233,7 @@ def _top_answers(
     """The k most probable leaves of each context, which may hold several of them."""
     assert isinstance(held.scheme, LinearScheme)
     listed, indices = ranking.best.indices.unique(return_inverse=True)
-    fillers = held.codebook.of([held.vocabulary.labels[rows[i]] for i in listed.tolist()])
+    fillers = held.codebook.of([held.leaf(rows[i]) for i in listed.tolist()])
     ranking = ranking._replace(best=ranking.best._replace(indices=indices))
     chances = several.several(held.scheme, held.tensor, contexts, fillers, ranking, odds.only(listed), absence)
     leaves = [rows[i] for i in listed.tolist()]

@@ -42,7 +42,7 @@ def _weigh(
     held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, names: list[bytes], absence: float
 ) -> Weighed:
     prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
-    rows = [held.vocabulary.rows.get(name, -1) for name in names]
+    rows = held.vocabulary.rows_of(names)
     counts = torch.cat([held.counts, held.counts.new_zeros(1)])[rows]
     odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior)
     cores = scheme.adjoint(held.tensor, contexts)

@@ -15,6 +15,7 @@ from carving.errors import BadValue
 from carving.linear import LinearScheme
 from carving.memory.codebook import Codebook
 from carving.memory.kept import Kept
+from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH
 from carving.prediction.goal import Goal
 from carving.scheme import Scheme
@@ -22,6 +23,10 @@ from carving.symbols import Leaf, Vocabulary
 from carving.tensors import lasting
 
 EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
+NOT_KEPT = (
+    "this memory keeps no paths, so that it knows none of its own; give them, or store everything in one that does: "
+    "Memory(..., keep_paths=True), `carving store --keep-paths`, or grow(paths=..., keep_paths=True) of this one"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +41,23 @@ class State:
     goal: Goal | None = None  # what it was planned for
     room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
     told: int = 0  # the pairs with which it was last said that it does
+    known: KnownPaths | None = None  # the paths that hold something, where they are kept
     kept: Kept = field(default_factory=Kept)
 
     @classmethod
     def empty(
-        cls, scheme: Scheme, vocabulary: Vocabulary, fillers: Tensor | None = None, goal: Goal | None = None
+        cls,
+        scheme: Scheme,
+        vocabulary: Vocabulary,
+        fillers: Tensor | None = None,
+        goal: Goal | None = None,
+        known: KnownPaths | None = None,
     ) -> "State":
         """Nothing, and leaves that are known beforehand."""
         with lasting():  # so that changes are counted, and what follows from the tensors can be kept
             tensor, counts = scheme.zeros(), torch.zeros(len(vocabulary), dtype=torch.float64)
             codebook = Codebook(scheme, vocabulary, fillers)
-        return cls(scheme, tensor, vocabulary, counts, codebook, goal, room_of(goal))
+        return cls(scheme, tensor, vocabulary, counts, codebook, goal, room_of(goal), known=known)
 
     def holding(self, tensor: Tensor, leaves: Mapping[bytes, Leaf], weights: Tensor) -> "State":
         """The state with another tensor, and leaves (by their canonical bytes) that were stored so much more."""
@@ -64,14 +75,14 @@ class State:
         """The same without anything stored: the scheme, the goal and the leaves whose fillers were trained."""
         trained = self.codebook.trained
         first = self.vocabulary.labels[: 0 if trained is None else len(trained)]
-        return State.empty(self.scheme, Vocabulary(first), trained, self.goal)
+        return State.empty(self.scheme, Vocabulary(first), trained, self.goal, keeping(self.known is not None))
 
     def moved(self, scheme: Scheme) -> "State":
         """A copy for a scheme that differs in its device or precision."""
         tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)
-        leaves = dict(zip(self.vocabulary.rows, self.vocabulary.labels, strict=True))
+        leaves = self.vocabulary.named
         start = replace(self, scheme=scheme).emptied()
-        return replace(start.holding(tensor, leaves, self.counts), room=self.room, told=self.told)
+        return replace(start.holding(tensor, leaves, self.counts), room=self.room, told=self.told, known=self.known)
 
     @property
     def pairs(self) -> int:
@@ -141,3 +152,30 @@ def room_of(goal: Goal | None) -> tuple[int, int]:
 def stricter(one: Goal | None, other: Goal | None) -> Goal | None:
     """The goal of memories that become one: the more accurate."""
     return max((goal for goal in (one, other) if goal), key=lambda goal: goal.accuracy, default=None)
+
+
+def known_paths(held: State) -> KnownPaths:
+    """The paths that are kept; where none are, that is said, with the way out."""
+    if held.known is None:
+        raise BadValue(NOT_KEPT)
+    return held.known
+
+
+def keeping(paths: bool) -> KnownPaths | None:
+    """No paths yet, where they are to be kept."""
+    return KnownPaths() if paths else None
+
+
+def paths_of_both(ours: State, theirs: State) -> KnownPaths | None:
+    """The paths of memories that become one; those of only one of them would not be all."""
+    if ours.known is not None and theirs.known is not None:
+        return ours.known.changed(theirs.known.counts().items())
+    for one, other in ((ours, theirs), (theirs, ours)):
+        if one.known is not None and not bool(other.counts.any()):
+            return one.known
+        if one.known is not None:
+            raise BadValue(
+                "one of these memories keeps its paths and the other does not, so that their sum would not know all of "
+                "its paths; leave those of the one out: memory.without_paths()"
+            )
+    return None

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from carving.checks import check_number
 from carving.errors import BadValue
@@ -22,7 +23,7 @@ class Survey:
     leaves: int
     shared: dict[int, int]
 
-    def grown(self, room: float) -> "Survey":
+    def grown(self, room: float | Fraction) -> "Survey":
         """The survey of so many times these pairs, each once: what a memory is planned for."""
         shared = {size: math.ceil(paths * room) for size, paths in self.shared.items()}
         distinct = sum(size * paths for size, paths in shared.items())

@@ -1,0 +1,74 @@
+"""`carving export`: what a memory holds, written to a file of any format that can be read."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from carving import formats
+from carving.cli.input import Files, reading_options
+from carving.cli.options import Json, MemoryFile, OwnSources, Reading, examples
+from carving.cli.output import errors, write_json, write_line
+from carving.console import bar
+from carving.files import check_target
+from carving.formats.documents import Pair
+from carving.formats.registry import choose_format
+from carving.memory import Memory
+from carving.memory.verification import held_pairs
+from carving.symbols import Path
+
+EXPORT_EPILOG = examples(
+    "carving export facts.safetensors facts.json -o copy.json",
+    "carving export graph.safetensors wn18rr_train.tsv.xz -o graph.tsv.gz",
+    "carving export people.safetensors people.csv --key name -o copy.csv",
+    "carving export keeps-paths.safetensors -o everything.json",
+)
+
+
+def export(
+    memory: MemoryFile,
+    reading: Reading,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is the standard output.")
+    ],
+    files: OwnSources = None,
+    to: Annotated[str | None, typer.Option(help="OUT's format; by default told from its name.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT even if it is a memory, or read-only.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask a memory for every path of FILES, or for all that it keeps, and write what it holds there to a file."""
+    if output != "-":
+        check_target(output)
+    format = choose_format(output, to, "--to")
+    held = Memory.load(memory)
+    paths = [path for path, _ in Files.open(files, reading)] if files else None
+    asked = len(held) if paths is None else len(paths)
+    options = {name: value for name, value in reading_options(reading).items() if name in format.options}
+    try:
+        written = formats.write(answers(held, paths), output, format.name, force=force, **options)
+    except NothingFound:
+        errors.print(f"nothing is stored under these {asked:,} paths; {output} was not written", markup=False)
+        raise typer.Exit(1) from None
+    if output == "-":
+        return
+    if as_json:
+        write_json(dict(asked=asked, written=written, file=output))
+    else:
+        under = f"those of {asked:,} paths" if paths is None else f"of {asked:,} that were asked for"
+        write_line(f"wrote {written:,} pairs to {output}, {under}")
+
+
+def answers(memory: Memory, paths: list[Path] | None) -> Iterator[Pair]:
+    """What a memory holds; asked for only once it is known that OUT's format can be written."""
+    with bar(errors, "asking", None if paths is None else len(set(paths))) as advance:
+        if paths is None:
+            pairs = memory.holdings(on_progress=advance).pairs
+        else:
+            pairs = held_pairs(memory, paths, advance)
+    if not pairs:
+        raise NothingFound
+    yield from pairs
+
+
+class NothingFound(Exception):
+    """A memory holds nothing of what is to be exported."""

@@ -1,0 +1,166 @@
+"""What commands do with journals: append small changes to them, tell of them, and `carving compact`."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path as FilePath
+
+from carving import files, journal
+from carving.checks import show_bytes
+from carving.cli.fullness import Fullness
+from carving.cli.input import Files
+from carving.cli.locking import locked
+from carving.cli.options import Json, MemoryFile, NewMemory, examples
+from carving.cli.output import errors, write_json, write_line
+from carving.console import bar
+from carving.errors import BadValue
+from carving.files import identity
+from carving.formats.documents import Pair
+from carving.memory.changes import OnProgress, check_same
+from carving.memory.extent import extent
+from carving.memory.opened import PATIENCE, check_paths, names_of, open_memory, size_of
+from carving.memory.pairs import Batch, as_pair
+from carving.memory.storage import seconds
+from carving.records import Journal, Record
+from carving.replacing import check_replaceable
+from carving.scheme import Scheme
+from carving.symbols import Path
+from carving.tensorfiles import said_by
+
+COMPACT_EPILOG = examples("carving compact facts.safetensors")
+
+LARGE = 2**20  # bytes: a file that is smaller is written anew as fast as a journal is
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a command has stored, and where."""
+
+    stored: int
+    scheme: Scheme
+    pairs: int
+    leaves: int
+    full: Fullness
+
+
+@dataclass
+class Samples:
+    """The first and the last path of pairs that pass by."""
+
+    first: Path | None = None
+    last: Path | None = None
+
+    def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """The pairs as they are."""
+        for path, leaf in pairs:
+            self.first, self.last = self.first or path, path
+            yield path, leaf
+
+    def paths(self) -> list[Path]:
+        """Two paths, or one if they are the same."""
+        return list(dict.fromkeys(path for path in (self.first, self.last) if path is not None))
+
+
+def is_large(file: FilePath) -> bool:
+    """Whether small changes of a file had better go to its journal."""
+    return file.exists() and file.stat().st_size >= LARGE and journal.possible(file)
+
+
+def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, force: bool) -> Stored | None:
+    """Store a few pairs in the journal of a large file, whose tensor is not even read; None if that does not do."""
+    if not is_large(file):
+        return None
+    outline, written = outlined(file)
+    if new.keep_paths and not outline.keeps_paths:
+        return None
+    scheme = outline.scheme
+    check_given(file, scheme, new)
+    with bar(errors, "reading", None) as advance:
+        record = small_change(scheme, watched(samples.watch(sources), advance), written)
+    if record is None or outline.trained:  # fillers that are too large for the tensor are seen when they are added
+        return None
+    records = () if written is None else written.records
+    before, after = extent(outline, records), extent(outline, (*records, record))
+    full = Fullness.at(scheme, outline.goal, before, after, outline.keeps_paths)
+    full.check(file, force)
+    check_replaceable(file, "memory")
+    try:
+        journal.append(file, outline.checksum, written, record)
+    except journal.Changed:
+        raise BadValue(f"{file} was just changed by another user; nothing was stored: try again") from None
+    return Stored(record.pairs, scheme, after.pairs, after.leaves, full)
+
+
+def outlined(file: FilePath) -> tuple[files.Outline, Journal | None]:
+    """What a file says without its tensor, and its journal."""
+    written, outline = journal.read(file), files.outline(file)
+    return outline, written if written is not None and written.base == outline.checksum else None
+
+
+def small_change(scheme: Scheme, pairs: Iterable[Pair], written: Journal | None) -> Record | None:
+    """The pairs as a change of a journal; None if there are none, or if replaying would take too long then."""
+    left = PATIENCE - (0.0 if written is None else seconds(scheme, written.pairs, written.size))
+    most = int(left / seconds(scheme, 1))
+    first = list(islice(map(as_pair, pairs), max(0, most + 1)))
+    if not 0 < len(first) <= most:
+        return None
+    batch = Batch(first)
+    check_paths(scheme, batch.paths)
+    names = names_of(batch)
+    return Record.of(1.0, names) if seconds(scheme, len(names), size_of(names)) <= left else None
+
+
+def watched(pairs: Iterable[Pair], advance: OnProgress) -> Iterator[Pair]:
+    """The pairs as they are, told one by one."""
+    for pair in pairs:
+        advance(1)
+        yield pair
+
+
+def check_given(file: FilePath, scheme: Scheme, new: NewMemory) -> None:
+    """Refuse options for a new memory that speak of another than the one that is there."""
+    if new.like is not None:
+        check_same(scheme, files.outline(new.like).scheme)
+    known = identity(scheme)
+    for name, value in new.given().items():
+        has = known.get("name" if name == "scheme" else name)
+        if value != has:
+            problem = f"has {name}={has}, not {value}" if has is not None else f"exists, so that --{name} says nothing"
+            raise BadValue(f"{file} {problem}; leave the option out, or name a new file")
+
+
+def compact(memory: MemoryFile, as_json: Json = False) -> None:
+    """Write a memory's file anew, with the changes that lie in its journal."""
+    with locked(memory), open_memory(memory) as held:
+        changes = held.compact()
+    if as_json:
+        write_json(dict(file=str(memory), changes=changes, pairs=held.pairs, bytes=memory.stat().st_size))
+    elif changes:
+        write_line(f"wrote {changes:,} changes into {memory}, which now holds all of its {held.pairs:,} pairs")
+    else:
+        write_line(f"{memory} has no changes beside it: it holds all of its {held.pairs:,} pairs")
+
+
+def journal_facts(file: FilePath) -> dict[str, object]:
+    """What lies in the journal of a file, for JSON."""
+    found = journal.read(file)
+    if found is None:
+        return {}
+    own = found.base == (said_by(file) or {}).get("checksum")
+    facts = dict(changes=found.count, pairs=found.pairs, bytes=found.size, unfinished=found.torn, ignored=not own)
+    return dict(journal=facts)
+
+
+def journal_sentences(file: FilePath) -> Iterator[str]:
+    """What lies in the journal of a file, for people."""
+    found = journal.read(file)
+    if found is None:
+        return
+    place = journal.beside(file)
+    if found.base != (said_by(file) or {}).get("checksum"):
+        yield f"{place} is of another file, or of what was there before: it is ignored"
+        return
+    changes = f"{found.count:,} changes with {found.pairs:,} pairs"
+    yield f"{changes} lie in {place}; `carving compact` puts them into the file"
+    if found.torn:
+        yield f"its last {show_bytes(found.torn)} are of a change that was interrupted and never made: they are ignored"

@@ -1,0 +1,57 @@
+"""`carving where`: which paths hold a leaf."""
+
+from itertools import chain
+from typing import Annotated
+
+import typer
+
+from carving.answers.answer import Answer
+from carving.cli.input import Files, leaf_readings
+from carving.cli.options import Json, MemoryFile, Reading, examples
+from carving.cli.output import answer_json, answer_sentence, errors, leaf_json, path_text, write_json, write_line
+from carving.console import bar
+from carving.memory import Memory
+from carving.symbols import Leaf, Path
+
+WHERE_EPILOG = examples(
+    "carving where facts.safetensors dog",
+    "carving where graph.safetensors animal.n.01 --among wn18rr_train.tsv.xz --json",
+)
+
+
+def where(
+    memory: MemoryFile,
+    leaf: Annotated[str, typer.Argument(metavar="LEAF", help="A number is tried as such and as text.")],
+    reading: Reading,
+    among: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A file of pairs, whose paths are asked; by default those that it keeps."),
+    ] = None,
+    threshold: Annotated[float, typer.Option(help="The least probability.")] = 0.5,
+    text: Annotated[bool, typer.Option("--text", help="Take the leaf as text, a number too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """The paths that hold a leaf, the most probable first; exit status 1 if none does."""
+    held = Memory.load(memory)
+    paths = [path for path, _ in Files.open(among, reading)] if among else None
+    readings = leaf_readings(leaf, text)
+    with bar(errors, "asking", None) as advance:
+        answers = (held.where(read, paths, threshold=threshold, on_progress=advance) for read in readings)
+        found = sorted(chain.from_iterable(answers), key=lambda each: -each[1].probability)
+    if as_json:
+        write_json([dict(path=list(map(leaf_json, path))) | answer_json(answer) for path, answer in found])
+    else:
+        for path, answer in found:
+            write_line(path_text(path), answer_sentence(answer))
+        if not found:
+            errors.print(f"no path is found to hold {leaf}", markup=False)
+        write_taken(leaf, readings, found)
+    raise typer.Exit(0 if found else 1)
+
+
+def write_taken(argument: str, readings: list[Leaf], found: list[tuple[Path, Answer]]) -> None:
+    """Say what was taken where the argument may be a number or a text."""
+    taken = {type(answer.leaf): answer.leaf for _, answer in found}
+    if len(readings) > 1 and taken:
+        words = " and ".join(f"the text {leaf!r}" if isinstance(leaf, str) else repr(leaf) for leaf in taken.values())
+        errors.print(f"{argument} was taken as {words}", markup=False, soft_wrap=True)

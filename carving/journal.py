@@ -1,0 +1,243 @@
+"""Journals: changes of a memory that lie beside its file, until the file is written anew with all of them.
+
+`FILE.journal` has a head (a name of its own, the checksum of the file that it belongs to, the base) and records, each a
+change: length, sequence, weight, the canonical bytes of paths and leaves, and a checksum over these and the head. What
+a memory holds is its base and then every record. Why nothing is lost, whatever is killed and whenever the power fails:
+
+- A journal comes into being whole, with its first record: written beside, flushed, put in its place, its name flushed.
+- A record is written at the end and flushed, before the change counts as made, and before the next one is begun. So
+  only the last one can be torn. What is no whole record at the end is ignored, and cut off by who appends next. What
+  is no whole record, but has one after it, is no tear but damage, and refused.
+- Whoever reads takes the journal first, then the base: either that is the one the journal names, or it was put there
+  later, with all that the journal says, and the journal is ignored. Readers wait for nobody.
+- A new base (compaction, or a memory saved in its place) is on disk, name and all, before the journal goes. Killed in
+  between: a journal of another base, which is ignored, goes before the next base comes, and is replaced by the next
+  change. If old and new base are the same to the bit, so are their checksums: then the old state holds, base and
+  journal, until the journal is gone, and the new one after.
+- So a journal that does not name the base that is there goes before another base takes its place, which it might name.
+
+Writers take turns (`places.lock_for`). Two users, who cannot wait for each other there, append one after the other all
+the same (a journal is locked while it is written); only where one of them starts a journal or writes a base at the very
+moment may the other's last change be lost.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
+from pathlib import Path as FilePath
+from typing import BinaryIO
+
+from carving.errors import BadValue
+from carving.places import Place, own, shown
+from carving.records import HEAD, MAGIC, Journal, Record, continued, new_head, packed, whole
+from carving.replacing import flush_folder, put_whole
+from carving.tensorfiles import BadFile, NotWhole, said_by
+
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # what is said of a journal that is not, or cannot be, there
+
+
+class Changed(Exception):
+    """Another one has changed the journal since it was looked at."""
+
+
+def beside(path: Place) -> FilePath:
+    """The journal's place: beside the real file."""
+    return FilePath(f"{os.path.realpath(path)}.journal")
+
+
+def possible(path: Place) -> bool:
+    """Whether there may be a journal: its name is longer than the file's, and no longer than the system takes."""
+    try:
+        os.lstat(beside(path))
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
+
+
+# Reading
+
+
+def read(path: Place) -> Journal | None:
+    """The journal beside a file, of whatever base; None if there is none. Damage is a `BadFile`."""
+    place, seen = beside(path), None
+    while (data := _content(place)) is not None:
+        try:
+            return whole(data)
+        except NotWhole as problem:
+            if data == seen:  # and not: read while another one cut off a torn record, and wrote a new one there
+                raise _damaged(place, problem) from None
+            seen = data
+    return None
+
+
+def since(path: Place, base: str, seen: Journal | None) -> Journal | None:
+    """The base's journal with what was appended since it was seen, as its `records`; `Changed` if it is another one."""
+    if seen is None:
+        found = read(path)
+        return found if found is not None and found.base == base else None
+    place = beside(path)
+    try:
+        with open(place, "rb", buffering=0) as file:
+            if file.read(HEAD.size) != seen.head:
+                raise Changed
+            file.seek(seen.end)
+            return continued(seen, file.readall())
+    except (OSError, NotWhole):  # whoever reads all of it will say what is the matter
+        raise Changed from None
+
+
+def names(path: Place, base: str) -> bool:
+    """Whether a journal is there that names this base, by its head alone."""
+    head = _head(path)
+    return len(head) == HEAD.size and Journal(head).base == base
+
+
+def remains(path: Place, seen: Journal) -> bool:
+    """Whether the journal is still there."""
+    return _head(path) == seen.head
+
+
+def _head(path: Place) -> bytes:
+    try:
+        with open(beside(path), "rb", buffering=0) as file:
+            return file.read(HEAD.size)
+    except OSError:
+        return b""
+
+
+def _content(place: FilePath) -> bytes | None:
+    try:
+        if not stat.S_ISREG(os.stat(place).st_mode):
+            raise BadFile(f"{shown(place)} is no file, but must be the journal of the one beside it; move it away")
+        with open(place, "rb", buffering=0) as file:
+            return file.readall()
+    except OSError as error:
+        if error.errno in ABSENT:
+            return None
+        raise
+
+
+def _damaged(place: FilePath, problem: NotWhole) -> BadFile:
+    return BadFile(
+        f"{shown(place)} is damaged: {shown(problem)}; it holds changes of the memory beside it: take a copy of it, or "
+        "move it away to give them up"
+    )
+
+
+# Writing: for those whose turn it is
+
+
+def append(path: Place, base: str, seen: Journal | None, record: Record) -> Journal:
+    """The journal with a record more, which is then on disk; one that names another base, or none, is begun anew.
+
+    `Changed` if it is not as it was seen. Whatever fails leaves it as it was.
+    """
+    place = beside(path)
+    if seen is None or seen.base != base:
+        return _begun(place, path, base, record)
+    data = packed(record, seen)
+    with _told(place), open(place, "rb+", buffering=0) as file:
+        if not own(file.fileno()) or os.fstat(file.fileno()).st_size != seen.size or file.read(HEAD.size) != seen.head:
+            raise Changed
+        try:
+            if seen.torn:
+                file.truncate(seen.end)
+            file.seek(seen.end)
+            _write_all(file, data)
+            os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):  # what is left then is no whole record, or one that is found by who looks next
+                file.truncate(seen.end)
+            raise
+    return seen.grown(record, len(data))
+
+
+def _begun(place: FilePath, path: Place, base: str, record: Record) -> Journal:
+    if not possible(path):
+        raise BadValue(f"{shown(place)} is too long a name, so there can be no journal; give the file a shorter one")
+    empty = Journal(new_head(base))
+    data = packed(record, empty)
+
+    def write(file: BinaryIO) -> None:
+        file.write(empty.head + data)
+
+    put_whole(place, write, like=os.path.realpath(path))
+    return empty.grown(record, len(data))
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+@contextmanager
+def _told(place: FilePath) -> Iterator[None]:
+    """What the system says of a journal, in a sentence."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise Changed from None
+    except OSError as error:
+        failed = OSError(f"{shown(place)} could not be written ({shown(error)}); nothing was changed")
+        failed.errno = error.errno
+        raise failed from error
+
+
+def make_way(path: Place, force: bool = False) -> None:
+    """Before another base takes the file's place: let no journal lie there that is not of the one that is there now.
+
+    A file of that name that is no journal, or one with changes of a base that is gone, is given up with `force` only.
+    """
+    place = beside(path)
+    if not os.path.lexists(place):
+        return
+    try:
+        found = read(path)
+    except BadFile:
+        if not force and (_content(place) or b"")[: len(MAGIC)] != MAGIC:
+            raise BadValue(
+                f"{shown(place)} is no journal of Carving, but lies where one must; move it away, or save with "
+                "force=True to give it up"
+            ) from None
+        found = None
+    there = (said_by(path) or {}).get("checksum")
+    if found is not None and found.base == there:
+        return
+    if found is not None and found.count and not os.path.exists(path) and not force:
+        raise BadValue(
+            f"{shown(place)} holds {found.count:,} changes of a memory that is no longer there; put it back, move the "
+            "journal away, or save with force=True to give them up"
+        )
+    _remove(place)
+
+
+def retire(path: Place, base: str, flushed: bool) -> None:
+    """Once another base has come: its predecessor's journal goes, which is of no use any more.
+
+    If the base's name is not known to be on disk, the old one may come back, and needs its journal. But if the new one
+    is the same to the bit, what the journal says would still hold, and it must go.
+    """
+    place = beside(path)
+    same = names(path, base)
+    if not flushed and not same:
+        return
+    try:
+        _remove(place)
+    except OSError:
+        if same:
+            raise
+
+
+def _remove(place: FilePath) -> None:
+    """Remove a journal, if there is one, and let the disk know."""
+    try:
+        place.unlink()
+    except OSError as error:
+        if error.errno in ABSENT:
+            return
+        raise
+    flush_folder(place)

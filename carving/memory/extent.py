@@ -1,0 +1,43 @@
+"""How many pairs and different leaves a file and its journal hold: told without the tensor, which may be large."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from carving.files import Outline
+from carving.records import Record
+from carving.symbols import split_labels
+
+FEW = 16  # names that are looked for one by one
+
+
+class Extent(NamedTuple):
+    """What a memory holds, in numbers."""
+
+    pairs: int
+    leaves: int
+
+
+def extent(outline: Outline, records: Iterable[Record]) -> Extent:
+    """What a file holds with these changes."""
+    changed = defaultdict[bytes, float](float)
+    for record in records:
+        counted = record.pairs - record.uncounted
+        for place, (_, leaf) in enumerate(record.names()):
+            if place < counted:
+                changed[leaf] += record.weight
+    counts = outline.counts
+    leaves = len(counts) + len(changed) - len(known(outline.names, changed))
+    if min(changed.values(), default=0) < 0 or bool((counts < 0).any()):
+        # A leaf does not count less than nothing: which is whose must be known.
+        each = dict(zip(split_labels(outline.names), counts.tolist(), strict=True))
+        each |= {leaf: each.get(leaf, 0.0) + more for leaf, more in changed.items()}
+        return Extent(round(sum(max(0.0, count) for count in each.values())), leaves)
+    return Extent(round(float(counts.sum()) + sum(changed.values())), leaves)
+
+
+def known(names: bytes, some: Collection[bytes]) -> set[bytes]:
+    """Those among some labels that a vocabulary has; both in canonical bytes."""
+    if len(some) <= FEW:  # most often; and what stands nowhere needs no closer look
+        some = [name for name in some if name in names]
+    return set(some).intersection(split_labels(names)) if some else set()

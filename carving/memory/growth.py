@@ -1,0 +1,94 @@
+"""Growing: what a memory holds is decoded and stored in one of the size that it is to have, if it is decoded surely."""
+
+from fractions import Fraction
+
+from carving.checks import check_integer
+from carving.errors import BadValue
+from carving.files import identity
+from carving.formats.documents import Pair
+from carving.memory.holdings import Holdings
+from carving.memory.state import State, keeping
+from carving.memory.survey import Survey, naming_accuracy, survey
+from carving.prediction import plan as planner
+from carving.prediction.goal import Goal
+from carving.prediction.kinds import KINDS
+from carving.prediction.wish import Wishes
+from carving.schemes import make
+from carving.symbols import Vocabulary
+
+USUAL = 0.99  # the share of all answers that is to be right, where nothing else was ever said
+UNSURE = 0.01  # the share of answers that may be unsure
+
+
+def check_whole(held: State, found: Holdings, force: bool = False) -> None:
+    """Refuse to go on with less than a state holds, or with what it is not sure of."""
+    problem = _problem(held, found)
+    if problem and not force:
+        raise BadValue(f"{problem}; force=True (--force) takes what was found")
+
+
+def _problem(held: State, found: Holdings) -> str | None:
+    if not held.scheme.facts.linear:
+        return f"{held.scheme} has no probabilities, so that nobody can tell whether what it holds is decoded rightly"
+    if abs(held.stored - found.asked) > 0.5:
+        return (
+            f"pairs of a weight of {held.stored:,.6g} are stored, and {found.asked:,} were asked for: what lies under "
+            "other paths, and weights other than 1, would be lost"
+        )
+    unsure = found.asked - found.sure
+    if unsure > UNSURE * found.asked:
+        return (
+            f"only {found.sure:,} of {found.asked:,} answers are sure, which too full a memory, other paths or weights "
+            "other than 1 can do"
+        )
+    if found.converged is False:
+        return f"asked together, the {found.asked:,} answers did not come to rest: the memory is too full to be decoded"
+    return None
+
+
+def larger(
+    held: State,
+    pairs: list[Pair],
+    wanted: int | None,
+    accuracy: float | None,
+    keep_paths: bool,
+    wishes: Wishes,
+) -> State:
+    """An empty state for so many pairs like these, by default twice as many; its scheme is of the same kind."""
+    if held.codebook.trained is not None:
+        raise BadValue(
+            "this memory has trained fillers, which fit no other size; train fillers for the new size, and store all "
+            "pairs in a memory of them"
+        )
+    expected = _expected(survey(pairs), wanted)
+    share = naming_accuracy(USUAL) if held.goal is None else held.goal.accuracy
+    share = share if accuracy is None else naming_accuracy(accuracy)
+    own: Wishes = wishes if "scheme" in wishes else {**_as_before(held, expected), **wishes}
+    plan = planner.plan(expected.pairs, expected.leaves, share, expected.shared, **own)
+    scheme = make(
+        plan.scheme, seed=held.scheme.seed, dtype=held.scheme.dtype, device=held.scheme.device, **plan.parameters
+    )
+    goal = Goal(share, plan.pairs, expected.leaves, plan.joint)
+    return State.empty(scheme, Vocabulary(), goal=goal, known=keeping(keep_paths))
+
+
+def _expected(seen: Survey, wanted: int | None) -> Survey:
+    """What is to be stored in all."""
+    if wanted is None:
+        return seen.grown(2)
+    way_out = "it is how many pairs the memory is to hold in all, those that it holds among them"
+    return seen.grown(Fraction(check_integer("pairs", wanted, seen.distinct, way_out=way_out), seen.distinct))
+
+
+def _as_before(held: State, expected: Survey) -> Wishes:
+    """What the scheme was, as far as the planner has a choice of it."""
+    known, wishes = identity(held.scheme), Wishes()
+    if known["name"] in {kind.scheme for kind in KINDS}:
+        wishes["scheme"] = known["name"]
+    if "basis" in known:
+        wishes["basis"] = known["basis"]
+    if held.goal is not None and held.goal.joint and set(expected.shared) == {1}:
+        wishes["joint"] = True
+        if known.get("spread"):
+            wishes["spread"] = known["spread"]
+    return wishes

@@ -1,0 +1,128 @@
+"""Everything that a memory holds under known paths: asked together where that is possible, and how sure it is."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from carving.answers.answer import Answer
+from carving.checks import as_path, listed
+from carving.formats.documents import Pair
+from carving.memory.changes import OnProgress
+from carving.memory.known import KnownPaths
+from carving.memory.questions import Questions
+from carving.memory.state import State, known_paths
+from carving.paths import Paths
+from carving.symbols import Path
+
+SURE = 0.9  # the probability from which an answer counts as sure
+ABSENCE = 0.01  # how probable it is beforehand that a path that is known to hold something does not
+LARGEST = 2**27  # bytes of what all paths show, a few times as much while they are asked together
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What a memory holds under paths, each asked for as many leaves as it is to hold, and how sure it is.
+
+    There is no truth to compare with: an answer is sure if its probability is at least 0.9.
+    """
+
+    pairs: list[Pair] = field(repr=False)  # what was found
+    asked: int  # leaves that were asked for
+    sure: int  # those that were found surely
+    converged: bool | None = None  # whether asking all together came to rest; None where each path was asked alone
+    rounds: int | None = None
+
+    @property
+    def nothing(self) -> int:
+        """How many leaves that were asked for were not found."""
+        return self.asked - len(self.pairs)
+
+    @property
+    def share(self) -> float:
+        """The share of sure answers."""
+        return self.sure / max(1, self.asked)
+
+
+class Moment(Questions):
+    """One state, to be asked whatever becomes of its memory."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+
+def counted(paths: Iterable[Path]) -> KnownPaths:
+    """Paths that were given, each as often as it is to hold a leaf."""
+    named = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
+    counts: dict[bytes, int] = {}
+    for name in named.names:
+        counts[name] = counts.get(name, 0) + 1
+    return KnownPaths(counts)
+
+
+def holdings(
+    held: State, paths: Iterable[Path] | None = None, joint: bool | None = None, on_progress: OnProgress | None = None
+) -> Holdings:
+    """What a state holds under its own paths, or those given; asked together or not, as `joint` says or is better.
+
+    Together, paths take a core each: where that is too much, or does not come to rest, they are asked one by one.
+    """
+    known = known_paths(held) if paths is None else counted(paths)
+    if not known.pairs or not len(held.vocabulary):
+        return Holdings([], known.pairs, 0)
+    if joint is None:
+        return _surest(held, known, on_progress)
+    return (_together if joint else _alone)(held, known, on_progress)
+
+
+def _surest(held: State, known: KnownPaths, on_progress: OnProgress | None) -> Holdings:
+    """All asked together, if that is possible and comes to rest, or else each alone, if that is surer."""
+    if not held.scheme.facts.linear or _size(held, known.pairs) > LARGEST:
+        return _alone(held, known, on_progress)
+    found = _together(held, known, on_progress)
+    return found if found.converged else max(found, _alone(held, known, None), key=lambda each: each.sure)
+
+
+def _size(held: State, rows: int) -> int:
+    facts = held.scheme.facts
+    return rows * math.prod(facts.core_shape) * facts.memory_dtype.itemsize
+
+
+def _together(held: State, known: KnownPaths, on_progress: OnProgress | None) -> Holdings:
+    answers = Moment(held).recall_all(known.each(), absence=ABSENCE, on_progress=on_progress)
+    return _summed(zip(answers.paths, answers, strict=True), known.pairs, answers.converged, answers.rounds)
+
+
+def _alone(held: State, known: KnownPaths, on_progress: OnProgress | None) -> Holdings:
+    memory, paths, counts = Moment(held), list(known), list(known.counts().values())
+    single = [path for path, count in zip(paths, counts, strict=True) if count == 1]
+    several = [path for path, count in zip(paths, counts, strict=True) if count > 1]
+    ones = iter(memory.recall_many(single, absence=ABSENCE, on_progress=on_progress) if single else ())
+    sets = iter(_sets(memory, several, max(counts), on_progress) if several else ())
+    found = (
+        (path, answer)
+        for path, count in zip(paths, counts, strict=True)
+        for answer in ([next(ones)] if count == 1 else _as_often(next(sets), count))
+    )
+    return _summed(found, known.pairs)
+
+
+def _sets(memory: Questions, paths: list[Path], most: int, on_progress: OnProgress | None) -> list[list[Answer]]:
+    """What each path holds, or, where that cannot be told, the best so many."""
+    if memory.has_probabilities:
+        return memory.recall_sets(paths, on_progress=on_progress)
+    return memory.recall_many(paths, top=most, on_progress=on_progress)
+
+
+def _as_often(answers: list[Answer], count: int) -> list[Answer]:
+    """So many answers of a path: a set names a leaf that was stored twice once, twice as strongly."""
+    if len(answers) >= count:
+        return answers[:count]
+    return [answer for answer in answers for _ in range(max(1, round(answer.score)))][:count]
+
+
+def _summed(
+    found: Iterable[tuple[Path, Answer]], asked: int, converged: bool | None = None, rounds: int | None = None
+) -> Holdings:
+    answers = [(path, answer) for path, answer in found if answer]
+    sure = sum(answer.probability >= SURE for _, answer in answers)
+    return Holdings([(path, answer.leaf) for path, answer in answers], asked, sure, converged, rounds)

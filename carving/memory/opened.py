@@ -1,0 +1,329 @@
+"""A memory and its file as one: what is stored or forgotten is on disk when the call comes back."""
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path as FilePath
+from threading import RLock
+from typing import NamedTuple, NoReturn, Self
+
+import torch
+
+from carving import files, journal
+from carving.checks import check_integer, check_weight
+from carving.chunks import slices
+from carving.errors import BadValue
+from carving.formats.documents import Document, Pair
+from carving.formats.frames import Frame
+from carving.journal import Changed
+from carving.memory.changes import NOTHING, Change, OnProgress, checked, report
+from carving.memory.forgetting import Strangers, forgotten
+from carving.memory.fullness import falls_short, foreseen, told
+from carving.memory.memory import Memory
+from carving.memory.pairs import BATCH, Batch, batches
+from carving.memory.state import State
+from carving.memory.storage import Loaded, bound, contents_of, counted, load, seconds
+from carving.paths import Paths
+from carving.places import POLL, Place, lock_for, shown
+from carving.prediction.goal import Goal
+from carving.records import Journal, Name, Record
+from carving.replacing import check_replaceable
+from carving.scheme import Scheme
+from carving.symbols import Label, Vocabulary
+from carving.tensorfiles import said_by
+
+PATIENCE = 1.0  # seconds that replaying a journal may take
+USUAL = 1e6  # a weight that is larger may be too much for the tensor's numbers, which is seen when they are added
+
+
+class Now(NamedTuple):
+    """What is known of a file: replaced whole, as states are."""
+
+    state: State  # its tensor lacks
+    pending: tuple[Record, ...]  # these changes, which are counted and on disk
+    base: str  # the checksum of the file
+    journal: Journal | None  # what lies beside it, as far as it is known
+
+    @classmethod
+    def of(cls, loaded: Loaded) -> "Now":
+        """What was just loaded."""
+        return cls(loaded.state, (), loaded.base, loaded.journal)
+
+    def counting(self, state: State, records: Iterable[Record], written: Journal) -> "Now":
+        """With changes more, which the state counts, but its tensor does not have."""
+        return Now(state, (*self.pending, *records), self.base, written)
+
+
+class Opened(Memory):
+    """A memory whose changes go to its file at once; `carving.open` opens one. Questions are those of `Memory`.
+
+    It takes its turn for each change and then sees what others have changed meanwhile, so any number of processes may
+    have one file open. Between its own changes it answers from what it saw last; `refresh` looks again.
+    """
+
+    def __init__(self, path: Place, device: torch.device | str = "cpu") -> None:
+        self.path = FilePath(os.path.abspath(path))  # wherever the program goes
+        self._device, self._lock, self._closed = device, RLock(), False
+        self._now = Now.of(load(self.path, device))
+        check_replaceable(self.path, "memory")  # which a read-only file is not
+        self._tried = 0  # pairs with which the journal was last too long, and could not be made shorter
+
+    @classmethod
+    def _of(cls, state: State) -> Self:
+        return Memory._of(state)  # type: ignore[return-value]  # what is made of it has no file
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Memory._of, (self._state,)  # nor has a copy
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take no more changes. They are on disk already."""
+        self._closed = True
+
+    # What is there
+
+    @property
+    def _state(self) -> State:
+        now = self._now
+        if now.pending:
+            with self._lock:
+                now = self._now
+                if now.pending:
+                    now = self._now = now._replace(state=bound(now.state, now.pending), pending=())
+        return now.state
+
+    @_state.setter
+    def _state(self, _: State) -> NoReturn:
+        raise BadValue("a memory that was opened changes by store and forget alone; Memory.load(file) gives a free one")
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that binds its pairs."""
+        return self._now.state.scheme
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The leaves that were stored."""
+        return self._now.state.vocabulary
+
+    @property
+    def goal(self) -> Goal | None:
+        """What it was planned for."""
+        return self._now.state.goal
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs were stored and not forgotten."""
+        return self._now.state.pairs
+
+    @property
+    def changes(self) -> int:
+        """How many changes lie in the journal, not in the file itself."""
+        return self._now.journal.count if self._now.journal is not None else 0
+
+    def predicted(self, pairs: int = 0) -> float | None:
+        """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is."""
+        return foreseen(self._now.state, check_integer("pairs", pairs, 0))
+
+    @property
+    def overfull(self) -> bool:
+        """Whether it is predicted to name fewer leaves than it was planned for."""
+        return falls_short(self._now.state)
+
+    def refresh(self) -> None:
+        """See what others have changed meanwhile."""
+        with self._turn():
+            pass
+
+    # Changes
+
+    def store(
+        self,
+        what: Document | Iterable[Pair] | Frame,
+        *,
+        key: Label = None,
+        weight: float = 1.0,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        """Store a document, or pairs of a path and a leaf, in memory and file; see `Memory.store`.
+
+        Pairs reach the tensor when it is next asked. So many that replaying them would take longer than a second are
+        written with the whole file.
+        """
+        weight = check_weight(weight)
+        pairs, most = chain.from_iterable(batches(what, key)), self._room
+        first = list(islice(pairs, most + 1))  # before it is our turn: they may come slowly
+        if not first:
+            raise BadValue(NOTHING)
+        if len(first) > most or abs(weight) > USUAL:
+            return self._store_whole(chain(first, pairs), weight, on_progress)
+        batch = Batch(first)
+        check_paths(self.scheme, batch.paths)
+        names = names_of(batch)
+        if seconds(self.scheme, len(names), size_of(names)) > PATIENCE:  # because its labels are very long
+            return self._store_whole(iter(first), weight, on_progress)
+        record = Record.of(weight, names)
+        while True:
+            with self._turn():
+                # Trained fillers may be too large for the tensor's numbers, which is seen when they are added.
+                at_once = self._now.state.codebook.trained is not None
+                held = self._state if at_once else self._now.state
+                change = Change(held, weight)
+                if at_once:
+                    change.bind(batch)
+                change.count(batch)
+                if self._wrote(told(held, change.state()), record, at_once):
+                    break
+        report(on_progress, len(batch))
+        return len(batch)
+
+    def _store_whole(self, pairs: Iterator[Pair], weight: float, on_progress: OnProgress | None) -> int:
+        with self._turn():
+            held = self._state
+            change = Change(held, weight)
+            while part := list(islice(pairs, BATCH)):
+                change.add(Batch(part))
+                report(on_progress, len(part))
+            if self._state is not held:
+                raise BadValue("a memory cannot be changed by what it is just storing; read that first")
+            self._write_base(told(held, change.state()))
+        return change.pairs
+
+    def forget(
+        self,
+        what: Document | Iterable[Pair] | Frame,
+        *,
+        key: Label = None,
+        weight: float = 1.0,
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Strangers:
+        """Take a document or pairs out again, of memory and file; see `Memory.forget`."""
+        weight = check_weight(weight)
+        pairs = list(chain.from_iterable(batches(what, key)))
+        parts = [pairs[part] for part in slices(len(pairs), BATCH)]
+        while True:
+            with self._turn():
+                held = self._state
+                change, strangers = forgotten(held, parts, weight, force, on_progress)
+                if strangers and not change.pairs:
+                    return strangers
+                state = replace(checked(change).state(), told=0)
+                names, uncounted = taken_out(parts, strangers, force)
+                if abs(weight) > USUAL or seconds(self.scheme, len(names), size_of(names)) > PATIENCE:
+                    self._write_base(state)
+                    return strangers
+                if self._wrote(state, Record.of(-weight, names, uncounted), at_once=True):
+                    return strangers
+
+    def compact(self) -> int:
+        """Write the file anew with all that lies in its journal: how many changes that were."""
+        with self._turn():
+            changes = self.changes
+            if changes:
+                self._write_base(self._state)
+        return changes
+
+    @property
+    def _room(self) -> int:
+        """How many pairs may be in one change of a journal."""
+        return max(1, int(PATIENCE / seconds(self.scheme, 1)))
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Where no other writes the file, and all that others wrote is known."""
+        # The file's lock before our own: whoever has the first may be waiting for the second.
+        with lock_for(self.path).acquire(poll_interval=POLL), self._lock:
+            if self._closed:
+                raise BadValue(f"{shown(self.path)} was closed; carving.open(file) opens it again")
+            self._now = self._caught_up(self._now)
+            yield
+
+    def _caught_up(self, now: Now) -> Now:
+        if (said_by(self.path) or {}).get("checksum") == now.base:
+            try:
+                written = journal.since(self.path, now.base, now.journal)
+            except Changed:
+                pass
+            else:
+                if written is None or not written.records:
+                    return now._replace(journal=written)
+                return now.counting(counted(now.state, written.records), written.records, written)
+        return Now.of(load(self.path, self._device))
+
+    def _wrote(self, state: State, record: Record, at_once: bool) -> bool:
+        """Put a change on disk, and in its place; False if another user was faster, and it must be looked at again."""
+        now = self._now
+        try:
+            written = journal.append(self.path, now.base, now.journal, record)
+        except Changed:
+            return False
+        self._now = Now(state, (), now.base, written) if at_once else now.counting(state, [record], written)
+        if seconds(self.scheme, written.pairs, written.size) > PATIENCE and written.pairs > 2 * self._tried:
+            try:
+                self._write_base(self._state)
+            except OSError as error:  # the change is made all the same
+                self._tried = written.pairs
+                warnings.warn(
+                    f"{shown(self.path)} could not be written anew: {shown(error)}; its changes stay in the journal",
+                    files.NotFlushed,
+                    stacklevel=3,
+                )
+        return True
+
+    def _write_base(self, state: State) -> None:
+        self._now = Now(state, (), files.write(self.path, contents_of(state)), None)
+
+
+def taken_out(parts: list[list[Pair]], strangers: Strangers, force: bool) -> tuple[list[Name], int]:
+    """What was done where pairs were forgotten: strangers stayed, or went uncounted, so many at the end."""
+    left = Counter(names_of(Batch(list(strangers))) if strangers else ())
+    held, rest = list[Name](), list[Name]()
+    for name in chain.from_iterable(names_of(Batch(part)) for part in parts):
+        (rest if left[name] > 0 else held).append(name)
+        left[name] -= 1
+    return (held + rest, len(rest)) if force else (held, 0)
+
+
+def names_of(batch: Batch) -> list[Name]:
+    """What tells the pairs of a batch from others."""
+    return list(zip(batch.paths.names, batch.names, strict=True))
+
+
+def size_of(names: Iterable[Name]) -> int:
+    """The bytes of pairs in a record."""
+    return sum(len(path) + len(leaf) for path, leaf in names)
+
+
+def check_paths(scheme: Scheme, paths: Paths) -> None:
+    """Refuse paths that a scheme has no contexts for: that depends on their length alone."""
+    scheme.contexts(list({len(path): path for path in paths}.values()))
+
+
+def open_memory(path: Place, device: torch.device | str = "cpu") -> Opened:
+    """A memory whose changes are on disk when `store` or `forget` come back, for programs that store as they go.
+
+    A change is written to a journal beside the file, however large that is, and takes milliseconds. `Memory.load` and
+    all commands see it. The file is written anew when replaying its journal would take longer than a second, or by
+    `compact()`. Any number of programs may have the file open, and change it in turn.
+
+    >>> from carving import OSC, Memory
+    >>> Memory(OSC(d=32, p=2)).save("facts.safetensors")
+    >>> with open_memory("facts.safetensors") as memory:
+    ...     memory.store({"dog": {"says": "woof"}})
+    ...     memory.recall("dog", "says").leaf
+    1
+    'woof'
+    >>> Memory.load("facts.safetensors").recall("dog", "says").leaf
+    'woof'
+    """
+    return Opened(path, device)

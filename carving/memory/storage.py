@@ -1,0 +1,110 @@
+"""States in files, and out of them again: a base, and the changes of a journal that are made to it anew."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import compress, islice
+from typing import NamedTuple
+
+import torch
+
+from carving import files, journal
+from carving.memory.changes import Change
+from carving.memory.kept import Kept
+from carving.memory.known import KnownPaths
+from carving.memory.pairs import BATCH, Batch
+from carving.memory.state import State
+from carving.places import Place, shown
+from carving.records import Journal, Record
+from carving.scheme import Scheme
+from carving.symbols import Leaf, Path, Vocabulary, canonical_all
+from carving.tensorfiles import DAMAGE, BadFile
+
+# What a pair takes when it is replayed, in one thread, about, in seconds: for itself, for a number that is drawn or
+# made of it, for a number of the memory (where it is part of a product of matrices), and for a byte of its record.
+PAIR, NUMBER, CELL, BYTE = 30e-6, 5e-9, 4e-11, 1e-8
+
+
+class Loaded(NamedTuple):
+    """What a file held at one moment."""
+
+    state: State
+    base: str  # the checksum of the file itself
+    journal: Journal | None  # the changes beside it, which the state has already
+
+
+def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
+    """What a file and its journal hold; see `carving.journal` on why that is one whole state."""
+    while True:
+        written = journal.read(path)
+        contents = files.read(path)
+        if written is None or written.base != contents.checksum:
+            return Loaded(state_of(contents, device), contents.checksum, None)
+        if journal.remains(path, written):  # and was not removed before a base of the same content came back
+            break
+    held = state_of(contents, device)
+    try:
+        return Loaded(replayed(held, written.records), contents.checksum, written)
+    except DAMAGE as error:
+        raise BadFile(f"{shown(journal.beside(path))} is damaged: {shown(error)}; take a copy of it") from None
+
+
+def state_of(contents: files.Contents, device: torch.device | str) -> State:
+    """The state of a file without a journal."""
+    scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
+    trained = 0 if fillers is None else len(fillers)
+    known = None if contents.paths is None else KnownPaths(contents.paths)
+    empty = State.empty(scheme, Vocabulary(vocabulary[:trained]), fillers, contents.goal, known)
+    leaves = dict(zip(canonical_all(vocabulary), vocabulary, strict=True))
+    return empty.holding(contents.tensor.to(scheme.device), leaves, contents.counts)
+
+
+def contents_of(held: State) -> files.Contents:
+    """What is written of a state."""
+    trained, paths = held.codebook.trained, None if held.known is None else held.known.counts()
+    return files.Contents(held.scheme, held.tensor, held.vocabulary.labels, held.counts, trained, held.goal, paths)
+
+
+def replayed(held: State, records: Iterable[Record]) -> State:
+    """The state with all changes of a journal."""
+    change = Change(held, 1.0)
+    for batch, weights, counted in _batches(records):
+        change.bind(batch, weights)
+        change.count(batch.only(counted), list(compress(weights, counted)))
+    return change.state()
+
+
+def counted(held: State, records: Iterable[Record]) -> State:
+    """The state that counts changes, but whose tensor does not have them."""
+    change = Change(held, 1.0)
+    for batch, weights, counted in _batches(records):
+        change.count(batch.only(counted), list(compress(weights, counted)))
+    return change.state()
+
+
+def bound(held: State, records: Iterable[Record]) -> State:
+    """A state that counts these changes already, with a tensor that has them too."""
+    change = Change(held, 1.0)
+    for batch, weights, _ in _batches(records):
+        change.bind(batch, weights)
+    return replace(held, tensor=change.state().tensor, kept=Kept())
+
+
+def _batches(records: Iterable[Record]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
+    """The pairs of records, many at a time, each with its weight and whether it counts."""
+    pairs = _pairs(records)
+    while part := list(islice(pairs, BATCH)):
+        yield Batch([pair for pair, _, _ in part]), [weight for _, weight, _ in part], [counts for _, _, counts in part]
+
+
+def _pairs(records: Iterable[Record]) -> Iterator[tuple[tuple[Path, Leaf], float, bool]]:
+    for record in records:
+        counted = record.pairs - record.uncounted
+        for place, pair in enumerate(record.decoded()):
+            yield pair, record.weight, place < counted
+
+
+def seconds(scheme: Scheme, pairs: int, size: int = 0) -> float:
+    """About how long it takes to replay so many pairs, whose records have so many bytes."""
+    facts = scheme.facts
+    numbers = facts.cost.pair + facts.cost.context + facts.filler_scalars
+    return pairs * (PAIR + NUMBER * numbers + CELL * facts.memory_scalars) + size * BYTE

@@ -1,0 +1,202 @@
+"""Memories that grow, and unlike ones that become one: decoded, and stored in another size."""
+
+import warnings
+
+import pytest
+import torch
+
+from carving import OSC, Memory, make
+from carving.errors import Overfull
+from carving.memory.growth import check_whole
+from carving.memory.holdings import holdings
+from carving.memory.merging import merged
+
+FACTS = [((f"head {i}", "next"), f"leaf {i % 50}") for i in range(120)]
+SHARED = [((f"head {i}", "is"), f"leaf {(7 * i + 31 * j) % 60}") for i in range(60) for j in range(1 + i % 3)]
+
+
+def of(pairs, scheme=None, **options):
+    """A memory of these pairs that keeps its paths; HLB is planned for fastest."""
+    planned = dict(scheme="HLB", keep_paths=True) | options
+    memory = Memory(scheme, keep_paths=True) if scheme else Memory.for_pairs(pairs, **planned)
+    memory.store(pairs)
+    return memory
+
+
+@pytest.mark.parametrize("pairs", [FACTS, SHARED, [*FACTS, *SHARED]])
+def test_all_pairs_are_in_the_larger_memory(pairs):
+    memory = of(pairs)
+    bigger, found = memory.grow(pairs=4 * len(pairs))
+    assert bigger.scheme.facts.memory_scalars > memory.scheme.facts.memory_scalars
+    assert bigger.verify(pairs) and list(bigger) == list(memory) and bigger.pairs == len(pairs)
+    assert (
+        (found.asked, found.nothing) == (len(pairs), 0) and found.share > 0.99 and sorted(found.pairs) == sorted(pairs)
+    )
+    assert bigger.goal.pairs >= 4 * len(pairs) and bigger.goal.accuracy == memory.goal.accuracy
+
+
+def test_without_a_number_there_is_room_for_as_many_again():
+    memory = of(FACTS)
+    bigger, _ = memory.grow()
+    assert bigger.goal.pairs == 240
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Overfull)
+        bigger.store([(("more", i), f"leaf {i % 50}") for i in range(120)])
+    assert not bigger.overfull
+
+
+def test_a_memory_may_shrink_and_get_more_accurate():
+    memory = of(FACTS, room=6)
+    smaller, _ = memory.grow(pairs=120)
+    assert smaller.scheme.facts.memory_scalars < memory.scheme.facts.memory_scalars and smaller.goal.pairs == 120
+    surer, _ = smaller.grow(pairs=120, accuracy=0.9999)
+    assert surer.goal.accuracy == pytest.approx(0.99999) and surer.verify(FACTS)
+    assert surer.scheme.facts.memory_scalars > smaller.scheme.facts.memory_scalars
+
+
+def test_what_is_too_full_for_single_questions_grows():
+    memory = of(FACTS, OSC(25, 2, compact=True))
+    assert memory.verify(FACTS).share < 0.9
+    bigger, found = memory.grow(scheme="HLB")
+    assert found.converged and found.rounds > 1 and bigger.verify(FACTS).share > 0.99
+
+
+def test_what_cannot_be_decoded_is_refused():
+    memory = of(FACTS, OSC(10, 2))
+    with pytest.raises(ValueError, match=r"answers are sure.*force=True"):
+        memory.grow()
+    bigger, found = memory.grow(force=True, scheme="TPR")
+    assert found.share < 0.9 and bigger.pairs == len(found.pairs)
+
+
+def test_pairs_that_were_stored_twice_stay_stored_twice():
+    twice = [*SHARED, *SHARED[:20]]
+    for joint in (True, False):
+        found = of(twice, OSC(60, 3)).holdings(joint=joint)
+        assert sorted(found.pairs) == sorted(twice) and found.sure >= 0.97 * len(twice)
+    bigger, _ = of(twice, OSC(60, 3)).grow(force=True, scheme="TPR")
+    assert bigger.pairs == len(twice) and not bigger.forget(twice) and bigger.pairs == 0
+
+
+def test_paths_may_come_from_elsewhere():
+    memory = of(FACTS).without_paths()
+    bigger, found = memory.grow(400, paths=[path for path, _ in FACTS])
+    assert bigger.verify(FACTS) and not bigger.keeps_paths and found.asked == 120
+    kept, _ = memory.grow(paths=[path for path, _ in FACTS], keep_paths=True)
+    assert len(kept) == 120
+    with pytest.raises(ValueError, match="would be lost"):
+        memory.grow(paths=[path for path, _ in FACTS[:80]])
+
+
+def test_weights_other_than_one_are_refused():
+    memory = of(FACTS)
+    memory.store({"weak": "leaf 1"}, weight=0.25)
+    memory.store({"strong": "leaf 2"}, weight=3)
+    with pytest.raises(ValueError, match="weights other than 1"):
+        memory.grow()
+
+
+def test_growing_keeps_kind_seed_precision_and_paths():
+    memory = Memory.for_pairs(FACTS, scheme="HLB", seed=7, keep_paths=True).to(dtype=torch.float64)
+    memory.store(FACTS)
+    bigger, _ = memory.grow(400)
+    assert (bigger.scheme.name, bigger.scheme.seed, bigger.scheme.dtype) == ("HLB", 7, torch.float64)
+    assert memory.grow(400, scheme="TPR")[0].scheme.name == "TPR"
+    assert memory.grow(400, keep_paths=False)[0].keeps_paths is False
+
+
+def test_a_plan_for_asking_all_together_stays_one():
+    memory = Memory.planned(120, 50, scheme="OSC", p=2, compact=True, joint=True, keep_paths=True)
+    memory.store(FACTS)
+    bigger, found = memory.grow(240)
+    assert found.converged and bigger.goal.joint and bigger.verify(FACTS, joint=True)
+
+
+def test_what_cannot_grow_says_why():
+    with pytest.raises(ValueError, match="empty memory"):
+        Memory(OSC(20), keep_paths=True).grow()
+    trained = Memory(OSC(40, 3), ["a", "b"], torch.randn(2, 3, 40), keep_paths=True)
+    trained.store({"x": "a", "y": "b"})
+    with pytest.raises(ValueError, match="trained fillers"):
+        trained.grow()
+    with pytest.raises(ValueError, match="pairs must be"):
+        of(FACTS).grow(pairs=10)
+    settling = of(FACTS[:20], make("MAP-B", d=4096))
+    with pytest.raises(ValueError, match="no probabilities"):
+        settling.grow()
+    assert settling.grow(force=True, scheme="TPR")[0].verify(FACTS[:20]).share > 0.9
+
+
+def test_where_together_takes_too_much_each_is_asked_alone(monkeypatch):
+    monkeypatch.setattr("carving.memory.holdings.LARGEST", 0)
+    found = holdings(of(SHARED)._state)
+    assert found.converged is None and sorted(found.pairs) == sorted(SHARED)
+
+
+def test_what_is_missing_is_counted():
+    memory = of(FACTS[:30], OSC(50, 3))
+    found = memory.holdings([path for path, _ in FACTS[:30]] + [("nowhere", i) for i in range(5)])
+    assert (found.asked, found.nothing, found.sure) == (35, 5, 30)
+    check_whole(memory._state, memory.holdings())
+    with pytest.raises(ValueError, match="would be lost"):
+        check_whole(memory._state, found)
+
+
+def test_an_overfull_memory_offers_to_grow():
+    memory = of(FACTS[:10])
+    with pytest.warns(Overfull, match=r"memory\.grow\(\)"):
+        memory.store(FACTS)
+
+
+# Unlike memories
+
+
+def test_an_unlike_memory_is_absorbed():
+    mine, yours = of(FACTS, OSC(60, 3)), of(SHARED, OSC(80, 2, seed=5))
+    with pytest.raises(ValueError, match=r"absorb\(other\)"):
+        mine + yours
+    found = mine.absorb(yours)
+    assert found.sure == found.asked == len(SHARED) and mine.verify([*FACTS, *SHARED]).share > 0.99
+    assert len(mine) == 180 and yours.pairs == len(SHARED)
+    with pytest.raises(ValueError, match="keeps no paths"):
+        mine.absorb(yours.without_paths())
+    with pytest.raises(TypeError, match="a memory was wanted"):
+        mine.absorb({"a": "x"})
+
+
+@pytest.mark.parametrize("keep", [(True, True), (True, False), (False, True)])
+def test_unlike_memories_become_one(keep):
+    one, other = of(FACTS, OSC(60, 3)), of(SHARED, OSC(64, 3, seed=5))
+    one, other = (memory if kept else memory.without_paths() for memory, kept in zip((one, other), keep, strict=True))
+    for both in (merged(one, other), merged(other, one)):
+        assert both.verify([*FACTS, *SHARED]).share > 0.99 and both.pairs == len(FACTS) + len(SHARED)
+        assert both.keeps_paths == (keep == (True, True))
+
+
+def test_two_that_are_full_become_one_of_a_new_size():
+    one, other = of(FACTS), of([((f"tail {i}", "next"), f"leaf {i % 50}") for i in range(110)])
+    assert one.scheme != other.scheme
+    both = merged(one, other)
+    assert not both.overfull and both.pairs == 230 and both.keeps_paths and both.verify(FACTS).share > 0.99
+
+
+def test_unlike_memories_without_paths_stay_apart():
+    with pytest.raises(ValueError, match="only memories of one scheme"):
+        merged(of(FACTS).without_paths(), of(SHARED, OSC(60, 3)).without_paths())
+
+
+def test_alike_memories_are_added():
+    one, other = of(FACTS, OSC(60, 3)), of(SHARED, OSC(60, 3))
+    both = merged(one, other)
+    assert torch.equal(both.tensor, one.tensor + other.tensor) and len(both) == 180
+    assert not merged(one, other.without_paths()).keeps_paths
+
+
+@pytest.mark.slow
+def test_a_memory_that_the_planner_chose_grows():
+    pairs = [*FACTS, *SHARED]
+    memory = Memory.for_pairs(pairs, keep_paths=True)
+    memory.store(pairs)
+    memory, found = memory.grow(500)
+    assert found.sure == found.asked == len(pairs) and memory.goal.pairs >= 500
+    assert memory.verify(pairs).share > 0.99 and len(memory) == 180

@@ -1,0 +1,268 @@
+"""A memory that is open: what goes into it is in its file, and it answers as any other."""
+
+import copy
+import os
+import pickle
+import sys
+import threading
+import warnings
+
+import pytest
+import torch
+
+import carving
+from carving import OSC, Memory, files, journal, make
+from carving.errors import BadType, BadValue, Overfull
+from carving.memory import opened
+from carving.memory.extent import extent
+from carving.memory.opened import Opened
+
+PAIRS = [((f"head {i}", "next"), f"leaf {i % 7}") for i in range(20)]
+
+
+@pytest.fixture
+def file(tmp_path):
+    memory = Memory(OSC(24, 2))
+    memory.store(PAIRS[:5])
+    memory.save(tmp_path / "file")
+    return tmp_path / "file"
+
+
+def contents(file):
+    return {name: (file.parent / name).read_bytes() for name in os.listdir(file.parent)}
+
+
+def test_what_is_refused_changes_neither_memory_nor_file(file):
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+        before, state = contents(file), memory._state
+        for bad, error in (
+            ([(("x",), ())], BadType),
+            ([(("x",), object())], BadType),
+            ([(("x", ["y"]), "z")], BadType),
+            ([PAIRS[6], ((), "z")], BadValue),
+            ([], BadValue),
+            (7, BadType),
+        ):
+            with pytest.raises(error):
+                memory.store(bad)
+        with pytest.raises(BadValue, match="weight"):
+            memory.store(PAIRS[6:7], weight=float("nan"))
+        with pytest.raises(BadValue, match="finite numbers"):
+            memory.store(PAIRS[6:7], weight=1e300)
+        with pytest.raises(BadValue, match="more than"):
+            memory.store(PAIRS[6:7], weight=1e17)
+        for change in ("tensor", "counts"):
+            with pytest.raises(BadValue, match="by store and forget alone"):
+                setattr(memory, change, getattr(memory, change).clone())
+        assert contents(file) == before and memory._state is state
+        assert memory.forget([(("never",), "leaf 1")]) == [(("never",), "leaf 1")]
+        assert contents(file) == before and memory._state is state
+
+
+def test_a_path_that_the_scheme_has_no_context_for_is_refused_at_the_door(tmp_path):
+    memory = Memory(make("TPR", d=12, depth=2))
+    memory.store(PAIRS[:3])
+    memory.save(tmp_path / "file")
+    with carving.open(tmp_path / "file") as memory, pytest.raises(BadValue, match="paths of 2 roles"):
+        memory.store([*PAIRS[3:5], (("a", "b", "c"), "x")])
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_closed_memory_answers_and_takes_nothing(file):
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+    assert memory.recall("head 5", "next").leaf == "leaf 5"
+    with pytest.raises(BadValue, match=r"was closed; carving.open\(file\) opens it again"):
+        memory.store(PAIRS[6:7])
+
+
+def test_what_is_made_of_an_open_memory_has_no_file(file):
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+        for made in (
+            copy.copy(memory), copy.deepcopy(memory), pickle.loads(pickle.dumps(memory)), memory.to(), memory + memory,
+            Memory.like(memory),
+        ):  # fmt: skip
+            assert type(made) is Memory
+            made.store(PAIRS[6:7])
+            assert memory.pairs == 6
+        memory.save(file.with_name("copy"))
+    assert Memory.load(file.with_name("copy")).pairs == 6 and Memory.load(file).pairs == 6
+    with pytest.raises(FileNotFoundError):
+        carving.open(file.with_name("nothing"))
+
+
+def test_an_open_memory_tells_that_it_gets_too_full(tmp_path):
+    few = [((f"head {i}", "next"), f"leaf {i}") for i in range(400)]
+    memory = Memory(OSC(32, 2))
+    memory.store(few[:20])
+    memory.save(tmp_path / "file")
+    with carving.open(tmp_path / "file") as memory:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Overfull)
+            before = contents(tmp_path / "file")
+            with pytest.raises(Overfull):
+                memory.store(few[20:])
+            assert contents(tmp_path / "file") == before and memory.pairs == 20 and not memory.overfull
+        with pytest.warns(Overfull) as told:
+            memory.store(few[20:])
+        assert told[0].filename == __file__
+        assert memory.pairs == 400 and memory.overfull and memory.predicted() < 0.9
+
+
+def test_much_at_once_and_heavy_weights_are_written_with_the_file(file, monkeypatch):
+    monkeypatch.setattr(opened, "PATIENCE", 4.5 * opened.seconds(OSC(24, 2), 1))
+    with carving.open(file) as memory:
+        assert memory.store(iter(PAIRS[5:12])) == 7 and memory.changes == 0
+        assert os.listdir(file.parent) == ["file"]
+        memory.store(PAIRS[12:13])
+        assert memory.changes == 1
+        memory.forget(PAIRS[5:11])
+        assert memory.changes == 0 and Memory.load(file).pairs == 7
+        memory.store(PAIRS[13:14], weight=2e6)
+        assert memory.changes == 0 and Memory.load(file).pairs == 2_000_007
+    with carving.open(file) as memory, pytest.raises(BadValue, match="by what it is just storing"):
+        memory.store((("many", i), "x") for i in range(2100) if i != 2050 or memory.store([PAIRS[0]]))
+
+
+def test_a_journal_that_would_take_long_to_replay_is_written_into_the_file(file, monkeypatch):
+    monkeypatch.setattr(opened, "PATIENCE", 4.5 * opened.seconds(OSC(24, 2), 1))
+    with carving.open(file) as memory:
+        changes = [memory.store([pair]) and memory.changes for pair in PAIRS[5:]]
+    assert max(changes) <= 4 and changes.count(0) >= 3
+    assert Memory.load(file).verify(PAIRS)
+
+
+def test_trained_fillers_are_looked_at_at_once(tmp_path):
+    scheme = make("HLB", d=64)
+    Memory(scheme, ["huge"], torch.full((1, 64), 2e38)).save(tmp_path / "file")
+    with carving.open(tmp_path / "file") as memory:
+        memory.store([(("a",), "usual")])
+        before = contents(tmp_path / "file")
+        with pytest.raises(BadValue, match="finite numbers"):
+            memory.store([(("b",), "huge")] * 9)
+        assert contents(tmp_path / "file") == before and memory.pairs == 1
+        assert torch.equal(Memory.load(tmp_path / "file").tensor, memory.tensor)
+
+
+def test_threads_share_an_open_memory(file):
+    roomy = Memory(OSC(60, 2))
+    roomy.store(PAIRS[:5])
+    roomy.save(file)
+    done, failed = threading.Event(), []
+
+    def guarded(work):
+        def run():
+            try:
+                work()
+            except BaseException as error:
+                failed.append(error)
+
+        return threading.Thread(target=run)
+
+    def read():
+        while not done.is_set():
+            assert memory.recall("head 1", "next").leaf == "leaf 1"
+            assert memory.verify(PAIRS[:3])
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        with carving.open(file) as memory:
+            writers = [
+                guarded(lambda t=t: [memory.store([((f"thread {t}", i), f"leaf {i}")]) for i in range(20)])
+                for t in range(3)
+            ]
+            reader = guarded(read)
+            for thread in (reader, *writers):
+                thread.start()
+            for thread in writers:
+                thread.join()
+            done.set()
+            reader.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed and memory.pairs == memory.counts.sum() == 65
+    assert Memory.load(file).pairs == 65 and isinstance(memory, Opened)
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt at the n-th line of our own code, as Ctrl-C may at any."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def __call__(self, frame, event, _):
+        if "/carving/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that were just opened
+def test_an_interrupt_at_any_line_leaves_memory_and_file_whole(file):
+    """What is in the file then is the old state or the new one, and the memory finds out which."""
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+    start, tracing, at, seen = contents(file), sys.gettrace(), 0, set()
+    while True:
+        at += 13
+        for name, data in start.items():
+            (file.parent / name).write_bytes(data)
+        memory = carving.open(file)
+        try:
+            sys.settrace(Interrupter(at))
+            memory.store([(("new",), "leaf")])
+        except KeyboardInterrupt:
+            pass
+        else:
+            break
+        finally:
+            sys.settrace(tracing)
+        held = Memory.load(file)
+        seen.add(held.pairs)
+        assert memory.pairs in (6, held.pairs) and held.pairs in (6, 7), at
+        memory.store([(("next",), "leaf")])
+        assert memory.pairs == held.pairs + 1 == Memory.load(file).pairs
+    assert seen == {6, 7} and at > 300
+
+
+def test_the_extent_of_a_file_is_told_without_its_tensor(file):
+    with carving.open(file) as memory:
+        for change in (
+            lambda: memory.store([(("a",), "leaf 1"), (("a",), "new")]),
+            lambda: memory.forget([PAIRS[0], (("never",), "what")], force=True),
+            lambda: memory.store([(("b",), "s4:leaf")], weight=0.5),
+            lambda: memory.store([(("b",), f"many {i}") for i in range(30)] + PAIRS[:20], weight=2),
+            lambda: memory.store([(("b",), "leaf 1")], weight=-5),
+            lambda: memory.store([(("b",), "less than none")], weight=-1),
+        ):
+            change()
+            told = extent(files.outline(file), journal.read(file).records)
+            assert told == (memory.pairs, len(memory.vocabulary))
+        memory.compact()
+        assert extent(files.outline(file), ()) == (memory.pairs, len(memory.vocabulary))
+
+
+def test_a_new_leaf_is_added_to_the_others_and_not_they_to_it(file):
+    with carving.open(file) as memory:
+        memory.store([(("first",), "new")])
+        shared, before = memory.vocabulary._shared, memory.vocabulary
+        for number in range(50):
+            memory.store([(("many", number), f"new {number}")])
+            if number % 20 == 7:
+                assert memory.recall("many", number).leaf is not None
+        assert memory.vocabulary._shared is shared and len(memory.vocabulary) == len(before) + 50
+
+
+@pytest.mark.slow
+def test_ten_thousand_stores_in_a_row_are_all_there(file):
+    with carving.open(file) as memory:
+        for number in range(10_000):
+            memory.store([(("one by one", number), f"leaf {number}")])
+    held = Memory.load(file)
+    assert held.pairs == 10_005 and len(held.vocabulary) == 10_000
