@@ -126,11 +126,12 @@ def memory(results: Results) -> str:
 
 def campaign(results: Results) -> str:
     """What was attacked, how often, and how often that failed."""
-    rows = [
-        [part["title"], ", ".join(row["what"] for row in part["rows"])]
-        + [sum(row[name] for row in part["rows"]) for name in ("tried", "failed")]
-        for part in results["campaign"].values()
-    ]
+    rows = []
+    for part in results["campaign"].values():
+        drifts = [f" ({row['drift']}, may be {row['bound']})" if "drift" in row else "" for row in part["rows"]]
+        names = [row["what"].partition(":")[0] + drift for row, drift in zip(part["rows"], drifts, strict=True)]
+        sums = [sum(row[name] for row in part["rows"]) for name in ("tried", "failed")]
+        rows.append([part["title"], ", ".join(dict.fromkeys(names)), *sums])
     return table(("attack", "on", "tried", "failed"), rows, 2)
 
 

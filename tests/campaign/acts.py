@@ -106,7 +106,7 @@ def pairs_state(path: Path) -> State:
     return list(formats.pairs(path))
 
 
-MEMORY, JOURNALED = "memory.safetensors", "journaled.safetensors"
+MEMORY, JOURNALED, KEPT = "memory.safetensors", "journaled.safetensors", "kept.safetensors"
 TRAIN = ("train", "points.txt", "model.safetensors", "--trunk", "linear", "--epochs", "3", "--validation", "0")
 ACTS = {
     "save": Act(saving, MEMORY, memory_state),
@@ -114,7 +114,7 @@ ACTS = {
     "store anew": Act(command("store", "new.safetensors", "more.tsv", "--d", "40"), "new.safetensors", memory_state),
     "forget": Act(command("forget", MEMORY, "pairs.tsv"), MEMORY, memory_state),
     "merge": Act(command("merge", MEMORY, MEMORY, "other.safetensors", "--force"), MEMORY, memory_state),
-    "grow": Act(command("grow", MEMORY, "--pairs", "500"), MEMORY, memory_state),
+    "grow": Act(command("grow", KEPT, "--pairs", "500"), KEPT, memory_state),
     "journal": Act(journaling, JOURNALED, memory_state, in_place=True),
     "compact": Act(command("compact", JOURNALED), JOURNALED, memory_state),
     "export": Act(command("export", MEMORY, "pairs.tsv", "-o", "out.tsv.gz"), "out.tsv.gz", pairs_state),
@@ -153,6 +153,10 @@ def prepare(folder: Path) -> None:
         memory = Memory(OSC(60, 2))
         memory.store([(tuple(path), leaf) for *path, leaf in (line.split("\t") for line in text.splitlines())])
         memory.save(folder / f"{name}.safetensors")
+    if hasattr(Memory, "grow"):
+        kept = Memory(OSC(60, 2), keep_paths=True)
+        kept.store([((f"cow {i}", "says"), f"word {i % 40}") for i in range(60)])
+        kept.save(folder / KEPT)
     if hasattr(carving, "open"):
         memory.save(folder / JOURNALED)
         for number in range(2):
