@@ -126,11 +126,13 @@ def _beside_each_other(
 ) -> Held:
     """What contexts hold, when all that was found is taken out of the cores: each beside all others.
 
-    These are the best when that was taken out, and before. Contexts that hold too many to be weighed stay as they are.
+    These are the best when that was taken out, and before. Contexts that are plain, or hold too many, stay as they are.
     """
     near, first = others
     sizes = held.rows.bincount(minlength=len(cores))
-    few = (sizes <= BEST - 2) & ((sizes > 0) | (near.log_odds.logsumexp(1) > math.log(PLAIN)))
+    unsure = near.log_odds.logsumexp(1) > math.log(PLAIN)
+    unsure[held.rows[held.log_odds < -math.log(PLAIN)]] = True
+    few = (sizes <= BEST - 2) & unsure
     rows = few.nonzero().squeeze(1)
     if not len(rows):
         return held
