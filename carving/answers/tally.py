@@ -94,35 +94,7 @@ class Tally:
         (((1.0, 200.0),), ((2.0, 100.0),))
         """
         leaves = _added(self.leaves, more.leaves) if more.leaves else self.leaves
-        if (
-            not excess
-            and len(self.strengths) == len(more.strengths) == 1
-            and self.strengths[0][0] == more.strengths[0][0]
-        ):
-            return Tally(((self.strengths[0][0], self.strengths[0][1] + more.strengths[0][1]),), leaves)  # most often
-        if not excess:
-            return Tally(_tidy((*self.strengths, *more.strengths)), leaves)
-        # Which of them were held before with a strength s: storing those again explains 2 s w of excess each. Nearest
-        # to all of them is simplest.
-        readings = []
-        for strength, number in self.strengths:
-            share = excess / (2 * strength * more.sum)
-            if 0 < share <= 1 + SLACK and share * more.number <= number * (1 + SLACK):
-                readings.append((abs(1 - share), strength, 1.0 if abs(1 - share) <= SLACK else share))
-        if not readings:  # pairs that came several times by themselves
-            return Tally(_tidy((*self.strengths, *more.scaled(1 + excess / more.squares).strengths)), leaves)
-        _, old, share = min(readings)
-        taken = share * more.number
-        return Tally(
-            _tidy(
-                (
-                    *((s, n - taken if s == old else n) for s, n in self.strengths),
-                    *((s, n * (1 - share)) for s, n in more.strengths),
-                    *((s + old, n * share) for s, n in more.strengths),
-                )
-            ),
-            leaves,
-        )
+        return Tally(_stored_again(self, more, excess) if excess else _together(self, more), leaves)
 
     def without(self, less: "Tally", strength: float | None = None) -> "Tally":
         """The tally when pairs are taken out that were held about so strongly; as strongly as they go, if not known.
@@ -142,8 +114,19 @@ class Tally:
         return left
 
     def scaled(self, factor: float) -> "Tally":
-        """As if pairs had been stored so many times as often, of which there are then fewer: the sum stays."""
-        return Tally(tuple((s * factor, n / factor) for s, n in self.strengths), self.leaves)
+        """The same sum of strengths with so many times the sum of their squares.
+
+        More of these means that some pairs were stored several times, as few times as that takes.
+
+        >>> Tally(((1.0, 4.0),)).scaled(2.5).strengths, Tally(((1.0, 4.0),)).scaled(0.5).strengths
+        (((1.0, 1.0), (3.0, 1.0)), ((0.5, 8.0),))
+        """
+        times = factor if factor <= 1 else max(factor, math.ceil(factor - SLACK))
+        if times == factor:
+            return Tally(tuple((s * factor, n / factor) for s, n in self.strengths), self.leaves)
+        share = (factor - 1) / (times * (times - 1))  # of the pairs were stored so many times
+        levels = ((s * k, n * part) for s, n in self.strengths for k, part in ((1, 1 - times * share), (times, share)))
+        return Tally(_tidy(levels), self.leaves)
 
     def as_strengths(self) -> Strengths:
         """How strongly a filler is held, and how probably so."""
@@ -160,6 +143,32 @@ class Tally:
         """
         ends = (*self.leaves[1:], 0.0) if len(self.leaves) < LEAVES else self.leaves[1:]
         return tuple(min(1.0, more / n) for n, more in zip(self.leaves, ends, strict=False)) or (0.5,)
+
+
+def _together(one: Tally, other: Tally) -> tuple[tuple[float, float], ...]:
+    """The strengths of both."""
+    if len(one.strengths) == len(other.strengths) == 1 and one.strengths[0][0] == other.strengths[0][0]:  # most often
+        return ((one.strengths[0][0], one.strengths[0][1] + other.strengths[0][1]),)
+    return _tidy((*one.strengths, *other.strengths))
+
+
+def _stored_again(held: Tally, more: Tally, excess: float) -> tuple[tuple[float, float], ...]:
+    """The strengths when some pairs were held before: each of a strength s explains 2 s w of excess.
+
+    Nearest to all of them is simplest.
+    """
+    readings = []
+    for strength, number in held.strengths:
+        share = excess / (2 * strength * more.sum)
+        if 0 < share <= 1 + SLACK and share * more.number <= number * (1 + SLACK):
+            readings.append((abs(1 - share), strength, 1.0 if abs(1 - share) <= SLACK else share))
+    if not readings:  # pairs that came several times by themselves
+        return _tidy((*held.strengths, *more.scaled(1 + excess / more.squares).strengths))
+    _, old, share = min(readings)
+    before = ((s, n - share * more.number if s == old else n) for s, n in held.strengths)
+    new = ((s, n * (1 - share)) for s, n in more.strengths)
+    again = ((s + old, n * share) for s, n in more.strengths)
+    return _tidy((*before, *new, *again))
 
 
 def _added(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:

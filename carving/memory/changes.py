@@ -101,9 +101,11 @@ class Change:
             check_finite("the memory", tensor)
         times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
         after = replace(self.held.holding(tensor, self.leaves, self.weight * times), known=self.known)
-        stored, gone = self.tallying.stored(), self.tallying.gone()
+        stored, gone = self.tallying.both()
         seen = self._copy is not None and not (stored.strengths and gone.strengths)
-        return tallied(self.held, tallied(self.held, after, stored, seen=seen), gone, taken_out=True, seen=seen)
+        if stored.strengths:
+            after = tallied(self.held, after, stored, seen=seen)
+        return tallied(self.held, after, gone, taken_out=True, seen=seen) if gone.strengths else after
 
 
 def checked(change: Change) -> Change:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from carving.answers.answer import Answer
 from carving.checks import as_path, listed
@@ -89,7 +90,13 @@ def _size(held: State, rows: int) -> int:
 
 def _together(held: State, known: KnownPaths, on_progress: OnProgress | None) -> Holdings:
     answers = Moment(held).recall_all(known.each(), absence=ABSENCE, on_progress=on_progress)
-    return _summed(zip(answers.paths, answers, strict=True), known.pairs, answers.converged, answers.rounds)
+    each = iter(answers)
+    found = (
+        (path, answer)
+        for path, count in zip(known, known.counts().values(), strict=True)
+        for answer in _as_often([answer for answer in islice(each, count) if answer], count)
+    )
+    return _summed(found, known.pairs, answers.converged, answers.rounds)
 
 
 def _alone(held: State, known: KnownPaths, on_progress: OnProgress | None) -> Holdings:
@@ -114,7 +121,7 @@ def _sets(memory: Questions, paths: list[Path], most: int, on_progress: OnProgre
 
 
 def _as_often(answers: list[Answer], count: int) -> list[Answer]:
-    """So many answers of a path: a set names a leaf that was stored twice once, twice as strongly."""
+    """So many answers of a path: a leaf that was stored twice is named once, twice as strongly."""
     if len(answers) >= count:
         return answers[:count]
     return [answer for answer in answers for _ in range(max(1, round(answer.score)))][:count]

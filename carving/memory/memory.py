@@ -285,7 +285,8 @@ class Memory(Inventory, Reliability):
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
         both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known)
-        return self._of(told(fuller, tallied(ours, both, theirs.tally)))
+        both = tallied(ours, both, theirs.tally) if theirs.tally.strengths else both
+        return self._of(told(fuller, both))
 
     # Other sizes
 

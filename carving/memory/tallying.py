@@ -27,20 +27,16 @@ class Tallying:
             last.clear()
         last += pairs
 
-    def stored(self) -> Tally:
-        """What was stored."""
-        return self._joined(weight for weight in self._last if weight > 0)
-
-    def gone(self) -> Tally:
-        """What was taken out."""
-        return self._joined(weight for weight in self._last if weight < 0)
-
-    def _joined(self, weights: Iterable[float]) -> Tally:
-        tally = NOTHING_STORED
-        for weight in weights:
+    def both(self) -> tuple[Tally, Tally]:
+        """What was stored, and what was taken out."""
+        stored = gone = NOTHING_STORED
+        for weight in self._last:
             more = self._whole(weight)
-            tally = tally.with_stored(more) if tally.strengths else more
-        return tally
+            if weight > 0:
+                stored = stored.with_stored(more) if stored.strengths else more
+            elif weight < 0:
+                gone = gone.with_stored(more) if gone.strengths else more
+        return stored, gone
 
     def _whole(self, weight: float) -> Tally:
         before, last = self._tallies.get(weight), Tally.of(self._last[weight], weight)
@@ -54,8 +50,6 @@ def tallied(before: State, after: State, change: Tally, taken_out: bool = False,
     changed in both ways, that cannot be seen.
     """
     tally = after.tally
-    if not change.strengths:
-        return after
     excess = 0.0 if not seen or not tally.strengths or change.few else _excess(before, after, change)
     if not taken_out:
         return replace(after, tally=tally.with_stored(change, max(0.0, excess)))
