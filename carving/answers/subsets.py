@@ -22,9 +22,9 @@ from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.tensors import as_reals
 
-BEST = 10  # candidates whose sets are weighed: there are 2^BEST of them
+BEST = 8  # candidates whose sets are weighed: there are 2^BEST of them
 REST = 4  # others that may be there beside them
-PLAIN = 1e-3  # what is less probable than this, or as little short of certain, is plain
+PLAIN = 1e-2  # what is less probable than this, or as little short of certain, is plain
 
 
 class Weighed(NamedTuple):
