@@ -9,6 +9,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -214,11 +215,22 @@ def test_rows_are_on_the_disk_before_they_take_their_place(tmp_path, monkeypatch
 
 
 def test_a_run_waits_for_no_other_and_leaves_no_lock_behind(tmp_path):
-    with (
-        lock_for(tmp_path / "report.md"),
-        pytest.raises(OSError, match="another run writes into"),
-    ):
-        reproduce(["triangle"], "smoke", out=tmp_path, workers=1)
+    taken, done = threading.Event(), threading.Event()
+
+    def other_run():
+        with lock_for(tmp_path / "report.md"):
+            taken.set()
+            done.wait(60)
+
+    other = threading.Thread(target=other_run)
+    other.start()
+    try:
+        assert taken.wait(60)
+        with pytest.raises(OSError, match="another run writes into"):
+            reproduce(["triangle"], "smoke", out=tmp_path, workers=1)
+    finally:
+        done.set()
+        other.join()
     reproduce(["triangle"], "smoke", out=tmp_path, workers=1)
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
