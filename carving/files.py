@@ -61,7 +61,7 @@ class Contents:
     counts: Tensor
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
-    paths: Mapping[bytes, int] | None = None  # by their canonical bytes, with how many pairs each holds, where kept
+    paths: Mapping[bytes, float] | None = None  # by their canonical bytes, with the weight that each holds, where kept
     tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves paths hold
     checksum: str = ""  # of the file that it was read from
 
@@ -166,7 +166,7 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
         fillers=trained,
         goal=_goal(metadata),
         paths=_paths(metadata["version"], tensors.get("paths")),
-        tally=_tally(json.loads(metadata["tally"])) if "tally" in metadata else _plain(counts),
+        tally=_tally_of(metadata, counts),
         checksum=metadata["checksum"],
     )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
@@ -182,7 +182,7 @@ def _raw(name: str, tensor: Tensor) -> bytes:
     return tensor.numpy().tobytes()
 
 
-def _paths(version: str, packed: Tensor | None) -> dict[bytes, int] | None:
+def _paths(version: str, packed: Tensor | None) -> dict[bytes, float] | None:
     """The paths that are kept, in files of the version that has them."""
     if (packed is None) == (version == str(VERSION)):
         raise BadValue(f"it is of version {version}, and {'keeps no' if packed is None else 'keeps'} paths")
@@ -199,6 +199,7 @@ class Outline:
     trained: bool  # whether it has fillers of its own
     keeps_paths: bool
     goal: Goal | None
+    tally: Tally
     checksum: str
 
 
@@ -211,13 +212,18 @@ def outline(path: Place) -> Outline:
         if counts.dim() != 1 or not all_finite(counts):
             raise BadValue("its counts are no numbers, one a leaf")
         has = ("fillers" in tensors, "paths" in tensors)
-        return Outline(scheme, names, counts, *has, _goal(metadata), metadata["checksum"])
+        return Outline(scheme, names, counts, *has, _goal(metadata), _tally_of(metadata, counts), metadata["checksum"])
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 
 
 def _goal(metadata: dict[str, str]) -> Goal | None:
     return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
+
+
+def _tally_of(metadata: dict[str, str], counts: Tensor) -> Tally:
+    """What a file says of how strongly its pairs are held, or nothing else than once."""
+    return _tally(json.loads(metadata["tally"])) if "tally" in metadata else _plain(counts)
 
 
 def _plain(counts: Tensor) -> Tally:

@@ -1,4 +1,4 @@
-"""Paths as bytes: their canonical names read back, and many of them, with how many pairs each holds, packed for a file.
+"""Paths as bytes: their canonical names read back, and many, with the weight that each holds, packed for a file.
 
 A packed file of a kilobyte can hold gigabytes: what unpacks to more than `FREE` bytes may not grow above `GROWTH`
 times, and is not packed tighter than that either.
@@ -13,7 +13,7 @@ from carving.symbols import ROLE_ALONE, Path, Role, canonical, parse_labels
 
 FREE = 16 << 20  # bytes that any number of packed ones may unpack to
 GROWTH = 100  # how many times their size beyond that
-MOST = 2**53  # pairs under one path
+MOST = 2**53  # the weight under one path
 
 
 class Roles(dict[bytes, Role]):
@@ -27,15 +27,15 @@ class Roles(dict[bytes, Role]):
         return role
 
 
-class Counts(dict[bytes, int]):
-    """The same of how many pairs a path holds."""
+class Weights(dict[bytes, float]):
+    """The same of the weights that paths hold: whole numbers, most often."""
 
-    def __missing__(self, name: bytes) -> int:
-        count = parse_labels(name)[0]
-        if type(count) is not int or not 0 < count <= MOST or canonical(count) != name:
-            raise BadValue(f"it counts {name[:40]!r} pairs under a path")
-        self[name] = count
-        return count
+    def __missing__(self, name: bytes) -> float:
+        weight = parse_labels(name)[0]
+        if type(weight) not in (int, float) or canonical(weight) != name or not 0 < cast(float, weight) <= MOST:
+            raise BadValue(f"it has a weight of {name[:40]!r} under a path")
+        self[name] = cast(float, weight)
+        return self[name]
 
 
 def parse_paths(names: Iterable[bytes]) -> Iterator[Path]:
@@ -66,21 +66,26 @@ def _end(data: bytes, at: int) -> int:
     return colon + 1 + size
 
 
-def pack(counts: Mapping[bytes, int]) -> bytes:
-    """The names of paths, each with how many pairs it holds: the same ones in the same order give the same bytes.
+def pack(weights: Mapping[bytes, float]) -> bytes:
+    """The names of paths, each with the weight that it holds: the same ones in the same order give the same bytes.
 
     >>> unpack(pack({b"p1:s3:dog": 2, b"p1:s3:cat": 1}))
     {b'p1:s3:dog': 2, b'p1:s3:cat': 1}
     """
-    body = b"".join([name + canonical(count) for name, count in counts.items()])
+    body = b"".join([name + canonical(_plain(weight)) for name, weight in weights.items()])
     packed = zlib.compress(body, 6)
     return packed if len(body) <= _limit(packed) else zlib.compress(body, 0)
 
 
-def unpack(packed: bytes) -> dict[bytes, int]:
+def _plain(weight: float) -> float:
+    """A whole number as one."""
+    return int(weight) if weight == int(weight) else weight
+
+
+def unpack(packed: bytes) -> dict[bytes, float]:
     """What was packed; anything else is refused."""
     body = _inflated(packed)
-    counts, known, numbers, at = dict[bytes, int](), Roles(), Counts(), 0
+    weights, known, numbers, at = dict[bytes, float](), Roles(), Weights(), 0
     while at < len(body):
         start, at = at, body.index(b":", at, at + 24) + 1
         roles = int(body[start + 1 : at - 1])
@@ -91,11 +96,11 @@ def unpack(packed: bytes) -> dict[bytes, int]:
             known[body[at:stop]]  # looked at, once
             at = stop
         name, stop = body[start:at], _end(body, at)
-        if name in counts:
+        if name in weights:
             raise BadValue("its paths are not all different")
-        counts[name] = numbers[body[at:stop]]
+        weights[name] = numbers[body[at:stop]]
         at = stop
-    return counts
+    return weights
 
 
 def _inflated(packed: bytes) -> bytes:

@@ -42,7 +42,10 @@ def check_replaceable(path: Place, kind: str, force: bool = False) -> None:
         return
     way_out = "name another file, or say force=True (--force) to give it up"
     if not there.st_mode & 0o222 or not os.access(path, os.W_OK):
-        raise PermissionError(f"{shown(path)} is read-only, so it is not replaced; {way_out}")
+        raise PermissionError(
+            f"{shown(path)} is read-only, so it is not replaced; name another file, make it writable, or save with "
+            "force=True"
+        )
     found = kind_of(path) if there.st_size else kind
     if (found or PAIRS) != kind:
         what = f"a {found}" if found else "not from Carving"

@@ -62,11 +62,14 @@ def test_a_warning_that_is_made_an_error_changes_nothing():
 
 
 def test_the_warning_points_at_the_call():
-    memory = Memory(OSC(12, 2))
+    memory, other = Memory(OSC(12, 2)), Memory(OSC(12, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other.store([((f"third {i}", "next"), leaf) for i, (_, leaf) in enumerate(MANY)])
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         memory.store(MANY)
-        memory + memory
+        memory + other
     assert [each.filename for each in seen] == [__file__] * 2
 
 
@@ -114,3 +117,14 @@ def test_a_pair_more_than_planned_is_let_pass():
 def test_a_goal_is_a_share_and_counts(bad):
     with pytest.raises((ValueError, TypeError)):
         Goal(**dict(accuracy=0.9) | bad)
+
+
+def test_repeats_fill_a_memory_no_more_and_small_weights_no_less(recwarn):
+    pairs = [((f"k{i}",), f"v{i % 50}") for i in range(200)]
+    memory = Memory.for_pairs(pairs * 3)
+    memory.store(pairs * 3)
+    assert not memory.overfull and not [w for w in recwarn if w.category is Overfull]
+    small = Memory.planned(100, 50)
+    with pytest.warns(Overfull):
+        small.store([((f"k{i}",), f"v{i % 50}") for i in range(5000)], weight=0.01)
+    assert small.overfull and small.predicted() < 0.5

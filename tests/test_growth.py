@@ -200,3 +200,11 @@ def test_a_memory_that_the_planner_chose_grows():
     memory, found = memory.grow(500)
     assert found.sure == found.asked == len(pairs) and memory.goal.pairs >= 500
     assert memory.verify(pairs).share > 0.99 and len(memory) == 180
+
+
+def test_weights_that_are_1_in_the_mean_are_refused_too():
+    memory = Memory(OSC(40, 3), keep_paths=True)
+    memory.store({"a": "x", "b": "y"}, weight=0.5)
+    memory.store({"c": "z", "d": "q"}, weight=1.5)
+    with pytest.raises(ValueError, match="weights"):
+        memory.grow()

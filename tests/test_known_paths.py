@@ -53,8 +53,8 @@ def test_known_paths_are_a_dict_and_older_ones_stay_as_they_were(changes):
         assert (len(known), known.pairs) == (len(model), sum(model.values()))
         assert all(known.count(name) == model.get(name, 0) for name, _ in events)
     for known, model in seen:  # looked at only now: what came later changed none of them
-        assert list(known.counts().items()) == list(model.items())
-        assert list(known.counts().items()) == list(model.items()) and len(known) == len(model)
+        assert list(known.weights().items()) == list(model.items())
+        assert list(known.weights().items()) == list(model.items()) and len(known) == len(model)
 
 
 def test_single_changes_do_not_copy_what_is_there():
@@ -66,7 +66,7 @@ def test_single_changes_do_not_copy_what_is_there():
     assert known._layers[0].counts is base and deepest <= 14 and len(known) == 25_000
     for i in range(5_000):
         known = known.changed([(b"p1:s%d:%d" % (len(str(i)), i), -1)])
-    assert len(known) == 20_000 and known.counts() == base
+    assert len(known) == 20_000 and known.weights() == base
 
 
 # Their bytes
@@ -288,7 +288,7 @@ def test_paths_are_kept_in_files_and_nowhere_else(tmp_path):
     with safe_open(tmp_path / "with", "pt") as opened:
         assert sorted(opened.keys()) == ["counts", "memory", "paths", "vocabulary"]
         assert opened.metadata()["version"] == "3"  # which versions that would lose the paths refuse
-        assert unpack(bytes(opened.get_tensor("paths").tolist())) == dict(memory._state.known.counts())
+        assert unpack(bytes(opened.get_tensor("paths").tolist())) == dict(memory._state.known.weights())
     with safe_open(tmp_path / "without", "pt") as opened:
         assert opened.metadata()["version"] == "2"
 
@@ -299,7 +299,7 @@ def test_same_paths_same_bytes_however_they_came(tmp_path):
         other.store([pair])
     other.store({"gone": "woof"})
     other.forget({"gone": "woof"})
-    assert pack(one._state.known.counts()) == pack(other._state.known.counts())
+    assert pack(one._state.known.weights()) == pack(other._state.known.weights())
 
 
 def test_an_empty_memory_keeps_paths_in_its_file(tmp_path):
@@ -313,7 +313,7 @@ def test_a_changed_byte_among_the_paths_is_told(at, tmp_path):
     memory = keeping([((f"head {i}", "next"), "leaf") for i in range(40)])
     memory.save(tmp_path / "file")
     data = bytearray((tmp_path / "file").read_bytes())
-    packed = pack(memory._state.known.counts())
+    packed = pack(memory._state.known.weights())
     place = data.index(packed) + at % len(packed)
     data[place] ^= 0x10
     (tmp_path / "file").write_bytes(data)
@@ -448,3 +448,36 @@ def test_where_needs_probabilities():
 def test_settling_memories_keep_paths_too():
     memory = keeping(scheme=make("MAP-B", d=4096))
     assert memory["dog", "says"] == "woof" and sorted(memory["dog", "is"]) == ["animal", "pet"]
+
+
+def test_a_path_stays_for_as_long_as_something_of_its_pairs_does():
+    memory = Memory(OSC(60, 3), keep_paths=True)
+    memory.store({"a": "x"}, weight=2)
+    memory.forget({"a": "x"})
+    assert list(memory) == [("a",)] and memory["a"] == "x"
+    memory.store({"b": "y"})
+    memory.forget({"b": "y"}, weight=0.4)
+    assert ("b",) in memory and (memory + Memory.like(memory)).recall("b").leaf == "y"
+    memory.store({"c": "z"}, weight=2)
+    memory.store({"c": "z"})
+    memory.forget({"c": "z"}, weight=3)
+    assert ("c",) not in memory and len(memory) == 2
+
+
+def test_weights_of_paths_survive_a_file(tmp_path):
+    memory = Memory(OSC(60, 3), keep_paths=True)
+    memory.store({"a": "x"}, weight=0.5)
+    memory.store({"b": "y"}, weight=3)
+    memory.save(tmp_path / "file")
+    loaded = Memory.load(tmp_path / "file")
+    assert loaded._state.known.weights() == {b"p1:s1:a": 0.5, b"p1:s1:b": 3}
+    assert not loaded.forget({"a": "x"}, weight=0.5) and list(loaded) == [("b",)]
+
+
+@pytest.mark.parametrize("scheme", [OSC(20, 2), make("MAP-B", d=256)])
+def test_what_lies_under_paths_that_are_not_kept_is_a_stranger_for_certain(scheme):
+    memory = Memory(scheme, keep_paths=True)
+    memory.store({f"k{i}": f"v{i % 30}" for i in range(400)})  # far too full to tell by asking
+    tensor, never = memory.tensor.clone(), {f"never{i}": f"v{i % 30}" for i in range(50)}
+    assert len(memory.forget(never)) == 50 and memory.pairs == len(memory) == 400
+    assert torch.equal(memory.tensor, tensor)

@@ -243,9 +243,9 @@ def test_the_extent_of_a_file_is_told_without_its_tensor(file):
         ):
             change()
             told = extent(files.outline(file), journal.read(file).records)
-            assert told == (memory.pairs, len(memory.vocabulary))
+            assert told[:2] == (memory.pairs, len(memory.vocabulary))
         memory.compact()
-        assert extent(files.outline(file), ()) == (memory.pairs, len(memory.vocabulary))
+        assert extent(files.outline(file), ())[:2] == (memory.pairs, len(memory.vocabulary))
 
 
 def test_a_new_leaf_is_added_to_the_others_and_not_they_to_it(file):

@@ -18,6 +18,7 @@ ALIKE = 0.02  # strengths that differ by less are one
 NOTHING = 1e-6  # of the highest strength, or of a pair
 SLACK = 0.1  # by which a reading of the energy may be off
 FEW = 16  # pairs that tell nothing: of paths others may come later, and the energy hides what so few add to it
+AS_SEEN = 0.05  # of all strengths are at least as they were seen when pairs were stored
 LEAVES = 16  # numbers of leaves that are counted; with more, it goes on as with the last ones
 
 
@@ -82,6 +83,17 @@ class Tally:
         return sum(s * s * n for s, n in self.strengths)
 
     @property
+    def load(self) -> float:
+        """How many pairs of one strength would be as much noise to each of them: fewer, if some are louder.
+
+        >>> Tally(((3.0, 100.0),)).load, Tally(((0.01, 5000.0),)).load
+        (100.0, 5000.0)
+        """
+        if len(self.strengths) == 1:  # most often
+            return self.strengths[0][1]
+        return self.sum**2 / self.squares if self.strengths else 0.0
+
+    @property
     def plain(self) -> bool:
         """Whether every pair is held once, and nothing is known of paths."""
         return all(s == 1 for s, _ in self.strengths) and not self.leaves
@@ -114,18 +126,17 @@ class Tally:
         return left
 
     def scaled(self, factor: float) -> "Tally":
-        """The same sum of strengths with so many times the sum of their squares.
+        """About the same sum of strengths with so many times the sum of their squares.
 
-        More of these means that some pairs were stored several times, as few times as that takes.
+        More of these means that some pairs were stored several times, as few times as that takes. As it was seen, they
+        were not: so it may be of some of them, whatever the sums say.
 
         >>> Tally(((1.0, 4.0),)).scaled(2.5).strengths, Tally(((1.0, 4.0),)).scaled(0.5).strengths
-        (((1.0, 1.0), (3.0, 1.0)), ((0.5, 8.0),))
+        (((1.0, 1.0), (3.0, 1.0)), ((0.5, 7.6), (1.0, 0.2)))
         """
-        times = factor if factor <= 1 else max(factor, math.ceil(factor - SLACK))
-        if times == factor:
-            return Tally(tuple((s * factor, n / factor) for s, n in self.strengths), self.leaves)
-        share = (factor - 1) / (times * (times - 1))  # of the pairs were stored so many times
-        levels = ((s * k, n * part) for s, n in self.strengths for k, part in ((1, 1 - times * share), (times, share)))
+        times = factor if factor <= 1 else max(2, math.ceil(factor - SLACK))
+        once = max(AS_SEEN, 1 - (factor - 1) / (times - 1)) if factor > 1 else AS_SEEN
+        levels = ((s * k, n * part / k) for s, n in self.strengths for k, part in ((1, once), (times, 1 - once)))
         return Tally(_tidy(levels), self.leaves)
 
     def as_strengths(self) -> Strengths:

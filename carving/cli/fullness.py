@@ -45,8 +45,8 @@ class Fullness:
     def at(cls, scheme: Scheme, goal: Goal | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
         """That of a memory of which only the extent is known, before and after a change."""
         joint = goal is not None and goal.joint
-        before, after = (predicted(scheme, each.pairs, each.leaves, joint) for each in (was, now))
-        within = goal is not None and now.pairs <= goal.pairs and now.leaves <= goal.vocabulary
+        before, after = (predicted(scheme, each.load, each.leaves, joint) for each in (was, now))
+        within = goal is not None and now.load <= goal.pairs and now.leaves <= goal.vocabulary
         short = not within and after is not None and (goal or Goal(USUAL)).missed_by(after)
         return cls(before, after, goal, short, now.pairs, keeps_paths)
 
@@ -69,6 +69,8 @@ class Fullness:
         )
 
     def _way_out(self, file: FilePath) -> str:
+        if not file.exists():
+            return "leave out --like, and it gets the size that these files need"
         grow = ["carving", "grow", str(file)]
         if not self.keeps_paths:
             new = "`carving store NEW FILES` with all files makes a memory of the size that they need"

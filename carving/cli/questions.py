@@ -238,7 +238,7 @@ def asked_for(memory: Memory, files: list[str], reading: Reading, joint: bool) -
 def own_holdings(memory: Memory, joint: bool) -> Holdings:
     """What a memory holds under the paths that it keeps."""
     with bar(errors, "asking", memory.pairs) as advance:
-        return memory.holdings(joint=joint, on_progress=advance)
+        return memory.holdings(joint=joint or None, on_progress=advance)
 
 
 def verification_json(outcome: Verification | None, wrong: bool) -> dict[str, object]:

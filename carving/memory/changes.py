@@ -80,9 +80,8 @@ class Change:
         for weight, pairs in self._runs(batch, weights):
             if linear:
                 self.tallying.add(weight, pairs)
-            if self.known is not None:  # whatever its weight, a pair is one: taken out, it is gone
-                sign = (weight > 0) - (weight < 0)
-                self.known = self.known.changed((path, sign) for path, _ in pairs)
+            if self.known is not None:
+                self.known = self.known.changed((path, weight) for path, _ in pairs)
 
     def _runs(self, batch: Batch, weights: Sequence[float] | None) -> Iterator[tuple[float, Sequence[Name]]]:
         """The pairs in order, those that have one weight together."""

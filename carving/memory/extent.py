@@ -16,6 +16,7 @@ class Extent(NamedTuple):
 
     pairs: int
     leaves: int
+    load: int  # the pairs, each stored once, that would fill it as much
 
 
 def extent(outline: Outline, records: Iterable[Record]) -> Extent:
@@ -32,8 +33,11 @@ def extent(outline: Outline, records: Iterable[Record]) -> Extent:
         # A leaf does not count less than nothing: which is whose must be known.
         each = dict(zip(split_labels(outline.names), counts.tolist(), strict=True))
         each |= {leaf: each.get(leaf, 0.0) + more for leaf, more in changed.items()}
-        return Extent(round(sum(max(0.0, count) for count in each.values())), leaves)
-    return Extent(round(float(counts.sum()) + sum(changed.values())), leaves)
+        pairs = sum(max(0.0, count) for count in each.values())
+    else:
+        pairs = float(counts.sum()) + sum(changed.values())
+    load = outline.tally.load + pairs - float(counts.clamp_min(0).sum())
+    return Extent(round(pairs), leaves, round(max(0.0, load)))
 
 
 def known(names: bytes, some: Collection[bytes]) -> set[bytes]:

@@ -53,19 +53,25 @@ class Judged(NamedTuple):
 def judged(held: State, batch: Batch, weight: float, times: Counter[tuple[bytes, bytes]]) -> Judged:
     """Each pair of a batch; `times` counts how often each came, since what goes twice must be there twice."""
     size, sign = abs(weight), 1 if weight > 0 else -1
-    found, weaker = list[bool](), list[Weaker]()
+    found, weaker, there = list[bool](), list[Weaker](), kept(held, batch)
     for part in weighed(held, batch, 0.5):
         for strength, spread in zip(part.strengths.tolist(), part.spreads.tolist(), strict=True):
             row = len(found)
             name = batch.paths.names[row], batch.names[row]
             left = sign * strength - size * times[name]  # when the copies before are gone
             # Of nothing and the weight, whichever is nearer; and not surely less than the weight.
-            enough = left >= max(size / 2, size - max(SURELY * spread, MARGIN * size))
+            enough = there[row] and left >= max(size / 2, size - max(SURELY * spread, MARGIN * size))
             times[name] += 1
             found.append(enough)
-            if not enough and left > max(SURELY * spread, MARGIN * size / 2):
+            if there[row] and not enough and left > max(SURELY * spread, MARGIN * size / 2):
                 weaker.append(Weaker(batch.paths[row], batch.leaves[row], sign * left))
     return Judged(found, weaker)
+
+
+def kept(held: State, batch: Batch) -> list[bool]:
+    """Whether each pair's path is one that holds something, as far as paths are kept."""
+    known = held.known
+    return [known is None or known.count(name) > 0 for name in batch.paths.names]
 
 
 def forgotten(
@@ -76,17 +82,29 @@ def forgotten(
     Pairs hide each other: those that were not found are looked for again when the others are gone.
     """
     change = Change(held, -weight)
-    if not held.scheme.facts.linear or not weight:  # nothing can be told, or there is nothing to tell
-        for batch in map(Batch, batches):
-            change.add(batch)
-            report(on_progress, len(batch))
-        return change, Strangers()
-    left, weaker = _taken_out(held, map(Batch, batches), change, weight, on_progress)
-    left, weaker = _taken_out_later(change, left, weaker, weight)
+    if not held.scheme.facts.linear or not weight:  # nothing can be told but by paths, or there is nothing to tell
+        left, weaker = _taken_out_blindly(held, map(Batch, batches), change, on_progress), list[Weaker]()
+    else:
+        left, weaker = _taken_out(held, map(Batch, batches), change, weight, on_progress)
+        left, weaker = _taken_out_later(change, left, weaker, weight)
     if force:
         for batch in left:
             change.add(batch, counted=False)
     return change, Strangers((pair for batch in left for pair in batch.pairs), weaker)
+
+
+def _taken_out_blindly(
+    held: State, batches: Iterable[Batch], change: Change, on_progress: OnProgress | None
+) -> list[Batch]:
+    """Take out all pairs but those of paths that are known to hold nothing: these."""
+    left = list[Batch]()
+    for batch in batches:
+        there = kept(held, batch)
+        change.add(batch.only(there))
+        if not all(there):
+            left.append(batch.only([not each for each in there]))
+        report(on_progress, len(batch))
+    return left
 
 
 def _taken_out_later(

@@ -47,7 +47,7 @@ def _predictable(known: dict[str, Any], joint: bool) -> bool:
 def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
     """What a state is predicted to name, with so many pairs more."""
     joint = held.goal is not None and held.goal.joint
-    return predicted(held.scheme, held.pairs + more, len(held.vocabulary), joint, draft)
+    return predicted(held.scheme, held.load + more, len(held.vocabulary), joint, draft)
 
 
 def falls_short(held: State) -> bool:
@@ -60,14 +60,16 @@ def falls_short(held: State) -> bool:
 
 def _within(held: State) -> bool:
     pairs, leaves = held.room
-    return held.pairs <= pairs and len(held.vocabulary) <= leaves
+    return held.load <= pairs and len(held.vocabulary) <= leaves
 
 
 def told(before: State, after: State) -> State:
     """The state after a change; where it falls short, that is said, as a warning of the function that called."""
-    if _within(after) or after.pairs <= before.pairs or after.pairs < before.told * AGAIN:
+    if _within(after):
         return after
-    goal, pairs, leaves = after.goal or Goal(USUAL), after.pairs, len(after.vocabulary)
+    goal, pairs, leaves = after.goal or Goal(USUAL), after.load, len(after.vocabulary)
+    if pairs <= before.load or pairs < before.told * AGAIN:
+        return after
     many = 1 << (pairs - 1).bit_length(), 1 << (leaves - 1).bit_length()
     draft = after.goal is None  # what is little is not known to the point
     rough = predicted(after.scheme, *many, joint=goal.joint, draft=draft)

@@ -17,6 +17,7 @@ from carving.schemes import make
 from carving.symbols import Vocabulary
 
 USUAL = 0.99  # the share of all answers that is to be right, where nothing else was ever said
+WHOLE = 0.05  # by which a strength may miss a whole number
 UNSURE = 0.01  # the share of answers that may be unsure
 
 
@@ -35,6 +36,8 @@ def _problem(held: State, found: Holdings) -> str | None:
             f"pairs of a weight of {held.stored:,.6g} are stored, and {found.asked:,} were asked for: what lies under "
             "other paths, and weights other than 1, would be lost"
         )
+    if any(abs(strength - round(strength)) > WHOLE for strength, _ in held.tally.strengths):
+        return "pairs were stored with weights that are no whole numbers, which would become 1"
     unsure = found.asked - found.sure
     if unsure > UNSURE * found.asked:
         return (

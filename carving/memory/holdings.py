@@ -17,6 +17,7 @@ from carving.symbols import Path
 
 SURE = 0.9  # the probability from which an answer counts as sure
 ABSENCE = 0.01  # how probable it is beforehand that a path that is known to hold something does not
+COPY = 0.3  # of another pair must be left for one more copy to be told, where several leaves could have it
 LARGEST = 2**27  # bytes of what all paths show, a few times as much while they are asked together
 
 
@@ -54,7 +55,7 @@ class Moment(Questions):
 def counted(paths: Iterable[Path]) -> KnownPaths:
     """Paths that were given, each as often as it is to hold a leaf."""
     named = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
-    counts: dict[bytes, int] = {}
+    counts: dict[bytes, float] = {}
     for name in named.names:
         counts[name] = counts.get(name, 0) + 1
     return KnownPaths(counts)
@@ -93,14 +94,14 @@ def _together(held: State, known: KnownPaths, on_progress: OnProgress | None) ->
     each = iter(answers)
     found = (
         (path, answer)
-        for path, count in zip(known, known.counts().values(), strict=True)
+        for path, count in zip(known, known.counts(), strict=True)
         for answer in _as_often([answer for answer in islice(each, count) if answer], count)
     )
     return _summed(found, known.pairs, answers.converged, answers.rounds)
 
 
 def _alone(held: State, known: KnownPaths, on_progress: OnProgress | None) -> Holdings:
-    memory, paths, counts = Moment(held), list(known), list(known.counts().values())
+    memory, paths, counts = Moment(held), list(known), known.counts()
     single = [path for path, count in zip(paths, counts, strict=True) if count == 1]
     several = [path for path, count in zip(paths, counts, strict=True) if count > 1]
     ones = iter(memory.recall_many(single, absence=ABSENCE, on_progress=on_progress) if single else ())
@@ -122,9 +123,16 @@ def _sets(memory: Questions, paths: list[Path], most: int, on_progress: OnProgre
 
 def _as_often(answers: list[Answer], count: int) -> list[Answer]:
     """So many answers of a path: a leaf that was stored twice is named once, twice as strongly."""
-    if len(answers) >= count:
+    if len(answers) >= count or not answers:
         return answers[:count]
-    return [answer for answer in answers for _ in range(max(1, round(answer.score)))][:count]
+    times = [1] * len(answers)
+    for _ in range(count - len(answers)):  # the others are of those that are held most strongly beyond what was named
+        left = [answer.score - named for answer, named in zip(answers, times, strict=True)]
+        most = max(range(len(left)), key=left.__getitem__)
+        if len(answers) > 1 and left[most] < COPY:
+            break
+        times[most] += 1
+    return [answer for answer, named in zip(answers, times, strict=True) for _ in range(named)]
 
 
 def _summed(

@@ -6,7 +6,7 @@ from carving.checks import as_path
 from carving.memory.changes import OnProgress
 from carving.memory.holdings import Holdings, Moment, holdings
 from carving.memory.questions import Questions, check_paths
-from carving.memory.state import known_paths
+from carving.memory.state import State, known_paths
 from carving.memory.where import Found, where
 from carving.packing import pack
 from carving.symbols import Leaf, Path, Role, canonical_path
@@ -26,24 +26,29 @@ class Inventory(Questions):
     """
 
     @property
+    def _counted(self) -> State:
+        """A state whose paths are up to date, though its tensor may not be."""
+        return self._state
+
+    @property
     def keeps_paths(self) -> bool:
         """Whether it knows its own paths."""
-        return self._state.known is not None
+        return self._counted.known is not None
 
     def __bool__(self) -> bool:
         return True  # an empty memory is one, too
 
     def __len__(self) -> int:
         """How many different paths it holds."""
-        return len(known_paths(self._state))
+        return len(known_paths(self._counted))
 
     def __iter__(self) -> Iterator[Path]:
         """The paths, in the order in which they were first stored."""
-        return iter(known_paths(self._state))
+        return iter(known_paths(self._counted))
 
     def __contains__(self, path: object) -> bool:
         """Whether anything was stored under a path, and not forgotten: it is looked up, not asked for."""
-        return known_paths(self._state).count(canonical_path(_as_key(path))) > 0
+        return known_paths(self._counted).count(canonical_path(_as_key(path))) > 0
 
     def __getitem__(self, path: Role | Path) -> Leaf | list[Leaf]:
         """What is stored under a kept path: its leaf, or the list of its leaves where several pairs were stored.
@@ -63,11 +68,11 @@ class Inventory(Questions):
 
     def packed_paths(self) -> int:
         """How many bytes of its file the kept paths take."""
-        return len(pack(known_paths(self._state).counts()))
+        return len(pack(known_paths(self._counted).weights()))
 
     def paths(self, *prefix: Role) -> list[Path]:
         """The kept paths that begin with these roles, in the order in which they were first stored."""
-        return list(known_paths(self._state).below(prefix))
+        return list(known_paths(self._counted).below(prefix))
 
     def where(
         self,

@@ -1,4 +1,4 @@
-"""The paths that a memory keeps: each once, with how many pairs it holds, in the order in which they came.
+"""The paths that a memory keeps: each once, with the weight of its pairs, in the order in which they came.
 
 A state's paths never change; a change makes others, which share with them all but what is new. They lie in layers,
 each at least twice as large as the next: one pair more makes a layer of one, and layers that have become too alike are
@@ -13,16 +13,18 @@ from typing import NamedTuple
 from carving.packing import parse_paths
 from carving.symbols import Path, Role, canonical
 
+NOTHING = 1e-6  # a weight below is what rounding leaves of none
+
 
 class Layer(NamedTuple):
     """What has changed since the layers below."""
 
-    counts: dict[bytes, int]  # the pairs under paths, by their canonical bytes; 0 where none is left
+    counts: dict[bytes, float]  # the weights under paths, by their canonical bytes; 0 where nothing is left
     gone: frozenset[bytes]  # the paths that held nothing meanwhile: such a one stands behind the others when it is back
 
 
 class KnownPaths:
-    """Paths by their canonical bytes, with how many pairs each holds.
+    """Paths by their canonical bytes, with the sum of the weights that each holds: as many pairs, but one at least.
 
     >>> known = KnownPaths({b"p1:s3:dog": 2})
     >>> more = known.changed([(b"p1:s3:cat", 1), (b"p1:s3:dog", 1)])
@@ -32,22 +34,22 @@ class KnownPaths:
     [('cat',)]
     """
 
-    def __init__(self, counts: Mapping[bytes, int] | None = None) -> None:
-        counts = dict(counts or {})
+    def __init__(self, weights: Mapping[bytes, float] | None = None) -> None:
+        counts = dict(weights or {})
         self._layers: tuple[Layer, ...] = (Layer(counts, frozenset()),) if counts else ()
-        self._size, self.pairs = len(counts), sum(counts.values())
+        self._size, self.pairs = len(counts), sum(map(_times, counts.values()))
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[Path]:
-        return parse_paths(self.counts())
+        return parse_paths(self.weights())
 
     def count(self, name: bytes) -> int:
         """How many pairs the path of this name holds."""
-        return self._last(name) or 0
+        return _times(self._last(name) or 0)
 
-    def _last(self, name: bytes) -> int | None:
+    def _last(self, name: bytes) -> float | None:
         """What the uppermost layer says that speaks of it."""
         for counts, _ in reversed(self._layers):
             count = counts.get(name)
@@ -55,8 +57,12 @@ class KnownPaths:
                 return count
         return None
 
-    def counts(self) -> Mapping[bytes, int]:
-        """The pairs of every path."""
+    def counts(self) -> list[int]:
+        """How many pairs each path holds."""
+        return [_times(weight) for weight in self.weights().values()]
+
+    def weights(self) -> Mapping[bytes, float]:
+        """The weight of every path."""
         if not self._layers:
             return {}
         if len(self._layers) > 1:
@@ -65,23 +71,23 @@ class KnownPaths:
 
     def each(self) -> Iterator[Path]:
         """Every path as often as it holds pairs."""
-        counts = self.counts()
-        return chain.from_iterable(map(repeat, parse_paths(counts), counts.values()))
+        return chain.from_iterable(map(repeat, self, self.counts()))
 
     def below(self, prefix: Iterable[Role]) -> Iterator[Path]:
         """The paths that begin with these roles."""
         start = b"".join(map(canonical, prefix))  # of which no other role's bytes are the beginning
-        return parse_paths(name for name in self.counts() if name.startswith(start, name.index(b":") + 1))
+        return parse_paths(name for name in self.weights() if name.startswith(start, name.index(b":") + 1))
 
-    def changed(self, events: Iterable[tuple[bytes, int]]) -> "KnownPaths":
-        """With so many pairs more under paths (or, below zero, fewer), one after the other; none below none."""
-        counts, gone = dict[bytes, int](), set[bytes]()
+    def changed(self, events: Iterable[tuple[bytes, float]]) -> "KnownPaths":
+        """With so much weight more under paths (or, below zero, less), one after the other; none below nothing."""
+        counts, gone = dict[bytes, float](), set[bytes]()
         more = KnownPaths()
         more._size, more.pairs = self._size, self.pairs
         for name, number in events:
             last = counts[name] if name in counts else self._last(name)
             before = last or 0
-            after = max(0, before + number)
+            after = before + number
+            after = 0 if after < NOTHING else after
             if after == before:
                 continue
             if last == 0:
@@ -89,10 +95,15 @@ class KnownPaths:
             if last == 0 or not after:
                 gone.add(name)
             counts[name] = after
-            more.pairs += after - before
+            more.pairs += _times(after) - _times(before)
             more._size += (not before) - (not after)
         more._layers = _stacked([*self._layers, Layer(counts, frozenset(gone))]) if counts else self._layers
         return more
+
+
+def _times(weight: float) -> int:
+    """How many pairs a weight stands for."""
+    return max(1, round(weight)) if weight else 0
 
 
 def _stacked(layers: list[Layer]) -> tuple[Layer, ...]:

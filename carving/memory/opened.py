@@ -106,6 +106,10 @@ class Opened(Memory):
         raise BadValue("a memory that was opened changes by store and forget alone; Memory.load(file) gives a free one")
 
     @property
+    def _counted(self) -> State:
+        return self._now.state
+
+    @property
     def scheme(self) -> Scheme:
         """The scheme that binds its pairs."""
         return self._now.state.scheme

@@ -96,6 +96,11 @@ class State:
         """How many pairs were stored and not forgotten."""
         return round(float(self.counts.clamp_min(0).sum()))
 
+    @property
+    def load(self) -> int:
+        """How many pairs, each stored once, would fill it as much: what is predicted depends on it."""
+        return round(self.tally.load) if self.tally.strengths else self.pairs
+
     def leaf(self, row: int) -> Leaf:
         """The leaf of a row."""
         return self.vocabulary[row]
@@ -210,7 +215,7 @@ def keeping(paths: bool) -> KnownPaths | None:
 def paths_of_both(ours: State, theirs: State) -> KnownPaths | None:
     """The paths of memories that become one; those of only one of them would not be all."""
     if ours.known is not None and theirs.known is not None:
-        return ours.known.changed(theirs.known.counts().items())
+        return ours.known.changed(theirs.known.weights().items())
     for one, other in ((ours, theirs), (theirs, ours)):
         if one.known is not None and not bool(other.counts.any()):
             return one.known

@@ -60,7 +60,7 @@ def state_of(contents: files.Contents, device: torch.device | str) -> State:
 
 def contents_of(held: State) -> files.Contents:
     """What is written of a state."""
-    trained, paths = held.codebook.trained, None if held.known is None else held.known.counts()
+    trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
     leaves, tally = held.vocabulary.labels, held.tally
     return files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, held.goal, paths, tally)
 
