@@ -345,9 +345,9 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_a_memory_keeps_the_paths_of_a_plain_dict(tmp_path_factory, steps):
-    memory, held, file = Memory(OSC(50, 3), keep_paths=True), {}, tmp_path_factory.mktemp("kept") / "file"
+    memory, held, file = Memory(OSC(40, 3), keep_paths=True), {}, tmp_path_factory.mktemp("kept") / "file"
     for verb, given_pairs in steps:
         pairs = [((number, "role"), leaf) for number, leaf in given_pairs]
         if verb == "store":

@@ -416,7 +416,7 @@ def test_the_top_leaves_of_a_path_that_holds_two_are_both_probable(memory):
     assert [a.leaf for a in memory.recall("dog", "is a", top=1, among=["pet", "cat"])] == ["pet"]
 
 
-@pytest.mark.parametrize("workspace", [2**27, 2**18])
+@pytest.mark.parametrize("workspace", [2**27, pytest.param(2**18, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("scheme", "paths"),
     [(OSC(40, 3, k1=8), 200), (OSC(60, 2, k1=14, compact=True), 120), (OSC(20, 3), 200)],
