@@ -299,8 +299,8 @@ def test_gradients_reach_fillers_weights_and_memory(double):
     assert_close((gradient * memory).sum(), score.sum(), **EXACT)  # scores are linear in the memory
 
 
-@pytest.mark.parametrize("spread", [0.0, 1.0])
-@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("spread", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
+@pytest.mark.parametrize("p", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_trace_and_score_compile_whole(p, spread):
     torch._dynamo.reset()
     osc = OSC(12, p, compact=True, spread=spread)

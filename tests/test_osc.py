@@ -236,8 +236,17 @@ def test_gradients_pass_through_chunks():
     assert_close(grads[0], grads[1])
 
 
-@pytest.mark.parametrize(("p", "k1", "basis"), [(1, None, "blocks"), (2, None, "blocks"), (2, None, "gaussian"),
-                                                (2, 9, "blocks"), (2, 9, "gaussian"), (3, None, "blocks")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("p", "k1", "basis"),
+    [
+        (2, None, "blocks"),
+        (2, 9, "gaussian"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((1, None, "blocks"), (2, None, "gaussian"), (2, 9, "blocks"), (3, None, "blocks"))
+        ),
+    ],
+)
 def test_trace_and_score_compile_whole(p, k1, basis):
     torch._dynamo.reset()
     osc = OSC(12, p, k1, basis=basis)
