@@ -14,13 +14,15 @@ from typing import NamedTuple, TypedDict, Unpack
 import torch
 from torch import Tensor
 
-from carving.answers.likelihood import Prior, core_scalars, posterior, squared_norm
+from carving.answers.likelihood import Prior, core_scalars, posterior
+from carving.answers.observed import Residual, observed
 from carving.answers.tally import ONCE, Strengths
+from carving.cells import Cells
 from carving.checks import check_absence, check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.errors import BadValue
-from carving.facts import FILLERS, check_memory
+from carving.facts import FILLERS
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, Scheme
 
@@ -29,8 +31,6 @@ SURE = 0.01  # the mean doubt below which the answers count as found
 # Where doubts are left, answers of later rounds count if either tells that they are better:
 FALLEN = 0.9  # of the first round's noise is left at most
 WORTH = 2.0  # standard deviations of chance are promised by their probabilities
-STILL = 3  # rounds without a change after which nothing more will come
-LEAST = 1e-7  # of the memory's energy: below, the residual is rounding
 
 OnRound = Callable[[int, float], None]  # the round, and the share of the memory that is not explained yet
 
@@ -69,7 +69,7 @@ class Round(NamedTuple):
 
 def decode(
     scheme: Scheme,
-    memory: Tensor,
+    memory: Tensor | Cells,
     contexts: ContextsOrPaths,
     candidates: Tensor,
     *,
@@ -79,9 +79,9 @@ def decode(
 ) -> Decoded:
     """The candidate of every context, found together: the more contexts are given, the less noise is left.
 
-    `known` is what is known beforehand (`Known`). Stored contexts that are not given stay noise; given ones that hold
-    nothing come out as empty, if `absence` allows. The first round asks one at a time; the round that explains most of
-    the memory counts, or the first one, where that promises no more than chance.
+    Of a sealed memory, its `Cells` are given. `known` is what is known beforehand (`Known`). Stored contexts that are
+    not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one
+    at a time; the round that explains most of the memory counts, or the first, where that promises no more than chance.
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, compact=True)
@@ -91,25 +91,18 @@ def decode(
     (True, 60)
     """
     check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
-    check_memory(scheme.facts, memory)
-    question = Question.of(scheme, contexts, candidates, known, memory.device)
-    even = question.scheme.without_traces(memory)
-    energy = squared_norm(even)
-    if not math.isfinite(energy):
-        raise BadValue("the memory must hold finite numbers, got infinity or not-a-number; store its pairs again")
-    scalars = scheme.facts.memory_scalars
-    state = State(even, LEAST * max(energy, 1.0) / scalars)  # an empty memory has no energy at all
-    cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=memory.device)
+    question = Question.of(scheme, contexts, candidates, known)
+    seen, scalars = observed(question.scheme, memory), scheme.facts.memory_scalars
+    cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=scheme.device)
+    state = State(scheme.zeros(), seen.steady, seen.patience)
     for number in range(rounds):
-        left = even - question.scheme.without_traces(question.written(cores)) if number else even
-        residual = left + state.onsager
-        noise = max(squared_norm(residual) / scalars, state.least)
-        answers = question.asked(residual, cores, noise)
+        residual = seen.residual(question.written(cores) if number else None, state.onsager, state.doubt)
+        answers = question.asked(residual.numbers, cores, residual.noise)
         if on_round:
-            on_round(number + 1, squared_norm(left) / max(energy, 1e-30))
-        if state.rests_after(answers, noise):
+            on_round(number + 1, residual.left)
+        if state.rests_after(answers, residual):
             break
-        cores = state.damped(answers, cores, residual, scalars)
+        cores = state.damped(answers, cores, residual.numbers, scalars)
     return state.decoded()
 
 
@@ -117,8 +110,9 @@ def decode(
 class State:
     """How a decoding goes: its best round, whether it still moves, and how strongly it is damped."""
 
-    even: Tensor
-    least: float  # the noise below which the residual is rounding
+    onsager: Tensor  # what keeps a context's past answers out of the noise that it sees
+    steady: float  # times the noise of the round before that are no sign of too long a step
+    patience: int  # rounds without a change after which nothing more will come
     noise: list[float] = field(default_factory=list)
     first: Round | None = None
     best: Round | None = None
@@ -126,12 +120,11 @@ class State:
     still: int = 0
     rested: bool = False
     damping: float = 0.0
+    doubt: float = math.inf  # the energy that the last round left open
 
-    def __post_init__(self) -> None:
-        self.onsager = torch.zeros_like(self.even)
-
-    def rests_after(self, answers: Round, noise: float) -> bool:
+    def rests_after(self, answers: Round, residual: Residual) -> bool:
         """Take a round in; whether nothing more will come."""
+        noise, self.doubt = residual.noise, answers.doubt
         self.noise.append(noise)
         if self.best is not None:
             changed = bool((answers.indices != self.best.indices).any())
@@ -139,12 +132,12 @@ class State:
         self.first = self.first or answers
         if noise < self.lowest:
             self.lowest, self.best = noise, answers
-        self.rested = self.still >= STILL or noise <= self.least
+        self.rested = self.still >= self.patience or residual.explained
         return self.rested
 
     def damped(self, answers: Round, cores: Tensor, residual: Tensor, scalars: int) -> Tensor:
         """What is expected next: with what corrects for it damped alike, because the correction belongs to it."""
-        if len(self.noise) > 1 and self.noise[-1] > self.noise[-2]:  # the steps are too long
+        if len(self.noise) > 1 and self.noise[-1] > self.steady * self.noise[-2]:  # the steps are too long
             self.damping = min(0.9, 0.5 * (1 + self.damping))
         onsager = answers.doubt / (scalars * self.noise[-1]) * residual
         self.onsager = torch.lerp(onsager, self.onsager, self.damping) if self.damping else onsager
@@ -178,9 +171,7 @@ class Question:
     echoes: Tensor  # (L,) the noise that each candidate meets, beside that of one which is stored nowhere else
 
     @classmethod
-    def of(
-        cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, known: Known, device: torch.device
-    ) -> "Question":
+    def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, known: Known) -> "Question":
         """The question, checked."""
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
@@ -192,6 +183,7 @@ class Question:
         if not len(own):
             raise BadValue("contexts must not be empty: give at least one")
         holds = checked_holds(known.get("holds", 1), len(own))
+        device = scheme.device
         echo = max(0.0, scheme.facts.echo / scheme.facts.interference - 1)
         absence = check_absence(known.get("absence", 0.0))
         return cls(
