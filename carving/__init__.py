@@ -6,6 +6,7 @@ from carving.answers.ranking import Best
 from carving.contexts import Contexts
 from carving.memory import Memory
 from carving.memory.opened import open_memory as open
+from carving.memory.sealed import SealedMemory
 from carving.prediction.plan import plan
 from carving.scheme import Scheme
 from carving.schemes import SCHEMES, make
@@ -26,6 +27,7 @@ __all__ = [
     "Contexts",
     "Memory",
     "Scheme",
+    "SealedMemory",
     "Vocabulary",
     "make",
     "open",

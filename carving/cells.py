@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from carving.checks import check_choice
+from carving.checks import check_choice, check_integer
 from carving.chunks import slices
 from carving.errors import BadValue
 
@@ -73,14 +73,14 @@ class Cells:
         """The same on another device."""
         return Cells(self.codes.to(device), self.bits, self.deviation, self.kept)
 
-    def holding(self, numbers: Tensor, tolerance: float) -> bool:
-        """Whether numbers of the same shape lie in these cells, or beside an edge by so many deviations at most."""
+    def outside(self, numbers: Tensor, tolerance: float) -> int:
+        """How many numbers of the same shape lie outside of these cells, by more than so many deviations."""
         bounds, room = edges(self.bits, self.codes.device) * self.deviation, tolerance * self.deviation
+        flat, count = numbers.reshape(-1), 0
         for part, codes in self._parts():
-            exact = numbers.reshape(-1)[part].double()
-            if bool(((exact < bounds[codes] - room) | (exact > bounds[codes + 1] + room)).any()):
-                return False
-        return True
+            exact = flat[part].double()
+            count += int(((exact < bounds[codes] - room) | (exact > bounds[codes + 1] + room)).sum())
+        return count
 
     def within(self, means: Tensor, variance: float) -> "Within":
         """Numbers of normal distributions with these means and this variance, as the cells let them be."""
@@ -108,8 +108,7 @@ class Within(NamedTuple):
 
 def check_bits(bits: int) -> int:
     """Refuse bits that no cells have."""
-    check_choice("bits", bits, BITS)
-    return bits
+    return check_choice("bits", check_integer("bits", bits, 1), BITS)
 
 
 def single(number: float) -> float:

@@ -37,6 +37,7 @@ __all__ = [
     "check_replaceable",
     "check_target",
     "checksum",
+    "goal_of",
     "identity",
     "lock_for",
     "outline",
@@ -48,6 +49,7 @@ VERSION = 3  # of the file; what labels give has a version of its own
 WITHOUT_PATHS = 2  # the version of a file that keeps no paths
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
+SEALED = "carving sealed memory"  # the format of files that `sealedfiles.py` reads
 READ = ("vocabulary", "counts")  # what an outline is made of
 
 
@@ -86,29 +88,29 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
 
 def _tensors(contents: Contents, dtype: torch.dtype) -> dict[str, Tensor]:
     """What a file holds as tensors."""
-    kept = _real(contents.tensor).to("cpu", dtype)
+    kept = reals(contents.tensor).to("cpu", dtype)
     if not all_finite(kept):
         raise BadValue(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
     if not float(contents.counts.abs().sum()) <= MOST:
         raise BadValue(f"the memory counts more than {MOST:.0f} pairs; store them with smaller weights")
     tensors = {
         "memory": kept.contiguous(),
-        "vocabulary": _bytes(b"".join(map(canonical, contents.vocabulary))),
+        "vocabulary": as_bytes(b"".join(map(canonical, contents.vocabulary))),
         "counts": contents.counts.detach().to("cpu", torch.float64).contiguous(),
     }
     if contents.fillers is not None:
-        tensors["fillers"] = _real(contents.fillers).cpu().contiguous()
+        tensors["fillers"] = reals(contents.fillers).cpu().contiguous()
     if contents.paths is not None:
-        tensors["paths"] = _bytes(pack(contents.paths))
+        tensors["paths"] = as_bytes(pack(contents.paths))
     return tensors
 
 
-def _real(tensor: Tensor) -> Tensor:
+def reals(tensor: Tensor) -> Tensor:
     """The tensor's real numbers: two for a complex one."""
     return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).detach()
 
 
-def _bytes(data: bytes) -> Tensor:
+def as_bytes(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.zeros(0, dtype=torch.uint8)
 
 
@@ -155,18 +157,18 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     memory, counts, fillers = tensors["memory"], tensors["counts"], tensors.get("fillers")
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
         raise BadValue(f"its tensors are of {memory.dtype} and {counts.dtype}")
-    scheme = _scheme(_parameters(metadata), memory, DTYPES[metadata["dtype"]])
-    vocabulary = _vocabulary(tensors["vocabulary"], counts)
-    trained = None if fillers is None else _trained(scheme, fillers, len(vocabulary))
+    scheme = scheme_of(_parameters(metadata), memory.numel(), DTYPES[metadata["dtype"]])
+    vocabulary = vocabulary_of(tensors["vocabulary"], counts)
+    trained = None if fillers is None else trained_of(scheme, fillers, len(vocabulary))
     contents = Contents(
         scheme=scheme,
         tensor=_tensor(scheme, memory),
         vocabulary=vocabulary,
         counts=counts,
         fillers=trained,
-        goal=_goal(metadata),
+        goal=goal_of(metadata),
         paths=_paths(metadata["version"], tensors.get("paths")),
-        tally=_tally_of(metadata, counts),
+        tally=tally_of(metadata, counts),
         checksum=metadata["checksum"],
     )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
@@ -175,7 +177,7 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     return contents
 
 
-def _raw(name: str, tensor: Tensor) -> bytes:
+def raw_bytes_of(name: str, tensor: Tensor) -> bytes:
     """The bytes that a tensor is."""
     if tensor.dtype != torch.uint8 or tensor.dim() != 1:
         raise BadValue(f"its {name} of {tensor.dtype} and {tensor.dim()} dimensions")
@@ -186,7 +188,7 @@ def _paths(version: str, packed: Tensor | None) -> dict[bytes, float] | None:
     """The paths that are kept, in files of the version that has them."""
     if (packed is None) == (version == str(VERSION)):
         raise BadValue(f"it is of version {version}, and {'keeps no' if packed is None else 'keeps'} paths")
-    return None if packed is None else unpack(_raw("paths are", packed))
+    return None if packed is None else unpack(raw_bytes_of("paths are", packed))
 
 
 @dataclass(frozen=True)
@@ -207,21 +209,21 @@ def outline(path: Place) -> Outline:
     """What a file says, but for its tensor: however large it is, that takes a few milliseconds."""
     metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), only=READ)
     try:
-        scheme = _scheme(_parameters(metadata), tensors["memory"], DTYPES[metadata["dtype"]])
+        scheme = scheme_of(_parameters(metadata), tensors["memory"].numel(), DTYPES[metadata["dtype"]])
         names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
         if counts.dim() != 1 or not all_finite(counts):
             raise BadValue("its counts are no numbers, one a leaf")
         has = ("fillers" in tensors, "paths" in tensors)
-        return Outline(scheme, names, counts, *has, _goal(metadata), _tally_of(metadata, counts), metadata["checksum"])
+        return Outline(scheme, names, counts, *has, goal_of(metadata), tally_of(metadata, counts), metadata["checksum"])
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 
 
-def _goal(metadata: dict[str, str]) -> Goal | None:
+def goal_of(metadata: dict[str, str]) -> Goal | None:
     return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
 
 
-def _tally_of(metadata: dict[str, str], counts: Tensor) -> Tally:
+def tally_of(metadata: dict[str, str], counts: Tensor) -> Tally:
     """What a file says of how strongly its pairs are held, or nothing else than once."""
     return _tally(json.loads(metadata["tally"])) if "tally" in metadata else _plain(counts)
 
@@ -244,9 +246,9 @@ def _tally(said: dict[str, Any]) -> Tally:
     return tally
 
 
-def _vocabulary(names: Tensor, counts: Tensor) -> list[Leaf]:
+def vocabulary_of(names: Tensor, counts: Tensor) -> list[Leaf]:
     """The leaves, of which each has a count that counts."""
-    raw = _raw("vocabulary is", names)
+    raw = raw_bytes_of("vocabulary is", names)
     vocabulary = parse_labels(raw)
     known = list(map(canonical, vocabulary))
     if counts.shape != (len(known),) or len(set(known)) != len(known) or b"".join(known) != raw:
@@ -267,7 +269,7 @@ def _tensor(scheme: Scheme, memory: Tensor) -> Tensor:
     return torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
 
 
-def _trained(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
+def trained_of(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
     """The trained fillers of the first leaves."""
     if not fillers.is_floating_point():
         raise BadValue(f"its fillers are of {fillers.dtype}")
@@ -288,12 +290,12 @@ def _parameters(metadata: dict[str, str]) -> dict[str, Any]:
     return parameters
 
 
-def _scheme(parameters: dict[str, Any], memory: Tensor, dtype: torch.dtype) -> Scheme:
+def scheme_of(parameters: dict[str, Any], numbers: int, dtype: torch.dtype) -> Scheme:
     """The scheme that a file speaks of; some hold tables as large as their parameters, so these are looked at first."""
     for name, value in parameters.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if name not in ("seed", "r") and whole and value > 2 * memory.numel() + 64:
-            raise BadValue(f"it speaks of {name}={value}, but its tensor has {memory.numel()} numbers")
+        if name not in ("seed", "r") and whole and value > 2 * numbers + 64:
+            raise BadValue(f"it speaks of {name}={value}, but its tensor has {numbers} numbers")
     scheme = make(**parameters, dtype=dtype)
     if identity(scheme) != parameters:
         raise BadValue(f"its parameters {sorted(parameters)} are not those of {scheme}")
@@ -307,6 +309,11 @@ def identity(scheme: Scheme) -> dict[str, Any]:
 
 def check_kind(path: Place, metadata: dict[str, str]) -> None:
     """Refuse a file of another kind or of a later version."""
+    if metadata.get("format") == SEALED:
+        raise BadFile(
+            f"{shown(path)} is a sealed memory, which can be asked, but not changed: SealedMemory.load reads it, and "
+            "unseal (`carving unseal`) makes a memory of it again"
+        )
     if metadata.get("format") != "carving memory":
         raise BadFile(f"{shown(path)} is a safetensors file, but no memory of Carving; `carving store` makes one")
     version, stream = metadata.get("version", ""), metadata.get("stream")

@@ -23,7 +23,7 @@ class NotFlushed(UserWarning):
 
 
 def check_replaceable(path: Place, kind: str, force: bool = False) -> None:
-    """Refuse to put a file of this kind ("memory", "label model", "checkpoint") where something else would be lost.
+    """Refuse to put a file of this kind (one of `KINDS`) where something else would be lost.
 
     A name that is free, an empty file and what Carving wrote as the same kind are fine; a "file of pairs" may take the
     place of anything but the others. `force` (`--force` of commands) gives up a file of another kind, or one that is

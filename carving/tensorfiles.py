@@ -46,7 +46,12 @@ DTYPES = {
     **dict(I64=torch.int64, I32=torch.int32, I16=torch.int16, I8=torch.int8, U8=torch.uint8),
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-KINDS = {"memory": "carving memory", "label model": "carving labels ", "checkpoint": "carving training "}  # formats
+KINDS = {  # formats
+    "memory": "carving memory",
+    "sealed memory": "carving sealed ",
+    "label model": "carving labels ",
+    "checkpoint": "carving training ",
+}
 
 Metadata = dict[str, str]
 Tensors = dict[str, Tensor]
@@ -248,7 +253,7 @@ def said_by(path: Place) -> Metadata | None:
 
 
 def kind_of(path: Place) -> str | None:
-    """What Carving wrote a file as: a "memory", a "label model" or a "checkpoint"; None if it did not."""
+    """What Carving wrote a file as: a "memory", a "sealed memory", a "label model" or a "checkpoint"; None if it did not."""
     try:
         metadata = said_by(path) or {}
     except OSError:

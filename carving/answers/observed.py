@@ -101,7 +101,7 @@ class CellsSeen:
         return Residual(even / told, self.variance / told, self.variance / self.whole, explained)
 
     def _holds(self, written: Tensor) -> bool:
-        return self.cells.holding(torch.view_as_real(written) if written.is_complex() else written, EDGE)
+        return not self.cells.outside(torch.view_as_real(written) if written.is_complex() else written, EDGE)
 
     def _fit(self, means: Tensor, start: float, steps: int) -> Within:
         """What the cells leave of the most likely variance, which is what then remains of it in the mean.

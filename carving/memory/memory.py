@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from threading import RLock
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 import torch
 from torch import Tensor
@@ -38,6 +38,9 @@ from carving.prediction.wish import Shared, Wishes
 from carving.scheme import Scheme
 from carving.schemes import make
 from carving.symbols import Label, Leaf, Path, Vocabulary
+
+if TYPE_CHECKING:
+    from carving.memory.sealed import SealedMemory
 
 
 class Memory(Inventory, Reliability):
@@ -353,12 +356,31 @@ class Memory(Inventory, Reliability):
 
     # Files
 
-    def save(self, path: str | os.PathLike[str], dtype: torch.dtype | None = None, *, force: bool = False) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        dtype: torch.dtype | None = None,
+        *,
+        bits: int | str | None = None,
+        force: bool = False,
+    ) -> None:
         """Write the memory to one file, whole or not at all; `dtype` may be a smaller one for the tensor.
 
-        A memory that is there is replaced, its journal too; what is something else, or read-only, only with `force`.
+        With `bits` it is sealed first (`seal`). A memory that is there is replaced, its journal too; what is something
+        else, or read-only, only with `force`.
         """
-        files.write(path, contents_of(self._state), dtype, force)
+        if bits is None:
+            files.write(path, contents_of(self._state), dtype, force)
+        elif dtype is not None:
+            raise BadValue(f"a sealed memory has bits={bits}, and no numbers of {dtype}; leave one of them out")
+        else:
+            self.seal(bits).save(path, force=force)
+
+    def seal(self, bits: int | str = 2) -> "SealedMemory":
+        """The memory in 1, 2, 3, 4 or 8 bits a cell, to be asked alone; see `SealedMemory`. "auto" chooses the bits."""
+        from carving.memory.sealed import sealed  # which unseals to a Memory, and so comes after this file
+
+        return sealed(self._state, bits)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> Self:

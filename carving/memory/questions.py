@@ -184,7 +184,7 @@ class Questions(ABC):
         counts = held.counts[list(rows)].clamp_min(0)
         decoded = together.decode(
             held.scheme,
-            held.tensor,
+            held.observed,
             held.scheme.contexts(asked.distinct()[0]),
             candidates,
             rounds=rounds,

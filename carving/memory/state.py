@@ -12,6 +12,7 @@ from carving.answers import likelihood
 from carving.answers.likelihood import Likelihood, squared_norm
 from carving.answers.numbers import Numbers
 from carving.answers.tally import NOTHING_STORED, ONCE, Strengths, Tally
+from carving.cells import Cells
 from carving.checks import listed
 from carving.errors import BadValue
 from carving.linear import LinearScheme
@@ -48,6 +49,7 @@ class State:
     told: int = 0  # the pairs with which it was last said that it does
     known: KnownPaths | None = None  # the paths that hold something, where they are kept
     tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves a path, as far as that was seen
+    cells: Cells | None = None  # where it is sealed: what the tensor's numbers were made of
     kept: Kept = field(default_factory=Kept)
 
     @classmethod
@@ -99,7 +101,18 @@ class State:
     @property
     def load(self) -> int:
         """How many pairs, each stored once, would fill it as much: what is predicted depends on it."""
-        return round(self.tally.load) if self.tally.strengths else self.pairs
+        load = self.tally.load if self.tally.strengths else self.pairs
+        return round(load / self.share)
+
+    @property
+    def share(self) -> float:
+        """The part of the tensor's energy that is of pairs: all but the noise of few bits."""
+        return 1.0 if self.cells is None else self.cells.kept
+
+    @property
+    def observed(self) -> Tensor | Cells:
+        """What is known of the sum of all pairs: itself, or the cells in which its numbers lie."""
+        return self.tensor if self.cells is None else self.cells
 
     def leaf(self, row: int) -> Leaf:
         """The leaf of a row."""
@@ -132,7 +145,7 @@ class State:
         if not isinstance(scheme, LinearScheme) or not facts.linear:
             return None
         common = facts.bias * float(self.counts.square().sum()) if facts.bias else 0.0
-        return max(0.0, self.energy / scheme.unit - common) / (1 - facts.bias)
+        return max(0.0, self.energy * self.share / scheme.unit - common) / (1 - facts.bias)
 
     @property
     def chance(self) -> float:

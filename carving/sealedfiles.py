@@ -1,0 +1,217 @@
+"""Sealed memories in files: the cells of a memory, a few bits each, written whole or not at all as other memories are.
+
+A file holds the tensor `cells` (packed bits), `vocabulary` and `counts` (packed) unless the labels are to be brought by
+who asks, `fillers` where they were trained, `paths` where they are kept, and in its metadata the scheme, the bits, the
+deviation of the numbers and what the cells keep of them, and a checksum over all of it.
+"""
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from carving import journal
+from carving.answers.tally import Tally
+from carving.cells import BITS, Cells, packed, single, unpacked
+from carving.draws import STREAM
+from carving.errors import BadValue
+from carving.files import (
+    DTYPES,
+    MOST,
+    SEALED,
+    as_bytes,
+    goal_of,
+    identity,
+    raw_bytes_of,
+    reals,
+    scheme_of,
+    tally_of,
+    trained_of,
+    vocabulary_of,
+)
+from carving.packing import pack, unpack
+from carving.places import Place, shown, turn
+from carving.prediction.goal import Goal
+from carving.replacing import check_replaceable, replace_whole
+from carving.scheme import Scheme
+from carving.symbols import Leaf, canonical
+from carving.tensorfiles import DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
+
+VERSION = 1
+NUMBERS = 2 * 32  # bits of the deviation, and of what the cells keep
+COUNT = np.dtype("<u4")  # how often a leaf was stored
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What a sealed memory's file holds."""
+
+    scheme: Scheme
+    cells: Cells
+    pairs: int
+    tally: Tally
+    vocabulary: list[Leaf] | None  # None where it is left out
+    counts: Tensor | None  # with the vocabulary alone
+    fillers: Tensor | None = None
+    goal: Goal | None = None
+    paths: Mapping[bytes, float] | None = None
+
+    @property
+    def sizes(self) -> "Sizes":
+        """What its parts take."""
+        return Sizes(
+            cells=self.cells.codes.numel() * self.cells.bits,
+            numbers=NUMBERS,
+            counts=0 if self.counts is None else 8 * len(_packed_counts(self.counts)),
+            vocabulary=0 if self.vocabulary is None else 8 * sum(len(canonical(leaf)) for leaf in self.vocabulary),
+        )
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bits of the parts of a sealed memory."""
+
+    cells: int
+    numbers: int
+    counts: int
+    vocabulary: int  # the text of the labels
+
+    @property
+    def decoding(self) -> int:
+        """All that answers are made of, beside the labels."""
+        return self.cells + self.numbers + self.counts
+
+
+def write(path: Place, sealed: Sealed, force: bool = False) -> None:
+    """Write a file: killed at any moment, the old one or the new one is there whole; see `files.write`."""
+    check_replaceable(path, "sealed memory", force)
+    tensors, metadata = _tensors(sealed), _metadata(sealed)
+    metadata["checksum"] = checksum(tensors, metadata)
+    with turn(path):
+        journal.make_way(path, force)
+        flushed = replace_whole(path, tensors, metadata)
+        journal.retire(path, metadata["checksum"], flushed)
+
+
+def _tensors(sealed: Sealed) -> dict[str, Tensor]:
+    tensors = {"cells": packed(sealed.cells.codes, sealed.cells.bits)}
+    if sealed.vocabulary is not None and sealed.counts is not None:
+        tensors["vocabulary"] = as_bytes(b"".join(map(canonical, sealed.vocabulary)))
+        tensors["counts"] = as_bytes(_packed_counts(sealed.counts))
+    if sealed.fillers is not None:
+        tensors["fillers"] = reals(sealed.fillers).cpu().contiguous()
+    if sealed.paths is not None:
+        tensors["paths"] = as_bytes(pack(sealed.paths))
+    return tensors
+
+
+def _metadata(sealed: Sealed) -> dict[str, str]:
+    metadata = {
+        "format": SEALED,
+        "version": str(VERSION),
+        "stream": STREAM.decode().strip(),
+        "scheme": json.dumps(identity(sealed.scheme), sort_keys=True),
+        "dtype": str(sealed.scheme.dtype)[6:],
+        "pairs": str(sealed.pairs),
+        "bits": str(sealed.cells.bits),
+        "deviation": repr(sealed.cells.deviation),
+        "kept": repr(sealed.cells.kept),
+    }
+    if sealed.goal is not None:
+        metadata["goal"] = json.dumps(asdict(sealed.goal), sort_keys=True)
+    if not sealed.tally.plain:
+        metadata["tally"] = json.dumps(asdict(sealed.tally), sort_keys=True)
+    return metadata
+
+
+def _packed_counts(counts: Tensor) -> bytes:
+    return zlib.compress(counts.cpu().numpy().astype(COUNT).tobytes(), 9)
+
+
+def read(path: Place) -> Sealed:
+    """What a file holds at one moment; one that is no sealed memory, or not as it was written, is a `BadFile`."""
+    metadata, tensors = read_whole(path, "sealed memory", lambda said: _check_kind(path, said))
+    try:
+        return _sealed(metadata, tensors)
+    except DAMAGE as error:
+        raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+
+
+def _check_kind(path: Place, metadata: dict[str, str]) -> None:
+    if metadata.get("format") != SEALED:
+        raise BadFile(f"{shown(path)} is no sealed memory of Carving; `carving seal` makes one of a memory")
+    version, stream = metadata.get("version", ""), metadata.get("stream")
+    if version != str(VERSION) or stream != STREAM.decode().strip():
+        raise BadFile(
+            f"{shown(path)} is of version {version!r:.20} ({stream!r:.20}), this is Carving for version {VERSION} of "
+            f"sealed memories ({STREAM.decode().strip()}); a later Carving reads it"
+        )
+
+
+def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
+    check_sum(metadata, tensors)
+    parameters, bits = json.loads(metadata["scheme"]), int(metadata["bits"])
+    if not isinstance(parameters, dict) or bits not in BITS:
+        raise BadValue(f"its scheme is no object with a name and parameters, or its cells have {bits} bits")
+    scheme = scheme_of(parameters, 8 * tensors["cells"].numel() // bits, DTYPES[metadata["dtype"]])
+    vocabulary, counts = _leaves(tensors)
+    pairs = int(metadata["pairs"])
+    if not 0 < pairs <= MOST or (counts is not None and float(counts.sum()) != pairs):
+        raise BadValue(f"it speaks of {pairs} pairs, and does not count as many")
+    fillers = tensors.get("fillers")
+    trained = None if fillers is None else trained_of(scheme, fillers, len(vocabulary or ()))
+    if trained is not None and not all_finite(trained):
+        raise BadValue("its fillers hold not-a-number or infinity")
+    paths = tensors.get("paths")
+    return Sealed(
+        scheme=scheme,
+        cells=_cells(metadata, scheme, tensors["cells"], bits),
+        pairs=pairs,
+        tally=_tally(metadata, pairs),
+        vocabulary=vocabulary,
+        counts=counts,
+        fillers=trained,
+        goal=goal_of(metadata),
+        paths=None if paths is None else unpack(raw_bytes_of("paths are", paths)),
+    )
+
+
+def _cells(metadata: dict[str, str], scheme: Scheme, data: Tensor, bits: int) -> Cells:
+    raw_bytes_of("cells are", data)
+    shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    deviation, kept = float(metadata["deviation"]), float(metadata["kept"])
+    if not all(0 < number < math.inf and number == single(number) for number in (deviation, kept)):
+        raise BadValue(f"its cells speak of a deviation of {deviation}, of which they keep {kept}")
+    return Cells(unpacked(data, bits, math.prod(shape)).view(shape), bits, deviation, kept)
+
+
+def _leaves(tensors: dict[str, Tensor]) -> tuple[list[Leaf] | None, Tensor | None]:
+    """The labels and how often each was stored, or neither."""
+    if ("vocabulary" in tensors) != ("counts" in tensors):
+        raise BadValue("it has labels without counts, or counts without labels")
+    if "vocabulary" not in tensors:
+        return None, None
+    names = tensors["vocabulary"]
+    stream, limit = zlib.decompressobj(), COUNT.itemsize * (names.numel() // 3)  # a label has three bytes at least
+    try:
+        raw = stream.decompress(raw_bytes_of("counts are", tensors["counts"]), limit + 1)
+    except zlib.error as error:
+        raise BadValue(f"its counts are not packed as they should be ({error})") from None
+    if len(raw) > limit or not stream.eof or stream.unused_data or len(raw) % COUNT.itemsize:
+        raise BadValue("its counts are not packed as they should be")
+    counts = torch.from_numpy(np.frombuffer(raw, COUNT).astype(np.float64))
+    return vocabulary_of(names, counts), counts
+
+
+def _tally(metadata: dict[str, Any], pairs: int) -> Tally:
+    """How strongly pairs are held, once each, and how many leaves paths hold."""
+    tally = tally_of(metadata, torch.tensor([float(pairs)], dtype=torch.float64))
+    if any(strength != 1 for strength, _ in tally.strengths):
+        raise BadValue("its pairs are not held once each")
+    return tally
