@@ -220,6 +220,7 @@ def outline(path: Place) -> Outline:
 
 
 def goal_of(metadata: dict[str, str]) -> Goal | None:
+    """What a file says that it was planned for."""
     return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
 
 

@@ -164,10 +164,6 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
     pairs = int(metadata["pairs"])
     if not 0 < pairs <= MOST or (counts is not None and float(counts.sum()) != pairs):
         raise BadValue(f"it speaks of {pairs} pairs, and does not count as many")
-    fillers = tensors.get("fillers")
-    trained = None if fillers is None else trained_of(scheme, fillers, len(vocabulary or ()))
-    if trained is not None and not all_finite(trained):
-        raise BadValue("its fillers hold not-a-number or infinity")
     paths = tensors.get("paths")
     return Sealed(
         scheme=scheme,
@@ -176,10 +172,17 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
         tally=_tally(metadata, pairs),
         vocabulary=vocabulary,
         counts=counts,
-        fillers=trained,
+        fillers=_fillers(scheme, tensors.get("fillers"), len(vocabulary or ())),
         goal=goal_of(metadata),
         paths=None if paths is None else unpack(raw_bytes_of("paths are", paths)),
     )
+
+
+def _fillers(scheme: Scheme, fillers: Tensor | None, leaves: int) -> Tensor | None:
+    trained = None if fillers is None else trained_of(scheme, fillers, leaves)
+    if trained is not None and not all_finite(trained):
+        raise BadValue("its fillers hold not-a-number or infinity")
+    return trained
 
 
 def _cells(metadata: dict[str, str], scheme: Scheme, data: Tensor, bits: int) -> Cells:

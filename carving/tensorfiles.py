@@ -253,7 +253,7 @@ def said_by(path: Place) -> Metadata | None:
 
 
 def kind_of(path: Place) -> str | None:
-    """What Carving wrote a file as: a "memory", a "sealed memory", a "label model" or a "checkpoint"; None if it did not."""
+    """What Carving wrote a file as, of `KINDS`; None if it did not."""
     try:
         metadata = said_by(path) or {}
     except OSError:

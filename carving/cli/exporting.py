@@ -9,11 +9,13 @@ from carving import formats
 from carving.cli.input import Files, reading_options
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, examples
 from carving.cli.output import errors, write_json, write_line
+from carving.cli.sealing import loaded
 from carving.console import bar
 from carving.files import check_target
 from carving.formats.documents import Pair
 from carving.formats.registry import choose_format
 from carving.memory import Memory
+from carving.memory.sealed import SealedMemory
 from carving.memory.verification import held_pairs
 from carving.symbols import Path
 
@@ -40,7 +42,7 @@ def export(
     if output != "-":
         check_target(output)
     format = choose_format(output, to, "--to")
-    held = Memory.load(memory)
+    held = loaded(memory)
     paths = [path for path, _ in Files.open(files, reading)] if files else None
     asked = len(held) if paths is None else len(paths)
     options = {name: value for name, value in reading_options(reading).items() if name in format.options}
@@ -58,7 +60,7 @@ def export(
         write_line(f"wrote {written:,} pairs to {output}, {under}")
 
 
-def answers(memory: Memory, paths: list[Path] | None) -> Iterator[Pair]:
+def answers(memory: Memory | SealedMemory, paths: list[Path] | None) -> Iterator[Pair]:
     """What a memory holds; asked for only once it is known that OUT's format can be written."""
     with bar(errors, "asking", None if paths is None else len(set(paths))) as advance:
         if paths is None:

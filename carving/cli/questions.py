@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from carving import sealedfiles
 from carving.answers.answer import Answer
 from carving.checks import show_bytes
 from carving.cli.growth import holdings_json, write_holdings
@@ -25,14 +26,17 @@ from carving.cli.output import (
     write_limited,
     write_line,
 )
+from carving.cli.sealing import Labels, loaded, write_sealed
 from carving.console import bar
 from carving.errors import BadValue
 from carving.files import identity
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.holdings import Holdings
+from carving.memory.sealed import SealedMemory
 from carving.memory.verification import Verification, Wrong
 from carving.symbols import Leaf, Path, canonical
+from carving.tensorfiles import kind_of
 
 ASK_EPILOG = examples(
     "carving ask facts.safetensors 'sentence 5' subject",
@@ -67,10 +71,10 @@ class Outcome(NamedTuple):
     found: bool
 
 
-def ask(memory: MemoryFile, roles: Roles, question: Question, as_json: Json = False) -> None:
+def ask(memory: MemoryFile, roles: Roles, question: Question, vocabulary: Labels = None, as_json: Json = False) -> None:
     """What a memory holds under a path, or under many; exit status 1 if nothing (somewhere)."""
     check_question(question)
-    held = Memory.load(memory)
+    held = loaded(memory, vocabulary)
     if question.leaf is not None and not held.scheme.facts.linear:
         raise BadValue(f"{identity(held.scheme)['name']} has no probabilities; ask without --leaf, or with --top")
     if roles == ["-"]:
@@ -114,7 +118,7 @@ def check_question(question: Question) -> None:
         raise BadValue("--set, --top and --leaf are three questions, and --among is for the first two; choose one")
 
 
-def ask_all(memory: Memory, questions: list[list[Path]], question: Question) -> list[Outcome]:
+def ask_all(memory: Memory | SealedMemory, questions: list[list[Path]], question: Question) -> list[Outcome]:
     """An outcome for each question: that of the first of its readings where anything is found, or else of the last."""
     readings = [_with_leaves(paths, question) for paths in questions]
     outcomes = iter(_outcomes(memory, [reading for each in readings for reading in each], question))
@@ -132,7 +136,7 @@ def _with_leaves(paths: list[Path], question: Question) -> list[Pair]:
     return [(path, leaf) for path in paths for leaf in leaf_readings(question.leaf, question.text)]
 
 
-def _outcomes(memory: Memory, readings: list[Pair], question: Question) -> list[Outcome]:
+def _outcomes(memory: Memory | SealedMemory, readings: list[Pair], question: Question) -> list[Outcome]:
     paths, absence = [path for path, _ in readings], question.absence
     if question.leaf is not None:
         return _single(memory.recognise_many(readings, absence=absence))
@@ -147,7 +151,7 @@ def _outcomes(memory: Memory, readings: list[Pair], question: Question) -> list[
     return [Outcome(answers, bool(first)) for first, answers in zip(best, lists, strict=True)]
 
 
-def _candidates(memory: Memory, question: Question) -> list[Leaf] | None:
+def _candidates(memory: Memory | SealedMemory, question: Question) -> list[Leaf] | None:
     """The leaves to answer with, in all readings that the memory knows; None for all."""
     leaves: list[Leaf] = []
     for argument in question.among or ():
@@ -178,6 +182,9 @@ def _single(answers: list[Answer]) -> list[Outcome]:
 
 def info(memory: MemoryFile, as_json: Json = False) -> None:
     """What a memory is and how full."""
+    if kind_of(memory) == "sealed memory":
+        write_sealed(memory, sealedfiles.read(memory), as_json)
+        return
     held, size = Memory.load(memory), memory.stat().st_size
     predicted = held.predicted()
     packed = held.packed_paths() if held.keeps_paths else None
@@ -207,6 +214,7 @@ def verify(
     ] = None,
     joint: Annotated[bool, typer.Option(help="Ask for all of them together, which finds far more.")] = False,
     wrong: Annotated[bool, typer.Option("--wrong", help="List what was answered wrongly.")] = False,
+    vocabulary: Labels = None,
     as_json: Json = False,
 ) -> None:
     """Whether a file is whole (exit status 2 if not), and how much of FILES the memory still answers (1 if not all).
@@ -216,7 +224,7 @@ def verify(
     """
     if wrong and not files:
         raise BadValue("--wrong lists pairs of files that are answered wrongly; name files of pairs")
-    held = Memory.load(memory)
+    held = loaded(memory, vocabulary)
     outcome = asked_for(held, files, reading, joint) if files else None
     found = own_holdings(held, joint) if not files and held.keeps_paths else None
     if as_json:
@@ -228,14 +236,14 @@ def verify(
     raise typer.Exit(0 if outcome is None or outcome else 1)
 
 
-def asked_for(memory: Memory, files: list[str], reading: Reading, joint: bool) -> Verification:
+def asked_for(memory: Memory | SealedMemory, files: list[str], reading: Reading, joint: bool) -> Verification:
     """How much of files a memory answers."""
     pairs = list(Files.open(files, reading))
     with bar(errors, "asking", len(pairs)) as advance:
         return memory.verify((pair for pair in pairs), joint=joint, on_progress=advance)
 
 
-def own_holdings(memory: Memory, joint: bool) -> Holdings:
+def own_holdings(memory: Memory | SealedMemory, joint: bool) -> Holdings:
     """What a memory holds under the paths that it keeps."""
     with bar(errors, "asking", memory.pairs) as advance:
         return memory.holdings(joint=joint or None, on_progress=advance)
@@ -259,7 +267,9 @@ def wrong_json(wrong: Wrong) -> dict[str, object]:
     return dict(path=list(map(leaf_json, wrong.path)), leaf=leaf_json(wrong.leaf), answer=answer)
 
 
-def write_verification(file: FilePath, memory: Memory, outcome: Verification | None, wrong: bool) -> None:
+def write_verification(
+    file: FilePath, memory: Memory | SealedMemory, outcome: Verification | None, wrong: bool
+) -> None:
     """A verification for people."""
     write_line(f"{file} is whole: {memory.pairs:,} pairs, {len(memory.vocabulary):,} leaves")
     for sentence in journal_sentences(file):

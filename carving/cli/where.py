@@ -9,8 +9,8 @@ from carving.answers.answer import Answer
 from carving.cli.input import Files, leaf_readings
 from carving.cli.options import Json, MemoryFile, Reading, examples
 from carving.cli.output import answer_json, answer_sentence, errors, leaf_json, path_text, write_json, write_line
+from carving.cli.sealing import loaded
 from carving.console import bar
-from carving.memory import Memory
 from carving.symbols import Leaf, Path
 
 WHERE_EPILOG = examples(
@@ -32,7 +32,7 @@ def where(
     as_json: Json = False,
 ) -> None:
     """The paths that hold a leaf, the most probable first; exit status 1 if none does."""
-    held = Memory.load(memory)
+    held = loaded(memory)
     paths = [path for path, _ in Files.open(among, reading)] if among else None
     readings = leaf_readings(leaf, text)
     with bar(errors, "asking", None) as advance:
