@@ -11,5 +11,8 @@ NAMES = (
     "calibration",
     "trust-calibration",
     "basis",
+    "bits",
+    "information-rate",
+    "recall-in-context",
     "large-vsa",
 )
