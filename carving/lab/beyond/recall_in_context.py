@@ -7,7 +7,7 @@ LOADS = (64, 128, 192, 256, 384, 512, 768, 1000)
 
 
 def settings(loads: tuple[int, ...], most: int, **state: int) -> list[Setting]:
-    """Every memory with every number of pairs, and a state of so many numbers or bits; solved ones with at most some."""
+    """Every memory with every number of pairs, and a state of so many numbers or bits; solved ones with few."""
     return [
         {"memory": name, "causal": "causal" if family.causal else "not causal", "N": load, **state}
         for load in loads for name, family in FAMILIES.items() if load <= most or name != "OSC consolidated"
