@@ -3,8 +3,9 @@
     python benchmarks/others.py
 
 So many facts under paths of two roles, each with one of as many words. A question of a memory is one of many that are
-asked at once, alone; one that all are asked for together says so. Everybody finds every fact that is asked for; what
-they say of paths that hold nothing is told. Dictionary, SQLite and text hold the words and paths as well. Prints a table and writes results/others.json: a minute on two cores.
+asked at once, alone; one that all are asked for together says so. Everybody finds what is asked for; what they say of
+paths that hold nothing is told. Dictionary, SQLite and text hold paths and words as well. Prints a table and writes
+results/others.json: a minute on two cores.
 """
 
 import argparse
