@@ -26,7 +26,7 @@ from carving.schemes.blocks import Blocks
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
 from carving.schemes.subspaces import Ensemble, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
-from carving.tensors import BLOCK, outer
+from carving.tensors import BLOCK, one, outer
 
 CPU = torch.device("cpu")
 IN_CACHE = 2**19  # numbers of a factor that several passes find in the caches
@@ -209,8 +209,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
 
     def energy(self, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The squared amplitudes."""
-        amplitudes = contexts.amplitudes if self.spread else contexts.amplitudes[:1]  # all are 1 or -1
-        return amplitudes.square().unsqueeze(1)
+        amplitudes = contexts.amplitudes
+        return amplitudes.square().unsqueeze(1) if self.spread else one(amplitudes.dtype, amplitudes.device)
 
     def round_trip(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Cores times the squared amplitudes."""
