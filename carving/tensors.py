@@ -95,10 +95,10 @@ def contract(cores: Tensor, components: Tensor, unit: bool = False) -> Tensor:
 
 
 def columns_outer(parts: Sequence[Tensor]) -> Tensor:
-    """The outer products of columns: (n, s, m) each -> (n, s^parts, m)."""
+    """The outer products of columns: (*, s, m) each -> (*, s^parts, m)."""
     product = parts[0]
     for part in parts[1:]:
-        product = (product.unsqueeze(2) * part.unsqueeze(1)).flatten(1, 2)
+        product = (product.unsqueeze(-2) * part.unsqueeze(-3)).flatten(-3, -2)
     return product
 
 

@@ -115,13 +115,15 @@ class KeptBlocks:
 
     def project_few(self, rows: Tensor) -> Tensor:
         """The same for few rows of each context: without making the basis."""
-        parts = rows.gather(2, self.order.unsqueeze(1).expand_as(rows)) * self.weights.unsqueeze(1)
+        parts = rows.gather(2, self.order.unsqueeze(1).expand_as(rows))
+        parts *= self.weights.unsqueeze(1)
         return parts @ self.cut.members.mT
 
     def lift(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
-        parts = (rows @ self.cut.members) * self.weights.unsqueeze(1)
-        return torch.empty_like(parts).scatter(2, self.order.unsqueeze(1).expand_as(parts), parts)
+        parts = rows @ self.cut.members
+        parts *= self.weights.unsqueeze(1)
+        return torch.empty_like(parts).scatter_(2, self.order.unsqueeze(1).expand_as(parts), parts)
 
     embed = lift
 
@@ -148,8 +150,9 @@ class KeptBlocks:
     def restore(self, tensors: Tensor) -> Tensor:
         """Tensors (n, m, side, rest) inside -> (n, m, d, rest): the transpose of `contract`."""
         count, d = self.order.shape
-        parts = tensors.index_select(2, self.cut.owners) * self.weights.view(count, 1, d, 1)
-        return torch.empty_like(parts).scatter(2, self.order.view(count, 1, d, 1).expand_as(parts), parts)
+        parts = tensors.index_select(2, self.cut.owners)
+        parts *= self.weights.view(count, 1, d, 1)
+        return torch.empty_like(parts).scatter_(2, self.order.view(count, 1, d, 1).expand_as(parts), parts)
 
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
