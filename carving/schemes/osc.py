@@ -118,8 +118,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
         return Cost(
             pair=(8 * p * d if blocks else basis + 2 * p * d) + p * side + d ** (half - 1) + d ** (p - half),
             core=2 * basis + (d * side ** (p - 1) if p > 3 else 0) + 2 * first + 2 * side**p,
-            context=4 * p * d if blocks else 2 * basis,  # a path is hashed, however deep it is
-            max_pairs=1024 if blocks else 2**40,
+            context=4 * p * d if blocks else 4 * basis,  # a path is hashed, however deep it is
+            max_pairs=1024 if blocks or p > 2 else 2**40,
             max_reads=max(16, 2**20 // first),
             cell=kind.cell,
             candidate=2 * kind.code_size,
