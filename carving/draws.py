@@ -161,6 +161,11 @@ def uniforms(words: Bits) -> Tensor:
     return torch.from_numpy((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
+def first_signs(words: Bits) -> Tensor:
+    """One sign, -1 or 1, from each row: the lowest bit of its first word, as `signs` has it, in float64."""
+    return torch.from_numpy(1.0 - 2.0 * (words[:, 0] & np.uint64(1)))
+
+
 def words_for_signs(count: int) -> int:
     """How many words `count` signs take: 64 from each."""
     return -(-count // 64)
@@ -205,18 +210,29 @@ def permutations(names: Sequence[bytes], shape: tuple[int, ...], *, seed: int, p
     which the low bits make room for the place itself, so that no two are equal, and the bit above them is the sign.
     """
     d, numbers = shape[-1], math.prod(shape)
-    place = max(1, (d - 1).bit_length())
-    key = np.dtype("<u4" if place <= 12 else "<u8")
-    words = -(-numbers * key.itemsize // 8)
+    place, places, above = _sorting(d)
+    words = -(-numbers * places.itemsize // 8)
     small = np.dtype(np.int16 if d < 2**15 else np.int32)
     drawn_of_all = np.empty((len(names), *shape), dtype=small)
     first = np.empty((len(names), 1), dtype=np.uint64)
     for rows in slices(len(names), rows_in_cache(2 * words)):  # sorting makes a few copies, small ones
         drawn = bits(names[rows], 1 + words, seed=seed, purpose=purpose)
         first[rows] = drawn[:, :1]
-        keys = np.ascontiguousarray(drawn[:, 1:], dtype="<u8").view(key)[:, :numbers].reshape(-1, *shape)
-        keys = (keys & key.type(-(2**place) % 2 ** (8 * key.itemsize))) | np.arange(d, dtype=key)
+        keys = drawn[:, 1:].astype("<u8").view(places.dtype)[:, :numbers].reshape(-1, *shape)
+        keys &= above
+        keys |= places
         keys.sort(axis=-1)
         low = keys.astype(small) if place < 15 else keys.astype(np.int64)
-        drawn_of_all[rows] = (low & (2**place - 1)) ^ -(low >> place & 1)
+        signs = low >> place
+        signs &= 1
+        low &= 2**place - 1
+        np.bitwise_xor(low, np.negative(signs, out=signs), out=drawn_of_all[rows])
     return torch.from_numpy(drawn_of_all), first
+
+
+@lru_cache(maxsize=64)
+def _sorting(d: int) -> tuple[int, NDArray[np.unsignedinteger], np.unsignedinteger]:
+    """How many bits hold a place below d, the places as keys, and the bits of a key above them."""
+    place = max(1, (d - 1).bit_length())
+    key = np.dtype("<u4" if place <= 12 else "<u8")
+    return place, np.arange(d, dtype=key), key.type(-(2**place) % 2 ** (8 * key.itemsize))

@@ -15,6 +15,7 @@ from carving.checks import check_tensor
 from carving.chunks import slices, tile
 from carving.facts import check_candidates
 from carving.scheme import C, ContextsOrPaths, Scheme, match_in_tiles, read_in_chunks
+from carving.tensors import one
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -50,7 +51,7 @@ class LinearScheme(Scheme[C]):
 
     def energy(self, contexts: C, candidates: Tensor) -> Tensor:
         """The squared norms |b|^2 of bound candidates, to be broadcast to (n, L) or (n, m)."""
-        return torch.ones(1, 1, dtype=self.dtype, device=candidates.device)
+        return one(self.dtype, candidates.device)
 
     def noise_along(self, cores: Tensor, contexts: C, candidates: Tensor, energy: Tensor) -> Tensor | None:
         """The squared norm of a memory that is as loud everywhere as it is along the bound candidates.

@@ -293,9 +293,8 @@ class Scheme(ABC, Generic[C]):
         # Candidates that are alike in all contexts are matched with many at once, more than are read at once.
         size = rows_within(self.room, 2 * self.facts.code_size or self.facts.cost.core)
         if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
-            own = own_contexts(self, contexts)
-            cores = read_in_chunks(self, self._read, memory, own)
-            return match_in_tiles(self, self._match, cores, own, candidates)
+            cores = read_in_chunks(self, self._read, memory, contexts)
+            return match_in_tiles(self, self._match, cores, cast(C, contexts), candidates)
         check_memory(self.facts, memory)
         contexts = contexts if isinstance(contexts, Contexts) else Paths.of(contexts)
         shared = check_candidates(self.facts, candidates, len(contexts))

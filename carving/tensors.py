@@ -36,6 +36,12 @@ def kept(make: Callable[Given, Made]) -> Callable[Given, Made]:
     return get
 
 
+@kept
+def one(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The number 1 for all rows and columns: (1, 1)."""
+    return torch.ones(1, 1, dtype=dtype, device=device)
+
+
 def orthonormal(rows: Tensor) -> Tensor:
     """The rows, orthonormalised one after the other (Gram-Schmidt): one answer, whatever computes it."""
     basis, upper = torch.linalg.qr(rows.mT)
@@ -55,7 +61,7 @@ def outer(vectors: Sequence[Tensor]) -> Tensor:
 def inverse_norm(vectors: Tensor, dim: int) -> Tensor:
     """One over the norms, or a large number for a vector of zeros, which then stays one."""
     # Faster than torch.linalg.vector_norm along any dimension but the last.
-    return vectors.square().sum(dim).clamp_min(torch.finfo(vectors.dtype).tiny).rsqrt()
+    return vectors.square().sum(dim).clamp_min_(torch.finfo(vectors.dtype).tiny).rsqrt_()
 
 
 def falling_exp_(x: Tensor) -> Tensor:
@@ -83,16 +89,16 @@ def contract(cores: Tensor, components: Tensor, unit: bool = False) -> Tensor:
         inner *= columns_outer(parts[:half])
     scores = inner.sum(1)
     if order <= 3 and scales is not None:  # dividing m scores is cheaper than normalising s m components
-        for component in range(order):
-            scores = scores * scales[component]
+        for scale in scales.unbind(0):
+            scores *= scale
     return scores
 
 
 def columns_outer(parts: Sequence[Tensor]) -> Tensor:
-    """The outer products of columns: (n, s, m) each -> (n, s^parts, m)."""
+    """The outer products of columns: (*, s, m) each -> (*, s^parts, m)."""
     product = parts[0]
     for part in parts[1:]:
-        product = (product.unsqueeze(2) * part.unsqueeze(1)).flatten(1, 2)
+        product = (product.unsqueeze(-2) * part.unsqueeze(-3)).flatten(-3, -2)
     return product
 
 

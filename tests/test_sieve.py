@@ -198,11 +198,11 @@ def test_probabilities_are_off_by_a_thousandth_of_themselves_at_most(kind):
         nothing = torch.full((256, 1), math.log(absence) if absence else -math.inf, dtype=torch.float64)
         exact = (cores.double() @ codes.double().mT - 0.5) / noise + prior
         chances = torch.cat([exact, nothing], 1).softmax(1)
-        best, empty = probabilities(found, absence)
-        wanted = chances.gather(1, found.best.indices)
-        slack = 1e-6 * exact.gather(1, found.best.indices).abs() + 1e-6  # what float32 makes of log odds
+        best, empty = map(torch.from_numpy, probabilities(found, absence))
+        wanted, logs = (each.gather(1, found.best.indices)[:, 0] for each in (chances, exact))
+        slack = 1e-6 * logs.abs() + 1e-6  # what float32 makes of log odds
         assert bool(((best - wanted).abs() <= wanted * (1e-3 + slack)).all())
-        assert bool(((empty - chances[:, -1]).abs() <= chances[:, -1] * (1e-3 + slack[:, 0])).all())
+        assert bool(((empty - chances[:, -1]).abs() <= chances[:, -1] * (1e-3 + slack)).all())
         settled += 256 - again
     assert settled > 500  # of 1,536: the others had all candidates scored in float32
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from carving.answers.best import scan
 from carving.answers.numbers import UNKNOWN, Numbers
@@ -24,6 +25,8 @@ from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, FillersOrLabels
 from carving.tensors import falling_exp_
+
+Chances = NDArray[np.float64]
 
 UNSEEN = 0.01  # how often a leaf that is known but not stored counts as stored
 
@@ -68,17 +71,17 @@ class Likelihood:
         if len(self.strengths.values) > 1:
             # One after the other: all of them beside each other would take many times the workspace.
             return reduce(torch.logaddexp, self._by_strength(evidence, indices, more)) + self.log_prior[indices]
-        inner, half, prior = self._above_shift(evidence, indices), evidence.energy / 2, self.log_prior[indices]
+        inner, energy, prior = self._above_shift(evidence, indices), evidence.energy, _of(self.log_prior, indices)
         strength = self.strengths.values[0]
-        half = half if strength == 1 else strength * half
         if evidence.noise is not None or not isinstance(more, float) or more:
             variance = self.variance_along(evidence, indices) + more
-            return (inner - half) / (variance if strength == 1 else variance / strength) + prior
+            above = torch.sub(inner, energy, alpha=strength / 2)
+            return above / (variance if strength == 1 else variance / strength) + prior
         # In as few passes over all candidates of all contexts as there can be.
-        slope = self.slope[indices]
-        if len(half) == 1 < len(inner):
-            return torch.addcmul(prior - half * slope, inner, slope)
-        return torch.addcmul(prior, inner - half, slope)
+        slope = _of(self.slope, indices)
+        if len(energy) == 1 < len(inner):
+            return torch.addcmul(torch.addcmul(prior, energy, slope, value=-strength / 2), inner, slope)
+        return torch.addcmul(prior, torch.sub(inner, energy, alpha=strength / 2), slope)
 
     def expected_strength(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
         """How strongly the candidates of these indices are held, if they are: the mean of what may be."""
@@ -112,6 +115,12 @@ class Likelihood:
         """The variances along the bound candidates: more than the mean where roles are louder than others."""
         variance = self.variance[indices]
         return variance if evidence.noise is None else variance * (evidence.noise / self.norm)
+
+
+def _of(numbers: Tensor, indices: Tensor | slice) -> Tensor:
+    """Those of some candidates; of all, the same tensor."""
+    whole = isinstance(indices, slice) and indices.stop - indices.start == len(numbers)
+    return numbers if whole else numbers[indices]
 
 
 def squared_norm(memory: Tensor) -> float:
@@ -196,13 +205,13 @@ def most_likely(
     return scan(scheme, memory, contexts, candidates, k, rating(scheme, odds), among)
 
 
-def probabilities(ranking: Ranking, absence: float) -> tuple[Tensor, Tensor]:
-    """Of the best candidates (n, k), at most one being there, and of nothing being there (n,)."""
-    whole = ranking.log_total.double()
+def probabilities(ranking: Ranking, absence: float) -> tuple[Chances, Chances]:
+    """Of the best candidate of each context, at most one being there, and of nothing being there: (n,) each."""
+    # For so few numbers NumPy takes a fraction of torch's time.
+    best, total = (np.array(each.tolist()) for each in (ranking.best.scores[:, 0], ranking.log_total))
     nothing = math.log(absence) if absence else -math.inf
-    if absence:
-        whole = nothing + softplus(whole - nothing, threshold=40.0)  # log(e^total + e^nothing)
-    return (ranking.best.scores.double() - whole.unsqueeze(1)).exp().clamp_max(1), (nothing - whole).exp()
+    whole = np.logaddexp(total, nothing)
+    return np.minimum(np.exp(best - whole), 1.0), np.exp(nothing - whole)
 
 
 def core_scalars(scheme: LinearScheme) -> int:

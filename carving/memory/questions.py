@@ -215,10 +215,10 @@ class Questions(ABC):
 def _answers(held: State, ranking: Ranking, rows: Sequence[int], absence: float) -> list[list[Answer]]:
     """The best answer of each context, at most one leaf being there; nothing, if that is more probable."""
     chances, empty = likelihood.probabilities(ranking, absence)
-    columns = ranking.best.indices, ranking.strengths, chances, empty.unsqueeze(1)
+    columns = ranking.best.indices[:, 0], ranking.strengths[:, 0], chances, empty
     return [
         [Answer(None, strength, none, found=False) if none >= chance else Answer(held.leaf(rows[i]), strength, chance)]
-        for i, strength, chance, none in zip(*(column[:, 0].tolist() for column in columns), strict=True)
+        for i, strength, chance, none in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 

@@ -20,6 +20,7 @@ from carving.tensors import kept, lasting
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
 DENSE = 2**14  # numbers of a basis that is kept beside, and of a table that is multiplied with it in one small product
+WORK = 2**20  # multiplications for which a product with a memory is as fast as sums of its rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +83,13 @@ class KeptBlocks:
     def of(cls, places: Tensor, rank: int, dtype: torch.dtype) -> "KeptBlocks":
         """The map of contexts of these places (n, d)."""
         own = cut(places.shape[1], rank, dtype, places.device)
-        order = (places ^ (places >> (8 * places.itemsize - 1))).long()
+        order = torch.maximum(places, ~places).long()
         return cls(order, torch.copysign(own.scale, places), rank, own)
 
     def every(self, step: int, start: int) -> "KeptBlocks":
         """The maps from one on, every so many."""
-        return KeptBlocks(self.order[start::step], self.weights[start::step], self.rank, self.cut)
+        dense = self.basis[start::step] if self.small else None
+        return KeptBlocks(self.order[start::step], self.weights[start::step], self.rank, self.cut, dense)
 
     @property
     def small(self) -> bool:
@@ -102,7 +104,7 @@ class KeptBlocks:
         count, d = self.order.shape
         with lasting():
             zeros = self.weights.new_zeros(count, self.rank * d)
-            basis = zeros.scatter_(1, self.order + self.cut.owners * d, self.weights).view(count, self.rank, d)
+            basis = zeros.scatter_(1, self.order + self.cut.rows, self.weights).view(count, self.rank, d)
         if self.small:
             vars(self)["_dense"] = basis
         return basis
@@ -113,13 +115,15 @@ class KeptBlocks:
 
     def project_few(self, rows: Tensor) -> Tensor:
         """The same for few rows of each context: without making the basis."""
-        parts = rows.gather(2, self.order.unsqueeze(1).expand_as(rows)) * self.weights.unsqueeze(1)
+        parts = rows.gather(2, self.order.unsqueeze(1).expand_as(rows))
+        parts *= self.weights.unsqueeze(1)
         return parts @ self.cut.members.mT
 
     def lift(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
-        parts = (rows @ self.cut.members) * self.weights.unsqueeze(1)
-        return torch.empty_like(parts).scatter(2, self.order.unsqueeze(1).expand_as(parts), parts)
+        parts = rows @ self.cut.members
+        parts *= self.weights.unsqueeze(1)
+        return torch.empty_like(parts).scatter_(2, self.order.unsqueeze(1).expand_as(parts), parts)
 
     embed = lift
 
@@ -146,14 +150,15 @@ class KeptBlocks:
     def restore(self, tensors: Tensor) -> Tensor:
         """Tensors (n, m, side, rest) inside -> (n, m, d, rest): the transpose of `contract`."""
         count, d = self.order.shape
-        parts = tensors.index_select(2, self.cut.owners) * self.weights.view(count, 1, d, 1)
-        return torch.empty_like(parts).scatter(2, self.order.view(count, 1, d, 1).expand_as(parts), parts)
+        parts = tensors.index_select(2, self.cut.owners)
+        parts *= self.weights.view(count, 1, d, 1)
+        return torch.empty_like(parts).scatter_(2, self.order.view(count, 1, d, 1).expand_as(parts), parts)
 
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
-        count, d = self.order.shape
-        if self.small and memory.numel() <= DENSE:
-            return (self.basis.view(-1, d) @ memory).view(count, self.rank, -1)
+        count = self.order.shape[0]
+        if self.small and self.rank * count * memory.numel() <= WORK:
+            return self.basis @ memory
         return bag(memory, self.order, self._starts(count), self.weights).view(count, self.rank, -1)
 
     def contract_shared(self, tensors: Tensor) -> Tensor:
@@ -187,6 +192,7 @@ class Cut(NamedTuple):
     owners: Tensor  # (d,) its index
     members: Tensor  # (rank, d) 1 where it is the row's
     scale: Tensor  # (d,) one over the root of its size
+    rows: Tensor  # (d,) where that row of a basis begins
 
 
 @kept
@@ -197,7 +203,7 @@ def cut(d: int, rank: int, dtype: torch.dtype, device: torch.device) -> Cut:
     blocks = torch.arange(rank, device=device)
     owners = (torch.arange(d, device=device).unsqueeze(1) >= sizes.cumsum(0)).sum(1)
     members = owners.eq(blocks.unsqueeze(1)).to(dtype)
-    return Cut(owners, members, sizes[owners].to(torch.float64).rsqrt().to(dtype))
+    return Cut(owners, members, sizes[owners].to(torch.float64).rsqrt().to(dtype), owners * d)
 
 
 @kept

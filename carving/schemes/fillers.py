@@ -180,20 +180,20 @@ class CompactFillers:
 
     def match(self, cores: Tensor, contexts: Subspaces | Blocks | None, candidates: Tensor, room: int) -> Tensor:
         """Inner products of cores with candidates (L, p, k1), codes, unit parts laid flat, or each context's own."""
-        flat = cores.flatten(1)
+        count = cores.shape[0]
+        if candidates.dim() == 4:  # each context its own: their codes would not fit into the workspace all together
+            flat = cores.flatten(1)
+            rows = slices(count, rows_within(room, 2 * candidates.shape[1] * self.code_size))
+            products = ((part, self.codes(candidates[part]) @ flat[part].unsqueeze(2)) for part in rows)
+            return collect(count, products).squeeze(2)
         unit = candidates.dim() == 2 and candidates.shape[1] == self.part_size
         if candidates.dim() == 2 and not unit:
-            return flat @ candidates.mT
-        if candidates.dim() <= 3:
-            parts = candidates.unflatten(1, self.filler_shape) if unit else candidates
-            if 3 * len(flat) > self.k1 ** (self.p // 2):
-                return flat @ (outer(parts.unbind(1)) if unit else self.codes(parts)).mT
-            # So few contexts do not pay for making codes.
-            return contract(cores, parts.permute(1, 2, 0).unsqueeze(1).expand(-1, len(flat), -1, -1), unit)
-        # Each context its own: their codes would not fit into the workspace all together.
-        rows = slices(len(flat), rows_within(room, 2 * candidates.shape[1] * self.code_size))
-        parts = ((part, torch.bmm(self.codes(candidates[part]), flat[part].unsqueeze(2)).squeeze(2)) for part in rows)
-        return collect(len(flat), parts)
+            return cores.flatten(1) @ candidates.mT
+        if 3 * count <= self.k1 ** (self.p // 2):  # so few contexts do not pay for making codes
+            columns = (candidates if unit else candidates.flatten(1)).mT.reshape(self.p, 1, self.k1, -1)
+            return contract(cores, columns.expand(-1, count, -1, -1), unit)
+        codes = outer(candidates.unflatten(1, self.filler_shape).unbind(1)) if unit else self.codes(candidates)
+        return cores.flatten(1) @ codes.mT
 
     def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The candidates' cores summed with weights (n, L): (n, k1^p)."""

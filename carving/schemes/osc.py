@@ -26,7 +26,7 @@ from carving.schemes.blocks import Blocks
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
 from carving.schemes.subspaces import Ensemble, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
-from carving.tensors import BLOCK, outer
+from carving.tensors import BLOCK, columns_outer, one, outer
 
 CPU = torch.device("cpu")
 IN_CACHE = 2**19  # numbers of a factor that several passes find in the caches
@@ -118,8 +118,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
         return Cost(
             pair=(8 * p * d if blocks else basis + 2 * p * d) + p * side + d ** (half - 1) + d ** (p - half),
             core=2 * basis + (d * side ** (p - 1) if p > 3 else 0) + 2 * first + 2 * side**p,
-            context=4 * p * d if blocks else 2 * basis,  # a path is hashed, however deep it is
-            max_pairs=1024 if blocks else 2**40,
+            context=4 * p * d if blocks else 4 * basis,  # a path is hashed, however deep it is
+            max_pairs=1024 if blocks or p > 2 else 2**40,
             max_reads=max(16, 2**20 // first),
             cell=kind.cell,
             candidate=2 * kind.code_size,
@@ -171,15 +171,17 @@ class OSC(LinearScheme[Subspaces | Blocks]):
         return outer(self.filler_kind.components(fillers, contexts).unbind(1)).view(-1, *self.facts.core_shape)
 
     def _add(self, memory: Tensor, contexts: Subspaces | Blocks, fillers: Tensor, weights: Tensor | None) -> None:
-        first, *rest = self.filler_kind.bound(self.filler_kind.components(fillers, contexts), contexts).unbind(1)
+        vectors = self.filler_kind.bound(self.filler_kind.components(fillers, contexts), contexts)
         scale = contexts.amplitudes if weights is None else contexts.amplitudes * weights
-        vectors = [first * scale.unsqueeze(1), *rest]
         half = (self.p + 1) // 2
-        right = outer(vectors[half:] or [torch.ones_like(scale).unsqueeze(1)])
-        # The left factor is made in parts that stay in the caches, each for some slabs of the memory.
+        right = outer(vectors[:, half:].unbind(1) or [torch.ones_like(scale).unsqueeze(1)])
+        # The left factor has a pair a column, since products of long rows are made in half of the time. It is made in
+        # parts that stay in the caches, each for some slabs of the memory.
+        first, *rest = (vectors[:, place].mT.contiguous() for place in range(half)) if half > 1 else [vectors[:, 0].mT]
+        first = first * scale
         for rows in slices(self.d, rows_within(IN_CACHE, len(scale) * self.d ** (half - 1))):
-            left = outer([vectors[0][:, rows], *vectors[1:half]])
-            memory[rows].view(left.shape[1], -1).addmm_(left.mT, right)
+            left = columns_outer([first[rows], *rest])
+            memory[rows].view(left.shape[0], -1).addmm_(left, right)
 
     def _write(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return write_modes(self._scaled(cores, contexts.amplitudes), self.filler_kind.maps(contexts)).view(
@@ -209,8 +211,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
 
     def energy(self, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The squared amplitudes."""
-        amplitudes = contexts.amplitudes if self.spread else contexts.amplitudes[:1]  # all are 1 or -1
-        return amplitudes.square().unsqueeze(1)
+        amplitudes = contexts.amplitudes
+        return amplitudes.square().unsqueeze(1) if self.spread else one(amplitudes.dtype, amplitudes.device)
 
     def round_trip(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Cores times the squared amplitudes."""

@@ -158,7 +158,7 @@ class Ensemble:
         return Blocks(places, self._amplitudes(words).to(dtype), rank, kind=kind)
 
     def _amplitudes(self, words: Bits) -> Tensor:
-        amplitudes = draws.signs(words, 1).squeeze(1) if self.signed else torch.ones(len(words))
+        amplitudes = draws.first_signs(words) if self.signed else torch.ones(len(words))
         return amplitudes * amplitude(draws.uniforms(words).squeeze(1), self.spread) if self.spread else amplitudes
 
 
