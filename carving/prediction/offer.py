@@ -55,9 +55,10 @@ class Offer:
         """The accuracy in the mean of contexts; those of many fillers are interpolated between a few sizes."""
         if self.wish.joint:
             return self.decoded(d, k1).accuracy
-        contexts, pairs = self.wish.contexts, round(self.wish.pairs * self.wish.crowding)
+        contexts, pairs, rounding = self.wish.contexts, self.wish.pairs, self.wish.rounding
         sizes = _ladder(sorted(contexts))
-        shares = [self.kind.alone(d, k1, Stored(max(pairs, size), self.wish.vocabulary, size), draft) for size in sizes]
+        held = [Stored(max(pairs, size), self.wish.vocabulary, size, rounding) for size in sizes]
+        shares = [self.kind.alone(d, k1, each, draft) for each in held]
         total = sum(count * _interpolate(size, sizes, shares) for size, count in contexts.items())
         return total / sum(contexts.values())
 

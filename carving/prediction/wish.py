@@ -117,9 +117,9 @@ class Wish:
         return self.shared if isinstance(self.shared, Mapping) else {self.shared: 1}
 
     @property
-    def crowding(self) -> float:
-        """How many times the pairs would make as much noise as the pairs and few bits do, asked one at a time."""
-        return 1.0 if self.bits is None else 1 / (1 - distortion(self.bits))
+    def rounding(self) -> float:
+        """How many pairs more would make as much noise as few bits do, asked one at a time: D / (1 - D) times all."""
+        return 0.0 if self.bits is None else self.pairs * distortion(self.bits) / (1 - distortion(self.bits))
 
     def widest_at(self, d: int) -> float:
         """The bound of k1 in units of sqrt(d): contexts that are shared have to be wide."""
