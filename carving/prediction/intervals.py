@@ -43,8 +43,6 @@ def _table(bits: int) -> Tensor:
 
 def told(open_: float, bits: int) -> float:
     """The share 1 - v / T of the open variance T that the cells take away, in the mean."""
-    if bits >= NORMAL:
-        return open_ / (open_ + distortion(bits))
     ends, scale, spread = edges(bits), math.sqrt(open_), math.sqrt(max(1 - open_, 0.0))
     step = float(ends[2] - ends[1]) if bits > 1 else math.inf
     if scale * NEAR < min(step, 1.0):
@@ -54,6 +52,8 @@ def told(open_: float, bits: int) -> float:
         square = density.square() * (1 / torch.special.ndtr(u) + 1 / torch.special.ndtr(-u))
         along = torch.exp(-(ends[1:-1] / spread).square() / 2) / (spread * math.sqrt(2 * math.pi))
         return float(square.sum() * (u[1] - u[0]) * along.sum() * scale)
+    if bits >= NORMAL:
+        return open_ / (open_ + distortion(bits))
     count = 1 if not spread else 2 * math.ceil(8 * spread * FINE / scale) + 1
     expected = (
         torch.linspace(-8 * spread, 8 * spread, count, dtype=torch.float64) if spread else torch.zeros(1).double()
