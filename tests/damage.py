@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from carving import OSC, Memory, Scheme, make
+from carving import OSC, Memory, Scheme, SealedMemory, make
 from carving.errors import BadValue
 from carving.labels import MultiLabelClassifier, OSCHead, Settings
 from carving.labels.checkpoints import Checkpoint
@@ -52,6 +52,19 @@ def memory(scheme: Scheme, depth: int = 1, trained: bool = False, keep_paths: bo
     return Kind(write, Memory.load)
 
 
+def sealed(scheme: Scheme, bits: int, trained: bool = False, keep_paths: bool = False) -> Kind:
+    """Sealed memories of a scheme."""
+
+    def write(file: Path, number: int) -> None:
+        own = scheme.like(seed=number)
+        leaves = ["a"] if trained else []
+        made = Memory(own, leaves, own.fillers(leaves) if trained else None, keep_paths=keep_paths)
+        made.store([(("x",), "a"), (("y",), number), (("y",), {})])
+        made.seal(bits).save(file, force=True)
+
+    return Kind(write, SealedMemory.load)
+
+
 def model(head: str, **options: object) -> Kind:
     """Label models with a head."""
 
@@ -86,6 +99,8 @@ KINDS = {
     "memory of TPR": memory(make("TPR", d=4, depth=2), depth=2),
     "memory of CliffordOSC": memory(make("CliffordOSC", d=8)),
     "memory of CGR": memory(make("CGR", d=16), keep_paths=True),
+    "sealed memory": sealed(OSC(7, 2), 3, trained=True),
+    "sealed memory of FHRR": sealed(make("FHRR", d=16), 1, keep_paths=True),
     "model": model("OSC", d=8, p=2, k1=3),
     "model with trained codes": model("HLB", width=8, trainable=True),
     "checkpoint": Kind(write_checkpoint, lambda file: checkpoint(file).resume()),

@@ -1,7 +1,7 @@
 """What commands take: arguments and options that several share, and groups of options as one value."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from carving.errors import BadValue
 from carving.formats import FORMATS
 from carving.prediction.wish import SLACK
 
@@ -106,6 +107,23 @@ class Task:
     ] = None
     basis: Annotated[str | None, typer.Option(help="OSC's contexts: blocks, or gaussian as in the paper.")] = None
     slack: Annotated[float, typer.Option(min=0, max=10, help=SLACK_HELP)] = SLACK
+    bits: Annotated[
+        str | None, typer.Option(help="Plan for a memory that is sealed: 1, 2, 3, 4 or 8 bits a cell, or auto.")
+    ] = None
+
+    def wishes(self) -> dict[str, Any]:
+        """As the planner takes them."""
+        given = asdict(self)
+        return given if self.bits is None else given | dict(bits=chosen_bits(self.bits))
+
+
+def chosen_bits(bits: str) -> int | str:
+    """The bits that were asked for."""
+    if bits == "auto":
+        return bits
+    if not bits.isdecimal():
+        raise BadValue(f"--bits must be 1, 2, 3, 4, 8 or auto, got {bits!r}")
+    return int(bits)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ PLAN_EPILOG = examples(
     "carving plan --pairs 10000 --vocabulary 2000",
     "carving plan --numbers 1000000 --vocabulary 2000 --accuracy 0.999",
     "carving plan --pairs 10000 --vocabulary 10000 --joint --spread 1.2",
+    "carving plan --pairs 1000 --vocabulary 1000 --joint --spread 0.6 --bits auto",
     "carving plan --pairs 10000 --vocabulary 2000 --out empty.safetensors --keep-paths",
 )
 
@@ -50,8 +51,8 @@ def plan(
     """The smallest memory for so many pairs, or the most pairs for so many numbers."""
     best_plan = planner(pairs, numbers)
     check_options(joint, spread, out, keep_paths)
-    alone = best_plan(**asdict(task))
-    together = best_plan(**asdict(task), joint=True, spread=spread) if joint else None
+    alone = best_plan(**task.wishes())
+    together = best_plan(**task.wishes(), joint=True, spread=spread) if joint else None
     if out is not None:
         write_empty(out, together or alone, task, keep_paths)
     if as_json:
@@ -131,7 +132,8 @@ def plan_text(plan: Plan) -> str:
         if isinstance(value, int | float) and not isinstance(value, bool)
     )
     kind = f"{' compact' if plan.compact else ''}{' gaussian' if plan.parameters.get('basis') == 'gaussian' else ''}"
-    return f"{plan.scheme}{kind} {parameters}"
+    sealed = "" if plan.bits is None else f", sealed in {plan.bits} bits a cell"
+    return f"{plan.scheme}{kind} {parameters}{sealed}"
 
 
 def operations_text(plan: Plan) -> str:

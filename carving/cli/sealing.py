@@ -10,10 +10,9 @@ from carving import sealedfiles
 from carving.checks import show_bytes
 from carving.cli.input import Files
 from carving.cli.locking import locked
-from carving.cli.options import Json, MemoryFile, OwnSources, Reading, examples
+from carving.cli.options import Json, MemoryFile, OwnSources, Reading, chosen_bits, examples
 from carving.cli.output import errors, holding_sentence, memory_sentence, write_json, write_line
 from carving.console import bar
-from carving.errors import BadValue
 from carving.files import check_replaceable, identity
 from carving.memory import Memory
 from carving.memory.sealed import SealedMemory, load_memory
@@ -56,15 +55,6 @@ def seal(
         done = held.seal(chosen_bits(bits))
         done.save(output, vocabulary=vocabulary, force=force)
     write_sealed(output, sealedfiles.read(output), as_json)
-
-
-def chosen_bits(bits: str) -> int | str:
-    """The bits that were asked for."""
-    if bits == "auto":
-        return bits
-    if not bits.isdecimal():
-        raise BadValue(f"--bits must be 1, 2, 3, 4, 8 or auto, got {bits!r}")
-    return int(bits)
 
 
 def unseal(

@@ -22,10 +22,12 @@ SIZES = ("d", "p", "k1", "compact", "basis")  # the parameters of a scheme that 
 NEW = "store all of them in a new memory of the size that they need, Memory.for_pairs(pairs), or memory.grow(paths=...)"
 
 
-def predicted(scheme: Scheme, pairs: int, leaves: int, joint: bool = False, draft: bool = False) -> float | None:
+def predicted(
+    scheme: Scheme, pairs: int, leaves: int, joint: bool = False, draft: bool = False, bits: int | None = None
+) -> float | None:
     """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted.
 
-    A draft takes milliseconds, and is some points off where cores are small.
+    A draft takes milliseconds, and is some points off where cores are small. A sealed one has so many bits a cell.
     """
     known = identity(scheme)
     if not _predictable(known, joint) or leaves < 2 or not pairs:
@@ -34,7 +36,7 @@ def predicted(scheme: Scheme, pairs: int, leaves: int, joint: bool = False, draf
     if known.get("spread"):
         sizes["spread"] = known["spread"]
     try:
-        return planner.predict(pairs, leaves, scheme=known["name"], draft=draft, **sizes)
+        return planner.predict(pairs, leaves, scheme=known["name"], draft=draft, bits=bits, **sizes)
     except UserError:  # a memory is none the worse for being outside of what is predicted
         return None
 
@@ -47,7 +49,8 @@ def _predictable(known: dict[str, Any], joint: bool) -> bool:
 def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
     """What a state is predicted to name, with so many pairs more."""
     joint = held.goal is not None and held.goal.joint
-    return predicted(held.scheme, held.load + more, len(held.vocabulary), joint, draft)
+    bits = None if held.cells is None else held.cells.bits
+    return predicted(held.scheme, held.load + more, len(held.vocabulary), joint, draft, bits)
 
 
 def falls_short(held: State) -> bool:

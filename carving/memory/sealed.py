@@ -10,7 +10,7 @@ from torch import Tensor
 from carving import sealedfiles
 from carving.answers.observed import EDGE
 from carving.answers.tally import ONCE
-from carving.cells import BITS, Cells, check_bits, distortion
+from carving.cells import BITS, Cells, check_bits
 from carving.errors import BadType, BadValue
 from carving.files import SEALED, reals
 from carving.linear import LinearScheme
@@ -219,7 +219,7 @@ def fewest_bits(held: State) -> int:
         return UNPREDICTED
     enough = now - WORSE if held.goal is None else min(now, held.goal.accuracy)
     for bits in BITS:
-        then = predicted(held.scheme, round(load / (1 - distortion(bits))), leaves, joint)
+        then = predicted(held.scheme, load, leaves, joint, bits=bits)
         if then is not None and then >= enough:
             return bits
     return BITS[-1]

@@ -101,8 +101,7 @@ class State:
     @property
     def load(self) -> int:
         """How many pairs, each stored once, would fill it as much: what is predicted depends on it."""
-        load = self.tally.load if self.tally.strengths else self.pairs
-        return round(load / self.share)
+        return round(self.tally.load) if self.tally.strengths else self.pairs
 
     @property
     def share(self) -> float:

@@ -24,6 +24,7 @@ class Stored(NamedTuple):
     pairs: int
     vocabulary: int
     shared: int  # fillers in the context that is asked
+    rounding: float = 0.0  # pairs that would make as much noise as the few bits of its cells do
 
 
 def accuracy(noise: float, rival: float, vocabulary: int) -> float:
@@ -63,7 +64,7 @@ def osc_share(size: tuple[int, int, int], stored: Stored, basis: Basis | None, *
 
     A draft takes milliseconds, and is some points off where k1 is small.
     """
-    (d, p, k1), (pairs, vocabulary, shared) = size, stored
+    (d, p, k1), (pairs, vocabulary, shared, rounding) = size, stored
     if vocabulary == shared:
         return 1.0
     if k1 == 1:  # on a line every candidate is the stored filler or its opposite
@@ -71,12 +72,12 @@ def osc_share(size: tuple[int, int, int], stored: Stored, basis: Basis | None, *
     # A sum of few outer products is not yet Gaussian; the factor is fitted.
     grain = math.factorial(p - 1) / 2 * kurtosis(p, k1) / max(1, pairs - shared)
     if basis is None:
-        noise = Noise((pairs - shared) / d**p, grain=grain)
+        noise = Noise((pairs - shared + rounding) / d**p, grain=grain)
         return share_right(p, k1, shared, 0.0, noise, vocabulary - shared, draft=draft)
     different = (1 + excess(d, p, k1, basis)) / d**p
     kept, rest = overlap(d, k1)
     noise = Noise(
-        cores=(pairs - shared) * different,
+        cores=(pairs - shared) * different + rounding / d**p,
         copy=max(0.0, echo(d, p, k1, basis) / d**p - different),
         copies=pairs / vocabulary,
         uneven=p * math.log1p((kept / (kept + rest)) ** 2 * 2 * (d - k1) / (k1 * (d + 2))),
@@ -86,23 +87,24 @@ def osc_share(size: tuple[int, int, int], stored: Stored, basis: Basis | None, *
     return share_right(p, k1, shared, share, noise, vocabulary - shared, draft=draft)
 
 
-def tpr_accuracy(d: int, pairs: int, vocabulary: int, shared: int = 1) -> float:
+def tpr_accuracy(d: int, pairs: int, vocabulary: int, shared: int = 1, rounding: float = 0.0) -> float:
     """The share of contexts that a TPR of depth one answers wholly right, with random unit roles and fillers.
 
     >>> round(tpr_accuracy(d=60, pairs=200, vocabulary=300), 2)
     0.8
     """
-    noise = Noise((pairs - shared) / d**2, 1 / d - 1 / d**2, pairs / vocabulary, signs=False)
+    noise = Noise((pairs - shared + rounding) / d**2, 1 / d - 1 / d**2, pairs / vocabulary, signs=False)
     return share_right(1, d, shared, 0.0, noise, vocabulary - shared)
 
 
-def vsa_accuracy(cells: int, pairs: int, vocabulary: int, shared: int = 1) -> float:
+def vsa_accuracy(cells: int, pairs: int, vocabulary: int, shared: int = 1, rounding: float = 0.0) -> float:
     """The share of contexts that a vector symbolic architecture answers wholly right that keeps a raw sum of reals.
 
     >>> round(vsa_accuracy(cells=4_096, pairs=1_000, vocabulary=1_000), 3)
     0.125
     """
     if shared == 1:
-        noise = max((pairs - 1) / cells, 1e-12)
+        noise = max((pairs - 1 + rounding) / cells, 1e-12)
         return accuracy(noise, noise, vocabulary)
-    return share_right(1, cells, shared, 0.0, Noise((pairs - shared) / cells), vocabulary - shared)
+    noise_of_all = Noise((pairs - shared + rounding) / cells)
+    return share_right(1, cells, shared, 0.0, noise_of_all, vocabulary - shared)

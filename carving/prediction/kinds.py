@@ -35,7 +35,8 @@ class Parameters(TypedDict, total=False):
 
 Alone = Callable[[int, int, Stored, bool], float]  # d, k1, what is stored, draft -> accuracy, asked one at a time
 Question = Callable[[int, int, int], Work]  # d, k1, vocabulary -> what a question takes, asked alone
-Together = Callable[[int, int, Stored, float], FixedPoint]  # d, k1, what is stored, spread -> where it comes to rest
+# d, k1, what is stored, spread, bits a cell (None: real numbers) -> where it comes to rest
+Together = Callable[[int, int, Stored, float, int | None], FixedPoint]
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,11 @@ def _osc(p: int, compact: bool, basis: Basis) -> Kind:
     def question(d: int, k1: int, vocabulary: int) -> Work:
         return osc_question(d, p, k1, vocabulary, compact=compact, basis=basis)
 
-    def together(d: int, k1: int, stored: Stored, spread: float) -> FixedPoint:
+    def together(d: int, k1: int, stored: Stored, spread: float, bits: int | None) -> FixedPoint:
         load = stored.pairs / d**p
         if not compact:
             load *= 1 + REMAINS * excess(d, p, k1, basis)
-        return fixed_point(load, p, k1, stored.vocabulary, spread)
+        return fixed_point(load, p, k1, stored.vocabulary, spread, bits)
 
     parameters: Parameters = {"p": p, "compact": True} if compact else {"p": p}
     parameters["basis"] = basis
@@ -115,8 +116,8 @@ def _hlb_question(d: int, k1: int, vocabulary: int) -> Work:
     return vector_question(d, vocabulary)
 
 
-def _hlb_together(d: int, k1: int, stored: Stored, spread: float) -> FixedPoint:
-    return fixed_point(stored.pairs / d, 0, 0, stored.vocabulary)
+def _hlb_together(d: int, k1: int, stored: Stored, spread: float, bits: int | None) -> FixedPoint:
+    return fixed_point(stored.pairs / d, 0, 0, stored.vocabulary, bits=bits)
 
 
 def _tpr_alone(d: int, k1: int, stored: Stored, draft: bool) -> float:

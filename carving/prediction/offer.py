@@ -25,7 +25,8 @@ class Offer:
 
     def numbers(self, d: int, k1: int) -> int:
         """What the memory takes: cells and, if it counts, the codebook."""
-        return d**self.kind.order + (self.codebook(d, k1) if self.wish.codebook else 0)
+        counts = self.wish.codebook and self.wish.bits is None  # of a sealed memory, labels give the fillers
+        return d**self.kind.order + (self.codebook(d, k1) if counts else 0)
 
     def codebook(self, d: int, k1: int) -> int:
         """The numbers of all fillers."""
@@ -47,15 +48,17 @@ class Offer:
     def decoded(self, d: int, k1: int) -> FixedPoint:
         """Where joint decoding comes to rest."""
         assert self.kind.together is not None, "kinds_for(wish) admits no such kind"
-        return self.kind.together(d, k1, Stored(self.wish.pairs, self.wish.vocabulary, 1), self.wish.spread)
+        wish = self.wish
+        return self.kind.together(d, k1, Stored(wish.pairs, wish.vocabulary, 1), wish.spread, wish.bits)
 
     def accuracy(self, d: int, k1: int, draft: bool = False) -> float:
         """The accuracy in the mean of contexts; those of many fillers are interpolated between a few sizes."""
         if self.wish.joint:
             return self.decoded(d, k1).accuracy
-        contexts, pairs = self.wish.contexts, self.wish.pairs
+        contexts, pairs, rounding = self.wish.contexts, self.wish.pairs, self.wish.rounding
         sizes = _ladder(sorted(contexts))
-        shares = [self.kind.alone(d, k1, Stored(max(pairs, size), self.wish.vocabulary, size), draft) for size in sizes]
+        held = [Stored(max(pairs, size), self.wish.vocabulary, size, rounding) for size in sizes]
+        shares = [self.kind.alone(d, k1, each, draft) for each in held]
         total = sum(count * _interpolate(size, sizes, shares) for size, count in contexts.items())
         return total / sum(contexts.values())
 

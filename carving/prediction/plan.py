@@ -12,6 +12,8 @@ from carving.prediction.offer import Offer
 from carving.prediction.search import LARGEST, Size, cheapest_size, fullest_size, most_pairs, smallest_size, trimmed
 from carving.prediction.wish import Shared, Wish, Wishes, wish_for
 
+SEALED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the fewest bytes
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -40,6 +42,7 @@ class Plan:
     parameters: Parameters  # make(plan.scheme, **plan.parameters) makes the scheme
     joint: bool = False  # whether all contexts are to be answered together
     rounds: int = 1  # how often the memory is then read
+    bits: int | None = None  # of a cell, where it is to be sealed: its bytes are those of the cells alone
     others: tuple["Plan", ...] = field(default=(), repr=False)  # the best of each other kind, the smallest first
     # The one of the fewest numbers, or of the most pairs, where another was chosen for its cheaper questions.
     extreme: "Plan | None" = field(default=None, repr=False)
@@ -64,6 +67,9 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     and still smaller with a `spread` of amplitudes. Near its threshold joint decoding fails all at once, so the plan
     has room for some pairs more (`together.margin`).
 
+    `bits` plans for a memory that is sealed with so many bits a cell, or "auto" with those that take the fewest bytes.
+    The codebook then does not count, because labels give it.
+
     >>> best = plan(pairs=1_000, vocabulary=1_000, scheme="OSC", p=3, compact=True)
     >>> best.numbers, best.extreme.numbers
     (54875, 53937)
@@ -73,7 +79,12 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     140000
     >>> plan(pairs=1_000, vocabulary=500, accuracy=0.99, scheme="HLB", codebook=False).numbers
     30714
+    >>> sealed = plan(pairs=1_000, vocabulary=500, scheme="HLB", bits="auto")
+    >>> sealed.bits, sealed.bytes
+    (1, 6034)
     """
+    if wishes.get("bits") == "auto":
+        return _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)
     wish = wish_for(pairs, vocabulary, accuracy, shared, wishes)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
         raise BadValue(f"shared must speak of all {pairs} pairs, got contexts that hold {total}; correct one of them")
@@ -90,6 +101,14 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
 
     plans = sorted(map(cheaper, offers, smallest), key=lambda each: each.numbers)
     return _chosen(plans, sum(each.numbers <= limit for each in plans), fewest)
+
+
+def _of_fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Plan:
+    plans = list[Plan]()
+    for bits in SEALED:
+        own: Wishes = {**wishes, "bits": bits}
+        plans.append(plan(pairs, vocabulary, accuracy, shared, **own))
+    return min(plans, key=lambda each: each.bytes)
 
 
 def plan_within(
@@ -221,9 +240,10 @@ def _plan(offer: Offer, size: Size) -> Plan:
         cells=d**kind.order,
         codebook=offer.codebook(d, k1),
         numbers=numbers,
-        bytes=numbers * wish.dtype.itemsize,
+        bytes=numbers * wish.dtype.itemsize if wish.bits is None else math.ceil(numbers * wish.bits / 8),
         operations=offer.operations(d, k1),
         parameters={"d": d, **kind.parameters, **width, **spread},
         joint=wish.joint,
         rounds=offer.decoded(d, k1).rounds if wish.joint else 1,
+        bits=wish.bits,
     )

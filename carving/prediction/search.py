@@ -59,7 +59,8 @@ def _lowest_side(offer: Offer) -> int:
     def without_overlaps(d: int) -> float:
         noise = max(1, wish.pairs - size) / d**kind.order
         if wish.joint:
-            return fixed_point(noise, 0, 0, wish.vocabulary, spread).accuracy
+            return fixed_point(noise, 0, 0, wish.vocabulary, spread, wish.bits).accuracy
+        noise += wish.rounding / d**kind.order
         return accuracy(noise, noise, wish.vocabulary - size + 1)
 
     return max(SMALLEST, smallest(without_overlaps, wish.accuracy) * 9 // 10)

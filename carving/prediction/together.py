@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from carving.prediction.intervals import noise_in_cells
 from carving.prediction.rivals import tails
 
 STEPS = 24  # of the table of m, from s = a / tau = 0 to where hardly anything is open any more
@@ -39,8 +40,12 @@ class FixedPoint(NamedTuple):
 
 
 @lru_cache(maxsize=2**12)
-def fixed_point(load: float, p: int, k1: int, vocabulary: int, spread: float = 0.0) -> FixedPoint:
+def fixed_point(
+    load: float, p: int, k1: int, vocabulary: int, spread: float = 0.0, bits: int | None = None
+) -> FixedPoint:
     """The fixed point, from the noise of all pairs on; `p = 0` stands for candidates without overlaps (VSAs).
+
+    A memory that is sealed has so many bits a cell, of which less is told than of real numbers.
 
     >>> [round(fixed_point(load, p=0, k1=0, vocabulary=100).accuracy, 2) for load in (0.1, 0.2, 0.4)]
     [1.0, 1.0, 0.22]
@@ -48,14 +53,20 @@ def fixed_point(load: float, p: int, k1: int, vocabulary: int, spread: float = 0
     if p and k1 == 1:  # on a line every candidate is the stored filler or its opposite
         return FixedPoint(0.5 ** (vocabulary - 1), load, 1)
     amplitude, step, table = amplitudes(spread), table_step(vocabulary), open_shares(p, k1, vocabulary)
-    noise, rounds = load, 1  # the first round asks one at a time
-    while rounds < ROUNDS and noise > NOTHING * load:
-        left = load * float((amplitude.square() * interpolate(table, amplitude / (step * math.sqrt(noise)))).mean())
-        rested, noise, rounds = left > (1 - REST) * noise, left, rounds + 1
+    open_, rounds = load, 1  # the first round asks one at a time
+    while rounds < ROUNDS and open_ > NOTHING * load:
+        scale = step * math.sqrt(_noise(open_, load, bits))
+        left = load * float((amplitude.square() * interpolate(table, amplitude / scale)).mean())
+        rested, open_, rounds = left > (1 - REST) * open_, left, rounds + 1
         if rested:
             break
-    noise = max(noise, 1e-12 * load)
+    noise = max(_noise(open_, load, bits), 1e-12 * load)
     return FixedPoint(float(chance_right(amplitude / math.sqrt(noise), p, k1, vocabulary).mean()), noise, rounds)
+
+
+def _noise(open_: float, load: float, bits: int | None) -> float:
+    """The noise of what is open: itself, or what cells let through of it."""
+    return open_ if bits is None else load * noise_in_cells(open_ / load, bits)
 
 
 def margin(pairs: int) -> float:

@@ -6,6 +6,7 @@ from typing import TypedDict, get_args
 
 import torch
 
+from carving.cells import BITS, distortion
 from carving.checks import check_choice, check_integer, check_number, nearest
 from carving.errors import BadType, BadValue
 from carving.prediction.interference import Basis
@@ -30,6 +31,7 @@ class Wishes(TypedDict, total=False):
     basis: Basis | None
     joint: bool
     spread: float
+    bits: int | str | None  # "auto" for `plan` alone
 
 
 LARGEST = 2**50  # candidates that nobody will have
@@ -65,6 +67,8 @@ class Wish:
     # How it is asked
     joint: bool = False  # all contexts together
     spread: float = 0.0  # of amplitudes: exp(spread) either way
+    # Where it is to be sealed: bits a cell, which count alone; None for real numbers
+    bits: int | None = None
 
     def __post_init__(self) -> None:
         check_integer("vocabulary", self.vocabulary, 2, LARGEST, "it is the number of candidates for an answer")
@@ -72,6 +76,7 @@ class Wish:
         check_integer("pairs", self.pairs, 1, way_out="it is the number of (context, filler) pairs to store")
         check_choice("compact", self.compact, (None, True, False))
         check_choice("basis", self.basis, (None, *get_args(Basis)))
+        check_choice("bits", self.bits, (None, *BITS))
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
             raise BadValue(f"{self.shared} fillers in every context are more than the {self.pairs} pairs")
         self._check_ranges()
@@ -111,6 +116,11 @@ class Wish:
         """For each number of fillers how many contexts hold it; only the proportions count."""
         return self.shared if isinstance(self.shared, Mapping) else {self.shared: 1}
 
+    @property
+    def rounding(self) -> float:
+        """How many pairs more would make as much noise as few bits do, asked one at a time: D / (1 - D) times all."""
+        return 0.0 if self.bits is None else self.pairs * distortion(self.bits) / (1 - distortion(self.bits))
+
     def widest_at(self, d: int) -> float:
         """The bound of k1 in units of sqrt(d): contexts that are shared have to be wide."""
         return self.widest or (WIDEST if self.shared == 1 else d)
@@ -121,4 +131,4 @@ def wish_for(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishe
     for name in wishes:
         if name not in Wishes.__annotations__:
             raise BadType(f"there is no wish {name!r} for a memory; {nearest(name, Wishes.__annotations__)}")
-    return Wish(pairs, vocabulary, accuracy, shared, **wishes)
+    return Wish(pairs, vocabulary, accuracy, shared, **wishes)  # type: ignore[arg-type]  # which refuses other bits

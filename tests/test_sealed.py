@@ -1,0 +1,346 @@
+"""Sealed memories: a few bits a cell, asked like others, told what they cannot do, and unsealed to what they were."""
+
+import math
+import warnings
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch.testing import assert_close
+from typer.testing import CliRunner
+
+from carving import OSC, SCHEMES, TPR, Memory, SealedMemory, make
+from carving.answers.observed import CellsSeen
+from carving.answers.together import decode
+from carving.cells import BITS, Cells, distortion, edges
+from carving.cli import app
+from carving.errors import BadValue
+from carving.files import BadFile
+from carving.lab.measures.calibration import error
+from carving.memory.sealed import load_memory
+
+LINEAR = [name for name in SCHEMES if name not in ("OSC", "TPR", "CliffordOSC") and make(name, d=64).facts.linear]
+EVERY = [
+    OSC(40, 2, compact=True),
+    OSC(40, 2),
+    OSC(40, 2, basis="gaussian"),
+    OSC(40, 2, compact=True, spread=0.5),
+    OSC(1600, 1, k1=40),
+    OSC(12, 3, compact=True),
+    OSC(12, 3),
+    OSC(7, 4, compact=True),
+    OSC(40, 2, carved=30),
+    TPR(40),
+    TPR(40, whole_path=True),
+    *(make(name, d=1600) for name in LINEAR),
+]
+
+
+def short_name(scheme):
+    shown = [f"{key}={value}" for key, value in scheme.parameters.items() if key in ("d", "p", "compact", "basis")]
+    return "-".join([scheme.name, *shown])
+
+
+@pytest.fixture(params=EVERY, ids=short_name)
+def scheme(request):
+    return request.param
+
+
+def stored(scheme, pairs=40, leaves=25, **options):
+    """A memory, and what it holds."""
+    chance = Random(0)
+    held = [((f"place {i}",), chance.randrange(leaves)) for i in range(pairs)]
+    memory = Memory(scheme, **options)
+    memory.store(held)
+    return memory, held
+
+
+# Any linear scheme
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_all_that_was_sealed_is_found_together_and_unsealed(scheme, bits):
+    memory, held = stored(scheme)
+    sealed = memory.seal(bits)
+    paths = [path for path, _ in held]
+    assert [answer.leaf for answer in sealed.recall_all(paths, absence=0.0)] == [leaf for _, leaf in held]
+    back = sealed.unseal(paths)
+    left = torch.linalg.vector_norm(back.tensor - memory.tensor) / torch.linalg.vector_norm(memory.tensor)
+    assert float(left) < 1e-5
+    assert back.vocabulary.labels == memory.vocabulary.labels and torch.equal(back.counts, memory.counts)
+
+
+def test_stored_leaves_still_score_one(scheme):
+    memory, held = stored(scheme, pairs=60)
+    for bits in (1, 2, 4):
+        sealed = memory.seal(bits)
+        scores = torch.tensor([answer.score for answer in sealed.recognise_many(held, absence=0.5)])
+        before = torch.tensor([answer.score for answer in memory.recognise_many(held, absence=0.5)])
+        # The noise of few bits has the variance D / (1 - D) of what the cells hold: four standard errors.
+        noise = math.sqrt(len(held) / scheme.facts.memory_scalars * distortion(bits) / (1 - distortion(bits)))
+        loud = 3 if scheme.parameters.get("spread") else 1  # faint contexts have the noise of all
+        assert float((scores - before).mean()) == pytest.approx(0, abs=4 * loud * noise / math.sqrt(len(held)) + 0.03)
+
+
+def test_eight_bits_answer_as_the_numbers_do(scheme):
+    memory, held = stored(scheme)
+    paths = [path for path, _ in held]
+    exact, sealed = memory.recall_all(paths), memory.seal(8).recall_all(paths)
+    assert [answer.leaf for answer in sealed] == [answer.leaf for answer in exact]
+    assert sealed.converged == exact.converged
+
+
+def test_sealed_memories_come_back_from_files(scheme, tmp_path):
+    memory, _ = stored(scheme, keep_paths=True)
+    sealed = memory.seal(2)
+    sealed.save(tmp_path / "one")
+    loaded = SealedMemory.load(tmp_path / "one")
+    assert torch.equal(loaded.tensor, sealed.tensor) and loaded.recall_many(loaded.paths()) == sealed.recall_many(
+        loaded
+    )
+    loaded.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert loaded.unseal().paths() == memory.paths()
+
+
+# What decoding is made of
+
+
+def test_a_round_is_the_formulas_of_generalised_message_passing():
+    scheme = OSC(20, 2, compact=True)
+    memory, _ = stored(scheme, pairs=60)
+    cells = Cells.of(memory.tensor, 2)
+    seen = CellsSeen(scheme, cells)
+    generator = torch.Generator().manual_seed(1)
+    written = 0.7 * memory.tensor + 0.05 * torch.randn(memory.tensor.shape, generator=generator)
+    onsager = 0.01 * torch.randn(memory.tensor.shape, generator=generator)
+    residual = seen.residual(written, onsager, doubt=10.0)
+    # The slow way, at the variance that was fitted.
+    ends, variance, means = edges(2).numpy() * cells.deviation, seen.variance, (written - onsager).double().numpy()
+    low, high = ends[cells.codes.numpy()], ends[cells.codes.numpy() + 1]
+    scale = math.sqrt(variance)
+    known = stats.truncnorm((low - means) / scale, (high - means) / scale, loc=means, scale=scale)
+    m, v = known.mean(), known.var()
+    told = np.mean(1 - v / variance)
+    assert residual.noise == pytest.approx(variance / told, rel=1e-5)
+    assert_close(residual.numbers.double().numpy(), residual.noise * (m - means) / variance, rtol=1e-3, atol=1e-5)
+    # And that variance is the most likely one, so that as much remains as was assumed.
+    assert np.mean((m - means) ** 2 + v) == pytest.approx(variance, rel=0.003)
+
+    def likelihood(variance):
+        chance = stats.norm.cdf(high, means, math.sqrt(variance)) - stats.norm.cdf(low, means, math.sqrt(variance))
+        return np.log(chance).sum()
+
+    assert likelihood(variance) > max(likelihood(0.9 * variance), likelihood(1.1 * variance))
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3])
+def test_contexts_that_are_not_given_stay_noise(bits):
+    scheme = OSC(100, 2, k1=8, compact=True)
+    paths, fillers = [(i,) for i in range(300)], scheme.fillers(range(300))
+    cells = Cells.of(scheme.trace(paths, fillers), bits)
+    found = decode(scheme, cells, paths[:150], fillers)
+    alone = decode(scheme, cells, paths[:150], fillers, rounds=1)
+    right = torch.arange(150)
+    assert int((found.indices == right).sum()) >= int((alone.indices == right).sum())
+    assert float((found.indices == right).double().mean()) > 0.95
+
+
+def test_joint_decoding_needs_a_few_bits_a_pair():
+    scheme = OSC(64, 2, k1=12, compact=True)
+    paths, fillers = [(i,) for i in range(250)], scheme.fillers(range(250))
+    memory = scheme.trace(paths, fillers)
+    found = decode(scheme, Cells.of(memory, 1), paths, fillers)  # 16.4 bits a pair
+    assert found.converged and torch.equal(found.indices, torch.arange(250))
+    alone = decode(scheme, Cells.of(memory, 1), paths, fillers, rounds=1)
+    assert float((alone.indices == torch.arange(250)).double().mean()) < 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bits", "d", "spread"), [(2, 80, 0.6), (3, 65, 0.9)])
+def test_a_thousand_facts_come_back_from_thirteen_bits_each(bits, d, spread):
+    scheme = OSC(d, 2, k1=20, compact=True, spread=spread)
+    paths, fillers = [(i,) for i in range(1000)], scheme.fillers(range(1000))
+    cells = Cells.of(scheme.trace(paths, fillers), bits)
+    assert (cells.codes.numel() * bits + 64) / 1000 <= 13.0
+    found = decode(scheme, cells, paths, fillers, rounds=200)
+    assert found.converged and torch.equal(found.indices, torch.arange(1000))
+
+
+def test_too_full_a_memory_says_that_it_did_not_converge():
+    memory, held = stored(OSC(16, 2, compact=True), pairs=200, leaves=100)
+    sealed, paths = memory.seal(1), [path for path, _ in held]
+    assert not sealed.recall_all(paths, absence=0.0).converged
+    with pytest.raises(BadValue, match=r"did not converge: what was found has .* cells that are not those"):
+        sealed.unseal(paths)
+
+
+# Probabilities
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [OSC(80, 2, compact=True), OSC(80, 2), make("HLB", d=6400)], ids=short_name)
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_probabilities_mean_what_they_say_absent_paths_included(scheme, bits):
+    said, right = list[float](), list[bool]()
+    for seed in range(10):
+        chance = Random(seed)
+        held = [(("there", i), chance.randrange(400)) for i in range(600)]
+        memory = Memory(scheme.like(seed=seed), range(400))
+        memory.store(held)
+        answers = memory.seal(bits).recall_many([(where, i) for where in ("there", "nowhere") for i in range(600)])
+        said += [answer.probability for answer in answers]
+        right += [answer.found and answer.leaf == leaf for answer, (_, leaf) in zip(answers, held, strict=False)]
+        right += [not answer for answer in answers[600:]]
+    assert error(torch.tensor(said).double(), torch.tensor(right).double()) <= 0.02
+
+
+def test_sets_of_a_sealed_memory_are_found():
+    memory = Memory(OSC(80, 2, compact=True))
+    memory.store([((i,), leaf) for i in range(20) for leaf in (i, i + 100)])
+    for bits in (1, 2, 4):
+        sets = memory.seal(bits).recall_sets([(i,) for i in range(20)])
+        assert [sorted(answer.leaf for answer in each) for each in sets] == [[i, i + 100] for i in range(20)]
+
+
+# What it does not do
+
+
+def test_a_sealed_memory_does_not_change_and_says_what_does():
+    memory, _ = stored(OSC(30, 2))
+    sealed = memory.seal()
+    for change in (
+        lambda: sealed.store({"a": 1}),
+        lambda: sealed.forget({"a": 1}),
+        lambda: sealed + memory,
+        lambda: memory + sealed,
+        lambda: sealed + sealed,
+    ):
+        with pytest.raises(BadValue, match="unseal"):
+            change()
+
+
+def test_what_cannot_be_sealed_is_told():
+    memory, held = stored(OSC(30, 2))
+    for bits in (0, 5, 16, "two", 2.5):
+        with pytest.raises((BadValue, TypeError), match="bits must be"):
+            memory.seal(bits)
+    with pytest.raises(BadValue, match="empty"):
+        Memory(OSC(30, 2)).seal()
+    settled = Memory(make("MAP-B", d=64))
+    settled.store({"a": 1})
+    with pytest.raises(BadValue, match="settles"):
+        settled.seal()
+    with pytest.raises(BadValue, match="leave one of them out"):
+        memory.save("nowhere", torch.float16, bits=2)
+    memory.store(held[:5], weight=2.5)
+    with pytest.raises(BadValue, match="weight 1"):
+        memory.seal()
+    broken, _ = stored(OSC(30, 2))
+    broken.tensor = broken.tensor * math.nan
+    with pytest.raises(BadValue, match="finite"):
+        broken.seal()
+
+
+def test_other_paths_and_other_labels_are_told_at_unsealing(tmp_path):
+    memory, held = stored(OSC(40, 2, compact=True))
+    sealed, paths = memory.seal(2), [path for path, _ in held]
+    with pytest.raises(BadValue, match="paths for 39 were given"):
+        sealed.unseal(paths[:-1])
+    with pytest.raises(BadValue, match="not its paths"):
+        sealed.unseal([*paths[:-1], ("elsewhere",)])
+    with pytest.raises(BadValue, match="keeps no paths"):
+        sealed.unseal()
+    sealed.save(tmp_path / "bare", vocabulary=False)
+    with pytest.raises(BadValue, match="without its labels"):
+        SealedMemory.load(tmp_path / "bare")
+    with pytest.raises(BadValue, match="or its labels"):
+        SealedMemory.load(tmp_path / "bare", vocabulary=range(100, 125)).unseal(paths)
+    back = SealedMemory.load(tmp_path / "bare", vocabulary=range(25)).unseal(paths)
+    assert_close(back.tensor, memory.tensor, rtol=1e-5, atol=1e-6)
+
+
+# Bits
+
+
+def test_bits_are_chosen_by_what_is_lost():
+    roomy, _ = stored(OSC(60, 2, compact=True), pairs=30)
+    assert roomy.seal("auto").bits == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        full, _ = stored(OSC(40, 2, compact=True), pairs=120, leaves=100)
+    assert full.seal("auto").bits > 1
+    other, _ = stored(make("FHRR", d=512))
+    assert other.seal("auto").bits == 4  # nothing is predicted of it
+
+
+# Files and commands
+
+
+def test_sealed_files_that_were_cut_or_changed_are_told(tmp_path):
+    stored(OSC(12, 2, compact=True), pairs=8)[0].save(tmp_path / "file", bits=3)
+    whole = (tmp_path / "file").read_bytes()
+    for place in range(0, len(whole), 7):
+        for changed in (whole[:place], whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :]):
+            (tmp_path / "file").write_bytes(changed)
+            with pytest.raises(BadFile):
+                SealedMemory.load(tmp_path / "file")
+
+
+def test_files_know_whether_they_are_sealed(tmp_path):
+    memory, _ = stored(OSC(12, 2, compact=True), pairs=8)
+    memory.save(tmp_path / "whole")
+    memory.save(tmp_path / "sealed", bits=2)
+    assert isinstance(load_memory(tmp_path / "whole"), Memory)
+    assert isinstance(load_memory(tmp_path / "sealed"), SealedMemory)
+    with pytest.raises(BadFile, match=r"is a sealed memory, .*`carving unseal`"):
+        Memory.load(tmp_path / "sealed")
+    with pytest.raises(BadFile, match="`carving seal`"):
+        SealedMemory.load(tmp_path / "whole")
+    with pytest.raises(BadValue, match="so no sealed memory takes its place"):
+        memory.save(tmp_path / "whole", bits=2)
+    with pytest.raises(BadValue, match="is a sealed memory, so no memory takes its place"):
+        memory.save(tmp_path / "sealed")
+
+
+def test_a_sealed_file_takes_its_bits(tmp_path):
+    memory, _ = stored(OSC(100, 2, compact=True))
+    sizes = {}
+    for bits in (1, 2, 3, 4, 8):
+        memory.seal(bits).save(tmp_path / "file", vocabulary=False)
+        sizes[bits] = (tmp_path / "file").stat().st_size - 10_000 * bits // 8
+    assert max(sizes.values()) < 900  # what a header says
+    sealed = memory.seal(2)
+    assert sealed.sizes.cells == 20_000 and sealed.sizes.numbers == 64 and sealed.sizes.vocabulary > 0
+
+
+def test_commands_seal_ask_verify_and_unseal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == code, result.output
+        return result.output
+
+    (tmp_path / "facts.json").write_text('{"dog": {"says": "woof", "legs": 4}, "bird": {"legs": 2, "says": "tweet"}}')
+    run("store", "facts.safetensors", "facts.json", "--d", "24", "--p", "2")
+    assert "2 bits a cell" in run("seal", "facts.safetensors", "-o", "sealed.safetensors", "--bits", "2")
+    told = run("info", "sealed.safetensors")
+    assert "bits a pair" in told and "log2 of 4 leaves is 2.00" in told and "text takes" in told
+    assert '"bits": 2' in run("info", "sealed.safetensors", "--json")
+    assert "woof" in run("ask", "sealed.safetensors", "dog", "says")
+    assert "4 of 4" in run("verify", "sealed.safetensors", "facts.json", "--joint")
+    assert "dog / legs" in run("where", "sealed.safetensors", "4", "--among", "facts.json")
+    assert "unseal" in run("store", "sealed.safetensors", "facts.json", code=2)
+    assert "takes its place" in run("seal", "facts.safetensors", "-o", "facts.safetensors", code=2)
+    assert "bits" in run("seal", "facts.safetensors", "-o", "other.safetensors", "--bits", "7", code=2)
+    run("unseal", "sealed.safetensors", "facts.json", "-o", "back.safetensors")
+    assert_close(Memory.load("back.safetensors").tensor, Memory.load("facts.safetensors").tensor, rtol=1e-5, atol=1e-6)
+    run("seal", "facts.safetensors", "-o", "bare.safetensors", "--no-vocabulary")
+    assert "labels were left out" in run("info", "bare.safetensors")
+    assert "--vocabulary FILE" in run("ask", "bare.safetensors", "dog", "says", code=2)
+    assert "tweet" in run("ask", "bare.safetensors", "bird", "says", "--vocabulary", "facts.json")
+    run("unseal", "bare.safetensors", "facts.json", "-o", "again.safetensors", "--vocabulary", "facts.json")
+    assert not (tmp_path / "other.safetensors").exists()
