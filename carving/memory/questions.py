@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict, Unpack, overload
 
-from carving.answers import best, likelihood, sets, several, together
+from carving.answers import best, fitted, likelihood, sets, several, together
 from carving.answers.answer import Answer, Answers
 from carving.answers.likelihood import UNSEEN
 from carving.answers.ranking import Best, Ranking
@@ -19,8 +19,9 @@ from carving.linear import LinearScheme
 from carving.memory.changes import OnProgress, report
 from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.memory.recognition import weighed
-from carving.memory.state import EMPTY, State, known_paths
+from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.paths import Paths
+from carving.scheme import FillersOrLabels
 from carving.symbols import Leaf, Path, Role
 
 
@@ -82,7 +83,11 @@ class Questions(ABC):
         rows, candidates = held.candidates(among, len(asked))
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
         answers: list[list[Answer]] = []
-        if isinstance(scheme, LinearScheme) and scheme.facts.linear:
+        if held.solved is not None:
+            for _, contexts in scheme.chunks_of(asked, held.batch):
+                answers += _solved_answers(held, contexts, rows, candidates, absence, None if top is None else k)
+                report(on_progress, len(contexts))
+        elif isinstance(scheme, LinearScheme) and scheme.facts.linear:
             odds = held.odds(scheme, absence, rows)
             for _, contexts in scheme.chunks_of(asked, held.batch):
                 if top is None:
@@ -141,6 +146,11 @@ class Questions(ABC):
         state = self._state
         asked, absence, scheme = check_paths(paths, state), check_absence(absence), state.scheme
         rows, candidates = state.held_candidates(among)
+        if state.solved is not None:  # which has one leaf a path, as far as it was solved
+            most = self.recall_many(
+                asked, top=max(1, int(1 / threshold)), among=among, absence=absence, on_progress=on_progress
+            )
+            return [[answer for answer in each if answer.probability >= threshold] for each in most]
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
                 f"sets need probabilities, which {scheme} has none of, because its memory settles; "
@@ -178,6 +188,7 @@ class Questions(ABC):
         core each.
         """
         held = self._state
+        check_sum(held, "asking for all paths together takes pairs out of a sum")
         asked = check_paths(known_paths(held).each() if paths is None else paths, held)
         rows, candidates = held.held_candidates(among)
         times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
@@ -219,6 +230,29 @@ def _answers(held: State, ranking: Ranking, rows: Sequence[int], absence: float)
     return [
         [Answer(None, strength, none, found=False) if none >= chance else Answer(held.leaf(rows[i]), strength, chance)]
         for i, strength, chance, none in zip(*(column[:, 0].tolist() for column in columns), strict=True)
+    ]
+
+
+def _solved_answers(
+    held: State,
+    contexts: Contexts,
+    rows: Sequence[int],
+    candidates: FillersOrLabels,
+    absence: float,
+    top: int | None,
+) -> list[list[Answer]]:
+    """The best answer of each context of a memory that was solved, or nothing; or the so many best."""
+    assert isinstance(held.scheme, LinearScheme) and held.solved is not None
+    found = fitted.told(held.scheme, held.tensor, contexts, candidates, held.solved, absence, top or 1)
+    answers = [
+        [Answer(held.leaf(rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
+        for each in zip(*(column.tolist() for column in found[:3]), strict=True)
+    ]
+    if top is not None:
+        return answers
+    return [
+        [Answer(None, best.score, none, found=False)] if none >= best.probability else [best]
+        for (best,), none in zip(answers, found.empty.tolist(), strict=True)
     ]
 
 
