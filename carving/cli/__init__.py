@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from carving import __version__
-from carving.cli import exporting, growth, journals, lab, labels, memories, planning, questions, where
+from carving.cli import consolidating, exporting, growth, journals, lab, labels, memories, planning, questions, where
 from carving.cli.failures import errors_as_sentences, show_traceback
 from carving.cli.options import with_groups
 from carving.cli.output import warnings_as_sentences
@@ -27,6 +27,7 @@ COMMANDS = (
     (memories.forget, memories.FORGET_EPILOG),
     (memories.merge, memories.MERGE_EPILOG),
     (growth.grow, growth.GROW_EPILOG),
+    (consolidating.consolidate, consolidating.CONSOLIDATE_EPILOG),
     (exporting.export, exporting.EXPORT_EPILOG),
     (journals.compact, journals.COMPACT_EPILOG),
     (questions.info, questions.INFO_EPILOG),
@@ -38,7 +39,8 @@ COMMANDS = (
 
 # They write files, and say so only when that is done.
 WRITERS = (
-    memories.store, memories.forget, memories.merge, growth.grow, exporting.export, journals.compact, labels.train
+    memories.store, memories.forget, memories.merge, growth.grow, consolidating.consolidate, exporting.export,
+    journals.compact, labels.train,
 )  # fmt: skip
 
 for command, epilog in COMMANDS:
