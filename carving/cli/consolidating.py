@@ -26,6 +26,9 @@ def consolidate(
     reading: Reading,
     files: OwnSources = None,
     accuracy: Annotated[float, typer.Option(help="The share of these pairs that is to be named, one at a time.")] = 1.0,
+    bits: Annotated[
+        int | None, typer.Option(help="So many bits a cell: 1, 2, 3, 4 or 8 make as few different numbers.")
+    ] = None,
     output: Annotated[
         FilePath | None, typer.Option("--output", "-o", metavar="OUT", help="Write it there, and leave MEMORY alone.")
     ] = None,
@@ -42,8 +45,8 @@ def consolidate(
         held = Memory.load(memory)
         pairs = list(Files.open(files, reading)) if files else None
         with bar(errors, "consolidating", held.pairs if pairs is None else len(pairs)) as advance:
-            outcome = held.consolidate(pairs, accuracy, on_progress=advance)
-        if output is not None or outcome.after > outcome.before:
+            outcome = held.consolidate(pairs, accuracy, bits=bits, on_progress=advance)
+        if output is not None or held.consolidated:
             held.save(target)
     if as_json:
         write_json(consolidation_json(outcome) | dict(consolidated=held.consolidated, file=str(target)))

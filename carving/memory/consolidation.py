@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 from threading import RLock
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,8 +13,9 @@ from torch import Tensor
 from carving.answers.answer import Answer
 from carving.answers.fitted import Solved
 from carving.answers.fitting import SAMPLE, Sample, fitted, strengths_of
+from carving.answers.rounding import REACH
 from carving.answers.solving import Solution, solve
-from carving.checks import check_number
+from carving.checks import check_choice, check_number
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
@@ -55,6 +57,13 @@ class Consolidation:
         return self.share >= self.wished
 
 
+class Wish(NamedTuple):
+    """What is wished: a share of right answers, and in how few bits a cell."""
+
+    accuracy: float
+    bits: int | None = None
+
+
 class Consolidating(Questions):
     """What makes a memory of sums one that was solved."""
 
@@ -74,6 +83,7 @@ class Consolidating(Questions):
         accuracy: float = 1.0,
         *,
         paths: Iterable[Path] | None = None,
+        bits: int | None = None,
         key: Label = None,
         on_progress: OnProgress | None = None,
     ) -> Consolidation:
@@ -82,7 +92,8 @@ class Consolidating(Questions):
         The pairs are those that were stored, one leaf a path. Without them, all that lies under the kept paths (or
         those given) is decoded together first, and refused where that does not come to rest. It starts from the sum and
         stops when the share `accuracy` is right; where that is no more than before, nothing changes. A consolidated
-        memory answers from far fewer cells, but takes new pairs as noise, and forgets none.
+        memory answers from far fewer cells, but takes new pairs as noise, and forgets none. With `bits` (1 to 4, or
+        8) its cells hold no more than 2^bits different numbers, chosen with the solver in the loop.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=30, k1=4, compact=True))
@@ -96,10 +107,12 @@ class Consolidating(Questions):
         with self._lock:
             held = self._state
             scheme = check_solvable(held, accuracy)
+            if bits is not None:
+                check_choice("bits", bits, tuple(REACH))
             if pairs is not None and paths is not None:
                 raise BadValue("consolidate takes pairs, or paths to decode them from, got both; leave one of them out")
             chosen = list(chain.from_iterable(batches(pairs, key))) if pairs is not None else decoded(held, paths)
-            state, outcome = consolidated(held, scheme, chosen, accuracy, on_progress)
+            state, outcome = consolidated(held, scheme, chosen, Wish(accuracy, bits), on_progress)
             self._put(held, state)
         return outcome
 
@@ -172,13 +185,13 @@ class Wanted:
 
 
 def consolidated(
-    held: State, scheme: LinearScheme, pairs: list[Pair], accuracy: float, on_progress: OnProgress | None
+    held: State, scheme: LinearScheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None
 ) -> tuple[State, Consolidation]:
     """The state whose tensor names these pairs, or the same one, if that names no fewer; and how it went."""
     wanted = Wanted.of(held, pairs)
     before, count = named(held, wanted), len(wanted.rows)
-    outcome = Consolidation(count, before, before, accuracy, 0, max(0, held.pairs - count))
-    if outcome and (held.solved is None or not held.solved.added):
+    outcome = Consolidation(count, before, before, wish.accuracy, 0, max(0, held.pairs - count))
+    if outcome and wish.bits is None and (held.solved is None or not held.solved.added):
         return held, outcome
     contexts, candidates = scheme.contexts(wanted.paths), held.codebook.all()
     with lasting():
@@ -188,11 +201,12 @@ def consolidated(
             contexts,
             candidates,
             wanted.rows,
-            accuracy=accuracy,
+            accuracy=wish.accuracy,
+            bits=wish.bits,
             on_step=_as_progress(on_progress),
         )
     outcome = replace(outcome, after=max(before, found.right), evaluations=found.evaluations)
-    if found.right < before or (found.right == before and held.solved is None):
+    if found.right < before or (found.right == before and held.solved is None and wish.bits is None):
         return held, outcome
     # The mean strength of what is held becomes 1, as that of what will be stored.
     with lasting():

@@ -19,6 +19,7 @@ from carving.contexts import Contexts
 from carving.tensors import kept, lasting
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
+FEW, WIDE = 8, 512  # blocks of so many coordinates with which a product is faster than sums of rows that fit no cache
 DENSE = 2**14  # numbers of a basis that is kept beside, and of a table that is multiplied with it in one small product
 
 
@@ -95,6 +96,11 @@ class KeptBlocks:
         return self.rank * self.order.numel() <= DENSE and not torch.compiler.is_compiling()
 
     @property
+    def few(self) -> bool:
+        """Whether so few blocks are so wide that products with the dense basis are faster."""
+        return self.rank <= FEW and self.order.shape[1] >= WIDE
+
+    @property
     def basis(self) -> Tensor:
         """As orthonormal rows (n, rank, d)."""
         if self._dense is not None:
@@ -125,6 +131,8 @@ class KeptBlocks:
 
     def lift_sum(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) lifted and summed over contexts: (d, m)."""
+        if self.few:
+            return self.basis.flatten(0, 1).mT @ rows.mT.flatten(0, 1)
         # Every coordinate lies in one block of each context: a sum of n rows.
         count, d = self.order.shape
         order, device = self.order, rows.device
@@ -152,7 +160,7 @@ class KeptBlocks:
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
         count, d = self.order.shape
-        if self.small and memory.numel() <= DENSE:
+        if self.few or (self.small and memory.numel() <= DENSE):
             return (self.basis.view(-1, d) @ memory).view(count, self.rank, -1)
         return bag(memory, self.order, self._starts(count), self.weights).view(count, self.rank, -1)
 
