@@ -26,7 +26,7 @@ from carving.answers.ranking import Lines, Ranking, Rated, Rating
 from carving.contexts import Contexts
 from carving.errors import BadValue
 from carving.linear import LinearScheme
-from carving.scheme import ContextsOrPaths, FillersOrLabels
+from carving.scheme import FillersOrLabels
 
 LEAST_DOUBT = 1e-6
 SIZES = (6, 6, 3)  # of a level's weights
@@ -121,6 +121,18 @@ class Told(NamedTuple):
     empty: Tensor  # (n,) of nothing being there
 
 
+class Choice(NamedTuple):
+    """The candidates that may be answered, with their rows; and all of them, if these are some."""
+
+    candidates: FillersOrLabels
+    rows: Sequence[int]
+    everything: FillersOrLabels | None = None
+
+    def rows_of(self, indices: Tensor) -> Tensor:
+        """The rows of indices into the choice."""
+        return indices if isinstance(self.rows, range) else torch.tensor(self.rows, device=indices.device)[indices]
+
+
 def rating(scheme: LinearScheme, slope: float) -> Rating:
     """Candidates rated as they were solved for: all alike beforehand."""
 
@@ -143,24 +155,29 @@ def rating(scheme: LinearScheme, slope: float) -> Rating:
 
 
 def told(
-    scheme: LinearScheme,
-    memory: Tensor,
-    contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
-    solved: Solved,
-    absence: float,
-    k: int = 1,
+    scheme: LinearScheme, memory: Tensor, contexts: Contexts, choice: Choice, solved: Solved, absence: float, k: int = 1
 ) -> Told:
     """The best candidates of each context, and how probable they are."""
-    ranking = scan(scheme, memory, contexts, candidates, k, rating(scheme, solved.slope))
-    level, shown = solved.level, shown_by(ranking)
+    rated, whole = rating(scheme, solved.slope), choice.everything is None
+    ranking = scan(scheme, memory, contexts, choice.candidates, k, rated)
+    everywhere = ranking if choice.everything is None else scan(scheme, memory, contexts, choice.everything, 1, rated)
+    level, shown = solved.level, shown_by(everywhere)
     here = logistic(shown, level.present) + _log_odds(1 - absence)
-    own = logistic(shown, level.right).sigmoid()
-    # What the best leaves is the others', as their scores part it.
-    shares = (ranking.best.scores.double() - ranking.log_total.double().unsqueeze(1)).exp()
-    rest = (1 - own) / (1 - shares[:, 0]).clamp_min(1e-12)
-    chances = torch.cat([own.unsqueeze(1), shares[:, 1:] * rest.unsqueeze(1)], dim=1)
-    return Told(ranking.best.indices, ranking.strengths, chances * here.sigmoid().unsqueeze(1), (-here).sigmoid())
+    own = logistic(shown, level.right).sigmoid().unsqueeze(1)
+    # What the best of all leaves is the others', as their scores part it.
+    log_total = everywhere.log_total.double().unsqueeze(1)
+    first = (everywhere.best.scores[:, :1].double() - log_total).exp()
+    rest = (1 - own) / (1 - first).clamp_min(1e-12)
+    shares = (ranking.best.scores.double() - log_total).exp()
+    best = choice.rows_of(ranking.best.indices) == everywhere.best.indices[:, :1]
+    chances = torch.where(best, own, shares * rest) * here.sigmoid().unsqueeze(1)
+    empty = (-here).sigmoid()
+    if not whole:  # nothing else than these, or nothing, is there
+        among = (ranking.log_total.double().unsqueeze(1) - log_total).exp()
+        among = torch.where(best.any(1, keepdim=True), own + (among - first).clamp_min(0) * rest, among * rest)
+        total = among.squeeze(1) * here.sigmoid() + empty
+        chances, empty = chances / total.clamp_min(1e-300).unsqueeze(1), empty / total.clamp_min(1e-300)
+    return Told(ranking.best.indices, ranking.strengths, chances.clamp_max(1), empty)
 
 
 def pair_chances(strengths: Tensor, solved: Solved, absence: float) -> Tensor:

@@ -31,6 +31,7 @@ from carving.paths import Paths
 from carving.symbols import Label, Path
 from carving.tensors import lasting
 
+FEW = 500  # paths that hold nothing are asked at least
 SURE = 0.99  # of answers that were found together, the least mean probability
 
 
@@ -232,12 +233,21 @@ def calibrated(scheme: LinearScheme, solution: Solution, wanted: Wanted, candida
     """What tells how probable answers are, from half of what was solved for (or less) and paths that hold nothing."""
     count = len(wanted.rows)
     some = slice(0, count, max(2, count // SAMPLE))
-    names = [("carving", "nothing", number) for number in range(SAMPLE)]
-    sample = Sample(scheme.contexts(wanted.paths[some]), wanted.rows[some], scheme.contexts(names))
+    sample = Sample(scheme.contexts(wanted.paths[some]), wanted.rows[some], scheme.contexts(_strange(wanted.paths)))
     levels = tuple(fitted(scheme, solution.tensor, candidates, sample, solution.slope, count))
     right = solution.right
     levels = (levels[0]._replace(accuracy=right / count), *levels[1:])
     return Solved(solution.slope, count, right, levels, told=right / count)
+
+
+def _strange(paths: Paths) -> list[Path]:
+    """Paths that hold nothing, like these: every other one differs in its last role alone."""
+    number = min(SAMPLE, max(FEW, len(paths)))
+    strange = list[Path]()
+    for place in range(number):
+        path, role = paths[place % len(paths)], f"carving: no role {place}"
+        strange.append((*(path[:-1] if place % 2 else (role,) * (len(path) - 1)), role))
+    return strange
 
 
 def _as_progress(on_progress: OnProgress | None) -> Callable[[int], None] | None:

@@ -21,7 +21,6 @@ from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.memory.recognition import weighed
 from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.paths import Paths
-from carving.scheme import FillersOrLabels
 from carving.symbols import Leaf, Path, Role
 
 
@@ -84,8 +83,10 @@ class Questions(ABC):
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
         answers: list[list[Answer]] = []
         if held.solved is not None:
+            everything = None if among is None else held.candidates(None, len(asked))[1]
+            choice = fitted.Choice(candidates, rows, everything)
             for _, contexts in scheme.chunks_of(asked, held.batch):
-                answers += _solved_answers(held, contexts, rows, candidates, absence, None if top is None else k)
+                answers += _solved_answers(held, contexts, choice, absence, None if top is None else k)
                 report(on_progress, len(contexts))
         elif isinstance(scheme, LinearScheme) and scheme.facts.linear:
             odds = held.odds(scheme, absence, rows)
@@ -236,16 +237,15 @@ def _answers(held: State, ranking: Ranking, rows: Sequence[int], absence: float)
 def _solved_answers(
     held: State,
     contexts: Contexts,
-    rows: Sequence[int],
-    candidates: FillersOrLabels,
+    choice: fitted.Choice,
     absence: float,
     top: int | None,
 ) -> list[list[Answer]]:
     """The best answer of each context of a memory that was solved, or nothing; or the so many best."""
     assert isinstance(held.scheme, LinearScheme) and held.solved is not None
-    found = fitted.told(held.scheme, held.tensor, contexts, candidates, held.solved, absence, top or 1)
+    found = fitted.told(held.scheme, held.tensor, contexts, choice, held.solved, absence, top or 1)
     answers = [
-        [Answer(held.leaf(rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
+        [Answer(held.leaf(choice.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
         for each in zip(*(column.tolist() for column in found[:3]), strict=True)
     ]
     if top is not None:
