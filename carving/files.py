@@ -215,6 +215,7 @@ class Outline:
     goal: Goal | None
     tally: Tally
     checksum: str
+    solved: bool = False  # whether the tensor is no sum
 
 
 def outline(path: Place) -> Outline:
@@ -226,7 +227,8 @@ def outline(path: Place) -> Outline:
         if counts.dim() != 1 or not all_finite(counts):
             raise BadValue("its counts are no numbers, one a leaf")
         has = ("fillers" in tensors, "paths" in tensors)
-        return Outline(scheme, names, counts, *has, _goal(metadata), _tally_of(metadata, counts), metadata["checksum"])
+        said = _goal(metadata), _tally_of(metadata, counts), metadata["checksum"], "solved" in metadata
+        return Outline(scheme, names, counts, *has, *said)
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 

@@ -12,4 +12,5 @@ NAMES = (
     "trust-calibration",
     "basis",
     "large-vsa",
+    "consolidated",
 )
