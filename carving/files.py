@@ -226,9 +226,8 @@ def outline(path: Place) -> Outline:
         names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
         if counts.dim() != 1 or not all_finite(counts):
             raise BadValue("its counts are no numbers, one a leaf")
-        has = ("fillers" in tensors, "paths" in tensors)
-        said = _goal(metadata), _tally_of(metadata, counts), metadata["checksum"], "solved" in metadata
-        return Outline(scheme, names, counts, *has, *said)
+        has, goal, tally = ("fillers" in tensors, "paths" in tensors), _goal(metadata), _tally_of(metadata, counts)
+        return Outline(scheme, names, counts, *has, goal, tally, metadata["checksum"], "solved" in metadata)
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 
