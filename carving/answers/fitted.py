@@ -86,15 +86,18 @@ class Solved:
         said = json.loads(text)
         levels = tuple(Level.of(*level) for level in said.pop("levels"))
         solved = cls(float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right")), levels, **said)
-        numbers = [solved.slope, solved.added, solved.told, *chain.from_iterable(map(_numbers, levels))]
-        rising = all(one.added < other.added for one, other in pairwise(levels))
-        if not all(map(math.isfinite, numbers)) or not levels or levels[0].added or not rising:
-            raise BadValue("it holds no numbers that tell how probable its answers are")
-        if any(tuple(map(len, level[2:])) != SIZES for level in levels) or not 0 <= solved.right <= solved.pairs:
-            raise BadValue("it holds other numbers than tell how probable its answers are")
-        if not solved.slope > 0 or not solved.added >= 0:
-            raise BadValue(f"its slope is {solved.slope}, and {solved.added} was added")
+        if not solved.slope > 0 or not solved.added >= 0 or not 0 <= solved.right <= solved.pairs:
+            raise BadValue(f"its slope is {solved.slope}, and {solved.added} was added to {solved.pairs} pairs")
+        solved._check_levels()
         return solved
+
+    def _check_levels(self) -> None:
+        """Refuse levels that do not rise from nothing, or hold other numbers than they should."""
+        rising = all(one.added < other.added for one, other in pairwise(self.levels))
+        numbers = [self.slope, self.added, self.told, *chain.from_iterable(map(_numbers, self.levels))]
+        sized = all(tuple(map(len, level[2:])) == SIZES for level in self.levels)
+        if not all(map(math.isfinite, numbers)) or not self.levels or self.levels[0].added or not rising or not sized:
+            raise BadValue("it holds no numbers that tell how probable its answers are")
 
     def plus(self, energy: float) -> "Solved":
         """The same with so much stored more."""

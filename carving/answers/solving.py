@@ -11,7 +11,7 @@ certain yet: about 4 N L k1^p operations. All candidates take part, in chunks th
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -143,24 +143,39 @@ def solve(
 
 def _solved(problem: Problem, memory: Tensor, enough: int, later: int, on_step: OnStep | None) -> Solution:
     """The memory of real numbers, after so many evaluations more than make enough right."""
-    slope = problem.slope
-    best = Solution(memory, slope, -1, 0)
-    values, reached = list[float](), 0
-    start = as_flat(memory).clone()
+    course = Course(problem, enough, later)
+    best = Solution(memory, problem.slope, -1, 0)
     # The first step is that of adding every pair, less what it is expected to be, about half.
-    for flat, value in descend(problem.value, start, FIRST / slope):
-        values.append(value)
+    for flat, value in descend(problem.value, as_flat(memory).clone(), FIRST / problem.slope):
         if problem.right >= best.right:
-            best = Solution(problem.shaped(flat), slope, problem.right, problem.evaluations)
+            best = Solution(problem.shaped(flat), problem.slope, problem.right, problem.evaluations)
         if on_step:
             on_step(best.right)
-        reached = reached or (problem.evaluations if best.right >= enough else 0)
-        if (problem.leading >= enough and later == LATER) or (reached and problem.evaluations - reached >= later):
-            break
-        little = len(values) > STILL and values[-STILL - 1] - value < LITTLE * value
-        if problem.evaluations >= MOST or (little and not reached):
+        if course.ends_with(value, best.right):
             break
     return best
+
+
+@dataclass
+class Course:
+    """How solving goes: when it has come far enough, or will come no further."""
+
+    problem: Problem
+    enough: int
+    later: int
+    values: list[float] = field(default_factory=list)
+    reached: int = 0  # the evaluation that made enough right
+
+    def ends_with(self, value: float, right: int) -> bool:
+        """Take a step in; whether it is the last."""
+        problem = self.problem
+        self.values.append(value)
+        if right >= self.enough:
+            self.reached = self.reached or problem.evaluations
+            leads = problem.leading >= self.enough and self.later == LATER
+            return leads or problem.evaluations - self.reached >= self.later
+        still = len(self.values) > STILL and self.values[-STILL - 1] - value < LITTLE * value
+        return still or problem.evaluations >= MOST
 
 
 def scores_of(scheme: LinearScheme, memory: Tensor, contexts: Contexts, candidates: Tensor, slope: float) -> Tensor:

@@ -3,8 +3,8 @@
 import math
 from abc import ABC
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypedDict, Unpack, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
 from carving.answers import best, fitted, likelihood, sets, several, together
 from carving.answers.answer import Answer, Answers
@@ -21,6 +21,7 @@ from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.memory.recognition import weighed
 from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.paths import Paths
+from carving.scheme import FillersOrLabels
 from carving.symbols import Leaf, Path, Role
 
 
@@ -81,29 +82,17 @@ class Questions(ABC):
         asked, absence, scheme = check_paths(paths, held), check_absence(absence), held.scheme
         rows, candidates = held.candidates(among, len(asked))
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
-        answers: list[list[Answer]] = []
+        question = Question(asked, rows, candidates, absence, None if top is None else k)
         if held.solved is not None:
-            everything = None if among is None else held.candidates(None, len(asked))[1]
-            choice = fitted.Choice(candidates, rows, everything)
-            for _, contexts in scheme.chunks_of(asked, held.batch):
-                answers += _solved_answers(held, contexts, choice, absence, None if top is None else k)
-                report(on_progress, len(contexts))
+            parts = _asked_solved(held, question, among is None)
         elif isinstance(scheme, LinearScheme) and scheme.facts.linear:
-            odds = held.odds(scheme, absence, rows)
-            for _, contexts in scheme.chunks_of(asked, held.batch):
-                if top is None:
-                    ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds)
-                    answers += _answers(held, ranking, rows, absence)
-                else:
-                    size = several.listed(k, len(rows))
-                    ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
-                    answers += _top_answers(held, contexts, ranking, rows, odds, k)
-                report(on_progress, len(contexts))
+            parts = _asked(held, scheme, question)
         else:
-            for chunk in slices(len(asked), BATCH):
-                ranked = best.top(scheme, held.tensor, asked[chunk], candidates, k)
-                answers += _answers_without_probability(held, ranked, rows)
-                report(on_progress, len(asked[chunk]))
+            parts = _asked_without_probability(held, question)
+        answers: list[list[Answer]] = []
+        for part in parts:
+            answers += part
+            report(on_progress, len(part))
         return answers if top is not None else [each[0] for each in answers]
 
     def recognise(self, *path: Role, leaf: Leaf, absence: float = 0.5) -> Answer:
@@ -148,10 +137,10 @@ class Questions(ABC):
         asked, absence, scheme = check_paths(paths, state), check_absence(absence), state.scheme
         rows, candidates = state.held_candidates(among)
         if state.solved is not None:  # which has one leaf a path, as far as it was solved
-            most = self.recall_many(
-                asked, top=max(1, int(1 / threshold)), among=among, absence=absence, on_progress=on_progress
+            parts = _asked_solved(
+                state, Question(asked, rows, candidates, absence, min(len(rows), int(1 / threshold))), among is None
             )
-            return [[answer for answer in each if answer.probability >= threshold] for each in most]
+            return _likely(parts, threshold, on_progress)
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
                 f"sets need probabilities, which {scheme} has none of, because its memory settles; "
@@ -224,6 +213,58 @@ class Questions(ABC):
         return rebuild((path, answer.leaf) for path, answer in zip(asked, answers, strict=True) if answer)
 
 
+class Question(NamedTuple):
+    """What paths are asked for."""
+
+    paths: Paths
+    rows: Sequence[int]  # of the leaves that may be answered,
+    candidates: FillersOrLabels  # and what they are
+    absence: float
+    top: int | None  # so many answers, or one
+
+
+def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[list[list[Answer]]]:
+    """The answers of a sum, some paths at a time."""
+    _, rows, candidates, absence, top = question
+    odds = held.odds(scheme, absence, rows)
+    size = 1 if top is None else several.listed(top, len(rows))
+    for _, contexts in scheme.chunks_of(question.paths, held.batch):
+        ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
+        if top is None:
+            yield _answers(held, ranking, rows, absence)
+        else:
+            yield _top_answers(held, contexts, ranking, rows, odds, top)
+
+
+def _asked_solved(held: State, question: Question, all_leaves: bool) -> Iterator[list[list[Answer]]]:
+    """The answers of a memory that was solved: to each path the best, or nothing; or the so many best."""
+    scheme, solved, top = held.scheme, held.solved, question.top
+    assert isinstance(scheme, LinearScheme) and solved is not None
+    everything = None if all_leaves else held.candidates(None, len(question.paths))[1]
+    choice = fitted.Choice(question.candidates, question.rows, everything)
+    for _, contexts in scheme.chunks_of(question.paths, held.batch):
+        found = fitted.told(scheme, held.tensor, contexts, choice, solved, question.absence, top or 1)
+        answers = [
+            [Answer(held.leaf(choice.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
+            for each in zip(*(column.tolist() for column in found[:3]), strict=True)
+        ]
+        yield (
+            answers
+            if top is not None
+            else [
+                [Answer(None, best.score, none, found=False)] if none >= best.probability else [best]
+                for (best,), none in zip(answers, found.empty.tolist(), strict=True)
+            ]
+        )
+
+
+def _asked_without_probability(held: State, question: Question) -> Iterator[list[list[Answer]]]:
+    """The answers of a memory that settles."""
+    for chunk in slices(len(question.paths), BATCH):
+        ranked = best.top(held.scheme, held.tensor, question.paths[chunk], question.candidates, question.top or 1)
+        yield _answers_without_probability(held, ranked, question.rows)
+
+
 def _answers(held: State, ranking: Ranking, rows: Sequence[int], absence: float) -> list[list[Answer]]:
     """The best answer of each context, at most one leaf being there; nothing, if that is more probable."""
     chances, empty = likelihood.probabilities(ranking, absence)
@@ -234,26 +275,15 @@ def _answers(held: State, ranking: Ranking, rows: Sequence[int], absence: float)
     ]
 
 
-def _solved_answers(
-    held: State,
-    contexts: Contexts,
-    choice: fitted.Choice,
-    absence: float,
-    top: int | None,
+def _likely(
+    parts: Iterable[list[list[Answer]]], threshold: float, on_progress: OnProgress | None
 ) -> list[list[Answer]]:
-    """The best answer of each context of a memory that was solved, or nothing; or the so many best."""
-    assert isinstance(held.scheme, LinearScheme) and held.solved is not None
-    found = fitted.told(held.scheme, held.tensor, contexts, choice, held.solved, absence, top or 1)
-    answers = [
-        [Answer(held.leaf(choice.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
-        for each in zip(*(column.tolist() for column in found[:3]), strict=True)
-    ]
-    if top is not None:
-        return answers
-    return [
-        [Answer(None, best.score, none, found=False)] if none >= best.probability else [best]
-        for (best,), none in zip(answers, found.empty.tolist(), strict=True)
-    ]
+    """Those of the answers that are probable enough."""
+    sets: list[list[Answer]] = []
+    for part in parts:
+        sets += ([answer for answer in each if answer.probability >= threshold] for each in part)
+        report(on_progress, len(part))
+    return sets
 
 
 def _top_answers(
