@@ -137,9 +137,8 @@ class Questions(ABC):
         asked, absence, scheme = check_paths(paths, state), check_absence(absence), state.scheme
         rows, candidates = state.held_candidates(among)
         if state.solved is not None:  # which has one leaf a path, as far as it was solved
-            parts = _asked_solved(
-                state, Question(asked, rows, candidates, absence, min(len(rows), int(1 / threshold))), among is None
-            )
+            most = min(len(rows), int(1 / threshold))
+            parts = _asked_solved(state, Question(asked, rows, candidates, absence, most), among is None)
             return _likely(parts, threshold, on_progress)
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
@@ -248,14 +247,15 @@ def _asked_solved(held: State, question: Question, all_leaves: bool) -> Iterator
             [Answer(held.leaf(choice.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
             for each in zip(*(column.tolist() for column in found[:3]), strict=True)
         ]
-        yield (
-            answers
-            if top is not None
-            else [
-                [Answer(None, best.score, none, found=False)] if none >= best.probability else [best]
-                for (best,), none in zip(answers, found.empty.tolist(), strict=True)
-            ]
-        )
+        yield answers if top is not None else _or_nothing(answers, found.empty.tolist())
+
+
+def _or_nothing(answers: list[list[Answer]], empty: list[float]) -> list[list[Answer]]:
+    """The best answers, or nothing, where that is more probable."""
+    return [
+        [Answer(None, best.score, none, found=False)] if none >= best.probability else [best]
+        for (best,), none in zip(answers, empty, strict=True)
+    ]
 
 
 def _asked_without_probability(held: State, question: Question) -> Iterator[list[list[Answer]]]:
