@@ -131,8 +131,7 @@ class Questions(ABC):
         on_progress: OnProgress | None = None,
     ) -> list[list[Answer]]:
         """One list of answers a path, where contexts may hold several leaves; see `recall_set`."""
-        if not 0 < threshold < 1:
-            raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
+        check_threshold(threshold)
         state = self._state
         asked, absence, scheme = check_paths(paths, state), check_absence(absence), state.scheme
         rows, candidates = state.held_candidates(among)
@@ -328,6 +327,12 @@ def _rounds_as_progress(on_progress: OnProgress | None, questions: int) -> Calla
         reported = done
 
     return on_round
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse what is no probability to be reached."""
+    if not 0 < threshold < 1:
+        raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
 
 
 def check_roles(path: Path) -> Path:
