@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from carving import journal
+from carving.answers.fitted import Solved
 from carving.answers.tally import LEAVES, LEVELS, NOTHING_STORED, Tally
 from carving.chunks import slices
 from carving.draws import STREAM
@@ -45,8 +46,9 @@ __all__ = [
     "write",
 ]
 
-VERSION = 3  # of the file; what labels give has a version of its own
-WITHOUT_PATHS = 2  # the version of a file that keeps no paths
+VERSION = 4  # of the file; what labels give has a version of its own. It is that of a consolidated memory,
+WITH_PATHS = 3  # of one that keeps its paths,
+WITHOUT_PATHS = 2  # and of one that does not
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
 SEALED = "carving sealed memory"  # the format of files that `sealedfiles.py` reads
@@ -65,6 +67,7 @@ class Contents:
     goal: Goal | None = None  # what it was planned for, if that is known
     paths: Mapping[bytes, float] | None = None  # by their canonical bytes, with the weight that each holds, where kept
     tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves paths hold
+    solved: Solved | None = None  # how the tensor was solved, where it is no sum
     checksum: str = ""  # of the file that it was read from
 
 
@@ -119,8 +122,9 @@ def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
     scheme = contents.scheme
     metadata = {
         "format": "carving memory",
-        # Who does not know of paths would not keep them: such a file is for later versions alone.
-        "version": str(VERSION if contents.paths is not None else WITHOUT_PATHS),
+        # Who does not know of paths would not keep them, and who takes a solved tensor for a sum would misread it: such
+        # files are for later versions alone.
+        "version": str(_version(contents)),
         "stream": STREAM.decode().strip(),
         "scheme": json.dumps(identity(scheme), sort_keys=True),
         "dtype": str(scheme.dtype)[6:],
@@ -131,7 +135,16 @@ def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
         metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
     if not contents.tally.plain:
         metadata["tally"] = json.dumps(asdict(contents.tally), sort_keys=True)
+    if contents.solved is not None:
+        metadata["solved"] = contents.solved.as_json()
     return metadata
+
+
+def _version(contents: Contents) -> int:
+    """The first version that reads a file of these contents rightly."""
+    if contents.solved is not None:
+        return VERSION
+    return WITHOUT_PATHS if contents.paths is None else WITH_PATHS
 
 
 def _energy(tensor: Tensor) -> float:
@@ -169,6 +182,7 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
         goal=goal_of(metadata),
         paths=_paths(metadata["version"], tensors.get("paths")),
         tally=tally_of(metadata, counts),
+        solved=_solved(metadata),
         checksum=metadata["checksum"],
     )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
@@ -186,7 +200,7 @@ def raw_bytes_of(name: str, tensor: Tensor) -> bytes:
 
 def _paths(version: str, packed: Tensor | None) -> dict[bytes, float] | None:
     """The paths that are kept, in files of the version that has them."""
-    if (packed is None) == (version == str(VERSION)):
+    if version != str(VERSION) and (packed is None) == (version == str(WITH_PATHS)):
         raise BadValue(f"it is of version {version}, and {'keeps no' if packed is None else 'keeps'} paths")
     return None if packed is None else unpack(raw_bytes_of("paths are", packed))
 
@@ -203,6 +217,7 @@ class Outline:
     goal: Goal | None
     tally: Tally
     checksum: str
+    solved: bool = False  # whether the tensor is no sum
 
 
 def outline(path: Place) -> Outline:
@@ -213,8 +228,8 @@ def outline(path: Place) -> Outline:
         names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
         if counts.dim() != 1 or not all_finite(counts):
             raise BadValue("its counts are no numbers, one a leaf")
-        has = ("fillers" in tensors, "paths" in tensors)
-        return Outline(scheme, names, counts, *has, goal_of(metadata), tally_of(metadata, counts), metadata["checksum"])
+        has, goal, tally = ("fillers" in tensors, "paths" in tensors), goal_of(metadata), tally_of(metadata, counts)
+        return Outline(scheme, names, counts, *has, goal, tally, metadata["checksum"], "solved" in metadata)
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 
@@ -222,6 +237,13 @@ def outline(path: Place) -> Outline:
 def goal_of(metadata: dict[str, str]) -> Goal | None:
     """What a file says that it was planned for."""
     return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
+
+
+def _solved(metadata: dict[str, str]) -> Solved | None:
+    """How a tensor was solved, in files of the version that knows of it."""
+    if ("solved" in metadata) != (metadata["version"] == str(VERSION)):
+        raise BadValue(f"it is of version {metadata['version']}, and does not say whether its tensor was solved")
+    return Solved.of_json(metadata["solved"]) if "solved" in metadata else None
 
 
 def tally_of(metadata: dict[str, str], counts: Tensor) -> Tally:

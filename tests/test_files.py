@@ -150,7 +150,11 @@ def rewritten(file, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(version="4"), "a later Carving reads it"),
+        (dict(version="5"), "a later Carving reads it"),
+        (dict(version="4"), "does not say whether its tensor was solved"),
+        (dict(solved="{}"), "does not say whether its tensor was solved"),
+        (dict(version="4", solved="{}"), "damaged"),
+        (dict(version="4", solved='{"slope": 1, "pairs": 1, "right": 1, "levels": []}'), "tell how probable"),
         (dict(version="3"), "it is of version 3, and keeps no paths"),
         (dict(version="x"), "a later Carving reads it"),
         (dict(stream="carving 2"), "a later Carving reads it"),

@@ -11,27 +11,30 @@ certain yet: about 4 N L k1^p operations. All candidates take part, in chunks th
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from carving.answers.descent import descend
 from carving.answers.likelihood import core_scalars
+from carving.answers.rounding import rounded, steps
 from carving.chunks import rows_within, slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 
 SLOPE = 24.0  # of scores, in units of a bound filler's energy: how far from the sum the memory will lie
 RIDGE = 1e-6
+FIRST = 0.4
 CERTAIN = 1e-6  # the doubt below which a context is left alone
 LEAD = 1.0  # of the own candidate's score over all others that is wanted; less is right, but for noise
 LATER = 12  # evaluations that are spent on leads when enough contexts are right
+FOR_ROUNDING = 30  # where the memory is to be rounded, which leads make easy
 MOST = 400  # evaluations in all
+ROUNDING = 120  # those that are spent on a rounded memory
 STILL, LITTLE = 20, 1e-3  # so many evaluations that lower the value by so little together: no more will come
 
 OnStep = Callable[[int], None]  # how many contexts are right
-Quantiser = Callable[[Tensor], Tensor]  # numbers as they will be kept
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,11 @@ class Problem:
         self.evaluations += 1
         return total, as_flat(gradient)
 
+    def counted(self, flat: Tensor) -> tuple[int, Tensor]:
+        """How many contexts a memory names rightly, and the gradient."""
+        _, gradient = self.value(flat)
+        return self.right, gradient
+
     def _chunk(self, memory: Tensor, contexts: Contexts, wanted: Tensor) -> tuple[float, Tensor | None]:
         """What some contexts lose, and their part of the gradient."""
         scheme, own = self.scheme, wanted.unsqueeze(1)
@@ -109,9 +117,12 @@ def solve(
     wanted: Tensor,
     *,
     accuracy: float = 1.0,
+    bits: int | None = None,
     on_step: OnStep | None = None,
 ) -> Solution:
     """The memory near this one that names so many of the wanted candidates (n,), or as many as it can.
+
+    With `bits` its numbers are 2^bits different ones at most (`rounding.py`).
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, k1=4, compact=True)
@@ -122,23 +133,49 @@ def solve(
     slope = SLOPE / scheme.unit
     problem = Problem(scheme, contexts, scheme.precompute(candidates), wanted, slope)
     enough = math.ceil(accuracy * len(contexts))
-    best = Solution(memory, slope, -1, 0)
-    values, reached = list[float](), 0
-    start = as_flat(memory).clone()
-    # The first step is that of adding every pair, less what it is expected to be, once.
-    for flat, value in descend(problem.value, start, 1 / slope):
-        values.append(value)
+    found = _solved(problem, memory, enough, LATER if bits is None else FOR_ROUNDING, on_step)
+    if bits is None:
+        return found
+    flat = as_flat(found.tensor)
+    kept = rounded(problem.counted, flat, steps(flat, bits), enough, ROUNDING)
+    return Solution(problem.shaped(kept.numbers), slope, kept.right, problem.evaluations)
+
+
+def _solved(problem: Problem, memory: Tensor, enough: int, later: int, on_step: OnStep | None) -> Solution:
+    """The memory of real numbers, after so many evaluations more than make enough right."""
+    course = Course(problem, enough, later)
+    best = Solution(memory, problem.slope, -1, 0)
+    # The first step is that of adding every pair, less what it is expected to be, about half.
+    for flat, value in descend(problem.value, as_flat(memory).clone(), FIRST / problem.slope):
         if problem.right >= best.right:
-            best = Solution(problem.shaped(flat), slope, problem.right, problem.evaluations)
+            best = Solution(problem.shaped(flat), problem.slope, problem.right, problem.evaluations)
         if on_step:
             on_step(best.right)
-        reached = reached or (problem.evaluations if best.right >= enough else 0)
-        if problem.leading >= enough or (reached and problem.evaluations - reached >= LATER):
-            break
-        little = len(values) > STILL and values[-STILL - 1] - value < LITTLE * value
-        if problem.evaluations >= MOST or (little and not reached):
+        if course.ends_with(value, best.right):
             break
     return best
+
+
+@dataclass
+class Course:
+    """How solving goes: when it has come far enough, or will come no further."""
+
+    problem: Problem
+    enough: int
+    later: int
+    values: list[float] = field(default_factory=list)
+    reached: int = 0  # the evaluation that made enough right
+
+    def ends_with(self, value: float, right: int) -> bool:
+        """Take a step in; whether it is the last."""
+        problem = self.problem
+        self.values.append(value)
+        if right >= self.enough:
+            self.reached = self.reached or problem.evaluations
+            leads = problem.leading >= self.enough and self.later == LATER
+            return leads or problem.evaluations - self.reached >= self.later
+        still = len(self.values) > STILL and self.values[-STILL - 1] - value < LITTLE * value
+        return still or problem.evaluations >= MOST
 
 
 def scores_of(scheme: LinearScheme, memory: Tensor, contexts: Contexts, candidates: Tensor, slope: float) -> Tensor:

@@ -5,7 +5,19 @@ from typing import Annotated
 import typer
 
 from carving import __version__
-from carving.cli import exporting, growth, journals, lab, labels, memories, planning, questions, sealing, where
+from carving.cli import (
+    consolidating,
+    exporting,
+    growth,
+    journals,
+    lab,
+    labels,
+    memories,
+    planning,
+    questions,
+    sealing,
+    where,
+)
 from carving.cli.failures import errors_as_sentences, show_traceback
 from carving.cli.options import with_groups
 from carving.cli.output import warnings_as_sentences
@@ -27,6 +39,7 @@ COMMANDS = (
     (memories.forget, memories.FORGET_EPILOG),
     (memories.merge, memories.MERGE_EPILOG),
     (growth.grow, growth.GROW_EPILOG),
+    (consolidating.consolidate, consolidating.CONSOLIDATE_EPILOG),
     (exporting.export, exporting.EXPORT_EPILOG),
     (sealing.seal, sealing.SEAL_EPILOG),
     (sealing.unseal, sealing.UNSEAL_EPILOG),
@@ -40,8 +53,8 @@ COMMANDS = (
 
 # They write files, and say so only when that is done.
 WRITERS = (
-    memories.store, memories.forget, memories.merge, growth.grow, exporting.export, sealing.seal, sealing.unseal,
-    journals.compact, labels.train,
+    memories.store, memories.forget, memories.merge, growth.grow, consolidating.consolidate, exporting.export,
+    sealing.seal, sealing.unseal, journals.compact, labels.train,
 )  # fmt: skip
 
 for command, epilog in COMMANDS:

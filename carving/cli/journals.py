@@ -77,7 +77,8 @@ def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, f
     check_given(file, scheme, new)
     with bar(errors, "reading", None) as advance:
         record = small_change(scheme, watched(samples.watch(sources), advance), written)
-    if record is None or outline.trained:  # fillers that are too large for the tensor are seen when they are added
+    # Fillers that are too large for the tensor are seen when they are added, and what is left of a solved one is told.
+    if record is None or outline.trained or outline.solved:
         return None
     records = () if written is None else written.records
     before, after = extent(outline, records), extent(outline, (*records, record))

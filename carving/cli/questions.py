@@ -192,12 +192,13 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
         facts = dict(file=str(memory), bytes=size, scheme=identity(held.scheme), pairs=held.pairs)
         cells = held.scheme.facts.memory_scalars
         kept = {} if packed is None else dict(paths=len(held), paths_bytes=packed)
-        write_json(
-            facts | dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted) | kept | journal_facts(memory)
-        )
+        sizes = dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted, consolidated=held.consolidated)
+        write_json(facts | sizes | kept | journal_facts(memory))
         return
     write_line(memory_sentence(held))
-    if predicted is not None:
+    if held.consolidated:
+        write_line(f"consolidated: no sum any more; it is expected to name {predicted:.2%} of what that was done for")
+    elif predicted is not None:
         write_line(f"so full, it is predicted to name {predicted:.2%} of its leaves, each being used about as often")
     write_line(f"{show_bytes(size)} on disk")
     if packed is not None:

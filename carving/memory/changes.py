@@ -36,6 +36,7 @@ class Change:
         self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
         self.known = held.known  # the paths that will be kept
         self.tallying = Tallying()
+        self.added = 0.0  # the energy of all pairs that are counted, in units of one
 
     @property
     def tensor(self) -> Tensor:
@@ -78,6 +79,7 @@ class Change:
         self.leaves.update(zip(batch.names, batch.leaves, strict=True))
         linear = self.held.scheme.facts.linear
         for weight, pairs in self._runs(batch, weights):
+            self.added += weight**2 * len(pairs)
             if linear:
                 self.tallying.add(weight, pairs)
             if self.known is not None:
@@ -100,8 +102,10 @@ class Change:
             check_finite("the memory", tensor)
         times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
         after = replace(self.held.holding(tensor, self.leaves, self.weight * times), known=self.known)
+        if after.solved is not None:
+            after = replace(after, solved=after.solved.plus(self.added))
         stored, gone = self.tallying.both()
-        seen = self._copy is not None and not (stored.strengths and gone.strengths)
+        seen = self._copy is not None and after.solved is None and not (stored.strengths and gone.strengths)
         if stored.strengths:
             after = tallied(self.held, after, stored, seen=seen)
         return tallied(self.held, after, gone, taken_out=True, seen=seen) if gone.strengths else after

@@ -10,7 +10,7 @@ from carving.memory.changes import Change, OnProgress, report
 from carving.memory.kept import Kept
 from carving.memory.pairs import Batch
 from carving.memory.recognition import weighed
-from carving.memory.state import State
+from carving.memory.state import State, check_sum
 from carving.symbols import Leaf, Path
 
 SURELY = 5  # standard deviations: a strength that differs by more is not that of chance,
@@ -81,6 +81,7 @@ def forgotten(
 
     Pairs hide each other: those that were not found are looked for again when the others are gone.
     """
+    check_sum(held, "forgetting takes pairs out of a sum")
     change = Change(held, -weight)
     if not held.scheme.facts.linear or not weight:  # nothing can be told but by paths, or there is nothing to tell
         left, weaker = _taken_out_blindly(held, map(Batch, batches), change, on_progress), list[Weaker]()

@@ -17,6 +17,7 @@ from carving.prediction.goal import USUAL, Goal
 from carving.scheme import Scheme
 
 AGAIN = 1.1  # told of once, it is told again with so many times the pairs
+WORTH_TELLING = 0.001  # of the accuracy of what was consolidated that is lost
 STEP = 64  # near the limit a prediction holds for a 64th more
 SIZES = ("d", "p", "k1", "compact", "basis")  # the parameters of a scheme that predictions take
 NEW = "store all of them in a new memory of the size that they need, Memory.for_pairs(pairs), or memory.grow(paths=...)"
@@ -47,7 +48,9 @@ def _predictable(known: dict[str, Any], joint: bool) -> bool:
 
 
 def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
-    """What a state is predicted to name, with so many pairs more."""
+    """What a state is predicted to name, with so many pairs more; of what was consolidated, if it was."""
+    if held.solved is not None:
+        return held.solved.after(more).accuracy
     joint = held.goal is not None and held.goal.joint
     bits = None if held.cells is None else held.cells.bits
     return predicted(held.scheme, held.load + more, len(held.vocabulary), joint, draft, bits)
@@ -55,7 +58,7 @@ def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
 
 def falls_short(held: State) -> bool:
     """Whether a state is predicted to name fewer leaves than its goal, or USUAL, wants."""
-    if _within(held):
+    if held.solved is None and _within(held):
         return False
     now = foreseen(held)
     return now is not None and (held.goal or Goal(USUAL)).missed_by(now)
@@ -68,6 +71,8 @@ def _within(held: State) -> bool:
 
 def told(before: State, after: State) -> State:
     """The state after a change; where it falls short, that is said, as a warning of the function that called."""
+    if after.solved is not None:
+        return _told_of_noise(after)
     if _within(after):
         return after
     goal, pairs, leaves = after.goal or Goal(USUAL), after.load, len(after.vocabulary)
@@ -83,6 +88,23 @@ def told(before: State, after: State) -> State:
         return replace(after, room=(pairs + pairs // STEP, leaves + leaves // STEP))
     warnings.warn(Overfull(sentence(foreseen(before, draft=draft), now, after)), stacklevel=3)
     return replace(after, told=pairs)
+
+
+def _told_of_noise(after: State) -> State:
+    """The state after something was added to what was consolidated; it is said by how much that will be named less."""
+    solved = after.solved
+    assert solved is not None
+    now = solved.level.accuracy
+    if solved.told - now < WORTH_TELLING:
+        return after
+    warnings.warn(
+        Overfull(
+            f"what was added is noise to what was consolidated: of those {solved.pairs:,} pairs {now:.1%} are expected "
+            f"to be named, {solved.told:.1%} before; consolidate all pairs again: memory.consolidate(pairs)"
+        ),
+        stacklevel=4,
+    )
+    return replace(after, solved=replace(solved, told=now))
 
 
 def sentence(before: float | None, now: float, held: State) -> str:

@@ -78,7 +78,7 @@ def holdings(
 
 def _surest(held: State, known: KnownPaths, on_progress: OnProgress | None) -> Holdings:
     """All asked together, if that is possible and comes to rest, or else each alone, if that is surer."""
-    if not held.scheme.facts.linear or _size(held, known.pairs) > LARGEST:
+    if not held.scheme.facts.linear or held.solved is not None or _size(held, known.pairs) > LARGEST:
         return _alone(held, known, on_progress)
     found = _together(held, known, on_progress)
     return found if found.converged else max(found, _alone(held, known, None), key=lambda each: each.sure)

@@ -21,6 +21,7 @@ from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report
 from carving.memory.codebook import Codebook
+from carving.memory.consolidation import Consolidating
 from carving.memory.forgetting import Strangers, forgotten
 from carving.memory.fullness import told
 from carving.memory.growth import check_whole, larger
@@ -28,7 +29,7 @@ from carving.memory.holdings import Holdings, holdings
 from carving.memory.inventory import Inventory
 from carving.memory.pairs import Batch, batches
 from carving.memory.reliability import Reliability
-from carving.memory.state import State, keeping, paths_of_both, stricter
+from carving.memory.state import State, keeping, paths_of_both, solved_of_both, stricter
 from carving.memory.storage import contents_of, load
 from carving.memory.survey import check_room, naming_accuracy, survey
 from carving.memory.tallying import tallied
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from carving.memory.sealed import SealedMemory
 
 
-class Memory(Inventory, Reliability):
+class Memory(Inventory, Reliability, Consolidating):
     """A memory of fixed size: documents or pairs go in, leaves come out by their paths.
 
     >>> from carving import OSC
@@ -159,7 +160,8 @@ class Memory(Inventory, Reliability):
         return cls._of(empty if keep_paths is None else replace(empty, known=keeping(keep_paths)))
 
     def __repr__(self) -> str:
-        return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"
+        how = ", consolidated" if self.consolidated else ""
+        return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}{how}"
 
     def __getstate__(self) -> dict[str, object]:
         return {"_state": self._state}  # a lock stays where it is
@@ -287,8 +289,8 @@ class Memory(Inventory, Reliability):
         known, leaves = paths_of_both(ours, theirs), theirs.vocabulary.named
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
-        both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known)
-        both = tallied(ours, both, theirs.tally) if theirs.tally.strengths else both
+        both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))
+        both = tallied(ours, both, theirs.tally, seen=both.solved is None) if theirs.tally.strengths else both
         return self._of(told(fuller, both))
 
     # Other sizes

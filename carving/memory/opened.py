@@ -229,6 +229,13 @@ class Opened(Memory):
                 if self._wrote(state, Record.of(-weight, names, uncounted), at_once=True):
                     return strangers
 
+    def consolidate(self, *_: object, **__: object) -> NoReturn:
+        """Refused: a file changes by what is stored and forgotten, and consolidating is neither."""
+        raise BadValue(
+            "a memory that was opened changes by store and forget alone; consolidate a free one, Memory.load(file), "
+            "and save it, or take `carving consolidate`"
+        )
+
     def compact(self) -> int:
         """Write the file anew with all that lies in its journal: how many changes that were."""
         with self._turn():

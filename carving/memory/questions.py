@@ -3,10 +3,10 @@
 import math
 from abc import ABC
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypedDict, Unpack, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
-from carving.answers import best, likelihood, sets, several, together
+from carving.answers import best, fitted, likelihood, sets, several, together
 from carving.answers.answer import Answer, Answers
 from carving.answers.likelihood import UNSEEN
 from carving.answers.ranking import Best, Ranking
@@ -19,8 +19,9 @@ from carving.linear import LinearScheme
 from carving.memory.changes import OnProgress, report
 from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.memory.recognition import weighed
-from carving.memory.state import EMPTY, State, known_paths
+from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.paths import Paths
+from carving.scheme import FillersOrLabels
 from carving.symbols import Leaf, Path, Role
 
 
@@ -81,23 +82,17 @@ class Questions(ABC):
         asked, absence, scheme = check_paths(paths, held), check_absence(absence), held.scheme
         rows, candidates = held.candidates(among, len(asked))
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
-        answers: list[list[Answer]] = []
-        if isinstance(scheme, LinearScheme) and scheme.facts.linear:
-            odds = held.odds(scheme, absence, rows)
-            for _, contexts in scheme.chunks_of(asked, held.batch):
-                if top is None:
-                    ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds)
-                    answers += _answers(held, ranking, rows, absence)
-                else:
-                    size = several.listed(k, len(rows))
-                    ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
-                    answers += _top_answers(held, contexts, ranking, rows, odds, k)
-                report(on_progress, len(contexts))
+        question = Question(asked, rows, candidates, absence, None if top is None else k)
+        if held.solved is not None:
+            parts = _asked_solved(held, question, among is None)
+        elif isinstance(scheme, LinearScheme) and scheme.facts.linear:
+            parts = _asked(held, scheme, question)
         else:
-            for chunk in slices(len(asked), BATCH):
-                ranked = best.top(scheme, held.tensor, asked[chunk], candidates, k)
-                answers += _answers_without_probability(held, ranked, rows)
-                report(on_progress, len(asked[chunk]))
+            parts = _asked_without_probability(held, question)
+        answers: list[list[Answer]] = []
+        for part in parts:
+            answers += part
+            report(on_progress, len(part))
         return answers if top is not None else [each[0] for each in answers]
 
     def recognise(self, *path: Role, leaf: Leaf, absence: float = 0.5) -> Answer:
@@ -136,11 +131,14 @@ class Questions(ABC):
         on_progress: OnProgress | None = None,
     ) -> list[list[Answer]]:
         """One list of answers a path, where contexts may hold several leaves; see `recall_set`."""
-        if not 0 < threshold < 1:
-            raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
+        check_threshold(threshold)
         state = self._state
         asked, absence, scheme = check_paths(paths, state), check_absence(absence), state.scheme
         rows, candidates = state.held_candidates(among)
+        if state.solved is not None:  # which has one leaf a path, as far as it was solved
+            most = min(len(rows), int(1 / threshold))
+            parts = _asked_solved(state, Question(asked, rows, candidates, absence, most), among is None)
+            return _likely(parts, threshold, on_progress)
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
                 f"sets need probabilities, which {scheme} has none of, because its memory settles; "
@@ -178,6 +176,7 @@ class Questions(ABC):
         core each.
         """
         held = self._state
+        check_sum(held, "asking for all paths together takes pairs out of a sum")
         asked = check_paths(known_paths(held).each() if paths is None else paths, held)
         rows, candidates = held.held_candidates(among)
         times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
@@ -212,6 +211,59 @@ class Questions(ABC):
         return rebuild((path, answer.leaf) for path, answer in zip(asked, answers, strict=True) if answer)
 
 
+class Question(NamedTuple):
+    """What paths are asked for."""
+
+    paths: Paths
+    rows: Sequence[int]  # of the leaves that may be answered,
+    candidates: FillersOrLabels  # and what they are
+    absence: float
+    top: int | None  # so many answers, or one
+
+
+def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[list[list[Answer]]]:
+    """The answers of a sum, some paths at a time."""
+    _, rows, candidates, absence, top = question
+    odds = held.odds(scheme, absence, rows)
+    size = 1 if top is None else several.listed(top, len(rows))
+    for _, contexts in scheme.chunks_of(question.paths, held.batch):
+        ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
+        if top is None:
+            yield _answers(held, ranking, rows, absence)
+        else:
+            yield _top_answers(held, contexts, ranking, rows, odds, top)
+
+
+def _asked_solved(held: State, question: Question, all_leaves: bool) -> Iterator[list[list[Answer]]]:
+    """The answers of a memory that was solved: to each path the best, or nothing; or the so many best."""
+    scheme, solved, top = held.scheme, held.solved, question.top
+    assert isinstance(scheme, LinearScheme) and solved is not None
+    everything = None if all_leaves else held.candidates(None, len(question.paths))[1]
+    choice = fitted.Choice(question.candidates, question.rows, everything)
+    for _, contexts in scheme.chunks_of(question.paths, held.batch):
+        found = fitted.told(scheme, held.tensor, contexts, choice, solved, question.absence, top or 1)
+        answers = [
+            [Answer(held.leaf(choice.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
+            for each in zip(*(column.tolist() for column in found[:3]), strict=True)
+        ]
+        yield answers if top is not None else _or_nothing(answers, found.empty.tolist())
+
+
+def _or_nothing(answers: list[list[Answer]], empty: list[float]) -> list[list[Answer]]:
+    """The best answers, or nothing, where that is more probable."""
+    return [
+        [Answer(None, best.score, none, found=False)] if none >= best.probability else [best]
+        for (best,), none in zip(answers, empty, strict=True)
+    ]
+
+
+def _asked_without_probability(held: State, question: Question) -> Iterator[list[list[Answer]]]:
+    """The answers of a memory that settles."""
+    for chunk in slices(len(question.paths), BATCH):
+        ranked = best.top(held.scheme, held.tensor, question.paths[chunk], question.candidates, question.top or 1)
+        yield _answers_without_probability(held, ranked, question.rows)
+
+
 def _answers(held: State, ranking: Ranking, rows: Sequence[int], absence: float) -> list[list[Answer]]:
     """The best answer of each context, at most one leaf being there; nothing, if that is more probable."""
     chances, empty = likelihood.probabilities(ranking, absence)
@@ -220,6 +272,17 @@ def _answers(held: State, ranking: Ranking, rows: Sequence[int], absence: float)
         [Answer(None, strength, none, found=False) if none >= chance else Answer(held.leaf(rows[i]), strength, chance)]
         for i, strength, chance, none in zip(*(column.tolist() for column in columns), strict=True)
     ]
+
+
+def _likely(
+    parts: Iterable[list[list[Answer]]], threshold: float, on_progress: OnProgress | None
+) -> list[list[Answer]]:
+    """Those of the answers that are probable enough."""
+    sets: list[list[Answer]] = []
+    for part in parts:
+        sets += ([answer for answer in each if answer.probability >= threshold] for each in part)
+        report(on_progress, len(part))
+    return sets
 
 
 def _top_answers(
@@ -264,6 +327,12 @@ def _rounds_as_progress(on_progress: OnProgress | None, questions: int) -> Calla
         reported = done
 
     return on_round
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse what is no probability to be reached."""
+    if not 0 < threshold < 1:
+        raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
 
 
 def check_roles(path: Path) -> Path:

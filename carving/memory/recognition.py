@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers import likelihood
+from carving.answers import fitted, likelihood
 from carving.answers.likelihood import Evidence
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -41,6 +41,8 @@ def weighed(held: State, batch: Batch, absence: float) -> Iterator[Weighed]:
 def _weigh(
     held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, names: list[bytes], absence: float
 ) -> Weighed:
+    if held.solved is not None:
+        return _weigh_solved(held, scheme, contexts, fillers, absence)
     prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
     rows = held.vocabulary.rows_of(names)
     counts = torch.cat([held.counts, held.counts.new_zeros(1)])[rows]
@@ -52,3 +54,11 @@ def _weigh(
     chances = odds.log_odds(evidence, own, crowded).double().sigmoid()
     spreads = ((odds.variance_along(evidence, own) + crowded) / evidence.energy).sqrt()
     return Weighed(evidence.strengths[:, 0], chances[:, 0], spreads[:, 0])
+
+
+def _weigh_solved(held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, absence: float) -> Weighed:
+    assert held.solved is not None
+    inner = scheme.inner(scheme.adjoint(held.tensor, contexts), contexts, fillers)
+    strengths = (inner / scheme.energy(contexts, fillers))[:, 0]
+    spread = math.sqrt(held.energy / scheme.unit / scheme.facts.memory_scalars)
+    return Weighed(strengths, fitted.pair_chances(strengths, held.solved, absence), torch.full_like(strengths, spread))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from carving.answers import likelihood
+from carving.answers.fitted import Solved
 from carving.answers.likelihood import Likelihood, squared_norm
 from carving.answers.numbers import Numbers
 from carving.answers.tally import NOTHING_STORED, ONCE, Strengths, Tally
@@ -48,6 +49,7 @@ class State:
     room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
     told: int = 0  # the pairs with which it was last said that it does
     known: KnownPaths | None = None  # the paths that hold something, where they are kept
+    solved: Solved | None = None  # how its tensor was solved, if it is no sum
     tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves a path, as far as that was seen
     cells: Cells | None = None  # where it is sealed: what the tensor's numbers were made of
     kept: Kept = field(default_factory=Kept)
@@ -91,7 +93,7 @@ class State:
         leaves = self.vocabulary.named
         start = replace(self, scheme=scheme).emptied()
         moved = start.holding(tensor, leaves, self.counts)
-        return replace(moved, room=self.room, told=self.told, known=self.known, tally=self.tally)
+        return replace(moved, room=self.room, told=self.told, known=self.known, tally=self.tally, solved=self.solved)
 
     @property
     def pairs(self) -> int:
@@ -205,6 +207,28 @@ class State:
 def room_of(goal: Goal | None) -> tuple[int, int]:
     """The pairs and leaves that a memory was planned for."""
     return (0, 0) if goal is None else (goal.pairs, goal.vocabulary)
+
+
+def check_sum(held: State, what: str) -> None:
+    """Refuse what only sums can do."""
+    if held.solved is not None:
+        raise BadValue(
+            f"{what}, but this memory was consolidated, and is no longer the sum of its pairs; store the pairs in a "
+            "new one: Memory.like(memory)"
+        )
+
+
+def solved_of_both(ours: State, theirs: State) -> Solved | None:
+    """What is known of a sum with one that was solved: what the other holds is noise to it."""
+    if ours.solved is None or theirs.solved is None:
+        solved, other = (ours.solved, theirs) if ours.solved is not None else (theirs.solved, ours)
+        return None if solved is None else solved.plus(other.squares or 0.0)
+    if not bool(theirs.counts.any()):
+        return ours.solved
+    raise BadValue(
+        "these memories were both consolidated, so that each would be noise to the other that nothing is known of; "
+        "store the pairs of both in a new one, Memory.like(memory), and consolidate that"
+    )
 
 
 def stricter(one: Goal | None, other: Goal | None) -> Goal | None:

@@ -55,14 +55,16 @@ def state_of(contents: files.Contents, device: torch.device | str) -> State:
     known = None if contents.paths is None else KnownPaths(contents.paths)
     empty = State.empty(scheme, Vocabulary(vocabulary[:trained]), fillers, contents.goal, known)
     leaves = dict(zip(canonical_all(vocabulary), vocabulary, strict=True))
-    return replace(empty.holding(contents.tensor.to(scheme.device), leaves, contents.counts), tally=contents.tally)
+    held = empty.holding(contents.tensor.to(scheme.device), leaves, contents.counts)
+    return replace(held, tally=contents.tally, solved=contents.solved)
 
 
 def contents_of(held: State) -> files.Contents:
     """What is written of a state."""
     trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
     leaves, tally = held.vocabulary.labels, held.tally
-    return files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, held.goal, paths, tally)
+    known = dict(goal=held.goal, paths=paths, tally=tally, solved=held.solved)
+    return files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, **known)  # type: ignore[arg-type]
 
 
 def replayed(held: State, records: Iterable[Record]) -> State:

@@ -19,6 +19,7 @@ from carving.contexts import Contexts
 from carving.tensors import kept, lasting
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
+FEW, WIDE = 8, 512  # blocks of so many coordinates with which a product is faster than sums of rows that fit no cache
 DENSE = 2**14  # numbers of a basis that is kept beside, and of a table that is multiplied with it in one small product
 WORK = 2**20  # multiplications for which a product with a memory is as fast as sums of its rows
 
@@ -97,6 +98,11 @@ class KeptBlocks:
         return self.rank * self.order.numel() <= DENSE and not torch.compiler.is_compiling()
 
     @property
+    def few(self) -> bool:
+        """Whether so few blocks are so wide that products with the dense basis are faster."""
+        return self.rank <= FEW and self.order.shape[1] >= WIDE
+
+    @property
     def basis(self) -> Tensor:
         """As orthonormal rows (n, rank, d)."""
         if self._dense is not None:
@@ -129,6 +135,8 @@ class KeptBlocks:
 
     def lift_sum(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) lifted and summed over contexts: (d, m)."""
+        if self.few:
+            return self.basis.flatten(0, 1).mT @ rows.mT.flatten(0, 1)
         # Every coordinate lies in one block of each context: a sum of n rows.
         count, d = self.order.shape
         order, device = self.order, rows.device
@@ -157,7 +165,7 @@ class KeptBlocks:
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
         count = self.order.shape[0]
-        if self.small and self.rank * count * memory.numel() <= WORK:
+        if self.few or (self.small and self.rank * count * memory.numel() <= WORK):
             return self.basis @ memory
         return bag(memory, self.order, self._starts(count), self.weights).view(count, self.rank, -1)
 

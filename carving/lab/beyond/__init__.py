@@ -15,4 +15,5 @@ NAMES = (
     "information-rate",
     "recall-in-context",
     "large-vsa",
+    "consolidated",
 )

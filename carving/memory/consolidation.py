@@ -1,0 +1,264 @@
+"""Consolidating a memory: its tensor is solved, so that single questions about its pairs are right (`solving.py`)."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+from threading import RLock
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carving.answers.answer import Answer
+from carving.answers.fitted import Solved
+from carving.answers.fitting import SAMPLE, Sample, fitted, strengths_of
+from carving.answers.rounding import REACH
+from carving.answers.solving import Solution, solve
+from carving.checks import check_choice, check_number
+from carving.errors import BadValue
+from carving.formats.documents import Document, Pair
+from carving.formats.frames import Frame
+from carving.linear import LinearScheme
+from carving.memory.changes import OnProgress
+from carving.memory.codebook import check_finite
+from carving.memory.holdings import Moment
+from carving.memory.kept import Kept
+from carving.memory.pairs import Batch, batches
+from carving.memory.questions import Questions
+from carving.memory.state import EMPTY, State, known_paths
+from carving.paths import Paths
+from carving.symbols import Label, Path
+from carving.tensors import lasting
+
+FEW = 500  # paths that hold nothing are asked at least
+SURE = 0.99  # of answers that were found together, the least mean probability
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """How many pairs single questions are answered rightly for, before and after; true if that is what was wished.
+
+    Where `after` is not more than `before`, the memory is as it was.
+    """
+
+    pairs: int  # different ones
+    before: int
+    after: int
+    wished: float
+    evaluations: int  # passes over all pairs
+    others: int = 0  # pairs that the memory holds beside: noise, and noise is added to them
+
+    @property
+    def share(self) -> float:
+        """The share of right answers."""
+        return self.after / self.pairs
+
+    def __bool__(self) -> bool:
+        return self.share >= self.wished
+
+
+class Wish(NamedTuple):
+    """What is wished: a share of right answers, and in how few bits a cell."""
+
+    accuracy: float
+    bits: int | None = None
+
+
+class Consolidating(Questions):
+    """What makes a memory of sums one that was solved."""
+
+    _lock: RLock
+
+    @abstractmethod
+    def _put(self, held: State, state: State) -> None: ...
+
+    @property
+    def consolidated(self) -> bool:
+        """Whether its tensor was solved (`consolidate`), and is no longer the sum of its pairs."""
+        return self._state.solved is not None
+
+    def consolidate(
+        self,
+        pairs: Document | Iterable[Pair] | Frame | None = None,
+        accuracy: float = 1.0,
+        *,
+        paths: Iterable[Path] | None = None,
+        bits: int | None = None,
+        key: Label = None,
+        on_progress: OnProgress | None = None,
+    ) -> Consolidation:
+        """Choose the tensor so that single questions about these pairs are right, as far as its cells allow.
+
+        The pairs are those that were stored, one leaf a path. Without them, all that lies under the kept paths (or
+        those given) is decoded together first, and refused where that does not come to rest. It starts from the sum and
+        stops when the share `accuracy` is right; where that is no more than before, nothing changes. A consolidated
+        memory answers from far fewer cells, but takes new pairs as noise, and forgets none. With `bits` (1 to 4, or
+        8) its cells hold no more than 2^bits different numbers, chosen with the solver in the loop.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=30, k1=4, compact=True))
+        >>> facts = {f"key {i}": f"value {i}" for i in range(100)}
+        >>> memory.store(facts)
+        100
+        >>> outcome = memory.consolidate(facts)
+        >>> outcome.before < 60, outcome.after, memory.consolidated, memory.recall("key 7", absence=0.0).leaf
+        (True, 100, True, 'value 7')
+        """
+        with self._lock:
+            held = self._state
+            scheme = check_solvable(held, accuracy)
+            if bits is not None:
+                check_choice("bits", bits, tuple(REACH))
+            if pairs is not None and paths is not None:
+                raise BadValue("consolidate takes pairs, or paths to decode them from, got both; leave one of them out")
+            chosen = list(chain.from_iterable(batches(pairs, key))) if pairs is not None else decoded(held, paths)
+            state, outcome = consolidated(held, scheme, chosen, Wish(accuracy, bits), on_progress)
+            self._put(held, state)
+        return outcome
+
+
+def check_solvable(held: State, accuracy: float) -> LinearScheme:
+    """The scheme of a state that can be solved for a share of right answers."""
+    scheme = held.scheme
+    if not 0 < check_number("accuracy", accuracy) <= 1:
+        raise BadValue(f"accuracy must be more than 0 and at most 1, got {accuracy}; 1.0 wants every answer right")
+    if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+        raise BadValue(
+            f"only a memory that is a sum can be consolidated, which one of {scheme} is not, because it settles; "
+            'memory="raw" or another scheme is one'
+        )
+    if not len(held.vocabulary):
+        raise BadValue(EMPTY)
+    check_finite("the memory", held.tensor)
+    return scheme
+
+
+def decoded(held: State, paths: Iterable[Path] | None) -> list[Pair]:
+    """What lies under paths, or those that are kept: asked together, which must come to rest."""
+    asked = list(known_paths(held).each() if paths is None else paths)
+    memory = Moment(held)
+    if held.solved is not None:
+        answers: list[Answer] = memory.recall_many(asked, absence=0.0)
+        rests, way_out = True, ""
+    else:
+        together = memory.recall_all(asked, absence=0.0)
+        answers, rests = list(together), together.converged
+        way_out = "; it is too full, or holds much under other paths"
+    if not rests or sum(answer.probability for answer in answers) < SURE * len(answers):
+        raise BadValue(
+            f"what lies under these {len(answers):,} paths could not be decoded surely{way_out}; give the pairs "
+            "themselves: consolidate(pairs)"
+        )
+    return [(path, answer.leaf) for path, answer in zip(asked, answers, strict=True)]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be named: different paths, and the row of the one leaf that each holds."""
+
+    paths: Paths
+    rows: Tensor  # (n,)
+
+    @classmethod
+    def of(cls, held: State, pairs: list[Pair]) -> "Wanted":
+        """That of pairs which a state holds; contradicting or strange ones are refused."""
+        if not pairs:
+            raise BadValue("there must be pairs to consolidate, got none; give those that were stored")
+        batch = Batch(pairs)
+        rows = held.vocabulary.rows_of(batch.names)
+        leaf_of: dict[bytes, int] = {}
+        for place, (name, row) in enumerate(zip(batch.paths.names, rows, strict=True)):
+            path, leaf = batch.paths[place], batch.leaves[place]
+            if row < 0 or not held.counts[row] > 0:
+                raise BadValue(
+                    f"consolidate takes pairs that were stored, but {leaf!r} (under {path!r}) is not held; store them "
+                    "first"
+                )
+            if held.known is not None and not held.known.count(name) > 0:
+                raise BadValue(f"consolidate takes pairs that were stored, but {path!r} holds nothing; store it first")
+            if leaf_of.setdefault(name, row) != row:
+                raise BadValue(
+                    f"consolidating wants one leaf a path, but {path!r} has two, {held.leaf(leaf_of[name])!r} and "
+                    f"{leaf!r}; leave one out, or keep such paths in a memory of their own, as sums"
+                )
+        return cls(batch.paths.distinct()[0], torch.tensor(list(leaf_of.values()), device=held.tensor.device))
+
+
+def consolidated(
+    held: State, scheme: LinearScheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None
+) -> tuple[State, Consolidation]:
+    """The state whose tensor names these pairs, or the same one, if that names no fewer; and how it went."""
+    wanted = Wanted.of(held, pairs)
+    before, count = named(held, wanted), len(wanted.rows)
+    outcome = Consolidation(count, before, before, wish.accuracy, 0, max(0, held.pairs - count))
+    if outcome and wish.bits is None and (held.solved is None or not held.solved.added):
+        return held, outcome
+    contexts, candidates = scheme.contexts(wanted.paths), held.codebook.all()
+    with lasting():
+        found = solve(
+            scheme,
+            held.tensor,
+            contexts,
+            candidates,
+            wanted.rows,
+            accuracy=wish.accuracy,
+            bits=wish.bits,
+            on_step=_as_progress(on_progress),
+        )
+    outcome = replace(outcome, after=max(before, found.right), evaluations=found.evaluations)
+    if found.right < before or (found.right == before and held.solved is None and wish.bits is None):
+        return held, outcome
+    # The mean strength of what is held becomes 1, as that of what will be stored.
+    with lasting():
+        strengths = strengths_of(scheme, found.tensor, contexts, candidates, wanted.rows)
+        scale = float(strengths.mean())
+        if not scale > 0:
+            return held, replace(outcome, after=before)  # nothing that a pair stored later could be compared with
+        tensor = found.tensor / scale
+    solution = replace(found, tensor=tensor, slope=found.slope * scale)
+    check_finite("the solved memory", tensor)
+    solved = calibrated(scheme, solution, wanted, candidates)
+    return replace(held, tensor=tensor, solved=solved, kept=Kept()), outcome
+
+
+def named(held: State, wanted: Wanted) -> int:
+    """How many of the wanted leaves a state names now."""
+    answers = Moment(held).recall_many(wanted.paths, absence=0.0)
+    leaves = held.vocabulary.rows_of(Batch([((0,), answer.leaf) for answer in answers]).names)
+    return int((torch.tensor(leaves) == wanted.rows.cpu()).sum())
+
+
+def calibrated(scheme: LinearScheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Solved:
+    """What tells how probable answers are, from half of what was solved for (or less) and paths that hold nothing."""
+    count = len(wanted.rows)
+    some = slice(0, count, max(2, count // SAMPLE))
+    sample = Sample(scheme.contexts(wanted.paths[some]), wanted.rows[some], scheme.contexts(_strange(wanted.paths)))
+    levels = tuple(fitted(scheme, solution.tensor, candidates, sample, solution.slope, count))
+    right = solution.right
+    levels = (levels[0]._replace(accuracy=right / count), *levels[1:])
+    return Solved(solution.slope, count, right, levels, told=right / count)
+
+
+def _strange(paths: Paths) -> list[Path]:
+    """Paths that hold nothing, like these: every other one differs in its last role alone."""
+    number = min(SAMPLE, max(FEW, len(paths)))
+    strange = list[Path]()
+    for place in range(number):
+        path, role = paths[place % len(paths)], f"carving: no role {place}"
+        strange.append((*(path[:-1] if place % 2 else (role,) * (len(path) - 1)), role))
+    return strange
+
+
+def _as_progress(on_progress: OnProgress | None) -> Callable[[int], None] | None:
+    """Contexts that are right as pairs that are done."""
+    if on_progress is None:
+        return None
+    reported = 0
+
+    def on_step(right: int) -> None:
+        nonlocal reported
+        on_progress(max(0, right - reported))
+        reported = max(reported, right)
+
+    return on_step

@@ -1,0 +1,327 @@
+"""Consolidated memories: single answers that are right, probabilities that hold, and what they refuse."""
+
+import json
+import pickle
+import warnings
+
+import pytest
+import torch
+from safetensors import safe_open
+from typer.testing import CliRunner
+
+import carving
+from carving import OSC, Memory, make
+from carving.cli import app
+from carving.errors import BadType, BadValue, Overfull
+from carving.lab.measures.calibration import error
+from carving.memory import consolidation
+
+PAIRS = [((f"key {i}",), f"leaf {7 * i % 200}") for i in range(200)]
+
+
+def of(pairs=PAIRS, scheme=None, **options):
+    """A memory of these pairs, in so few cells that sums fail."""
+    memory = Memory(scheme or OSC(45, 2, 4, compact=True), **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Overfull)
+        memory.store(pairs)
+    return memory
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """A consolidated memory; tests take copies."""
+    memory = of(keep_paths=True)
+    memory.consolidate(PAIRS)
+    return memory
+
+
+def named(memory, pairs=PAIRS):
+    answers = memory.recall_many([path for path, _ in pairs], absence=0.0)
+    return sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))
+
+
+def test_all_single_questions_are_right_afterwards():
+    memory = of()
+    before = named(memory)
+    outcome = memory.consolidate(PAIRS)
+    assert before < 120 and (outcome.before, outcome.after, outcome.pairs) == (before, 200, 200) and outcome
+    assert named(memory) == 200 and memory.verify(PAIRS) and memory.consolidated
+    assert repr(memory).endswith(", consolidated") and memory.pairs == 200
+
+
+def test_a_document_and_pairs_that_come_twice_are_taken():
+    memory = of()
+    assert memory.consolidate({path[0]: leaf for path, leaf in PAIRS}).after == 200
+    again = of()
+    assert again.consolidate(PAIRS + PAIRS[:50]).pairs == 200 and torch.equal(again.tensor, memory.tensor)
+
+
+def test_progress_counts_right_answers():
+    steps = []
+    of().consolidate(PAIRS, on_progress=steps.append)
+    assert sum(steps) == 200 and min(steps) >= 0
+
+
+def test_a_memory_that_answers_already_stays_a_sum():
+    memory = of(scheme=OSC(200, 2))
+    tensor = memory.tensor
+    outcome = memory.consolidate(PAIRS)
+    assert outcome and outcome.evaluations == 0 and not memory.consolidated and memory.tensor is tensor
+
+
+def test_where_solving_is_no_better_the_memory_stays_as_it_was():
+    memory = of(scheme=OSC(8, 2, 2, compact=True))
+    state = memory._state
+    outcome = memory.consolidate(PAIRS)
+    assert outcome.after >= outcome.before and not outcome
+    assert memory._state is state or named(memory) > outcome.before
+
+
+@pytest.mark.parametrize("name", ["TPR", "HRR", "FHRR", "HLB", "MAP-I", "VTB", "MBAT", "GHRR"])
+def test_memories_of_other_schemes_consolidate_too(name):
+    sizes = {"TPR": 30, "VTB": 900, "FHRR": 600, "GHRR": 600}
+    memory = of(PAIRS[:90], make(name, d=sizes.get(name, 900)))
+    outcome = memory.consolidate(PAIRS[:90])
+    assert outcome.before < 90 == outcome.after == named(memory, PAIRS[:90])
+
+
+def test_kept_paths_are_decoded_together_first():
+    memory = of(keep_paths=True)
+    assert named(memory) < 120
+    assert memory.consolidate().after == 200 and named(memory) == 200
+    other = of()
+    assert other.consolidate(paths=[path for path, _ in PAIRS]).after == 200
+
+
+def test_what_cannot_be_decoded_is_not_consolidated():
+    memory = of(scheme=OSC(12, 2, 3, compact=True), keep_paths=True)
+    state = memory._state
+    with pytest.raises(BadValue, match="could not be decoded surely"):
+        memory.consolidate()
+    assert memory._state is state
+
+
+@pytest.mark.parametrize(
+    ("pairs", "way_out"),
+    [
+        ([*PAIRS, (("key 3",), "leaf 0")], "one leaf a path, but .*key 3.* has two"),
+        ([*PAIRS, (("key 3",), "never")], "'never' .* is not held; store them"),
+        ([*PAIRS, (("elsewhere",), "leaf 0")], "holds nothing; store it first"),
+        (iter(()), "there must be pairs"),
+    ],
+)
+def test_contradicting_and_strange_pairs_are_refused(pairs, way_out):
+    memory = of(keep_paths=True)
+    state = memory._state
+    with pytest.raises(BadValue, match=way_out):
+        memory.consolidate(pairs)
+    assert memory._state is state
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        ({"accuracy": 0.0}, BadValue),
+        ({"accuracy": 1.5}, BadValue),
+        ({"bits": 5}, BadValue),
+        ({"accuracy": "all"}, BadType),
+        ({"paths": [("key 3",)]}, BadValue),
+    ],
+)
+def test_wishes_that_cannot_be_are_refused(wrong, kind):
+    memory = of()
+    state = memory._state
+    with pytest.raises(kind):
+        memory.consolidate(PAIRS, **wrong)
+    assert memory._state is state
+
+
+def test_memories_that_settle_or_are_empty_or_not_finite_are_refused():
+    with pytest.raises(BadValue, match="because it settles"):
+        of(PAIRS[:5], make("MAP-B", d=200)).consolidate(PAIRS[:5])
+    with pytest.raises(BadValue, match="store something first"):
+        Memory(OSC(20)).consolidate(PAIRS)
+    memory = of()
+    memory.tensor = torch.full_like(memory.tensor, torch.inf)
+    with pytest.raises(BadValue, match="finite"):
+        memory.consolidate(PAIRS)
+
+
+def test_an_interrupt_leaves_the_memory_as_it_was():
+    memory = of()
+    state, tensor = memory._state, memory.tensor.clone()
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        memory.consolidate(PAIRS, on_progress=interrupt)
+    assert memory._state is state and torch.equal(memory.tensor, tensor)
+
+
+def test_an_error_while_fitting_leaves_the_memory_as_it_was(monkeypatch):
+    memory = of()
+    state = memory._state
+
+    def fail(*_):
+        raise RuntimeError("no fit")
+
+    monkeypatch.setattr(consolidation, "fitted", fail)
+    with pytest.raises(RuntimeError):
+        memory.consolidate(PAIRS)
+    assert memory._state is state
+
+
+MANY = [((i,), i) for i in range(2000)]
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A consolidated memory of many pairs: those at odd places are solved for, but not fitted to."""
+    memory = of(MANY, OSC(150, 2, 5, compact=True))
+    assert memory.consolidate(MANY).after == 2000
+    return memory
+
+
+# The error of 15 bins of 2,000 questions is up to 0.015 by chance alone.
+
+
+def test_probabilities_hold_for_questions_that_nothing_was_fitted_to(large):
+    asked = MANY[1::2]
+    answers = large.recall_many([path for path, _ in asked] + [("nowhere", i) for i in range(1000)])
+    right = [answer.leaf == leaf for answer, (_, leaf) in zip(answers[:1000], asked, strict=True)]
+    right += [not answer for answer in answers[1000:]]
+    assert error(probabilities(answers), torch.tensor(right).double()) < 0.02
+
+
+def test_pairs_are_recognised_as_probably_as_they_are_there(large):
+    there, other = MANY[1::2], [((i,), (i + 5) % 2000) for i in range(1, 1000, 2)]
+    absent = [(("nowhere", i), i) for i in range(500)]
+    answers = large.recognise_many(there + other + absent)
+    truth = torch.cat([torch.ones(1000), torch.zeros(1000)]).double()
+    assert error(probabilities(answers), truth) < 0.02
+
+
+def test_answers_among_some_are_as_probable_as_they_are_right(large):
+    asked = MANY[1::2]
+    some = [leaf for _, leaf in asked[:300]]
+    answers = large.recall_many([path for path, _ in asked[:300]] + [("nowhere", i) for i in range(300)], among=some)
+    right = [answer.leaf == leaf for answer, leaf in zip(answers[:300], some, strict=True)]
+    right += [not answer for answer in answers[300:]]
+    # The error of 600 questions is up to 0.04 by chance alone.
+    assert error(probabilities(answers), torch.tensor(right).double()) < 0.06 and sum(right) > 500
+
+
+def probabilities(answers):
+    return torch.tensor([answer.probability for answer in answers]).double()
+
+
+def test_what_is_stored_later_is_said_to_blur_what_was_consolidated(solved):
+    memory = solved.to()
+    with pytest.warns(Overfull, match="noise to what was consolidated: of those 200 pairs"):
+        memory.store([(("later", i), f"leaf {i}") for i in range(40)])
+    said, true = memory.predicted(), named(memory) / 200
+    # Four deviations of 200 draws, and what lies between levels
+    assert said < 0.99 and abs(said - true) < 0.12
+    assert solved.predicted(40) == pytest.approx(said) and solved.predicted() == 1.0
+    assert memory.consolidate([*PAIRS, *((("later", i), f"leaf {i}") for i in range(40))])
+    assert memory.predicted() == 1.0
+
+
+def test_nothing_is_forgotten_and_nothing_asked_together(solved):
+    memory = solved.to()
+    state = memory._state
+    for attempt in (lambda: memory.forget(PAIRS[:1]), memory.recall_all, lambda: memory.verify(PAIRS, joint=True)):
+        with pytest.raises(BadValue, match=r"no longer the sum of its pairs; .*Memory.like"):
+            attempt()
+    assert memory._state is state and not Memory.like(memory).consolidated
+
+
+def test_a_sum_is_added_as_noise_and_two_solved_ones_are_refused(solved):
+    more = of([(("more", i), f"leaf {i}") for i in range(30)], keep_paths=True)
+    for one, other in ((solved, more), (more, solved)):
+        with pytest.warns(Overfull, match="noise"):
+            both = one + other
+        assert both.consolidated and both.pairs == 230 and both.predicted() < 1
+    with pytest.raises(BadValue, match="both consolidated"):
+        solved + solved.to()
+
+
+def test_sets_and_several_answers_begin_with_the_best(solved):
+    path, leaf = PAIRS[3]
+    best, *others = solved.recall(*path, top=3)
+    single = solved.recall(*path)
+    assert best.leaf == leaf == single.leaf and best.probability == pytest.approx(single.probability)
+    assert all(best.probability >= other.probability for other in others)
+    assert [answer.leaf for answer in solved.recall_set(*path, threshold=0.3)][:1] == [leaf]
+    assert solved.recall(*path, among=[leaf, "leaf 1"]).leaf == leaf
+
+
+def test_what_it_holds_can_be_stored_in_a_larger_one(solved):
+    bigger, found = solved.grow(pairs=400, scheme="HLB", force=True)
+    assert not bigger.consolidated and found.converged is None and named(bigger) >= 190
+
+
+def test_copies_and_files_stay_consolidated(solved, tmp_path):
+    file = tmp_path / "memory.safetensors"
+    solved.save(file)
+    for copy in (Memory.load(file), pickle.loads(pickle.dumps(solved)), solved.to(dtype=torch.float64)):
+        assert copy.consolidated and copy._state.solved == solved._state.solved and named(copy) == 200
+    with safe_open(str(file), "pt") as opened:
+        assert opened.metadata()["version"] == "4"
+
+
+def test_files_of_sums_are_those_of_before(tmp_path):
+    file = tmp_path / "memory.safetensors"
+    for keep, version in ((False, "2"), (True, "3")):
+        of(PAIRS[:9], keep_paths=keep).save(file)
+        with safe_open(str(file), "pt") as opened:
+            assert opened.metadata()["version"] == version and "solved" not in opened.metadata()
+
+
+def test_an_opened_file_takes_pairs_but_is_not_consolidated(solved, tmp_path):
+    file = tmp_path / "memory.safetensors"
+    solved.save(file)
+    with carving.open(file) as opened:
+        with pytest.raises(BadValue, match=r"Memory\.load"):
+            opened.consolidate(PAIRS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Overfull)
+            opened.store([(("later", i), f"leaf {i}") for i in range(20)])
+        assert opened._state.solved.added == 20
+    assert Memory.load(file)._state.solved.added == 20
+    with carving.open(file) as opened:
+        assert opened.compact() >= 0
+    assert Memory.load(file)._state.solved.added == 20
+
+
+def test_few_bits_are_as_many_different_numbers():
+    memory = of()
+    assert memory.consolidate(PAIRS, bits=4).after == 200
+    assert len(memory.tensor.unique()) <= 16 and named(memory) == 200
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_the_command_consolidates_a_file(tmp_path):
+    file, facts = tmp_path / "memory.safetensors", tmp_path / "facts.json"
+    facts.write_text(json.dumps({path[0]: leaf for path, leaf in PAIRS}))
+    of(keep_paths=True).save(file)
+    outcome = json.loads(run("consolidate", file, facts, "--json").stdout)
+    assert outcome["right"] == outcome["asked"] == 200 > outcome["before"] and outcome["consolidated"]
+    assert "consolidated" in run("info", file).stdout and json.loads(run("info", file, "--json").stdout)["consolidated"]
+    assert run("verify", file, facts).exit_code == 0
+    refused = run("forget", file, facts)
+    assert refused.exit_code == 2 and "Memory.like" in refused.stderr
+
+
+def test_the_command_leaves_its_file_alone_where_another_is_wanted(tmp_path):
+    file, other = tmp_path / "memory.safetensors", tmp_path / "other.safetensors"
+    of(keep_paths=True).save(file)
+    before = file.read_bytes()
+    assert run("consolidate", file, "--output", other, "--bits", 8).exit_code == 0
+    assert file.read_bytes() == before and Memory.load(other).consolidated
+    assert run("consolidate", file, "--bits", 7).exit_code == 2 and file.read_bytes() == before

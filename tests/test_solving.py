@@ -1,0 +1,201 @@
+"""Storing by solving: the memory whose single answers are right, against a slow oracle, for every linear scheme."""
+
+import math
+from itertools import islice
+
+import pytest
+import torch
+
+from carving import OSC, make
+from carving.answers import fitting, solving
+from carving.answers.descent import descend
+from carving.answers.fitted import Level, Solved
+from carving.answers.rounding import REACH, rounded, steps
+from carving.answers.solving import RIDGE, SLOPE, Problem, as_flat, solve
+from carving.errors import BadValue
+
+# About ten cells a pair for 60 pairs, of every linear scheme, OSC's orders, bases and fillers among them.
+SCHEMES = {
+    "compact": OSC(24, 2, 4, compact=True),
+    "compact gaussian": OSC(24, 2, 4, compact=True, basis="gaussian"),
+    "ordinary": OSC(24, 2, 4),
+    "paper": OSC.paper(24),
+    "carved": OSC(24, 2, carved=6),
+    "loud and faint": OSC(24, 2, 4, compact=True, spread=1.0),
+    "order 3": OSC(9, 3, 3, compact=True),
+    "order 4": OSC(5, 4, 2, compact=True),
+    "TPR": make("TPR", d=24),
+    "HRR": make("HRR", d=600),
+    "FHRR": make("FHRR", d=400),
+    "HLB": make("HLB", d=600),
+    "MAP-I": make("MAP-I", d=600),
+    "VTB": make("VTB", d=625),
+    "MBAT": make("MBAT", d=600),
+    "GHRR": make("GHRR", d=600),
+}
+PAIRS = 60
+
+
+def problem(scheme, pairs=PAIRS, leaves=PAIRS, slope=None):
+    """A problem of pairs whose leaves come in another order, and the sum that it starts from."""
+    contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(leaves))
+    wanted = torch.arange(pairs).mul(7).remainder(leaves)
+    made = Problem(scheme, contexts, scheme.precompute(fillers), wanted, slope or SLOPE / scheme.unit)
+    return made, scheme.trace(contexts, fillers[wanted])
+
+
+def literal(made, fillers, memory):
+    """The objective, as written: every candidate is bound in every context, and compared with the whole memory."""
+    scheme, total = made.scheme, RIDGE * made.slope**2 / 2 * memory.abs().square().sum()
+    for row, wanted in enumerate(made.wanted):
+        context = made.contexts[[row]]
+        scores = []
+        for filler in fillers:
+            bound = scheme.write(scheme.encode(filler.unsqueeze(0), context), context)
+            inner, energy = (memory * bound.conj()).sum().real, bound.abs().square().sum()
+            scores.append(made.slope * (inner - energy / 2))
+        scores = torch.stack(scores)
+        total = total + torch.logsumexp(scores, 0) - scores[wanted]
+    return total
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_value_and_gradient_are_those_of_the_literal_objective(name):
+    scheme = SCHEMES[name].like(dtype=torch.float64)
+    made, memory = problem(scheme, pairs=5, leaves=7, slope=2.0)  # which leaves doubts everywhere
+    value, gradient = made.value(as_flat(memory))
+    free = memory.clone().requires_grad_()
+    loss = literal(made, scheme.fillers(range(7)), free)
+    loss.backward()
+    assert value == pytest.approx(float(loss.detach()), rel=1e-9)
+    torch.testing.assert_close(gradient, as_flat(free.grad), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_linear_scheme_names_all_pairs_where_the_sum_does_not(name):
+    scheme = SCHEMES[name]
+    made, memory = problem(scheme)
+    made.value(as_flat(memory))
+    assert made.right < PAIRS
+    found = solve(scheme, memory, made.contexts, scheme.fillers(range(PAIRS)), made.wanted)
+    scores = scheme.inner(scheme.adjoint(found.tensor, made.contexts), made.contexts, scheme.fillers(range(PAIRS)))
+    scores = scores - scheme.energy(made.contexts, scheme.fillers(range(PAIRS))) / 2
+    assert found.right == PAIRS and torch.equal(scores.argmax(1), made.wanted)
+
+
+def test_the_optimum_is_that_of_another_solver():
+    scheme = OSC(14, 2, 3, compact=True, dtype=torch.float64)
+    made, memory = problem(scheme, pairs=20, leaves=20)
+    values = [value for _, value in islice(descend(made.value, as_flat(memory), 0.4 / made.slope), 300)]
+    free = as_flat(memory).clone().requires_grad_()
+    bound = torch.stack(
+        [as_flat(scheme.trace(made.contexts[[i]], scheme.fillers([j]))) for i in range(20) for j in range(20)]
+    )
+
+    def loss():
+        scores = made.slope * ((bound @ free).view(20, 20) - 0.5)
+        chosen = torch.nn.functional.cross_entropy(scores, made.wanted, reduction="sum")
+        return chosen + RIDGE * made.slope**2 / 2 * free.square().sum()
+
+    other = torch.optim.LBFGS(
+        [free], max_iter=2000, tolerance_grad=1e-10, tolerance_change=0, line_search_fn="strong_wolfe"
+    )
+
+    def closure():
+        other.zero_grad()
+        now = loss()
+        now.backward()
+        return now
+
+    other.step(closure)
+    assert values[-1] == pytest.approx(float(loss().detach()), rel=1e-3)
+
+
+def test_chunks_of_any_size_give_the_same():
+    scheme = SCHEMES["compact"]
+    whole, memory = problem(scheme)
+    parts, _ = problem(scheme.like(workspace=2**12))
+    (one, gradient), (other, same) = (made.value(as_flat(memory)) for made in (whole, parts))
+    assert one == pytest.approx(other, rel=1e-5)
+    torch.testing.assert_close(gradient, same, atol=1e-3, rtol=1e-4)
+
+
+def test_beyond_its_cells_the_best_is_kept():
+    scheme = OSC(10, 2, 3, compact=True)
+    made, memory = problem(scheme, pairs=100, leaves=100)
+    made.value(as_flat(memory))
+    found = solve(scheme, memory, made.contexts, scheme.fillers(range(100)), made.wanted)
+    before = made.right
+    made.value(as_flat(found.tensor))
+    assert before <= found.right == made.right < 100
+
+
+def test_it_stops_when_enough_are_right():
+    scheme = SCHEMES["compact"]
+    made, memory = problem(scheme)
+    few, all_of_them = (
+        solve(scheme, memory, made.contexts, scheme.fillers(range(PAIRS)), made.wanted, accuracy=share)
+        for share in (0.5, 1.0)
+    )
+    assert few.right >= PAIRS / 2 and few.evaluations <= all_of_them.evaluations
+
+
+@pytest.mark.parametrize("bits", REACH)
+def test_rounded_memories_hold_few_numbers(bits):
+    scheme = SCHEMES["compact"]
+    made, memory = problem(scheme, pairs=30, leaves=30)
+    found = solve(scheme, memory, made.contexts, scheme.fillers(range(30)), made.wanted, bits=bits)
+    assert len(found.tensor.unique()) <= 2**bits
+    made.value(as_flat(found.tensor))
+    assert made.right == found.right and (bits == 1 or found.right == 30)
+
+
+def test_rounding_in_the_loop_mends_what_rounding_breaks():
+    scheme = OSC(26, 2, 4, compact=True)
+    made, memory = problem(scheme)
+    found = solve(scheme, memory, made.contexts, scheme.fillers(range(PAIRS)), made.wanted)
+    flat = as_flat(found.tensor)
+    keep = steps(flat, 2)
+    made.value(keep(flat))
+    broken = made.right
+    kept = rounded(made.counted, flat, keep, PAIRS, 100)
+    assert broken < kept.right and torch.equal(keep(kept.numbers), kept.numbers)
+
+
+def test_a_regression_finds_the_weights_that_made_its_rows():
+    generator = torch.Generator().manual_seed(0)
+    shown = torch.cat([torch.ones(20000, 1), torch.randn(20000, 2, generator=generator)], 1).double()
+    chances = torch.sigmoid(shown @ torch.tensor([0.0, 1.5, -0.5]).double())
+    truth = torch.rand(20000, generator=generator).double() < chances
+    weights = fitting.regression(shown[truth], shown[~truth])
+    # Half are true by the draw; a weight's deviation is about 1 / sqrt(20000 / 5).
+    assert weights == pytest.approx((0.0, 1.5, -0.5), abs=0.08)
+
+
+def test_what_holds_between_levels_lies_between_them():
+    def level(added, accuracy):
+        return Level(added, accuracy, (accuracy,) * 6, (0.0,) * 6, (1.0,) * 3)
+
+    solved = Solved(24.0, 100, 100, (level(0.0, 1.0), level(10.0, 0.8), level(40.0, 0.2)))
+    assert solved.level.accuracy == 1.0 and solved.after(5).accuracy == pytest.approx(0.9)
+    assert solved.plus(25).level.present == pytest.approx((0.5,) * 6)
+    assert solved.after(1e9) == solved.levels[-1] and Solved.of_json(solved.as_json()) == solved
+
+
+@pytest.mark.parametrize(
+    "bad", ['"slope": 24.0|"slope": -1.0', '"pairs": 9|"pairs": 1', '"added": 0.0|"added": -3.0', "1.25|NaN"]
+)
+def test_numbers_that_tell_nothing_are_refused(bad):
+    levels = (Level(0.0, 1.0, (1.25,) * 6, (0.0,) * 6, (1.0,) * 3),)
+    text = Solved(24.0, 9, 9, levels).as_json()
+    assert bad.split("|")[0] in text
+    with pytest.raises(BadValue):
+        Solved.of_json(text.replace(*bad.split("|")))
+
+
+def test_doubts_next_to_nothing_are_not_lost():
+    scheme = OSC(60, 2, 4, compact=True)
+    made, memory = problem(scheme, pairs=4, leaves=4)
+    value, _ = made.value(as_flat(memory))
+    assert 0 < value < 1e-2 + RIDGE * made.slope**2 / 2 * float(memory.square().sum()) and math.isfinite(value)
+    assert solving.CERTAIN < 1e-4
