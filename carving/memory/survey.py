@@ -24,10 +24,13 @@ class Survey:
     shared: dict[int, int]
 
     def grown(self, room: float | Fraction) -> "Survey":
-        """The survey of so many times these pairs, each once: what a memory is planned for."""
+        """The survey of so many times these pairs, each once: what a memory is planned for.
+
+        Where a path holds nearly every leaf, others are expected: else nothing would have to be told from anything.
+        """
         shared = {size: math.ceil(paths * room) for size, paths in self.shared.items()}
         distinct = sum(size * paths for size, paths in shared.items())
-        leaves = max(2, max(shared), math.ceil(self.leaves * room))
+        leaves = max(2 * max(shared), math.ceil(self.leaves * room))
         return replace(self, pairs=distinct, distinct=distinct, leaves=leaves, shared=shared)
 
 

@@ -50,12 +50,16 @@ class Offer:
         return self.kind.together(d, k1, Stored(self.wish.pairs, self.wish.vocabulary, 1), self.wish.spread)
 
     def accuracy(self, d: int, k1: int, draft: bool = False) -> float:
-        """The accuracy in the mean of contexts; those of many fillers are interpolated between a few sizes."""
+        """The accuracy in the mean of contexts; those of many fillers are interpolated between a few sizes.
+
+        A context is never taken to be alone: one that holds nothing must be told from it, and meets all of it as noise.
+        """
         if self.wish.joint:
             return self.decoded(d, k1).accuracy
         contexts, pairs = self.wish.contexts, self.wish.pairs
         sizes = _ladder(sorted(contexts))
-        shares = [self.kind.alone(d, k1, Stored(max(pairs, size), self.wish.vocabulary, size), draft) for size in sizes]
+        stored = [Stored(max(pairs, 2 * size), self.wish.vocabulary, size) for size in sizes]
+        shares = [self.kind.alone(d, k1, each, draft) for each in stored]
         total = sum(count * _interpolate(size, sizes, shares) for size, count in contexts.items())
         return total / sum(contexts.values())
 
