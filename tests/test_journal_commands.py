@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from carving import OSC, Memory, files, journal
@@ -144,3 +145,12 @@ def test_info_verify_and_compact_tell_what_lies_beside_a_file(carving, large):
     assert json.loads(carving("info", "memory", "--json").output)["journal"]["ignored"] is True
     assert json.loads(carving("compact", "memory", "--json").output)["changes"] == 0
     carving("compact", "nothing", status=2)
+
+
+def test_store_and_forget_keep_the_precision_of_a_file(carving):
+    store(carving, lines(0, 1), "--d", "24")
+    Memory.load("memory").save("memory", torch.bfloat16)
+    store(carving, lines(2))
+    assert files.precision("memory", torch.zeros(1)) == torch.bfloat16
+    carving("forget", "memory", "-", "--format", "triples", data=lines(2))
+    assert files.precision("memory", torch.zeros(1)) == torch.bfloat16
