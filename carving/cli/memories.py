@@ -167,7 +167,9 @@ def merge(
     """Add memories: the result holds the pairs of all; those of unlike ones are decoded, where paths are kept."""
     with locked(target):
         if len(memories) < 2:
-            raise BadValue(f"merging takes two memories or more, got {len(memories)}")
+            raise BadValue(
+                f"merging takes two memories or more, got {len(memories)}; name the result first, then all of them"
+            )
         total = Memory.load(memories[0])
         before = total.predicted()
         with told_below():

@@ -1,10 +1,10 @@
-"""A campaign of damaged files: no change of a memory, its journal, a label model or a checkpoint is taken for the truth.
+"""A campaign of damaged files: no change of a memory, journal, label model or checkpoint is taken for the truth.
 
     PYTHONPATH=tests python -m campaign.files --tries 100000 --out files.json
 
 Files of every kind are changed by chance, cut, or joined with another of their kind: each must be refused in a
-sentence; only a journal may be taken as cut off (`journals.py`). Others lie, with a checksum that is right: they may be taken for what they say, if that can be. Neither may
-show a traceback, take longer than `SECONDS` or more than `ROOM`.
+sentence; only a journal may be taken as cut off (`journals.py`). Others lie, with a checksum that is right: they may be
+taken for what they say, if that can be. Neither may show a traceback, take longer than `SECONDS` or more than `ROOM`.
 """
 
 import os

@@ -23,7 +23,16 @@ HEAD, DIGEST = 84, 16  # bytes of the head, and of a checksum
 FRAME = struct.Struct("<4sIQdII")  # mark, bytes, sequence, weight, pairs, pairs that do not count
 NUMBERS = (0, 1, 2, 3, 2**31, 2**32 - 1)
 WEIGHTS = (0.0, -1.0, 1e308, float("nan"), float("inf"), 5e-324, 1e6, -0.0)
-BODIES = (b"", b"p1:s1:a", b"p0:s1:x", b"p2:s3:dogs4:sayss4:woof", b"p1:s1:a(0:", b"p9999999:s1:a", b"s1:a", b"p-1:s1:x")
+BODIES = (
+    b"",
+    b"p1:s1:a",
+    b"p0:s1:x",
+    b"p2:s3:dogs4:sayss4:woof",
+    b"p1:s1:a(0:",
+    b"p9999999:s1:a",
+    b"s1:a",
+    b"p-1:s1:x",
+)
 
 
 class Journaled:
@@ -45,7 +54,8 @@ class Journaled:
 
     def allowed(self, changed: bytes) -> object:
         """The state that a changed journal may give: None if it must be refused."""
-        same = len(os.path.commonprefix([self.whole, changed]))
+        pairs = zip(self.whole, changed, strict=False)
+        same = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(self.whole), len(changed)))
         untouched = sum(end <= same for end in self.ends) - 1
         if untouched < 0 or any(record in changed[self.ends[untouched] :] for record in self.records[untouched:]):
             return None

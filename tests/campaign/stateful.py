@@ -2,9 +2,10 @@
 
     PYTHONPATH=tests python -m campaign.stateful --steps 10000 --out stateful.json
 
-Hypothesis chooses what is stored, forgotten, merged, grown, saved, loaded, and changed in a journal, by several processes
-too, and what is refused; after every step the memory is asked for everything that the dictionary holds, and in half of
-the programs for the paths that it keeps. What fails is shown as the shortest program that it could be reduced to.
+Hypothesis chooses what is stored, forgotten, merged, grown, saved, loaded, and changed in a journal, by several
+processes too, and what is refused; after every step the memory is asked for everything that the dictionary holds, and
+in half of the programs for the paths that it keeps. What fails is shown as the shortest program that it could be
+reduced to.
 """
 
 import contextlib
@@ -146,7 +147,7 @@ class AgainstADictionary(RuleBasedStateMachine):
     def grow_and_take_back(self, which: int) -> None:
         held = self.held[which]
         if held:
-            with mock.patch("carving.memory.growth.planner.plan", lambda *_, **__: larger()):
+            with mock.patch("carving.memory.growth.planner.plan", return_value=larger()):
                 grown, found = self.memories[which].grow()
             assert found.asked == found.sure == held.total()
             self.ask(grown, held)
