@@ -78,7 +78,7 @@ def named(given: list) -> Held:
 @cache
 def larger() -> Plan:
     """The plan that every memory grows into: to make one takes far longer than all else."""
-    return plan(2 * MOST, 3 * len(LABELS), 0.999, scheme="OSC", p=2, compact=False)
+    return plan(4 * MOST, 3 * len(LABELS), 0.999, scheme="HLB")
 
 
 class AgainstADictionary(RuleBasedStateMachine):
