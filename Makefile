@@ -11,8 +11,9 @@ demo: $(READY)
 reproduce: $(READY)
 	$(BIN)/carving reproduce --all --scale small
 
+# One process a core, each with one thread (tests/conftest.py).
 test: $(READY)
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadgroup
 
 test-slow: $(READY)
 	$(BIN)/pytest -m slow

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 from hypothesis import settings
@@ -9,6 +11,9 @@ settings.load_profile("patient")
 
 
 def pytest_configure(config):
+    if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes that share the cores
+        torch.set_num_threads(1)
+        os.environ["OMP_NUM_THREADS"] = "1"  # of the commands that tests start
     # Tests fill memories to the brim; those of the warning ask for it.
     config.addinivalue_line("filterwarnings", "ignore::carving.errors.Overfull")
 

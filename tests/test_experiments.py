@@ -424,6 +424,9 @@ def test_the_first_paths_of_the_lab_still_work():
 # Every experiment
 
 
+SMOKE = pytest.mark.xdist_group("smoke")  # in one process, so that it runs once
+
+
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
@@ -465,6 +468,7 @@ def test_an_experiment_is_one_file_of_at_most_60_lines(name):
     assert len(file.read_text().splitlines()) <= 60
 
 
+@SMOKE
 @pytest.mark.parametrize("name", NAMES)
 def test_the_report_holds_every_experiment_that_ran(smoke, name):
     folder, _ = smoke
@@ -579,6 +583,7 @@ reproduce(['flops', 'multi-label'], 'smoke', out=folder, workers=1, console=cons
     assert (tmp_path / "flops.jsonl").exists() and not (tmp_path / "multi-label.jsonl").exists()
 
 
+@SMOKE
 def test_the_answer_holds_every_published_number(smoke):
     _, found = smoke
     assert len(found) == sum(len(load(name).published) for name in NAMES)

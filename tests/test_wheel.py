@@ -39,6 +39,9 @@ for module in walk_packages(carving.__path__, "carving."):
 RUN_COMMAND = "from runpy import run_module; run_module('carving', run_name='__main__')"
 
 
+pytestmark = pytest.mark.xdist_group("wheel")  # in one process, so that it is built once
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, built without a network in a copy, so that nothing is left in the repository nor taken from it."""
