@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo reproduce test test-slow check wheel format bench bench-large bench-structures bench-labels campaign clean
+.PHONY: demo reproduce test test-slow check wheel format bench bench-large bench-structures bench-labels campaign campaign-table clean
 
 demo: $(READY)
 	$(BIN)/carving demo
@@ -55,9 +55,15 @@ bench-labels: $(READY)
 	$(BIN)/python benchmarks/labels_accuracy.py "$(DATA)"
 
 # Attacks on everything that reads or writes files, in two processes: under an hour, `CAMPAIGN=long` ten times as many.
+# `make campaign-table` puts its figures into results/campaign.json and from there into the README.
 campaign: $(READY)
 	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m pip install -q -c constraints.txt -e .[campaign]
-	PYTHONPATH=tests $(BIN)/python -m campaign --out build/campaign $(if $(filter long,$(CAMPAIGN)),--long)
+	PYTHONPATH=tests $(BIN)/python -m campaign --out build/campaign --results build/campaign.json \
+		$(if $(filter long,$(CAMPAIGN)),--long)
+
+campaign-table: $(READY)
+	cp build/campaign.json results/campaign.json
+	$(BIN)/python benchmarks/tables.py
 
 clean:
 	rm -rf .venv build dist *.egg-info .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -42,7 +42,9 @@ __all__ = [
     "identity",
     "lock_for",
     "outline",
+    "precision",
     "read",
+    "rounded",
     "write",
 ]
 
@@ -87,6 +89,27 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
         flushed = replace_whole(path, tensors, metadata)
         journal.retire(path, metadata["checksum"], flushed)
     return metadata["checksum"]
+
+
+def precision(path: Place, tensor: Tensor) -> torch.dtype | None:
+    """The precision of a file that is to be written anew with this tensor: what was saved in bfloat16 stays so.
+
+    None where there is no file, or where the tensor's numbers are too large for it.
+    """
+    try:
+        _, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), only=())
+    except FileNotFoundError:
+        return None
+    dtype = tensors["memory"].dtype if "memory" in tensors else None
+    return dtype if dtype in DTYPES.values() and all_finite(_real(tensor).to(dtype)) else None
+
+
+def rounded(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """The tensor as a file of this precision gives it back."""
+    if not tensor.is_complex():
+        return tensor.to(dtype).to(tensor.dtype)
+    numbers = torch.view_as_real(tensor)
+    return torch.view_as_complex(numbers.to(dtype).to(numbers.dtype))
 
 
 def _tensors(contents: Contents, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -195,24 +195,31 @@ def make_way(path: Place, force: bool = False) -> None:
     place = beside(path)
     if not os.path.lexists(place):
         return
+    found = _there(path, place, force)
+    if found is not None and found.base == (said_by(path) or {}).get("checksum"):
+        return
+    if found is not None and found.count and not os.path.exists(path) and not force:
+        raise BadValue(f"{orphaned(path, found)}; save(file, force=True) gives them up")
+    _remove(place)
+
+
+def _there(path: Place, place: FilePath, force: bool) -> Journal | None:
+    """The journal that is there; None for a damaged one. What is no journal at all is given up with `force` only."""
     try:
-        found = read(path)
+        return read(path)
     except BadFile:
         if not force and (_content(place) or b"")[: len(MAGIC)] != MAGIC:
             raise BadValue(
                 f"{shown(place)} is no journal of Carving, but lies where one must; move it away, or save with "
                 "force=True to give it up"
             ) from None
-        found = None
-    there = (said_by(path) or {}).get("checksum")
-    if found is not None and found.base == there:
-        return
-    if found is not None and found.count and not os.path.exists(path) and not force:
-        raise BadValue(
-            f"{shown(place)} holds {found.count:,} changes of a memory that is no longer there; put it back, move the "
-            "journal away, or save with force=True to give them up"
-        )
-    _remove(place)
+        return None
+
+
+def orphaned(path: Place, found: Journal) -> str:
+    """What is said of a journal whose base is gone."""
+    changes = f"{shown(beside(path))} holds {found.count:,} changes of a memory that is no longer there"
+    return f"{changes}; put it back, or move the journal away"
 
 
 def retire(path: Place, base: str, flushed: bool) -> None:

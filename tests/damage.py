@@ -35,7 +35,6 @@ class Kind(NamedTuple):
 
     make: Callable[[Path, int], object]
     read: Callable[[Path], object]
-    lies: bool = True  # its checksum can be made right by `lying`
 
 
 def memory(scheme: Scheme, depth: int = 1, trained: bool = False, keep_paths: bool = False) -> Kind:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from carving import OSC, Memory, files, journal
@@ -144,3 +145,41 @@ def test_info_verify_and_compact_tell_what_lies_beside_a_file(carving, large):
     assert json.loads(carving("info", "memory", "--json").output)["journal"]["ignored"] is True
     assert json.loads(carving("compact", "memory", "--json").output)["changes"] == 0
     carving("compact", "nothing", status=2)
+
+
+def test_store_and_forget_keep_the_precision_of_a_file(carving):
+    store(carving, lines(0, 1), "--d", "24")
+    Memory.load("memory").save("memory", torch.bfloat16)
+    store(carving, lines(2))
+    assert files.precision("memory", torch.zeros(1)) == torch.bfloat16
+    carving("forget", "memory", "-", "--format", "triples", data=lines(2))
+    assert files.precision("memory", torch.zeros(1)) == torch.bfloat16
+
+
+def test_a_journal_without_its_file_is_told_with_what_to_do(carving, large):
+    store(carving, lines(0, 1), "--d", "24")
+    store(carving, lines(2))
+    Path("memory").rename("elsewhere")
+    told = " ".join(carving("ask", "memory", "head 2", "next", status=2).stderr.split())
+    assert "there is no file memory" in told and "holds 1 changes of a memory that is no longer there" in told
+    assert "put it back, or move the journal away" in told
+    told = " ".join(store(carving, lines(0), "--d", "24", status=2).stderr.split())
+    assert "put it back, or move the journal away" in told
+    Path("elsewhere").rename("memory")
+    carving("ask", "memory", "head 2", "next")
+
+
+def test_a_journal_of_another_file_is_told_with_what_to_do(carving, large):
+    store(carving, lines(0, 1), "--d", "24")
+    store(carving, lines(2))
+    carving("store", "other", "-", "--format", "triples", "--d", "24", data=lines(5))
+    Path("other").replace("memory")
+    told = " ".join(carving("info", "memory").output.split())
+    assert "it is ignored, and goes with the next change; if it has changes that you miss, put the file" in told
+
+
+def test_merging_says_what_to_do_where_it_cannot(carving):
+    store(carving, lines(0), "--d", "24")
+    assert "name the result first, then all of them" in " ".join(
+        carving("merge", "all", "memory", status=2).stderr.split()
+    )

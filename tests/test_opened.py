@@ -266,3 +266,33 @@ def test_ten_thousand_stores_in_a_row_are_all_there(file):
             memory.store([(("one by one", number), f"leaf {number}")])
     held = Memory.load(file)
     assert held.pairs == 10_005 and len(held.vocabulary) == 10_000
+
+
+# Files in few bits
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("scheme", [OSC(24, 2), make("FHRR", d=200)], ids=["OSC", "FHRR"])
+def test_a_file_keeps_its_precision_when_it_is_written_anew(scheme, dtype, tmp_path):
+    memory, file = Memory(scheme), tmp_path / "file"
+    memory.store(PAIRS[:5])
+    memory.save(file, dtype)
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:7])
+        before = memory.tensor
+        assert memory.compact() == 1
+        assert files.precision(file, memory.tensor) == dtype
+        assert torch.equal(memory.tensor, Memory.load(file).tensor)  # as others see it
+        assert torch.allclose(memory.tensor, before, rtol=2**-8, atol=2**-20)  # half a unit of bfloat16 is 2^-9
+        assert memory.recall(*PAIRS[6][0]).leaf == PAIRS[6][1]
+
+
+def test_what_is_too_large_for_a_files_precision_is_written_in_the_memorys_own(tmp_path):
+    memory, file = Memory(OSC(24, 2)), tmp_path / "file"
+    memory.store(PAIRS[:5])
+    memory.save(file, torch.float16)
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6], weight=999_999)
+        memory.compact()
+        assert files.precision(file, memory.tensor) == torch.float32
+    assert torch.equal(memory.tensor, Memory.load(file).tensor)

@@ -12,7 +12,7 @@ from carving.answers.best import ENOUGH, MANY, Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
 from carving.answers.numbers import Weights
 from carving.answers.ranking import Ranking
-from carving.answers.subsets import BEST, PLAIN, room_for, weigh
+from carving.answers.subsets import BEST, PLAIN, Listed, room_for, weigh
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -100,16 +100,11 @@ def recall_sets(
             if first is None:
                 firsts.append(Near.of(ranking.best.indices, ranking.best.scores))
             parts.append(peeled.held._replace(rows=rows[peeled.held.rows]))
-            # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
-            moved = 5 * (peeled.taken * odds.strengths.square / core_scalars(scheme)).sqrt()
-            away = (least - ranking.best.scores[:, -1]) * odds.variance.min() / max(odds.strengths.values)
-            again.append(rows[(peeled.taken > 0) & (moved > away)])
+            again.append(rows[_may_rise(scheme, peeled.taken, ranking.best.scores[:, -1], odds, least)])
         first = first or Near(*(torch.cat(each) for each in zip(*firsts, strict=True)))
         active = torch.cat(again) if size < total else active[:0]
         size = min(8 * size, LONGEST, total)
-    whole = Held(*(torch.cat(each) for each in zip(*parts, strict=True)))
-    order = whole.rows.argsort(stable=True)
-    held = Held(*(each[order] for each in whole))
+    held = _in_order(parts)
     held = held if first is None else _beside_each_other(scheme, cores, contexts, candidates, held, (near, first), odds)
     sure = held.log_odds >= least
     return Held(*(each[sure] for each in held))
@@ -154,10 +149,24 @@ def _beside_each_other(
     for chunk in slices(len(rows), room_for(scheme, indices.shape[1])):
         which = rows[chunk]
         listed, taken, part, tail = indices[which], out[which], contexts[which], near.tail[which].double()
-        found = weigh(scheme, cores[which], part, candidates, listed, taken, odds, before[which], tail)
+        given = Listed(listed, taken, before[which], tail)
+        found = weigh(scheme, cores[which], part, candidates, given, odds)
         row, place = ((listed >= 0) & torch.isfinite(found.log_odds)).nonzero(as_tuple=True)
         columns = which[row], listed[row, place], found.strengths.expand_as(taken)[row, place]
         parts.append(Held(*columns, found.log_odds[row, place].to(held.log_odds), taken[row, place].to(held.out)))
+    return _in_order(parts)
+
+
+def _may_rise(scheme: LinearScheme, taken: Tensor, last: Tensor, odds: Likelihood, least: float) -> Tensor:
+    """Where candidates beyond a list, whose last has this score, may be over the bar now that some were taken out."""
+    # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
+    moved = 5 * (taken * odds.strengths.square / core_scalars(scheme)).sqrt()
+    away = (least - last) * odds.variance.min() / max(odds.strengths.values)
+    return (taken > 0) & (moved > away)
+
+
+def _in_order(parts: list[Held]) -> Held:
+    """The parts as one, by their contexts."""
     whole = Held(*(torch.cat(each) for each in zip(*parts, strict=True)))
     order = whole.rows.argsort(stable=True)
     return Held(*(each[order] for each in whole))

@@ -11,7 +11,7 @@ from torch import Tensor
 from carving.answers.likelihood import Likelihood
 from carving.answers.ranking import Ranking
 from carving.answers.sets import SHORTLIST, peel
-from carving.answers.subsets import room_for, weigh
+from carving.answers.subsets import Listed, room_for, weigh
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -70,7 +70,7 @@ def _several(
     total = ranking.log_total.double()
     tail = torch.log1p(-(ranking.best.scores.double() - total.unsqueeze(1)).exp().sum(1).clamp_max(1)) + total
     first = ranking.best.scores
-    found = weigh(scheme, peeled.cores, contexts, fillers, indices, out, odds, first, tail)
+    found = weigh(scheme, peeled.cores, contexts, fillers, Listed(indices, out, first, tail), odds)
     chances = found.log_odds.sigmoid().nan_to_num(0.0)
     strengths = ranking.strengths.clone()
     strengths[held.rows, place] = held.strengths.to(strengths)

@@ -27,6 +27,15 @@ REST = 4  # others that may be there beside them
 PLAIN = 1e-2  # what is less probable than this, or as little short of certain, is plain
 
 
+class Listed(NamedTuple):
+    """The lists of contexts, and what was found of them before."""
+
+    indices: Tensor  # (n, m) candidates, of which -1 is none
+    out: Tensor  # (n, m) the strengths with which those that were found were taken out of the cores, 0 for the others
+    first: Tensor  # (n, m) the log odds before that, where they are known: what was found may hide its like
+    tail: Tensor  # (n,) the logarithm of the summed odds of all that are not listed
+
+
 class Weighed(NamedTuple):
     """The candidates of lists, beside each other."""
 
@@ -39,18 +48,11 @@ def weigh(
     cores: Tensor,
     contexts: Contexts,
     candidates: Tensor,
-    indices: Tensor,
-    out: Tensor,
+    listed: Listed,
     odds: Likelihood,
-    first: Tensor,
-    tail: Tensor,
 ) -> Weighed:
-    """How probably contexts hold the candidates of their lists (n, m), of which -1 is none.
-
-    `out` (n, m) are the strengths with which those that were found were taken out of the cores, 0 for the others;
-    `first` (n, m) the log odds before that, where they are known: what was found may hide its like. `tail` (n,) is the
-    logarithm of the summed odds of all that are not listed.
-    """
+    """How probably contexts hold the candidates of their lists."""
+    indices, out, first, tail = listed
     known = indices.clamp_min(0)
     fillers = candidates[known]
     evidence = Evidence.of(scheme, cores, contexts, fillers)
@@ -138,7 +140,7 @@ class _Lists(NamedTuple):
         sums = [torch.logaddexp(rest.logsumexp(1), tail).unsqueeze(1) for rest in rests]
         there = found.to(members) @ members.T > 0
         others = torch.where(there, sums[1], sums[0])  # (n, sets)
-        terms = [k * others - math.lgamma(k + 1) if k else torch.zeros_like(others) for k in range(REST + 1)]
+        terms = _of_rest(others)
         both, next_one = (
             [weight + log_weights[:, counts + first + k] + term for k, term in enumerate(terms)] for first in (0, 1)
         )
@@ -154,6 +156,11 @@ class _Lists(NamedTuple):
             k * (each - whole)[:, 1:].exp().sum(1) for k, each in enumerate(both)
         ]  # not beside the empty set
         return rest_chances.scatter(1, places, chances).logit(), torch.stack(beside_some).sum(0)
+
+
+def _of_rest(others: Tensor) -> list[Tensor]:
+    """The log weights of none, one, two, ... of the rest, whose summed odds have these logarithms."""
+    return [torch.zeros_like(others), *(k * others - math.lgamma(k + 1) for k in range(1, REST + 1))]
 
 
 @cache

@@ -37,11 +37,16 @@ def errors_as_sentences(says_what_it_did: bool = False) -> Iterator[None]:
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
-        is_mistake = isinstance(error, UserError | OSError | MemoryError) or _is_lack_of_memory(error)
-        if show_traceback.get() or not is_mistake:
-            _tell(traceback.format_exc())
-        _tell(f"Error: {visible(str(error)) or 'there is not enough memory'}" if is_mistake else REPORT)
-        raise typer.Exit(MISTAKE if is_mistake else BUG) from None
+        raise typer.Exit(_failed(error)) from None
+
+
+def _failed(error: Exception) -> int:
+    """The exit status of a command that failed, which is told."""
+    is_mistake = isinstance(error, UserError | OSError | MemoryError) or _is_lack_of_memory(error)
+    if show_traceback.get() or not is_mistake:
+        _tell(traceback.format_exc())
+    _tell(f"Error: {visible(str(error)) or 'there is not enough memory'}" if is_mistake else REPORT)
+    return MISTAKE if is_mistake else BUG
 
 
 def _unheard(error: BaseException | None, is_done: bool) -> int:

@@ -159,7 +159,10 @@ def journal_sentences(file: FilePath) -> Iterator[str]:
         return
     place = journal.beside(file)
     if found.base != (said_by(file) or {}).get("checksum"):
-        yield f"{place} is of another file, or of what was there before: it is ignored"
+        yield (
+            f"{place} is of another file, or of what was there before: it is ignored, and goes with the next change; "
+            "if it has changes that you miss, put the file that they were made to in this one's place"
+        )
         return
     changes = f"{found.count:,} changes with {found.pairs:,} pairs"
     yield f"{changes} lie in {place}; `carving compact` puts them into the file"

@@ -16,7 +16,7 @@ from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, e
 from carving.cli.output import ask_command, errors, holding_sentence, memory_sentence, write_json, write_line
 from carving.console import bar
 from carving.errors import BadValue
-from carving.files import identity
+from carving.files import identity, precision
 from carving.memory import Memory
 from carving.memory.merging import alike, merged
 from carving.memory.opened import Opened, open_memory
@@ -73,7 +73,7 @@ def rewritten(memory: FilePath, sources: Files, samples: Samples, new: NewMemory
         stored = held.store(samples.watch(sources), on_progress=advance)
     full = Fullness.of(before, held)
     full.check(memory, force)
-    held.save(memory)
+    held.save(memory, precision(memory, held.tensor))
     return Stored(stored, held.scheme, held.pairs, len(held.vocabulary), full)
 
 
@@ -133,7 +133,7 @@ def forget(
             strangers = held.forget(sources, force=force, on_progress=counter.then(advance))
         gone = counter.total if force else counter.total - len(strangers)
         if gone and not isinstance(held, Opened):  # which has written it
-            held.save(memory)
+            held.save(memory, precision(memory, held.tensor))
     if as_json:
         write_json(forgotten_json(gone, strangers) | dict(pairs=held.pairs))
     else:
@@ -167,7 +167,9 @@ def merge(
     """Add memories: the result holds the pairs of all; those of unlike ones are decoded, where paths are kept."""
     with locked(target):
         if len(memories) < 2:
-            raise BadValue(f"merging takes two memories or more, got {len(memories)}")
+            raise BadValue(
+                f"merging takes two memories or more, got {len(memories)}; name the result first, then all of them"
+            )
         total = Memory.load(memories[0])
         before = total.predicted()
         with told_below():

@@ -77,18 +77,27 @@ def ask(memory: MemoryFile, roles: Roles, question: Question, vocabulary: Labels
     held = loaded(memory, vocabulary)
     if question.leaf is not None and not held.scheme.facts.linear:
         raise BadValue(f"{identity(held.scheme)['name']} has no probabilities; ask without --leaf, or with --top")
-    if roles == ["-"]:
-        questions = read_paths(question.text)
-        outcomes = ask_all(held, questions, question)
-        for paths, outcome in zip(questions, outcomes, strict=True):
-            write_row(paths[-1], outcome.answers, question, as_json)
-    else:
-        outcomes = ask_all(held, [path_readings(roles, question.text)], question)
-        write_answers(outcomes[0].answers, question, as_json)
-        if not as_json:  # which tells numbers from text
-            answered = [answer.leaf for answer in outcomes[0].answers]
-            write_taken(question, answered if question.leaf is not None else _candidates(held, question) or [])
-    raise typer.Exit(0 if all(outcome.found for outcome in outcomes) else 1)
+    found = ask_many(held, question, as_json) if roles == ["-"] else ask_once(held, roles, question, as_json)
+    raise typer.Exit(0 if found else 1)
+
+
+def ask_many(memory: Memory, question: Question, as_json: bool) -> bool:
+    """Ask for all paths that stdin names; whether anything was found under each."""
+    questions = read_paths(question.text)
+    outcomes = ask_all(memory, questions, question)
+    for paths, outcome in zip(questions, outcomes, strict=True):
+        write_row(paths[-1], outcome.answers, question, as_json)
+    return all(outcome.found for outcome in outcomes)
+
+
+def ask_once(memory: Memory, roles: list[str], question: Question, as_json: bool) -> bool:
+    """Ask for one path; whether anything was found."""
+    (outcome,) = ask_all(memory, [path_readings(roles, question.text)], question)
+    write_answers(outcome.answers, question, as_json)
+    if not as_json:  # which tells numbers from text
+        answered = [answer.leaf for answer in outcome.answers]
+        write_taken(question, answered if question.leaf is not None else _candidates(memory, question) or [])
+    return outcome.found
 
 
 def write_answers(answers: Sequence[Answer], question: Question, as_json: bool) -> None:

@@ -141,4 +141,8 @@ def check_same_trained(ours: Codebook, theirs: Codebook) -> None:
         if leaves[0] == leaves[1] and torch.equal(one, other.to(one)):
             return
     if one is not None or other is not None:
-        raise BadValue("these memories have different trained fillers, so that their tensors do not add")
+        raise BadValue(
+            "these memories have different trained fillers, so that their tensors do not add; store the pairs of one "
+            "in a memory like the other: Memory.like(other), or `carving store NEW FILES --like OTHER`; where one "
+            "keeps its paths, memory.absorb(other) and `carving merge` do that by themselves"
+        )

@@ -23,6 +23,7 @@ from carving.journal import Changed
 from carving.memory.changes import NOTHING, Change, OnProgress, checked, report
 from carving.memory.forgetting import Strangers, forgotten
 from carving.memory.fullness import falls_short, foreseen, told
+from carving.memory.kept import Kept
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch, batches
 from carving.memory.state import State
@@ -292,7 +293,11 @@ class Opened(Memory):
         return True
 
     def _write_base(self, state: State) -> None:
-        self._now = Now(state, (), files.write(self.path, contents_of(state)), None)
+        dtype = files.precision(self.path, state.tensor)
+        base = files.write(self.path, contents_of(state), dtype)
+        if dtype is not None and dtype != state.scheme.dtype:  # others read what is rounded
+            state = replace(state, tensor=files.rounded(state.tensor, dtype), kept=Kept())
+        self._now = Now(state, (), base, None)
 
 
 def taken_out(parts: list[list[Pair]], strangers: Strangers, force: bool) -> tuple[list[Name], int]:

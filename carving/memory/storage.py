@@ -36,7 +36,7 @@ def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
     """What a file and its journal hold; see `carving.journal` on why that is one whole state."""
     while True:
         written = journal.read(path)
-        contents = files.read(path)
+        contents = _base(path, written)
         if written is None or written.base != contents.checksum:
             return Loaded(state_of(contents, device), contents.checksum, None)
         if journal.remains(path, written):  # and was not removed before a base of the same content came back
@@ -46,6 +46,16 @@ def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
         return Loaded(replayed(held, written.records), contents.checksum, written)
     except DAMAGE as error:
         raise BadFile(f"{shown(journal.beside(path))} is damaged: {shown(error)}; take a copy of it") from None
+
+
+def _base(path: Place, written: Journal | None) -> files.Contents:
+    """What the file itself holds; where it is gone and its journal is not, that is said."""
+    try:
+        return files.read(path)
+    except FileNotFoundError as error:
+        if written is None or not written.count:
+            raise
+        raise FileNotFoundError(f"{error}, but {journal.orphaned(path, written)}") from None
 
 
 def state_of(contents: files.Contents, device: torch.device | str) -> State:

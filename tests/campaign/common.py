@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -19,6 +19,11 @@ SHOWN = 5  # failures of a row that are told
 def row(what: str, tried: int, failures: list[str], **more: object) -> Row:
     """The row of something that was tried so often."""
     return dict(what=what, tried=tried, failed=len(failures), **more, failures=failures[:SHOWN])
+
+
+def share(tries: int, names: Sequence[str]) -> int:
+    """How many tries each of these gets, so that they are as many at least."""
+    return -(-tries // len(names))
 
 
 def options(text: str | None, size: str, default: int) -> argparse.ArgumentParser:

@@ -108,7 +108,7 @@ def problems(act: Act, folder: Path, state: object, before: object, after: objec
 def shared(tries: int, names: list[str]) -> dict[str, int]:
     """How many kills each gets: those that take long to go on a third of the others'."""
     weights = {name: 1 if ACTS[name].resumes else 3 for name in names}
-    return {name: max(2, round(tries * weight / sum(weights.values()))) for name, weight in weights.items()}
+    return {name: max(2, -(-tries * weight // sum(weights.values()))) for name, weight in weights.items()}
 
 
 def campaign(tries: int, seed: int = 0, names: list[str] | None = None) -> list[common.Row]:

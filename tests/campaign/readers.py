@@ -263,9 +263,8 @@ def campaign(tries: int, seed: int = 0, kinds: list[str] | None = None, with_bom
     """So many tries over all kinds of files."""
     kinds = kinds or list(SAMPLES)
     with tempfile.TemporaryDirectory() as name, limits(ROOM):
-        return [
-            attack(kind, tries // len(kinds), random.Random(f"{seed} {kind}"), Path(name), with_bombs) for kind in kinds
-        ]
+        each = common.share(tries, kinds)
+        return [attack(kind, each, random.Random(f"{seed} {kind}"), Path(name), with_bombs) for kind in kinds]
 
 
 if __name__ == "__main__":
