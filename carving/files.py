@@ -101,7 +101,7 @@ def precision(path: Place, tensor: Tensor) -> torch.dtype | None:
     except FileNotFoundError:
         return None
     dtype = tensors["memory"].dtype if "memory" in tensors else None
-    return dtype if dtype in DTYPES.values() and all_finite(_real(tensor).to(dtype)) else None
+    return dtype if dtype in DTYPES.values() and all_finite(reals(tensor).to(dtype)) else None
 
 
 def rounded(tensor: Tensor, dtype: torch.dtype) -> Tensor:

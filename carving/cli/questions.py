@@ -81,7 +81,7 @@ def ask(memory: MemoryFile, roles: Roles, question: Question, vocabulary: Labels
     raise typer.Exit(0 if found else 1)
 
 
-def ask_many(memory: Memory, question: Question, as_json: bool) -> bool:
+def ask_many(memory: Memory | SealedMemory, question: Question, as_json: bool) -> bool:
     """Ask for all paths that stdin names; whether anything was found under each."""
     questions = read_paths(question.text)
     outcomes = ask_all(memory, questions, question)
@@ -90,7 +90,7 @@ def ask_many(memory: Memory, question: Question, as_json: bool) -> bool:
     return all(outcome.found for outcome in outcomes)
 
 
-def ask_once(memory: Memory, roles: list[str], question: Question, as_json: bool) -> bool:
+def ask_once(memory: Memory | SealedMemory, roles: list[str], question: Question, as_json: bool) -> bool:
     """Ask for one path; whether anything was found."""
     (outcome,) = ask_all(memory, [path_readings(roles, question.text)], question)
     write_answers(outcome.answers, question, as_json)
