@@ -238,6 +238,11 @@ def test_what_cannot_be_sealed_is_told():
     memory.store(held[:5], weight=2.5)
     with pytest.raises(BadValue, match="weight 1"):
         memory.seal()
+    solved, facts = Memory(OSC(20, 2, 4, compact=True)), {f"key {i}": f"value {i}" for i in range(50)}
+    solved.store(facts)
+    assert solved.consolidate(facts).before < 50
+    with pytest.raises(BadValue, match="consolidated is no longer"):
+        solved.seal()
     broken, _ = stored(OSC(30, 2))
     broken.tensor = broken.tensor * math.nan
     with pytest.raises(BadValue, match="finite"):

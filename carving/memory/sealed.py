@@ -185,12 +185,24 @@ def _refusal(done: str) -> BadValue:
 
 
 def sealed(held: State, bits: int | str) -> SealedMemory:
-    """A state in so many bits a cell. Its pairs must be stored once each, with the weight 1."""
-    scheme = held.scheme
+    """A state in so many bits a cell."""
+    check_sealable(held)
+    chosen = fewest_bits(held) if bits == "auto" else check_bits(bits)  # type: ignore[arg-type]
+    cells = Cells.of(reals(held.tensor), chosen)
+    return SealedMemory(_with_cells(held, cells))
+
+
+def check_sealable(held: State) -> None:
+    """Refuse what is no sum of pairs that were stored once each, with the weight 1."""
+    scheme, counts = held.scheme, held.counts
     if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
         raise BadValue(f"sealing takes a memory that is a sum, which one of {scheme} is not, because it settles")
+    if held.solved is not None:
+        raise BadValue(
+            "sealing takes a memory that is a sum, which one that was consolidated is no longer; seal it as it was "
+            "before, or keep this one in fewer bytes: save(file, dtype=torch.float16)"
+        )
     check_finite("the memory", held.tensor)
-    counts = held.counts
     if not held.pairs:
         raise BadValue("an empty memory has nothing to seal; store something first")
     if held.strengths != ONCE or bool(((counts != counts.round()) | (counts < 0) | (counts >= COUNTED)).any()):
@@ -198,9 +210,6 @@ def sealed(held: State, bits: int | str) -> SealedMemory:
             "sealing takes pairs that were stored once each with the weight 1, which some here were not; store them so "
             "in a new memory, or keep this one in fewer bytes: save(file, dtype=torch.float16)"
         )
-    chosen = fewest_bits(held) if bits == "auto" else check_bits(bits)  # type: ignore[arg-type]
-    cells = Cells.of(reals(held.tensor), chosen)
-    return SealedMemory(_with_cells(held, cells))
 
 
 def _with_cells(held: State, cells: Cells) -> State:
