@@ -174,11 +174,11 @@ def test_a_regression_finds_the_weights_that_made_its_rows():
 
 def test_what_holds_between_levels_lies_between_them():
     def level(added, accuracy):
-        return Level(added, accuracy, (accuracy,) * 6, (0.0,) * 6, (1.0,) * 3)
+        return Level(added, accuracy, (accuracy,) * 10, (0.0,) * 10, (1.0,) * 4)
 
     solved = Solved(24.0, 100, 100, (level(0.0, 1.0), level(10.0, 0.8), level(40.0, 0.2)))
     assert solved.level.accuracy == 1.0 and solved.after(5).accuracy == pytest.approx(0.9)
-    assert solved.plus(25).level.present == pytest.approx((0.5,) * 6)
+    assert solved.plus(25).level.present == pytest.approx((0.5,) * 10)
     assert solved.after(1e9) == solved.levels[-1] and Solved.of_json(solved.as_json()) == solved
 
 
@@ -186,7 +186,7 @@ def test_what_holds_between_levels_lies_between_them():
     "bad", ['"slope": 24.0|"slope": -1.0', '"pairs": 9|"pairs": 1', '"added": 0.0|"added": -3.0', "1.25|NaN"]
 )
 def test_numbers_that_tell_nothing_are_refused(bad):
-    levels = (Level(0.0, 1.0, (1.25,) * 6, (0.0,) * 6, (1.0,) * 3),)
+    levels = (Level(0.0, 1.0, (1.25,) * 10, (0.0,) * 10, (1.0,) * 4),)
     text = Solved(24.0, 9, 9, levels).as_json()
     assert bad.split("|")[0] in text
     with pytest.raises(BadValue):

@@ -1,10 +1,10 @@
 """How probable the answers of a solved memory are: fitted to what it shows, since no theory of sums holds for it.
 
 What a context shows of a solved memory is not a filler in noise: its leads were made. So two questions are answered by
-logistic regressions on what the ranking shows, u = (1, s, s^2, q, q^2, s q) with s the strength of the best candidate
-and q the logarithm of its doubt, log(sum of all exponentials over its own): whether the path holds something, and
-whether the best candidate is it, if so. A third tells of a single pair by its strength, (1, s, s^2). They are fitted on
-half of the contexts that were solved for (or a sample of it) and on contexts that hold nothing.
+logistic regressions on what the ranking shows, the terms up to the third grade of s, the strength of the best
+candidate, and q, the logarithm of its doubt, log(sum of all exponentials over its own): whether the path holds
+something, and whether the best candidate is it, if so. A third tells of a single pair by its strength. They are
+fitted on half of the contexts that were solved for (or a sample of it) and on contexts that hold nothing.
 
 What is stored later is noise to what was solved. So all of it is fitted at several levels of noise, in units of the
 energy of a pair (`fitting.py`), and lies between them where pairs are added.
@@ -29,7 +29,8 @@ from carving.linear import LinearScheme
 from carving.scheme import FillersOrLabels
 
 LEAST_DOUBT = 1e-6
-SIZES = (6, 6, 3)  # of a level's weights
+GRADE = 3  # of the polynomials
+SIZES = (10, 10, 4)  # of a level's weights
 LIMIT = 30.0  # of log odds: nothing is surer
 
 
@@ -38,9 +39,9 @@ class Level(NamedTuple):
 
     added: float  # energy, in units of a pair's
     accuracy: float  # the share of what was solved for that is named
-    present: tuple[float, ...]  # (6,) weights: the path holds something
-    right: tuple[float, ...]  # (6,) weights: the best candidate is what it holds, if it holds something
-    pair: tuple[float, ...]  # (3,) weights: the pair is stored
+    present: tuple[float, ...]  # (10,) weights: the path holds something
+    right: tuple[float, ...]  # (10,) weights: the best candidate is what it holds, if it holds something
+    pair: tuple[float, ...]  # (4,) weights: the pair is stored
 
     @classmethod
     def of(cls, added: float, accuracy: float, *weights: Sequence[float]) -> "Level":
@@ -193,15 +194,16 @@ def _log_odds(chance: float) -> float:
 
 
 def shown_by(ranking: Ranking) -> Tensor:
-    """What rankings show (n, 6), for the regressions."""
+    """What rankings show (n, 10), for the regressions."""
     strength = ranking.strengths[:, 0].double()
     doubt = (ranking.log_total - ranking.best.scores[:, 0]).double().clamp_min(LEAST_DOUBT).log()
-    return torch.cat([powers(strength), torch.stack([doubt, doubt.square(), strength * doubt], 1)], 1)
+    grades = ((i, j) for i in range(GRADE + 1) for j in range(GRADE + 1 - i))
+    return torch.stack([strength**i * doubt**j for i, j in grades], 1)
 
 
 def powers(strengths: Tensor) -> Tensor:
-    """What strengths (n,) are for the regressions: (n, 3)."""
-    return torch.stack([torch.ones_like(strengths), strengths, strengths.square()], 1)
+    """What strengths (n,) are for the regressions: (n, 4)."""
+    return torch.stack([strengths**i for i in range(GRADE + 1)], 1)
 
 
 def logistic(shown: Tensor, weights: Sequence[float]) -> Tensor:

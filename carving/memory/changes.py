@@ -79,7 +79,7 @@ class Change:
         self.leaves.update(zip(batch.names, batch.leaves, strict=True))
         linear = self.held.scheme.facts.linear
         for weight, pairs in self._runs(batch, weights):
-            self.added += weight**2 * len(pairs)
+            self.added += weight * weight * len(pairs)
             if linear:
                 self.tallying.add(weight, pairs)
             if self.known is not None:
