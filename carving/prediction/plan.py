@@ -81,7 +81,7 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     30714
     >>> sealed = plan(pairs=1_000, vocabulary=500, scheme="HLB", bits="auto")
     >>> sealed.bits, sealed.bytes
-    (1, 6034)
+    (1, 6033)
     """
     if wishes.get("bits") == "auto":
         return _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)

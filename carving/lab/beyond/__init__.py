@@ -6,6 +6,7 @@ NAMES = (
     "compact-accuracy",
     "joint",
     "joint-capacity",
+    "bits-capacity",
     "joint-prediction",
     "capacity-prediction",
     "calibration",
