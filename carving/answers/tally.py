@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 LEVELS = 8  # different strengths that are kept apart
@@ -19,6 +19,7 @@ NOTHING = 1e-6  # of the highest strength, or of a pair
 SLACK = 0.1  # by which a reading of the energy may be off
 FEW = 16  # pairs that tell nothing: of paths others may come later, and the energy hides what so few add to it
 AS_SEEN = 0.05  # of all strengths are at least as they were seen when pairs were stored
+QUIETER = 0.01  # of the pairs may be than those that it is told for how full a memory is
 LEAVES = 16  # numbers of leaves that are counted; with more, it goes on as with the last ones
 
 
@@ -84,14 +85,19 @@ class Tally:
 
     @property
     def load(self) -> float:
-        """How many pairs of one strength would be as much noise to each of them: fewer, if some are louder.
+        """How many pairs of one strength would be as much noise to each as there is to the quietest of these.
 
-        >>> Tally(((3.0, 100.0),)).load, Tally(((0.01, 5000.0),)).load
-        (100.0, 5000.0)
+        A pair of a strength s adds s^2 to the noise that the others meet.
+
+        >>> Tally(((3.0, 100.0),)).load, Tally(((0.01, 5000.0),)).load, Tally(((1.0, 99.0), (10.0, 1.0))).load
+        (100.0, 5000.0, 199.0)
         """
-        if len(self.strengths) == 1:  # most often
-            return self.strengths[0][1]
-        return self.sum**2 / self.squares if self.strengths else 0.0
+        if len(self.strengths) <= 1:  # most often
+            return self.number
+        loudest, many = list(reversed(self.strengths)), accumulate(n for _, n in reversed(self.strengths))
+        enough = (1 - QUIETER) * self.number
+        quietest = next(s for (s, _), n in zip(loudest, many, strict=True) if n >= enough)
+        return self.squares / quietest**2
 
     @property
     def plain(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from carving.answers.tally import Tally
 from carving.checks import check_number
 from carving.errors import BadValue
 from carving.formats.documents import Pair
@@ -16,41 +17,46 @@ TELLING_ABSENCE = 0.1  # the share of the errors that naming a leaf may make, wh
 
 @dataclass(frozen=True)
 class Survey:
-    """What there is to store: all pairs, those that differ, the leaves, and how many paths hold one leaf, two, ..."""
+    """What there is to store: all pairs, those that differ, the leaves, and how many paths hold one leaf, two, ...
+
+    Pairs that come several times are louder than the others: together all are as much noise as `load` that come once.
+    """
 
     pairs: int
     distinct: int
     leaves: int
     shared: dict[int, int]
+    load: int
 
     def grown(self, room: float | Fraction) -> "Survey":
-        """The survey of so many times these pairs, each once: what a memory is planned for.
+        """The survey of so many times these pairs, or as much noise, each once: what a memory is planned for.
 
         Where a path holds nearly every leaf, others are expected: else nothing would have to be told from anything.
         """
-        shared = {size: math.ceil(paths * room) for size, paths in self.shared.items()}
+        louder = Fraction(self.load, self.distinct)
+        shared = {size: math.ceil(paths * room * louder) for size, paths in self.shared.items()}
         distinct = sum(size * paths for size, paths in shared.items())
         leaves = max(2 * max(shared), math.ceil(self.leaves * room))
-        return replace(self, pairs=distinct, distinct=distinct, leaves=leaves, shared=shared)
+        return replace(self, pairs=distinct, distinct=distinct, leaves=leaves, shared=shared, load=distinct)
 
 
 def survey(pairs: Iterable[Pair], on_progress: Callable[[int], None] | None = None) -> Survey:
     """The pairs, read once from end to end.
 
     >>> survey([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "pet")])
-    Survey(pairs=3, distinct=3, leaves=2, shared={1: 1, 2: 1})
+    Survey(pairs=3, distinct=3, leaves=2, shared={1: 1, 2: 1}, load=3)
     """
-    count, distinct = 0, set[tuple[bytes, bytes]]()
+    times = Counter[tuple[bytes, bytes]]()
     for path, leaf in pairs:
-        count += 1
-        distinct.add((canonical_path(path), canonical(leaf)))
+        times[canonical_path(path), canonical(leaf)] += 1
         if on_progress:
             on_progress(1)
-    if not count:
+    if not times:
         raise BadValue("there must be pairs to plan a memory for, got none; give at least one")
-    sizes = Counter(path for path, _ in distinct)
-    leaves = {leaf for _, leaf in distinct}
-    return Survey(count, len(distinct), len(leaves), dict(sorted(Counter(sizes.values()).items())))
+    sizes = Counter(path for path, _ in times)
+    leaves = {leaf for _, leaf in times}
+    load = math.ceil(Tally(tuple(sorted((float(n), float(many)) for n, many in Counter(times.values()).items()))).load)
+    return Survey(times.total(), len(times), len(leaves), dict(sorted(Counter(sizes.values()).items())), load)
 
 
 def naming_accuracy(accuracy: float) -> float:

@@ -19,7 +19,6 @@ from carving.cli import app
 from carving.errors import Overfull, UserError
 from carving.files import NotFlushed
 from carving.lab.rows import read_rows
-from carving.labels import MultiLabelClassifier, checkpoints
 
 PAIRS = "".join(f"dog {i}\tsays\tword {i % 40}\n" for i in range(150))
 MORE = "".join(f"cat {i}\tsays\tword {i % 50}\n" for i in range(150))
@@ -61,6 +60,8 @@ def with_checkpoints(run: Callable[[], int]) -> Callable[[], int]:
     """The same with a checkpoint after every epoch."""
 
     def often() -> int:
+        from carving.labels import checkpoints  # scikit-learn takes longer to import than most acts to do
+
         with mock.patch.multiple(checkpoints, PAUSE=0, REST=0):
             return run()
 
@@ -93,6 +94,8 @@ def memory_state(path: Path) -> State:
 
 def model_state(path: Path) -> State:
     """What a classifier says of some points."""
+    from carving.labels import MultiLabelClassifier
+
     return MultiLabelClassifier.load(path).decision_function(torch.eye(8).numpy()).round(4).tolist()
 
 
