@@ -490,10 +490,16 @@ def test_a_wish_that_there_is_not_is_told_with_those_like_it():
 
 
 @pytest.mark.parametrize("pairs", [[(("p",), "x")], [(("p",), i) for i in range(3)]], ids=["one pair", "one path"])
-@pytest.mark.parametrize("wishes", [dict(scheme="OSC", p=2, compact=True), dict(scheme="HLB"), dict(scheme="TPR")])
+@pytest.mark.parametrize(
+    "wishes",
+    [dict(scheme="OSC", p=2, compact=True), dict(scheme="HLB"), dict(scheme="TPR"), dict(scheme="HLB", joint=True)],
+    ids=["OSC", "HLB", "TPR", "joint"],
+)
 def test_what_is_planned_for_a_single_path_tells_it_from_those_that_hold_nothing(wishes, pairs):
     """99 % of all answers are to be right: 2 % of empty paths may be wrong, and two points more by theory's error."""
     wrong = 0
+    if wishes.get("joint"):
+        pairs = pairs[:1]  # one leaf a path
     for seed in range(10):
         memory = Memory.for_pairs(pairs, seed=seed, **wishes)
         memory.store(pairs)

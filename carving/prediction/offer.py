@@ -10,6 +10,7 @@ from carving.prediction.together import FixedPoint, margin
 from carving.prediction.wish import Wish
 
 LONGEST = 60  # rounds of joint decoding, with the margin: memories that need more are too near to the threshold
+FEW = 32  # pairs; the smallest memory that decodes more of them together has no trouble with one
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,13 @@ class Offer:
             return self.accuracy(d, k1, draft) >= self.wish.accuracy
         crowded = self.holding(math.ceil(self.wish.pairs * (1 + margin(self.wish.pairs))))
         rest = crowded.decoded(d, k1)
-        return rest.accuracy >= self.wish.accuracy and rest.rounds <= LONGEST
+        return rest.accuracy >= self.wish.accuracy and rest.rounds <= LONGEST and self._tells_one_from_none(d, k1)
+
+    def _tells_one_from_none(self, d: int, k1: int) -> bool:
+        """Whether a single pair would be told from a context that holds nothing, which is no question with many."""
+        if self.wish.pairs > FEW:
+            return True
+        return Offer(replace(self.wish, pairs=1, joint=False, spread=0.0), self.kind).suffices(d, k1)
 
     def surely_suffices(self, d: int, k1: int) -> bool:
         """The same, in less time where it does not: drafts of contexts with several fillers are hopeful."""
