@@ -10,8 +10,9 @@ from carving import OSC, make
 from carving.answers import fitting, solving
 from carving.answers.descent import descend
 from carving.answers.fitted import Level, Solved
-from carving.answers.rounding import REACH, rounded, steps
+from carving.answers.rounding import rounded, steps
 from carving.answers.solving import RIDGE, SLOPE, Problem, as_flat, solve
+from carving.cells import BITS
 from carving.errors import BadValue
 
 # About ten cells a pair for 60 pairs, of every linear scheme, OSC's orders, bases and fillers among them.
@@ -140,7 +141,7 @@ def test_it_stops_when_enough_are_right():
     assert few.right >= PAIRS / 2 and few.evaluations <= all_of_them.evaluations
 
 
-@pytest.mark.parametrize("bits", REACH)
+@pytest.mark.parametrize("bits", BITS)
 def test_rounded_memories_hold_few_numbers(bits):
     scheme = SCHEMES["compact"]
     made, memory = problem(scheme, pairs=30, leaves=30)

@@ -11,10 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.checks import check_choice
+from carving.cells import REACH, check_bits
 
-# The deviations over which so many bits have equal steps, either way.
-REACH = {1: 1.0, 2: 1.99, 3: 2.3, 4: 2.7, 8: 3.93}
 STEP = 0.05  # of Adam, in deviations, falling to nothing
 FIRST, SECOND = 0.9, 0.99  # how slowly its moments change
 
@@ -25,11 +23,10 @@ def steps(numbers: Tensor, bits: int) -> Quantiser:
     """What rounds numbers of this deviation to so many bits.
 
     >>> rounded = steps(torch.tensor([-1.0, 1.0]), bits=2)
-    >>> [round(number, 3) for number in rounded(torch.tensor([-9.0, -0.2, 0.7, 1.1])).tolist()]
-    [-1.492, -0.497, 0.497, 1.492]
+    >>> [round(number, 2) for number in rounded(torch.tensor([-9.0, -0.2, 0.7, 1.1])).tolist()]
+    [-1.34, -0.45, 0.45, 1.34]
     """
-    check_choice("bits", bits, tuple(REACH))
-    half, deviation = 2 ** (bits - 1), float(numbers.double().square().mean().sqrt())
+    half, deviation = 2 ** (check_bits(bits) - 1), float(numbers.double().square().mean().sqrt())
     step = REACH[bits] * deviation / half or 1.0
 
     def rounded(given: Tensor) -> Tensor:

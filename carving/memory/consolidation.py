@@ -13,9 +13,9 @@ from torch import Tensor
 from carving.answers.answer import Answer
 from carving.answers.fitted import Solved
 from carving.answers.fitting import SAMPLE, Sample, fitted, strengths_of
-from carving.answers.rounding import REACH
 from carving.answers.solving import Solution, solve
-from carving.checks import check_choice, check_number
+from carving.cells import check_bits
+from carving.checks import check_number
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
@@ -109,7 +109,7 @@ class Consolidating(Questions):
             held = self._state
             scheme = check_solvable(held, accuracy)
             if bits is not None:
-                check_choice("bits", bits, tuple(REACH))
+                check_bits(bits)
             if pairs is not None and paths is not None:
                 raise BadValue("consolidate takes pairs, or paths to decode them from, got both; leave one of them out")
             chosen = list(chain.from_iterable(batches(pairs, key))) if pairs is not None else decoded(held, paths)
