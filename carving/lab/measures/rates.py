@@ -38,10 +38,11 @@ def bits(setting: Setting, seed: int) -> Measured:
     assert isinstance(scheme, LinearScheme)
     contexts = scheme.contexts([(number,) for number in range(len(stored))])
     fillers = scheme.fillers(range(vocabulary_of(setting)))
-    memory = scheme.trace(contexts, fillers[stored])
-    if setting["asked"] == "solved":
-        memory = solve(scheme, memory, contexts, fillers, stored).tensor
-    named = _named(scheme, memory, contexts, fillers, setting.get("bits", REALS), setting["asked"] == "together")
+    memory, few = scheme.trace(contexts, fillers[stored]), setting.get("bits", REALS)
+    if setting["asked"] == "solved":  # in as few bits as are kept
+        memory = solve(scheme, memory, contexts, fillers, stored, bits=setting.get("bits")).tensor
+        few = REALS
+    named = _named(scheme, memory, contexts, fillers, few, setting["asked"] == "together")
     return {"retrieval": named.eq(stored).double().mean().item()}
 
 
