@@ -48,6 +48,6 @@ EXPERIMENT = Experiment(
         "small": (trials(2, settings(300, 1)),),
         "paper": (trials(10, settings(1000, 1)),),
     },
-    panels=(Lines("bits a pair", "retrieval", ("kind",), "1,000 pairs of 1,000 fillers", log_x=True),),
+    panels=(Lines("bits a pair", "retrieval", ("kind",), "as many fillers as pairs", log_x=True),),
     unpublished="no vector symbolic memory is published in bits.",
 )
