@@ -170,16 +170,6 @@ class Memory(Inventory, Reliability, Consolidating):
         self._state, self._lock = state["_state"], RLock()
 
     @property
-    def scheme(self) -> Scheme:
-        """The scheme that binds its pairs."""
-        return self._state.scheme
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The leaves that were stored."""
-        return self._state.vocabulary
-
-    @property
     def tensor(self) -> Tensor:
         """What holds all pairs."""
         return self._state.tensor
@@ -202,16 +192,6 @@ class Memory(Inventory, Reliability, Consolidating):
     @property
     def _codebook(self) -> Codebook:
         return self._state.codebook
-
-    @property
-    def goal(self) -> Goal | None:
-        """What it was planned for: the share of leaves that it is to name, the pairs and the different leaves."""
-        return self._state.goal
-
-    @property
-    def pairs(self) -> int:
-        """How many pairs were stored and not forgotten."""
-        return self._state.pairs
 
     @property
     def trained(self) -> Tensor | None:

@@ -21,8 +21,9 @@ from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.memory.recognition import weighed
 from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.paths import Paths
-from carving.scheme import FillersOrLabels
-from carving.symbols import Leaf, Path, Role
+from carving.prediction.goal import Goal
+from carving.scheme import FillersOrLabels, Scheme
+from carving.symbols import Leaf, Path, Role, Vocabulary
 
 
 class Asking(TypedDict, total=False):
@@ -40,6 +41,26 @@ class Questions(ABC):
     """
 
     _state: State
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that binds its pairs."""
+        return self._state.scheme
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The leaves that were stored."""
+        return self._state.vocabulary
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs were stored and not forgotten."""
+        return self._state.pairs
+
+    @property
+    def goal(self) -> Goal | None:
+        """What it was planned for: the share of leaves that it is to name, the pairs and the different leaves."""
+        return self._state.goal
 
     @property
     def has_probabilities(self) -> bool:

@@ -25,8 +25,6 @@ from carving.memory.pairs import BATCH, Batch
 from carving.memory.reliability import Reliability
 from carving.memory.state import State, known_paths
 from carving.places import Place, shown
-from carving.prediction.goal import Goal
-from carving.scheme import Scheme
 from carving.sealedfiles import Sealed, Sizes
 from carving.symbols import Leaf, Path, Vocabulary, canonical_all
 from carving.tensorfiles import said_by
@@ -61,26 +59,6 @@ class SealedMemory(Inventory, Reliability):
     def __repr__(self) -> str:
         held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"
         return f"SealedMemory of {held}, {self.bits} bits a cell"
-
-    @property
-    def scheme(self) -> Scheme:
-        """The scheme that bound its pairs."""
-        return self._state.scheme
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The leaves that were stored."""
-        return self._state.vocabulary
-
-    @property
-    def pairs(self) -> int:
-        """How many pairs were stored."""
-        return self._state.pairs
-
-    @property
-    def goal(self) -> Goal | None:
-        """What it was planned for."""
-        return self._state.goal
 
     @property
     def cells(self) -> Cells:
