@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from carving.answers.solving import solve
 from carving.answers.together import decode
 from carving.cells import Cells
-from carving.contexts import Contexts
+from carving.files import reals
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, stored_fillers, vocabulary_of
 from carving.linear import LinearScheme
@@ -38,25 +38,14 @@ def bits(setting: Setting, seed: int) -> Measured:
     assert isinstance(scheme, LinearScheme)
     contexts = scheme.contexts([(number,) for number in range(len(stored))])
     fillers = scheme.fillers(range(vocabulary_of(setting)))
-    memory, few = scheme.trace(contexts, fillers[stored]), setting.get("bits", REALS)
+    trace, few = scheme.trace(contexts, fillers[stored]), setting.get("bits")
+    memory: Tensor | Cells = trace
     if setting["asked"] == "solved":  # in as few bits as are kept
-        memory = solve(scheme, memory, contexts, fillers, stored, bits=setting.get("bits")).tensor
-        few = REALS
-    named = _named(scheme, memory, contexts, fillers, few, setting["asked"] == "together")
-    return {"retrieval": named.eq(stored).double().mean().item()}
-
-
-def _named(
-    scheme: LinearScheme, memory: Tensor, contexts: Contexts, fillers: Tensor, few: int, together: bool
-) -> Tensor:
-    """Which filler each context is found to hold."""
-    cells = Cells.of(torch.view_as_real(memory) if memory.is_complex() else memory, few) if few < REALS else None
-    if together:
-        return decode(scheme, memory if cells is None else cells, contexts, fillers).indices
-    if cells is not None:
-        reals = cells.numbers(scheme.dtype)
-        memory = torch.view_as_complex(reals) if memory.is_complex() else reals
-    return decode(scheme, memory, contexts, fillers, rounds=1).indices
+        memory = solve(scheme, trace, contexts, fillers, stored, bits=few).tensor
+    elif few:
+        memory = Cells.of(reals(trace), few)
+    found = decode(scheme, memory, contexts, fillers, rounds=100 if setting["asked"] == "together" else 1)
+    return {"retrieval": found.indices.eq(stored).double().mean().item()}
 
 
 def information_rate(setting: Setting, seed: int) -> Measured:
