@@ -1,17 +1,28 @@
 """Which memory to take: the smallest that reaches an accuracy, and the questions the other way round."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Unpack
 
 from carving.checks import check_integer
 from carving.errors import BadValue
 from carving.prediction.kinds import Kind, Parameters, kinds_for
 from carving.prediction.offer import Offer
-from carving.prediction.search import LARGEST, Size, cheapest_size, fullest_size, most_pairs, smallest_size, trimmed
+from carving.prediction.search import (
+    LARGEST,
+    Size,
+    cheapest_size,
+    drafted_numbers,
+    fullest_size,
+    most_pairs,
+    smallest_size,
+    trimmed,
+)
 from carving.prediction.wish import Shared, Wish, Wishes, wish_for
 
+HOPEFUL = 2.0  # times the fewest numbers, by drafts: kinds that need more are not the smallest
 SEALED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the fewest bytes
 
 
@@ -43,9 +54,19 @@ class Plan:
     joint: bool = False  # whether all contexts are to be answered together
     rounds: int = 1  # how often the memory is then read
     bits: int | None = None  # of a cell, where it is to be sealed: its bytes are those of the cells alone
-    others: tuple["Plan", ...] = field(default=(), repr=False)  # the best of each other kind, the smallest first
     # The one of the fewest numbers, or of the most pairs, where another was chosen for its cheaper questions.
     extreme: "Plan | None" = field(default=None, repr=False)
+    every: Callable[[], list["Plan"]] = field(default=list, repr=False, compare=False)  # the best of each kind
+
+    @cached_property
+    def others(self) -> tuple["Plan", ...]:
+        """The best of each other kind, the smallest or the fullest first; looked for when they are asked for."""
+        return tuple(each for each in self.every() if each.kind != self.kind)
+
+    @property
+    def kind(self) -> tuple[str, int | None, bool]:
+        """What it has in common with larger and smaller ones."""
+        return self.scheme, self.p, self.compact
 
 
 def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]) -> Plan:
@@ -89,9 +110,18 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
         raise BadValue(f"shared must speak of all {pairs} pairs, got contexts that hold {total}; correct one of them")
     offers = [Offer(wish, kind) for kind in kinds_for(wish)]
+    drafts = [drafted_numbers(offer) for offer in offers]
+    worth = HOPEFUL * (1 + wish.slack) * min(drafts)
+    plans, fewest, limit = _smallest([offer for offer, draft in zip(offers, drafts, strict=True) if draft <= worth])
+    chosen = _chosen(plans, sum(each.numbers <= limit for each in plans), fewest)
+    return replace(chosen, every=partial(_smallest_of_each, wish))
+
+
+def _smallest(offers: list[Offer]) -> tuple[list[Plan], Plan, int]:
+    """The best memory of each kind, the smallest of all, and the numbers within which questions may be cheaper."""
     smallest = [_plan(offer, smallest_size(offer)) for offer in offers]
     fewest = min(smallest, key=lambda each: each.numbers)
-    limit = math.floor(fewest.numbers * (1 + wish.slack))
+    limit = math.floor(fewest.numbers * (1 + offers[0].wish.slack))
 
     def cheaper(offer: Offer, plan: Plan) -> Plan:
         if not fewest.numbers < limit >= plan.numbers:
@@ -99,8 +129,11 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
         size = cheapest_size(offer, limit, Size(plan.d, plan.k1 or 0))
         return min(plan, _plan(offer, trimmed(offer, size)), key=_cost)
 
-    plans = sorted(map(cheaper, offers, smallest), key=lambda each: each.numbers)
-    return _chosen(plans, sum(each.numbers <= limit for each in plans), fewest)
+    return sorted(map(cheaper, offers, smallest), key=lambda each: each.numbers), fewest, limit
+
+
+def _smallest_of_each(wish: Wish) -> list[Plan]:
+    return _smallest([Offer(wish, kind) for kind in kinds_for(wish)])[0]
 
 
 def _of_fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Plan:
@@ -142,7 +175,7 @@ def plan_within(
         return min(plan, _plan(offer.holding(most_pairs(offer, *size)), size), key=_cost)
 
     plans = sorted(map(cheaper, offers, fullest), key=lambda each: -each.pairs)
-    return _chosen(plans, sum(each.pairs >= least for each in plans), most)
+    return replace(_chosen(plans, sum(each.pairs >= least for each in plans), most), every=partial(list, plans))
 
 
 def pairs_within(
@@ -215,8 +248,7 @@ def _width(kind: Kind, d: int, k1: int | None) -> int:
 def _chosen(plans: list[Plan], admitted: int, extreme: Plan) -> Plan:
     """Of the first so many plans the one whose questions are cheapest for what it takes."""
     chosen = min(plans[:admitted], key=_cost)
-    others = tuple(each for each in plans if each is not chosen)
-    return replace(chosen, others=others, extreme=None if chosen == extreme else extreme)
+    return replace(chosen, extreme=None if chosen == extreme else extreme)
 
 
 def _cost(plan: Plan) -> float:

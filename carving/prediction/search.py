@@ -31,10 +31,22 @@ def smallest_size(offer: Offer) -> Size:
     """The smallest memory that suffices: a draft of it first, from which the search goes up or down."""
     if offer.kind.compact:
         return _smallest_compact(offer)
-    drafted = _first_side(offer, lambda d: offer.some_width_suffices(d, draft=True), _lowest_side(offer))
-    d = _first_side(offer, lambda d: offer.some_width_suffices(d, draft=False), drafted)
+    d = _first_side(offer, lambda d: offer.some_width_suffices(d, draft=False), _drafted_side(offer))
     # Of all k1 that do, the narrowest takes the least time.
     return Size(d, next(k1 for k1 in offer.widths(d) if offer.suffices(d, k1)))
+
+
+def drafted_numbers(offer: Offer) -> int:
+    """About how many numbers the smallest memory takes; 0 where no draft can say it faster than the search."""
+    if offer.wish.joint:
+        return 0
+    if offer.kind.compact:
+        return min((offer.numbers(d, k1) for k1, d in _drafted_sides(offer).items()), default=LARGEST)
+    return offer.numbers(_drafted_side(offer), 0)
+
+
+def _drafted_side(offer: Offer) -> int:
+    return _first_side(offer, lambda d: offer.some_width_suffices(d, draft=True), _lowest_side(offer))
 
 
 def _first_side(offer: Offer, suffices: Callable[[int], bool], guess: int) -> int:
