@@ -205,7 +205,7 @@ class Largest(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def test_nothing_larger_than_the_workspace_is_made_beside_the_result(scheme, pairs, path):
-    size, few, many = 2**14, 5, 100
+    size, few, many = 2**14, 5, 40
     small = scheme.like(workspace=size)
     contexts, fillers = pairs(small, few)
     memory = small.trace(contexts, fillers)
@@ -223,7 +223,7 @@ def test_nor_where_contexts_are_made_from_deep_paths(scheme, pairs):
     depth = getattr(scheme, "depth", 12)
     small = scheme.like(workspace=2**16)
     paths = [tuple(f"role {i} of {level}" for level in range(depth)) for i in range(40)]
-    memory, candidates = small.zeros(), small.fillers(range(20))
+    memory, candidates = small.zeros(), small.fillers(range(6))
     with Largest().watch(memory, candidates) as making:
         small.score(small.trace(paths, range(40)), paths, candidates)
     assert making.nbytes <= 2**16
