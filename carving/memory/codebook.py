@@ -9,9 +9,10 @@ from torch import Tensor
 from carving.checks import check_tensor
 from carving.chunks import rows_within, slices
 from carving.errors import BadValue
-from carving.scheme import Scheme, draw_fillers, empty_fillers
-from carving.symbols import Leaf, Vocabulary, canonical_all
+from carving.scheme import Scheme, draw_candidates, draw_fillers, empty_fillers
+from carving.symbols import Leaf, canonical_all
 from carving.tensors import inverse_norm
+from carving.vocabulary import Vocabulary
 
 LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
 FEW = 4  # questions that are answered faster without codes of all fillers
@@ -40,9 +41,9 @@ class Codebook:
     def all(self) -> Tensor:
         """The fillers of the whole vocabulary, kept from question to question."""
         fillers = self._fillers  # looked at once: other threads ask, too, and put theirs there
-        missing = self.vocabulary.since(len(fillers))
-        if missing:
-            fillers = self._fillers = self._extended(fillers, self.scheme.fillers(missing))
+        if len(fillers) < len(self.vocabulary):
+            missing = self.vocabulary.names(len(fillers))
+            fillers = self._fillers = self._extended(fillers, draw_candidates(self.scheme, missing))
         return fillers
 
     def ready(self, questions: int) -> Tensor:

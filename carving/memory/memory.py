@@ -38,7 +38,8 @@ from carving.prediction.goal import Goal
 from carving.prediction.wish import Shared, Wishes
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Label, Leaf, Path, Vocabulary
+from carving.symbols import Label, Leaf, Path
+from carving.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from carving.memory.sealed import SealedMemory
@@ -266,7 +267,7 @@ class Memory(Inventory, Reliability, Consolidating):
         ours, theirs = self._state, other._state
         check_same(ours.scheme, theirs.scheme)
         check_same_trained(ours.codebook, theirs.codebook)
-        known, leaves = paths_of_both(ours, theirs), theirs.vocabulary.named
+        known, leaves = paths_of_both(ours, theirs), theirs.vocabulary
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
         both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))

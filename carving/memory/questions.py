@@ -23,7 +23,8 @@ from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.paths import Paths
 from carving.prediction.goal import Goal
 from carving.scheme import FillersOrLabels, Scheme
-from carving.symbols import Leaf, Path, Role, Vocabulary
+from carving.symbols import Leaf, Path, Role
+from carving.vocabulary import Vocabulary
 
 
 class Asking(TypedDict, total=False):

@@ -16,7 +16,7 @@ from carving.memory.state import State
 from carving.places import Place, shown
 from carving.records import Journal, Record
 from carving.scheme import Scheme
-from carving.symbols import Leaf, Path, Vocabulary, canonical_all
+from carving.symbols import Leaf, Path
 from carving.tensorfiles import DAMAGE, BadFile
 
 # What a pair takes when it is replayed, in one thread, about, in seconds: for itself, for a number that is drawn or
@@ -63,16 +63,15 @@ def state_of(contents: files.Contents, device: torch.device | str) -> State:
     scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
     trained = 0 if fillers is None else len(fillers)
     known = None if contents.paths is None else KnownPaths(contents.paths)
-    empty = State.empty(scheme, Vocabulary(vocabulary[:trained]), fillers, contents.goal, known)
-    leaves = dict(zip(canonical_all(vocabulary), vocabulary, strict=True))
-    held = empty.holding(contents.tensor.to(scheme.device), leaves, contents.counts)
+    empty = State.empty(scheme, vocabulary.first(trained), fillers, contents.goal, known)
+    held = empty.holding(contents.tensor.to(scheme.device), vocabulary, contents.counts)
     return replace(held, tally=contents.tally, solved=contents.solved)
 
 
 def contents_of(held: State) -> files.Contents:
     """What is written of a state."""
     trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
-    leaves, tally = held.vocabulary.labels, held.tally
+    leaves, tally = held.vocabulary, held.tally
     known = dict(goal=held.goal, paths=paths, tally=tally, solved=held.solved)
     return files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, **known)  # type: ignore[arg-type]
 
