@@ -9,6 +9,7 @@ from torch import Tensor
 from carving.checks import check_tensor
 from carving.chunks import rows_within, slices
 from carving.errors import BadValue
+from carving.index import Index, fits
 from carving.scheme import Scheme, draw_candidates, draw_fillers, empty_fillers
 from carving.symbols import Leaf, canonical_all
 from carving.tensors import inverse_norm
@@ -26,6 +27,7 @@ class Codebook:
         self.trained = None if trained is None else trained.detach()
         self._fillers = empty_fillers(scheme, 0, scheme.device)
         self._codes = self._parts = self._fillers  # what is made of them for many questions, and for few
+        self._index: Index | None = None  # and for many fillers
         if self.trained is not None:
             shape = (len(vocabulary), *scheme.facts.filler_shape)
             check_tensor("fillers", self.trained, shape, "give one for each leaf")
@@ -45,6 +47,19 @@ class Codebook:
             missing = self.vocabulary.names(len(fillers))
             fillers = self._fillers = self._extended(fillers, draw_candidates(self.scheme, missing))
         return fillers
+
+    @property
+    def indexable(self) -> bool:
+        """Whether an index can be made of the fillers: compact ones, none of them trained."""
+        return self.trained is None and fits(self.scheme)
+
+    def index(self) -> Index:
+        """The index of the whole vocabulary, kept from question to question."""
+        index = self._index
+        if index is None or len(index) < len(self.vocabulary):
+            made = Index.of(self.scheme, self.vocabulary) if index is None else index.extended(self.vocabulary)
+            index = self._index = made
+        return index
 
     def ready(self, questions: int) -> Tensor:
         """The same as so many questions at once take them fastest, if a workspace holds that."""

@@ -5,7 +5,9 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.answers import likelihood
@@ -202,6 +204,13 @@ class State:
             return replace(odds, numbers=Numbers(absence, self.tally.further()))
 
         return self.kept.once("odds", [self.tensor, counts], (absence, self.tally), made)
+
+    def odds_of(self, scheme: LinearScheme, absence: float, rows: NDArray[np.int64]) -> Likelihood:
+        """The same for some leaves of the whole vocabulary, without looking at the others."""
+        counts = self.counts[torch.from_numpy(rows)]
+        prior = likelihood.log_prior_of(counts, absence, self.stored + likelihood.UNSEEN * len(self.counts))
+        odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths)
+        return replace(odds, numbers=Numbers(absence, self.tally.further()))
 
 
 def room_of(goal: Goal | None) -> tuple[int, int]:
