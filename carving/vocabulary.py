@@ -4,7 +4,7 @@ Labels are kept as their canonical bytes (`distinct.py`), and made again when th
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import overload
 
 import numpy as np
@@ -37,15 +37,22 @@ class Vocabulary:
             raise BadType(f"a vocabulary must be a list of labels, got {labels!r}")
         if isinstance(labels, set | frozenset):
             raise BadType("a vocabulary must have an order, got a set; sorted(...) gives it one")
-        names = canonical_all(labels)
-        check_leaves(names)
-        if len(set(names)) < len(names):
-            first, second, label = _twice(names)
-            raise BadValue(
-                f"the labels of a vocabulary must differ, got {label!r} at places {first} and {second}; "
-                "leave out the second"
-            )
-        self._append(names)
+        given = iter(labels)
+        while part := list(islice(given, AT_ONCE)):  # of which no more are held at a time
+            start, names = self._size, canonical_all(part)
+            check_leaves(names)
+            rows = self.add_named(dict.fromkeys(names))
+            if len(self) != start + len(part):
+                known = dict(zip(dict.fromkeys(names), rows, strict=True))
+                self._refuse_twice(start, [known[name] for name in names])
+
+    def _refuse_twice(self, start: int, rows: list[int]) -> None:
+        """Say which label is there twice, where labels from a start on have these rows."""
+        place = next(place for place, row in enumerate(rows) if row != start + place)
+        raise BadValue(
+            f"the labels of a vocabulary must differ, got {self[rows[place]]!r} at places {rows[place]} and "
+            f"{start + place}; leave out the second"
+        )
 
     @classmethod
     def of_bytes(cls, data: Octets) -> "Vocabulary":
@@ -213,15 +220,6 @@ def _gathered(data: Octets, ends: Rows, rows: Rows) -> tuple[Octets, Rows]:
     np.cumsum(sizes, out=places[1:])
     from_where = np.repeat(ends[rows] - places[:-1], sizes) + np.arange(places[-1])
     return np.concatenate([data[from_where], np.zeros(SPARE, dtype=np.uint8)]), places
-
-
-def _twice(names: Sequence[bytes]) -> tuple[int, int, Leaf]:
-    """The places of a label that is there twice, and itself."""
-    first: dict[bytes, int] = {}
-    for place, name in enumerate(names):
-        if first.setdefault(name, place) != place:
-            break
-    return first[name], place, parse_labels(name)[0]
 
 
 def _check_distinct(data: Octets, ends: Rows) -> None:

@@ -30,6 +30,7 @@ from carving.vocabulary import Vocabulary
 
 SHORTLIST = 32  # of the best in int8 that are scored exactly
 FIRST, MORE = 2.0**-10, 8  # the share of cells that is looked at first, and how many times as many then
+CROWDED = 3  # standard deviations by which a core may be louder than the noise
 ALL = 0.25  # share from which on all are looked at
 
 Rows = NDArray[np.int64]
@@ -67,8 +68,16 @@ class _Seen:
         # A stored filler scores 1 in these units, but for the noise; a rival nothing, but for this variance.
         self.unit = min(odds.strengths.values) * float(energy)
         self.noise = math.sqrt(float(odds.variance[0]) * float(energy)) / self.unit
-        self.rivals = float(core.square().sum()) / core.numel() / self.unit**2
+        self.size = core.numel()
+        self.rivals = float(core.square().sum()) / self.size / self.unit**2
         self.count, self.log_elsewhere = 0, math.inf
+
+    @property
+    def loudness(self) -> float:
+        """The noise in this core: more than in others, where the context holds further fillers."""
+        size = self.size
+        own = self.rivals - 1 / size
+        return math.sqrt(own) if own > (1 + CROWDED * math.sqrt(2 / size)) * self.noise**2 else self.noise
 
     def add(self, rows: Rows, scores: Tensor) -> None:
         """More fillers that were looked at, and their scores."""
@@ -133,7 +142,7 @@ def _looked(asked: Asked, core: Tensor, energy: Tensor, least: int) -> _Seen:
     """Look until one is sure, or enough was looked at; at so many fillers at least."""
     look, seen = Look(asked.index, core), _Seen(asked, core, energy)
     p, k1 = asked.scheme.facts.filler_shape
-    known = dial(p, k1, asked.index.each, seen.noise, len(asked.vocabulary))
+    known = dial(p, k1, asked.index.each, seen.loudness, len(asked.vocabulary))
     shares = asked.shares(known)
     for share in [*shares, *([1.0] if shares[-1] < 1 else [])]:
         seen.add(*look.further(share))

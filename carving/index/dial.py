@@ -15,9 +15,9 @@ from carving.chunks import slices
 from carving.index.directions import directions, merits_of
 from carving.tensors import outer
 
-CONTEXTS, CELLS = 4096, 2048  # that are drawn
+CONTEXTS, CELLS = 2048, 2048  # that are drawn
 AT_ONCE = 128
-STEP = 0.05  # of the logarithm of the noise, to which it is rounded up
+STEP = 0.1  # of the logarithm of the noise, to which it is rounded up
 MARGIN = 1.25  # for what chance does to so few
 
 

@@ -119,6 +119,14 @@ class Index:
             segments[-1] = segments[-1].merged(last)
         return Index(self.scheme, self.each, tuple(segments))
 
+    def joined(self) -> "Index":
+        """The same in one segment."""
+        segments = list(self.segments)
+        while len(segments) > 1:
+            last = segments.pop()
+            segments[-1] = segments[-1].merged(last)
+        return Index(self.scheme, self.each, tuple(segments))
+
     def _segment(self, vocabulary: Vocabulary) -> Segment:
         first, stop, (p, k1) = len(self), len(vocabulary), self.scheme.facts.filler_shape
         cells, components = np.empty(stop - first, dtype=np.int32), np.empty((stop - first, p * k1), dtype=np.int8)

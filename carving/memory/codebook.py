@@ -61,6 +61,10 @@ class Codebook:
             index = self._index = made
         return index
 
+    def keep_index(self, index: Index | None) -> None:
+        """Take an index of the vocabulary's first labels that was made before."""
+        self._index = index
+
     def ready(self, questions: int) -> Tensor:
         """The same as so many questions at once take them fastest, if a workspace holds that."""
         fillers, scheme = self.all(), self.scheme

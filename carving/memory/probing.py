@@ -39,6 +39,15 @@ def wished(held: State, probe: float | None, all_leaves: bool) -> float | None:
     return float(probe)
 
 
+def check_indexable(held: State, bits: int | str | None) -> None:
+    """Refuse to write an index where there can be none."""
+    if not held.codebook.indexable or bits is not None:
+        raise BadValue(
+            "an index is that of a memory with compact fillers of labels, OSC(..., compact=True), not sealed; "
+            "leave index=True out"
+        )
+
+
 def probed(held: State, paths: Paths, absence: float, wish: float, top: int | None) -> Iterator[list[list[Answer]]]:
     """The answers of an index, some paths at a time: the best to each, or so many."""
     scheme = held.scheme

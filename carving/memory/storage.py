@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from carving import files, journal
+from carving.index import beside
 from carving.memory.changes import Change
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
@@ -38,10 +39,10 @@ def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
         written = journal.read(path)
         contents = _base(path, written)
         if written is None or written.base != contents.checksum:
-            return Loaded(state_of(contents, device), contents.checksum, None)
+            return Loaded(_indexed(path, state_of(contents, device)), contents.checksum, None)
         if journal.remains(path, written):  # and was not removed before a base of the same content came back
             break
-    held = state_of(contents, device)
+    held = _indexed(path, state_of(contents, device))
     try:
         return Loaded(replayed(held, written.records), contents.checksum, written)
     except DAMAGE as error:
@@ -56,6 +57,13 @@ def _base(path: Place, written: Journal | None) -> files.Contents:
         if written is None or not written.count:
             raise
         raise FileNotFoundError(f"{error}, but {journal.orphaned(path, written)}") from None
+
+
+def _indexed(path: Place, held: State) -> State:
+    """The state, with the index that lies beside its file, if there is one of its leaves."""
+    if held.codebook.indexable and len(held.vocabulary):
+        held.codebook.keep_index(beside.read(path, held.scheme, held.vocabulary))
+    return held
 
 
 def state_of(contents: files.Contents, device: torch.device | str) -> State:
