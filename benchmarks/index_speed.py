@@ -51,7 +51,7 @@ def main() -> None:
             for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
                 said = json.loads(line)
                 answers |= said.pop("answers", {})
-                if told:
+                if said:
                     print(json.dumps(said), flush=True)
         compare(given, answers)
 

@@ -348,7 +348,7 @@ def scheme_of(parameters: dict[str, Any], numbers: int, dtype: torch.dtype) -> S
     """The scheme that a file speaks of; some hold tables as large as their parameters, so these are looked at first."""
     for name, value in parameters.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if name not in ("seed", "r") and whole and value > 2 * numbers + 64:
+        if name not in ("seed", "r", "dictionary") and whole and value > 2 * numbers + 64:
             raise BadValue(f"it speaks of {name}={value}, but its tensor has {numbers} numbers")
     scheme = make(**parameters, dtype=dtype)
     if identity(scheme) != parameters:

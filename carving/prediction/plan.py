@@ -9,7 +9,16 @@ from carving.checks import check_integer
 from carving.errors import BadValue
 from carving.prediction.kinds import Kind, Parameters, kinds_for
 from carving.prediction.offer import Offer
-from carving.prediction.search import LARGEST, Size, cheapest_size, fullest_size, most_pairs, smallest_size, trimmed
+from carving.prediction.search import (
+    LARGEST,
+    Size,
+    cheapest_size,
+    fullest_size,
+    most_pairs,
+    smallest_size,
+    telling,
+    trimmed,
+)
 from carving.prediction.wish import Shared, Wish, Wishes, wish_for
 
 SEALED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the fewest bytes
@@ -88,7 +97,7 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     wish = wish_for(pairs, vocabulary, accuracy, shared, wishes)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
         raise BadValue(f"shared must speak of all {pairs} pairs, got contexts that hold {total}; correct one of them")
-    offers = [Offer(wish, kind) for kind in kinds_for(wish)]
+    offers = telling([Offer(wish, kind) for kind in kinds_for(wish)])
     smallest = [_plan(offer, smallest_size(offer)) for offer in offers]
     fewest = min(smallest, key=lambda each: each.numbers)
     limit = math.floor(fewest.numbers * (1 + wish.slack))
@@ -228,6 +237,7 @@ def _plan(offer: Offer, size: Size) -> Plan:
     wish, kind, (d, k1) = offer.wish, offer.kind, size
     width: Parameters = {"k1": k1} if kind.has_width else {}
     spread: Parameters = {"spread": float(wish.spread)} if wish.spread and "spread" in kind.concerns else {}
+    taken: Parameters = {"dictionary": wish.dictionary} if wish.dictionary else {}
     numbers = offer.numbers(d, k1)
     return Plan(
         scheme=kind.scheme,
@@ -242,7 +252,7 @@ def _plan(offer: Offer, size: Size) -> Plan:
         numbers=numbers,
         bytes=numbers * wish.dtype.itemsize if wish.bits is None else math.ceil(numbers * wish.bits / 8),
         operations=offer.operations(d, k1),
-        parameters={"d": d, **kind.parameters, **width, **spread},
+        parameters={"d": d, **kind.parameters, **width, **spread, **taken},
         joint=wish.joint,
         rounds=offer.decoded(d, k1).rounds if wish.joint else 1,
         bits=wish.bits,
