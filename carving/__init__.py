@@ -13,7 +13,7 @@ from carving.schemes import SCHEMES, make
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
 from carving.schemes.vsa import VSA
-from carving.symbols import Vocabulary
+from carving.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
 

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from carving import journal
@@ -26,8 +28,8 @@ from carving.prediction.goal import Goal
 from carving.replacing import NotFlushed, check_replaceable, replace_whole
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Leaf, canonical, parse_labels
 from carving.tensorfiles import AT_ONCE, DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
+from carving.vocabulary import Vocabulary
 
 __all__ = [
     "BadFile",
@@ -63,7 +65,7 @@ class Contents:
 
     scheme: Scheme
     tensor: Tensor
-    vocabulary: list[Leaf]
+    vocabulary: Vocabulary
     counts: Tensor
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
@@ -121,7 +123,7 @@ def _tensors(contents: Contents, dtype: torch.dtype) -> dict[str, Tensor]:
         raise BadValue(f"the memory counts more than {MOST:.0f} pairs; store them with smaller weights")
     tensors = {
         "memory": kept.contiguous(),
-        "vocabulary": as_bytes(b"".join(map(canonical, contents.vocabulary))),
+        "vocabulary": names_of(contents.vocabulary),
         "counts": contents.counts.detach().to("cpu", torch.float64).contiguous(),
     }
     if contents.fillers is not None:
@@ -216,9 +218,14 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
 
 def raw_bytes_of(name: str, tensor: Tensor) -> bytes:
     """The bytes that a tensor is."""
+    return octets_of(name, tensor).tobytes()
+
+
+def octets_of(name: str, tensor: Tensor) -> NDArray[np.uint8]:
+    """The same where they lie."""
     if tensor.dtype != torch.uint8 or tensor.dim() != 1:
         raise BadValue(f"its {name} of {tensor.dtype} and {tensor.dim()} dimensions")
-    return tensor.numpy().tobytes()
+    return tensor.numpy()
 
 
 def _paths(version: str, packed: Tensor | None) -> dict[bytes, float] | None:
@@ -292,15 +299,16 @@ def _tally(said: dict[str, Any]) -> Tally:
     return tally
 
 
-def vocabulary_of(names: Tensor, counts: Tensor) -> list[Leaf]:
+def names_of(vocabulary: Vocabulary) -> Tensor:
+    """The canonical bytes of leaves, one after the other."""
+    return torch.from_numpy(vocabulary.packed().copy())
+
+
+def vocabulary_of(names: Tensor, counts: Tensor) -> Vocabulary:
     """The leaves, of which each has a count that counts."""
-    raw = raw_bytes_of("vocabulary is", names)
-    vocabulary = parse_labels(raw)
-    known = list(map(canonical, vocabulary))
-    if counts.shape != (len(known),) or len(set(known)) != len(known) or b"".join(known) != raw:
-        raise BadValue(
-            f"it holds {len(vocabulary)} leaves, not all different, or counts of shape {tuple(counts.shape)}"
-        )
+    vocabulary = Vocabulary.of_bytes(octets_of("vocabulary is", names))
+    if counts.shape != (len(vocabulary),):
+        raise BadValue(f"it holds {len(vocabulary)} leaves, and counts of shape {tuple(counts.shape)}")
     if float(counts.abs().sum()) > MOST:
         raise BadValue(f"its counts add up to more than {MOST:.0f}")
     return vocabulary
@@ -340,7 +348,7 @@ def scheme_of(parameters: dict[str, Any], numbers: int, dtype: torch.dtype) -> S
     """The scheme that a file speaks of; some hold tables as large as their parameters, so these are looked at first."""
     for name, value in parameters.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if name not in ("seed", "r") and whole and value > 2 * numbers + 64:
+        if name not in ("seed", "r", "dictionary") and whole and value > 2 * numbers + 64:
             raise BadValue(f"it speaks of {name}={value}, but its tensor has {numbers} numbers")
     scheme = make(**parameters, dtype=dtype)
     if identity(scheme) != parameters:

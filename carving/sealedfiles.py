@@ -28,6 +28,7 @@ from carving.files import (
     as_bytes,
     goal_of,
     identity,
+    names_of,
     raw_bytes_of,
     reals,
     scheme_of,
@@ -40,8 +41,8 @@ from carving.places import Place, shown, turn
 from carving.prediction.goal import Goal
 from carving.replacing import check_replaceable, replace_whole
 from carving.scheme import Scheme
-from carving.symbols import Leaf, canonical
 from carving.tensorfiles import DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
+from carving.vocabulary import Vocabulary
 
 VERSION = 1
 NUMBERS = 2 * 32  # bits of the deviation, and of what the cells keep
@@ -56,7 +57,7 @@ class Sealed:
     cells: Cells
     pairs: int
     tally: Tally
-    vocabulary: list[Leaf] | None  # None where it is left out
+    vocabulary: Vocabulary | None  # None where it is left out
     counts: Tensor | None  # with the vocabulary alone
     fillers: Tensor | None = None
     goal: Goal | None = None
@@ -69,7 +70,7 @@ class Sealed:
             cells=self.cells.codes.numel() * self.cells.bits,
             numbers=NUMBERS,
             counts=0 if self.counts is None else 8 * len(_packed_counts(self.counts)),
-            vocabulary=0 if self.vocabulary is None else 8 * sum(len(canonical(leaf)) for leaf in self.vocabulary),
+            vocabulary=0 if self.vocabulary is None else 8 * len(self.vocabulary.packed()),
         )
 
 
@@ -102,7 +103,7 @@ def write(path: Place, sealed: Sealed, force: bool = False) -> None:
 def _tensors(sealed: Sealed) -> dict[str, Tensor]:
     tensors = {"cells": packed(sealed.cells.codes, sealed.cells.bits)}
     if sealed.vocabulary is not None and sealed.counts is not None:
-        tensors["vocabulary"] = as_bytes(b"".join(map(canonical, sealed.vocabulary)))
+        tensors["vocabulary"] = names_of(sealed.vocabulary)
         tensors["counts"] = as_bytes(_packed_counts(sealed.counts))
     if sealed.fillers is not None:
         tensors["fillers"] = reals(sealed.fillers).cpu().contiguous()
@@ -194,7 +195,7 @@ def _cells(metadata: dict[str, str], scheme: Scheme, data: Tensor, bits: int) ->
     return Cells(unpacked(data, bits, math.prod(shape)).view(shape), bits, deviation, kept)
 
 
-def _leaves(tensors: dict[str, Tensor]) -> tuple[list[Leaf] | None, Tensor | None]:
+def _leaves(tensors: dict[str, Tensor]) -> tuple[Vocabulary | None, Tensor | None]:
     """The labels and how often each was stored, or neither."""
     if ("vocabulary" in tensors) != ("counts" in tensors):
         raise BadValue("it has labels without counts, or counts without labels")

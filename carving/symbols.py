@@ -1,4 +1,4 @@
-"""Symbols: what labels and paths are, their canonical bytes and back, and the vocabulary that a memory answers from.
+"""Symbols: what labels and paths are, their canonical bytes and back.
 
 `("ab", "c")`, `("a", "bc")` and `("abc",)` are three paths, `1`, `"1"`, `1.0` and `True` four labels: everything that
 is drawn from a label (`draws.py`) is drawn from its canonical bytes.
@@ -6,9 +6,8 @@ is drawn from a label (`draws.py`) is drawn from its canonical bytes.
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from reprlib import repr as shortened
-from threading import Lock
 from typing import Any, Never
 
 import numpy as np
@@ -161,145 +160,3 @@ PARSERS: dict[bytes, Callable[[bytes], Leaf]] = {
     b"{": lambda _: {},
     b"[": lambda _: [],
 }
-
-
-class _Shared:
-    """Labels that only ever grow at their end, so that vocabularies of different lengths can be told from one list."""
-
-    def __init__(self, labels: list[Leaf], rows: dict[bytes, int]) -> None:
-        self.labels = labels
-        self.rows = rows  # by the labels' canonical bytes
-        self._lock = Lock()
-
-    def grown(self, start: int, names: list[bytes], labels: list[Leaf]) -> bool:
-        """Add labels behind so many; False if there are others already, or just now."""
-        if not self._lock.acquire(blocking=False):  # nobody waits, so that whoever is interrupted holds up nobody
-            return False
-        try:
-            if len(self.labels) != start:
-                return False
-            # Labels first: interrupted in between, nobody sees all of them any more, and whoever adds copies.
-            self.labels += labels
-            self.rows.update(zip(names, range(start, start + len(names)), strict=True))
-            return True
-        finally:
-            self._lock.release()
-
-
-class Vocabulary:
-    """Distinct labels in order. `1`, `1.0` and `True` are three of them, though Python calls them equal.
-
-    >>> words = Vocabulary(["dog", "cat"])
-    >>> words.add("bird"), words.find("cat"), words[0], 1 in words
-    (2, 1, 'dog', False)
-    """
-
-    # A vocabulary sees the first `_size` labels of a list that longer ones share. Who sees all of it adds new ones in
-    # place, anyone else copies what it sees first: what a vocabulary holds never changes through another.
-
-    def __init__(self, labels: Iterable[Leaf] = ()) -> None:
-        self._shared, self._size = _Shared([], {}), 0
-        if isinstance(labels, str | bytes):
-            raise BadType(f"a vocabulary must be a list, got {labels!r}; for a single label write [{labels!r}]")
-        if not isinstance(labels, Iterable):
-            raise BadType(f"a vocabulary must be a list of labels, got {labels!r}")
-        if isinstance(labels, set | frozenset):
-            raise BadType("a vocabulary must have an order, got a set; sorted(...) gives it one")
-        for place, label in enumerate(labels):
-            if self.add(label) != place:
-                raise BadValue(
-                    f"the labels of a vocabulary must differ, got {label!r} at places {self.index(label)} and {place}; "
-                    "leave out the second"
-                )
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Leaf]:
-        return map(_fresh, self.labels)
-
-    def __getitem__(self, place: int) -> Leaf:
-        if not -self._size <= place < self._size:
-            raise IndexError(f"there is no label {place} among {self._size}")
-        return _fresh(self._shared.labels[place if place >= 0 else place + self._size])
-
-    def __contains__(self, label: object) -> bool:
-        return self.find(label) is not None  # type: ignore[arg-type]  # canonical refuses what is no label
-
-    def __reduce__(self) -> tuple[Callable[[Iterable[Leaf]], "Vocabulary"], tuple[list[Leaf]]]:
-        return Vocabulary, (self.labels,)  # a lock stays where it is
-
-    @property
-    def labels(self) -> list[Leaf]:
-        """The labels, in a list of their own."""
-        return self.since(0)
-
-    @property
-    def rows(self) -> dict[bytes, int]:
-        """The labels' rows by their canonical bytes, in a dictionary of their own."""
-        return {name: row for name, row in self._shared.rows.copy().items() if row < self._size}
-
-    @property
-    def named(self) -> dict[bytes, Leaf]:
-        """The labels by their canonical bytes, in their order."""
-        return dict(zip(self.rows, self.labels, strict=True))
-
-    def since(self, row: int) -> list[Leaf]:
-        """The labels from this row on."""
-        return self._shared.labels[row : self._size]
-
-    def rows_of(self, names: Iterable[bytes]) -> list[int]:
-        """The rows of labels by their canonical bytes; -1 for those that have none."""
-        known, size = self._shared.rows.get, self._size
-        return [row if (row := known(name, -1)) < size else -1 for name in names]
-
-    def add(self, label: Leaf) -> int:
-        """The label's row; a new label gets the next one."""
-        name = canonical(label)
-        check_leaves([name])
-        return self.add_named({name: label})[0]
-
-    def add_named(self, named: Mapping[bytes, Leaf]) -> list[int]:
-        """The rows of labels by their canonical bytes, new ones in their order."""
-        rows = self.rows_of(named)
-        new = {name: _fresh(named[name]) for name, row in zip(named, rows, strict=True) if row < 0}
-        if new:
-            self._append(list(new), list(new.values()))
-            rows = self.rows_of(named)
-        return rows
-
-    def _append(self, names: list[bytes], labels: list[Leaf]) -> None:
-        start, end = self._size, self._size + len(names)
-        if not self._shared.grown(start, names, labels):
-            rows = self.rows
-            rows.update(zip(names, range(start, end), strict=True))
-            self._shared = _Shared(self.labels + labels, rows)
-        self._size = end
-
-    def extended(self, named: Mapping[bytes, Leaf]) -> tuple["Vocabulary", list[int]]:
-        """The vocabulary with these labels (another one, if any is new), and their rows."""
-        rows = self.rows_of(named)
-        if -1 not in rows:
-            return self, rows
-        more = Vocabulary()
-        more._shared, more._size = self._shared, self._size
-        return more, more.add_named(named)
-
-    def find(self, label: Leaf) -> int | None:
-        """The label's row, if it has one."""
-        row = self.rows_of([canonical(label)])[0]
-        return None if row < 0 else row
-
-    def index(self, label: Leaf) -> int:
-        """The label's row; one that has none is refused."""
-        row = self.find(label)
-        if row is None:
-            raise KeyError(f"{label!r} is not among the {len(self)} labels of this vocabulary")
-        return row
-
-
-def _fresh(label: Leaf) -> Leaf:
-    """The label; an empty dict or list is another, plain one, so that nobody fills it for others."""
-    if isinstance(label, (dict, list)):  # a tuple is faster than a union
-        return {} if isinstance(label, dict) else []
-    return label

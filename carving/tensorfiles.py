@@ -19,7 +19,9 @@ from math import prod
 from operator import attrgetter
 from typing import Any, BinaryIO
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.errors import BadValue
@@ -51,6 +53,7 @@ KINDS = {  # formats
     "sealed memory": "carving sealed ",
     "label model": "carving labels ",
     "checkpoint": "carving training ",
+    "index": "carving index",
 }
 
 Metadata = dict[str, str]
@@ -210,6 +213,33 @@ def _fill(file: FileIO, view: memoryview, what: str) -> None:
         if not more:
             raise NotWhole(f"{what} ends after {done} of {len(view)} bytes")
         done += more
+
+
+def mapped(path: Place, noun: str, check: Callable[[Metadata], None]) -> tuple[Metadata, dict[str, NDArray[Any]]]:
+    """What a file says, and its tensors as arrays that are read from it when they are looked at, and cannot be changed.
+
+    They are those of the file that was there, whichever is put in its place later. Its numbers are not checked here.
+    """
+    with _opened(path) as file:
+        try:
+            metadata, entries = _header(file, os.fstat(file.fileno()).st_size)
+        except (NotWhole, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
+            raise BadFile(
+                f"{shown(path)} is no whole {noun} ({shown(problem)}); it is made anew if it is removed"
+            ) from None
+        check(metadata)
+        start = file.tell()
+        arrays = {
+            entry.name: np.memmap(file, _array_dtype(entry.dtype), "r", start + entry.start, entry.shape)
+            if entry.end > entry.start
+            else np.empty(entry.shape, _array_dtype(entry.dtype))
+            for entry in entries
+        }
+        return metadata, arrays
+
+
+def _array_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    return torch.empty(0, dtype=dtype).numpy().dtype
 
 
 def check_sum(metadata: Metadata, tensors: Tensors, before: frozenset[str] | None = None) -> None:

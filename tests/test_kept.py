@@ -14,7 +14,8 @@ from carving.answers.ranking import log_sum
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.kept import Kept
 from carving.memory.pairs import BATCH
-from carving.symbols import Vocabulary, canonical_all
+from carving.symbols import canonical_all
+from carving.vocabulary import Vocabulary
 
 
 def test_a_value_is_kept_while_its_tensors_stay_as_they_are():

@@ -2,14 +2,16 @@
 
 import copy
 import pickle
+import struct
 import threading
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carving import Vocabulary
-from carving.symbols import canonical
+from carving import Vocabulary, cutting, distinct
+from carving.symbols import canonical, parse_labels
 
 
 def test_a_vocabulary_keeps_order_and_tells_alike_labels_apart():
@@ -110,3 +112,78 @@ def test_threads_that_extend_one_vocabulary_get_what_they_added():
     for who, own in found:
         assert list(own) == ["dog", *(f"{who} {number}" for number in range(200))]
         assert own.rows_of([canonical(label) for label in own]) == list(range(201))
+
+
+LABELS = st.one_of(
+    st.text(max_size=20), st.integers(), st.floats(), st.binary(max_size=20), st.booleans(), st.none(),
+    st.sampled_from([{}, [], "s3:dog", "a:b 12:x", "i7:", b"s1:", "é:4:", "\ud800", 10**40, -1, 0, ""]),
+)  # fmt: skip
+
+
+def known_to_the_oracle(data):
+    """What canonical bytes hold, label after label, or None: the plain reader, and the plain way back."""
+    try:
+        labels = parse_labels(data)
+        names = [canonical(label) for label in labels]
+    except (ValueError, LookupError, struct.error):
+        return None
+    return labels if b"".join(names) == data and len(set(names)) == len(names) else None
+
+
+@given(st.lists(LABELS, max_size=30), st.integers(8, 60))
+def test_canonical_bytes_give_back_every_label_however_few_are_looked_at_together(labels, window):
+    named = {canonical(label): label for label in labels}
+    data = b"".join(named)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cutting, "WINDOW", window)
+        words = Vocabulary.of_bytes(np.frombuffer(data, dtype=np.uint8))
+    assert repr(list(words)) == repr(known_to_the_oracle(data)) == repr(words.labels)
+    assert words.names() == list(named) and words.packed().tobytes() == data
+    assert words.rows_of(named) == list(range(len(named)))
+
+
+@given(st.lists(LABELS, min_size=1, max_size=6), st.data())
+def test_bytes_that_are_no_labels_are_refused_as_the_plain_reader_does(labels, data):
+    whole = bytearray(b"".join(canonical(label) for label in labels))
+    for _ in range(data.draw(st.integers(0, 3))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(
+            st.sampled_from(b"0123456789:sidbtfn{[(-\xff\xc3a")
+        )
+    whole = bytes(whole[data.draw(st.integers(0, 2)) :])
+    expected = known_to_the_oracle(whole)
+    try:
+        found = Vocabulary.of_bytes(np.frombuffer(whole, dtype=np.uint8)).labels
+    except (ValueError, LookupError, struct.error):
+        found = None
+    assert repr(found) == repr(expected)
+
+
+@given(st.lists(st.binary(max_size=20), max_size=60))
+def test_a_string_has_one_hash_alone_and_among_many(names):
+    assert distinct.hashes_of(*distinct.laid_out(names)).tolist() == [distinct.hash_of(name) for name in names]
+
+
+@pytest.mark.parametrize("size", [3, 200])  # looked up one by one, and together
+def test_strings_of_one_hash_are_told_apart(monkeypatch, size):
+    monkeypatch.setattr(distinct, "hash_of", lambda name: 2**40 + 7)
+    monkeypatch.setattr(distinct, "hashes_of", lambda data, ends: np.full(len(ends) - 1, 2**40 + 7, dtype=np.uint64))
+    words, other = Vocabulary(range(size)), list(range(size, size + 5))
+    assert words.rows_of([canonical(label) for label in [*range(size), *other]]) == [*range(size), *([-1] * 5)]
+    assert [words.add(label) for label in other] == other and words.find(size + 2) == size + 2
+
+
+def test_two_vocabularies_are_joined_in_order_and_neither_changes():
+    one, other = Vocabulary(["dog", 1, "cat"]), Vocabulary([True, "cat", "cow", 1, "ox"])
+    both, rows = one.extended(other)
+    assert list(both) == ["dog", 1, "cat", True, "cow", "ox"] and rows.tolist() == [3, 2, 4, 1, 5]
+    assert list(one) == ["dog", 1, "cat"] and len(other) == 5
+    same, rows = both.extended(other)
+    assert same is both and rows.tolist() == [3, 2, 4, 1, 5]
+    taken, rows = Vocabulary().extended(other)
+    assert taken.add("new") == 5 and "new" not in other and rows.tolist() == list(range(5))
+
+
+def test_a_label_takes_its_bytes_and_thirty_more():
+    words = Vocabulary(f"word {i}" for i in range(49_000))
+    assert words.nbytes < sum(map(len, words.names())) * 1.25 + (8 * 1.25 + 8 * 8 / 3) * len(words) + 64
+    assert list(words.first(3)) == ["word 0", "word 1", "word 2"] and words.since(48_999) == ["word 48999"]

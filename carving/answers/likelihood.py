@@ -164,6 +164,11 @@ def log_prior(counts: Tensor, absence: float) -> Tensor:
     return torch.log((1 - absence) * often / often.sum())
 
 
+def log_prior_of(counts: Tensor, absence: float, total: float) -> Tensor:
+    """The same of some leaves, where the sum over all is known."""
+    return torch.log((1 - absence) / total * (counts.clamp_min(0) + UNSEEN))
+
+
 def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
     """Candidates rated by their log odds."""
 

@@ -14,7 +14,6 @@ from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State
 from carving.memory.tallying import Name, Tallying, tallied
 from carving.scheme import Scheme
-from carving.symbols import Leaf, canonical
 from carving.tensors import lasting
 
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
@@ -33,7 +32,7 @@ class Change:
     def __init__(self, held: State, weight: float) -> None:
         self.held, self.weight, self.fillers = held, weight, Drawn(held.codebook)
         self._copy: Tensor | None = None
-        self.pairs, self.counts, self.leaves = 0, Counter[bytes](), dict[bytes, Leaf]()
+        self.pairs, self.counts = 0, Counter[bytes]()  # by the leaves' canonical bytes
         self.known = held.known  # the paths that will be kept
         self.tallying = Tallying()
         self.added = 0.0  # the energy of all pairs that are counted, in units of one
@@ -76,7 +75,6 @@ class Change:
         else:
             for name, weight in zip(batch.names, weights, strict=True):
                 self.counts[name] += weight  # type: ignore[assignment]  # counters sum anything
-        self.leaves.update(zip(batch.names, batch.leaves, strict=True))
         linear = self.held.scheme.facts.linear
         for weight, pairs in self._runs(batch, weights):
             self.added += weight * weight * len(pairs)
@@ -100,8 +98,8 @@ class Change:
         if self._copy is not None:
             tensor = self._copy
             check_finite("the memory", tensor)
-        times = torch.tensor([self.counts[name] for name in self.leaves], dtype=torch.float64)
-        after = replace(self.held.holding(tensor, self.leaves, self.weight * times), known=self.known)
+        times = torch.tensor(list(self.counts.values()), dtype=torch.float64)
+        after = replace(self.held.holding(tensor, self.counts, self.weight * times), known=self.known)
         if after.solved is not None:
             after = replace(after, solved=after.solved.plus(self.added))
         stored, gone = self.tallying.both()
@@ -137,7 +135,7 @@ def check_same_trained(ours: Codebook, theirs: Codebook) -> None:
     """Refuse other trained fillers, or those of other leaves: `1` is not `True`."""
     one, other = ours.trained, theirs.trained
     if one is not None and other is not None and one.shape == other.shape:
-        leaves = [list(map(canonical, each.vocabulary.labels[: len(one)])) for each in (ours, theirs)]
+        leaves = [each.vocabulary.packed(0, len(one)).tobytes() for each in (ours, theirs)]
         if leaves[0] == leaves[1] and torch.equal(one, other.to(one)):
             return
     if one is not None or other is not None:

@@ -9,9 +9,11 @@ from torch import Tensor
 from carving.checks import check_tensor
 from carving.chunks import rows_within, slices
 from carving.errors import BadValue
-from carving.scheme import Scheme, draw_fillers, empty_fillers
-from carving.symbols import Leaf, Vocabulary, canonical_all
+from carving.index import Index, fits
+from carving.scheme import Scheme, draw_candidates, draw_fillers, empty_fillers
+from carving.symbols import Leaf, canonical_all
 from carving.tensors import inverse_norm
+from carving.vocabulary import Vocabulary
 
 LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
 FEW = 4  # questions that are answered faster without codes of all fillers
@@ -25,6 +27,7 @@ class Codebook:
         self.trained = None if trained is None else trained.detach()
         self._fillers = empty_fillers(scheme, 0, scheme.device)
         self._codes = self._parts = self._fillers  # what is made of them for many questions, and for few
+        self._index: Index | None = None  # and for many fillers
         if self.trained is not None:
             shape = (len(vocabulary), *scheme.facts.filler_shape)
             check_tensor("fillers", self.trained, shape, "give one for each leaf")
@@ -40,10 +43,27 @@ class Codebook:
     def all(self) -> Tensor:
         """The fillers of the whole vocabulary, kept from question to question."""
         fillers = self._fillers  # looked at once: other threads ask, too, and put theirs there
-        missing = self.vocabulary.since(len(fillers))
-        if missing:
-            fillers = self._fillers = self._extended(fillers, self.scheme.fillers(missing))
+        if len(fillers) < len(self.vocabulary):
+            missing = self.vocabulary.names(len(fillers))
+            fillers = self._fillers = self._extended(fillers, draw_candidates(self.scheme, missing))
         return fillers
+
+    @property
+    def indexable(self) -> bool:
+        """Whether an index can be made of the fillers: compact ones, none of them trained."""
+        return self.trained is None and fits(self.scheme)
+
+    def index(self) -> Index:
+        """The index of the whole vocabulary, kept from question to question."""
+        index = self._index
+        if index is None or len(index) < len(self.vocabulary):
+            made = Index.of(self.scheme, self.vocabulary) if index is None else index.extended(self.vocabulary)
+            index = self._index = made
+        return index
+
+    def keep_index(self, index: Index | None) -> None:
+        """Take an index of the vocabulary's first labels that was made before."""
+        self._index = index
 
     def ready(self, questions: int) -> Tensor:
         """The same as so many questions at once take them fastest, if a workspace holds that."""

@@ -19,7 +19,7 @@ from carving.scheme import Scheme
 AGAIN = 1.1  # told of once, it is told again with so many times the pairs
 WORTH_TELLING = 0.001  # of the accuracy of what was consolidated that is lost
 STEP = 64  # near the limit a prediction holds for a 64th more
-SIZES = ("d", "p", "k1", "compact", "basis")  # the parameters of a scheme that predictions take
+SIZES = ("d", "p", "k1", "compact", "basis", "dictionary")  # the parameters of a scheme that predictions take
 NEW = "store all of them in a new memory of the size that they need, Memory.for_pairs(pairs), or memory.grow(paths=...)"
 
 

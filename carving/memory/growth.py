@@ -14,7 +14,7 @@ from carving.prediction.goal import Goal
 from carving.prediction.kinds import KINDS
 from carving.prediction.wish import Wishes
 from carving.schemes import make
-from carving.symbols import Vocabulary
+from carving.vocabulary import Vocabulary
 
 USUAL = 0.99  # the share of all answers that is to be right, where nothing else was ever said
 WHOLE = 0.05  # by which a strength may miss a whole number

@@ -19,6 +19,7 @@ from carving.checks import check_weight
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
+from carving.index import beside
 from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report
 from carving.memory.codebook import Codebook
 from carving.memory.consolidation import Consolidating
@@ -28,6 +29,7 @@ from carving.memory.growth import check_whole, larger
 from carving.memory.holdings import Holdings, holdings
 from carving.memory.inventory import Inventory
 from carving.memory.pairs import Batch, batches
+from carving.memory.probing import check_indexable
 from carving.memory.reliability import Reliability
 from carving.memory.state import State, keeping, paths_of_both, solved_of_both, stricter
 from carving.memory.storage import contents_of, load
@@ -38,7 +40,8 @@ from carving.prediction.goal import Goal
 from carving.prediction.wish import Shared, Wishes
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Label, Leaf, Path, Vocabulary
+from carving.symbols import Label, Leaf, Path
+from carving.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from carving.memory.sealed import SealedMemory
@@ -266,7 +269,7 @@ class Memory(Inventory, Reliability, Consolidating):
         ours, theirs = self._state, other._state
         check_same(ours.scheme, theirs.scheme)
         check_same_trained(ours.codebook, theirs.codebook)
-        known, leaves = paths_of_both(ours, theirs), theirs.vocabulary.named
+        known, leaves = paths_of_both(ours, theirs), theirs.vocabulary
         fuller = max(ours, theirs, key=lambda each: each.pairs)
         both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
         both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))
@@ -344,15 +347,23 @@ class Memory(Inventory, Reliability, Consolidating):
         dtype: torch.dtype | None = None,
         *,
         bits: int | str | None = None,
+        index: bool = False,
         force: bool = False,
     ) -> None:
         """Write the memory to one file, whole or not at all; `dtype` may be a smaller one for the tensor.
 
+        With `index` the index of its compact fillers goes beside it, `path.index`, from where `load` takes it: it only
+        saves the time to make it again.
+
         With `bits` it is sealed first (`seal`). A memory that is there is replaced, its journal too; what is something
         else, or read-only, only with `force`.
         """
+        if index:
+            check_indexable(self._state, bits)
         if bits is None:
             files.write(path, contents_of(self._state), dtype, force)
+            if index:
+                beside.write(path, self._codebook.index(), self.vocabulary, force)
         elif dtype is not None:
             raise BadValue(f"a sealed memory has bits={bits}, and no numbers of {dtype}; leave one of them out")
         else:

@@ -34,8 +34,9 @@ from carving.prediction.goal import Goal
 from carving.records import Journal, Name, Record
 from carving.replacing import check_replaceable
 from carving.scheme import Scheme
-from carving.symbols import Label, Vocabulary
+from carving.symbols import Label
 from carving.tensorfiles import said_by
+from carving.vocabulary import Vocabulary
 
 PATIENCE = 1.0  # seconds that replaying a journal may take
 USUAL = 1e6  # a weight that is larger may be too much for the tensor's numbers, which is seen when they are added

@@ -9,21 +9,23 @@ from typing import Any, NamedTuple, TypedDict, Unpack, overload
 from carving.answers import best, fitted, likelihood, sets, several, together
 from carving.answers.answer import Answer, Answers
 from carving.answers.likelihood import UNSEEN
-from carving.answers.ranking import Best, Ranking
+from carving.answers.ranking import Best
 from carving.checks import as_path, check_absence, check_integer, listed
 from carving.chunks import slices
-from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
 from carving.linear import LinearScheme
 from carving.memory.changes import OnProgress, report
 from carving.memory.pairs import BATCH, Batch, as_pair
+from carving.memory.probing import probed, wished
 from carving.memory.recognition import weighed
 from carving.memory.state import EMPTY, State, check_sum, known_paths
+from carving.memory.wording import answers, top_answers
 from carving.paths import Paths
 from carving.prediction.goal import Goal
 from carving.scheme import FillersOrLabels, Scheme
-from carving.symbols import Leaf, Path, Role, Vocabulary
+from carving.symbols import Leaf, Path, Role
+from carving.vocabulary import Vocabulary
 
 
 class Asking(TypedDict, total=False):
@@ -69,24 +71,40 @@ class Questions(ABC):
 
     @overload
     def recall(
-        self, *path: Role, top: None = None, among: Iterable[Leaf] | None = None, absence: float = 0.5
+        self,
+        *path: Role,
+        top: None = None,
+        among: Iterable[Leaf] | None = None,
+        absence: float = 0.5,
+        probe: float | None = None,
     ) -> Answer: ...
 
     @overload
     def recall(
-        self, *path: Role, top: int, among: Iterable[Leaf] | None = None, absence: float = 0.5
+        self,
+        *path: Role,
+        top: int,
+        among: Iterable[Leaf] | None = None,
+        absence: float = 0.5,
+        probe: float | None = None,
     ) -> list[Answer]: ...
 
     def recall(
-        self, *path: Role, top: int | None = None, among: Iterable[Leaf] | None = None, absence: float = 0.5
+        self,
+        *path: Role,
+        top: int | None = None,
+        among: Iterable[Leaf] | None = None,
+        absence: float = 0.5,
+        probe: float | None = None,
     ) -> Answer | list[Answer]:
         """What is stored under the path, as an `Answer`; with `top`, the so many most probable leaves in a list.
 
         `among` restricts the candidates; `absence` is how probable it is, before asking, that nothing is stored there.
         The probability of one answer is that of at most one leaf being there. Those of `top` are each leaf's own of
         being there, whatever else is: they may add up to more than 1, and are those of `recall_set` for what it finds.
+        `probe` is for very many leaves: see `recall_many`.
         """
-        answer: Answer | list[Answer] = self.recall_many([path], top=top, among=among, absence=absence)[0]
+        answer: Answer | list[Answer] = self.recall_many([path], top=top, among=among, absence=absence, probe=probe)[0]
         return answer
 
     def recall_many(
@@ -96,11 +114,20 @@ class Questions(ABC):
         top: int | None = None,
         among: Iterable[Leaf] | None = None,
         absence: float = 0.5,
+        probe: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[Any]:
-        """One answer a path, or one list of answers a path; see `recall`."""
+        """One answer a path, or one list of answers a path; see `recall`.
+
+        `probe` is the part of a full scan's right answers that is wished: below 1, an index of compact fillers finds
+        them among a few of the candidates ([docs/index.md](docs/index.md)). Without it, all candidates are looked at
+        where the vocabulary is small, and 0.999 is wished where the index is faster.
+        """
         held = self._state
         asked, absence, scheme = check_paths(paths, held), check_absence(absence), held.scheme
+        if (wish := wished(held, probe, among is None)) is not None:
+            most = None if top is None else check_integer("top", top, 1)
+            return _collected(probed(held, asked, absence, wish, most), top, on_progress)
         rows, candidates = held.candidates(among, len(asked))
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
         question = Question(asked, rows, candidates, absence, None if top is None else k)
@@ -110,11 +137,7 @@ class Questions(ABC):
             parts = _asked(held, scheme, question)
         else:
             parts = _asked_without_probability(held, question)
-        answers: list[list[Answer]] = []
-        for part in parts:
-            answers += part
-            report(on_progress, len(part))
-        return answers if top is not None else [each[0] for each in answers]
+        return _collected(parts, top, on_progress)
 
     def recognise(self, *path: Role, leaf: Leaf, absence: float = 0.5) -> Answer:
         """How probably the leaf is stored under the path; `found` where it is more probable than not.
@@ -250,9 +273,9 @@ def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[li
     for _, contexts in scheme.chunks_of(question.paths, held.batch):
         ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
         if top is None:
-            yield _answers(held, ranking, rows, absence)
+            yield answers(held, ranking, rows, absence)
         else:
-            yield _top_answers(held, contexts, ranking, rows, odds, top)
+            yield top_answers(held, contexts, ranking, rows, odds.only, top)
 
 
 def _asked_solved(held: State, question: Question, all_leaves: bool) -> Iterator[list[list[Answer]]]:
@@ -285,14 +308,13 @@ def _asked_without_probability(held: State, question: Question) -> Iterator[list
         yield _answers_without_probability(held, ranked, question.rows)
 
 
-def _answers(held: State, ranking: Ranking, rows: Sequence[int], absence: float) -> list[list[Answer]]:
-    """The best answer of each context, at most one leaf being there; nothing, if that is more probable."""
-    chances, empty = likelihood.probabilities(ranking, absence)
-    columns = ranking.best.indices[:, 0], ranking.strengths[:, 0], chances, empty
-    return [
-        [Answer(None, strength, none, found=False) if none >= chance else Answer(held.leaf(rows[i]), strength, chance)]
-        for i, strength, chance, none in zip(*(column.tolist() for column in columns), strict=True)
-    ]
+def _collected(parts: Iterable[list[list[Answer]]], top: int | None, on_progress: OnProgress | None) -> list[Any]:
+    """The answers to all paths: one each, or with `top` a list each."""
+    answers: list[list[Answer]] = []
+    for part in parts:
+        answers += part
+        report(on_progress, len(part))
+    return answers if top is not None else [each[0] for each in answers]
 
 
 def _likely(
@@ -304,28 +326,6 @@ def _likely(
         sets += ([answer for answer in each if answer.probability >= threshold] for each in part)
         report(on_progress, len(part))
     return sets
-
-
-def _top_answers(
-    held: State,
-    contexts: Contexts,
-    ranking: Ranking,
-    rows: Sequence[int],
-    odds: likelihood.Likelihood,
-    k: int,
-) -> list[list[Answer]]:
-    """The k most probable leaves of each context, which may hold several of them."""
-    assert isinstance(held.scheme, LinearScheme)
-    listed, indices = ranking.best.indices.unique(return_inverse=True)
-    fillers = held.codebook.of([held.leaf(rows[i]) for i in listed.tolist()])
-    ranking = ranking._replace(best=ranking.best._replace(indices=indices))
-    chances = several.several(held.scheme, held.tensor, contexts, fillers, ranking, odds.only(listed))
-    leaves = [rows[i] for i in listed.tolist()]
-    columns = zip(*(column[:, :k].tolist() for column in chances), strict=True)
-    return [
-        [Answer(held.leaf(leaves[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
-        for each in columns
-    ]
 
 
 def _answers_without_probability(held: State, ranked: Best, rows: Sequence[int]) -> list[list[Answer]]:

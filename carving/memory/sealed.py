@@ -26,8 +26,9 @@ from carving.memory.reliability import Reliability
 from carving.memory.state import State, known_paths
 from carving.places import Place, shown
 from carving.sealedfiles import Sealed, Sizes
-from carving.symbols import Leaf, Path, Vocabulary, canonical_all
+from carving.symbols import Leaf, Path
 from carving.tensorfiles import said_by
+from carving.vocabulary import Vocabulary
 
 WORSE = 0.01  # of the answers may be lost by few bits, where nothing was planned
 UNPREDICTED = 4  # bits for schemes of which nothing is predicted: they add a hundredth to the noise
@@ -112,7 +113,7 @@ class SealedMemory(Inventory, Reliability):
                 "often as it holds leaves"
             )
         answers = self.recall_all(known.each(), absence=0.0, on_progress=on_progress)
-        leaves = held.vocabulary.named
+        leaves = held.vocabulary
         empty = replace(held.emptied(), known=None if held.known is None else KnownPaths())
         blank = empty.holding(empty.tensor, leaves, torch.zeros(len(leaves), dtype=torch.float64))
         change, pairs = Change(blank, 1.0), list(zip(answers.paths, (answer.leaf for answer in answers), strict=True))
@@ -223,7 +224,7 @@ def contents_of(held: State, vocabulary: bool = True) -> Sealed:
         cells=held.cells,
         pairs=held.pairs,
         tally=held.tally,
-        vocabulary=held.vocabulary.labels if vocabulary else None,
+        vocabulary=held.vocabulary if vocabulary else None,
         counts=held.counts if vocabulary else None,
         fillers=trained,
         goal=held.goal,
@@ -240,12 +241,12 @@ def _state_of(found: Sealed, name: str, vocabulary: Iterable[Leaf] | None, devic
                 f"{name} was sealed without its labels, which must be brought: SealedMemory.load(file, "
                 "vocabulary=labels), or --vocabulary FILE of commands, with a file of pairs that has these leaves"
             )
-        leaves = Vocabulary(vocabulary).labels
+        leaves = Vocabulary(vocabulary)
         counts = torch.full((len(leaves),), found.pairs / max(1, len(leaves)), dtype=torch.float64)
     elif vocabulary is not None:
         raise BadValue(f"{name} has its own vocabulary; leave the labels out")
     scheme, trained = found.scheme.like(device=device), 0 if found.fillers is None else len(found.fillers)
     known = None if found.paths is None else KnownPaths(found.paths)
-    empty = State.empty(scheme, Vocabulary(leaves[:trained]), found.fillers, found.goal, known)
-    held = empty.holding(empty.tensor, dict(zip(canonical_all(leaves), leaves, strict=True)), counts)
+    empty = State.empty(scheme, leaves.first(trained), found.fillers, found.goal, known)
+    held = empty.holding(empty.tensor, leaves, counts)
     return _with_cells(replace(held, tally=found.tally), found.cells.to(scheme.device))

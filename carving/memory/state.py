@@ -2,10 +2,12 @@
 
 import copy
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.answers import likelihood
@@ -23,8 +25,9 @@ from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH
 from carving.prediction.goal import Goal
 from carving.scheme import Scheme
-from carving.symbols import Leaf, Vocabulary
+from carving.symbols import Leaf
 from carving.tensors import lasting
+from carving.vocabulary import Vocabulary
 
 SIGMAS = 5  # standard deviations of chance
 OFF = 0.05  # and of what theory leaves out: by more, the energy is not that of the tally
@@ -69,7 +72,7 @@ class State:
             codebook = Codebook(scheme, vocabulary, fillers)
         return cls(scheme, tensor, vocabulary, counts, codebook, goal, room_of(goal), known=known)
 
-    def holding(self, tensor: Tensor, leaves: Mapping[bytes, Leaf], weights: Tensor) -> "State":
+    def holding(self, tensor: Tensor, leaves: Collection[bytes] | Vocabulary, weights: Tensor) -> "State":
         """The state with another tensor, and leaves (by their canonical bytes) that were stored so much more."""
         vocabulary, rows = self.vocabulary.extended(leaves)
         with lasting():
@@ -84,15 +87,14 @@ class State:
     def emptied(self) -> "State":
         """The same without anything stored: the scheme, the goal and the leaves whose fillers were trained."""
         trained = self.codebook.trained
-        first = self.vocabulary.labels[: 0 if trained is None else len(trained)]
-        return State.empty(self.scheme, Vocabulary(first), trained, self.goal, keeping(self.known is not None))
+        first = self.vocabulary.first(0 if trained is None else len(trained))
+        return State.empty(self.scheme, first, trained, self.goal, keeping(self.known is not None))
 
     def moved(self, scheme: Scheme) -> "State":
         """A copy for a scheme that differs in its device or precision."""
         tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)
-        leaves = self.vocabulary.named
         start = replace(self, scheme=scheme).emptied()
-        moved = start.holding(tensor, leaves, self.counts)
+        moved = start.holding(tensor, self.vocabulary, self.counts)
         return replace(moved, room=self.room, told=self.told, known=self.known, tally=self.tally, solved=self.solved)
 
     @property
@@ -202,6 +204,13 @@ class State:
             return replace(odds, numbers=Numbers(absence, self.tally.further()))
 
         return self.kept.once("odds", [self.tensor, counts], (absence, self.tally), made)
+
+    def odds_of(self, scheme: LinearScheme, absence: float, rows: NDArray[np.int64]) -> Likelihood:
+        """The same for some leaves of the whole vocabulary, without looking at the others."""
+        counts = self.counts[torch.from_numpy(rows)]
+        prior = likelihood.log_prior_of(counts, absence, self.stored + likelihood.UNSEEN * len(self.counts))
+        odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths)
+        return replace(odds, numbers=Numbers(absence, self.tally.further()))
 
 
 def room_of(goal: Goal | None) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from carving import files, journal
+from carving.index import beside
 from carving.memory.changes import Change
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
@@ -16,7 +17,7 @@ from carving.memory.state import State
 from carving.places import Place, shown
 from carving.records import Journal, Record
 from carving.scheme import Scheme
-from carving.symbols import Leaf, Path, Vocabulary, canonical_all
+from carving.symbols import Leaf, Path
 from carving.tensorfiles import DAMAGE, BadFile
 
 # What a pair takes when it is replayed, in one thread, about, in seconds: for itself, for a number that is drawn or
@@ -38,10 +39,10 @@ def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
         written = journal.read(path)
         contents = _base(path, written)
         if written is None or written.base != contents.checksum:
-            return Loaded(state_of(contents, device), contents.checksum, None)
+            return Loaded(_indexed(path, state_of(contents, device)), contents.checksum, None)
         if journal.remains(path, written):  # and was not removed before a base of the same content came back
             break
-    held = state_of(contents, device)
+    held = _indexed(path, state_of(contents, device))
     try:
         return Loaded(replayed(held, written.records), contents.checksum, written)
     except DAMAGE as error:
@@ -58,21 +59,27 @@ def _base(path: Place, written: Journal | None) -> files.Contents:
         raise FileNotFoundError(f"{error}, but {journal.orphaned(path, written)}") from None
 
 
+def _indexed(path: Place, held: State) -> State:
+    """The state, with the index that lies beside its file, if there is one of its leaves."""
+    if held.codebook.indexable and len(held.vocabulary):
+        held.codebook.keep_index(beside.read(path, held.scheme, held.vocabulary))
+    return held
+
+
 def state_of(contents: files.Contents, device: torch.device | str) -> State:
     """The state of a file without a journal."""
     scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
     trained = 0 if fillers is None else len(fillers)
     known = None if contents.paths is None else KnownPaths(contents.paths)
-    empty = State.empty(scheme, Vocabulary(vocabulary[:trained]), fillers, contents.goal, known)
-    leaves = dict(zip(canonical_all(vocabulary), vocabulary, strict=True))
-    held = empty.holding(contents.tensor.to(scheme.device), leaves, contents.counts)
+    empty = State.empty(scheme, vocabulary.first(trained), fillers, contents.goal, known)
+    held = empty.holding(contents.tensor.to(scheme.device), vocabulary, contents.counts)
     return replace(held, tally=contents.tally, solved=contents.solved)
 
 
 def contents_of(held: State) -> files.Contents:
     """What is written of a state."""
     trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
-    leaves, tally = held.vocabulary.labels, held.tally
+    leaves, tally = held.vocabulary, held.tally
     known = dict(goal=held.goal, paths=paths, tally=tally, solved=held.solved)
     return files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, **known)  # type: ignore[arg-type]
 

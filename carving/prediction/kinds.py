@@ -15,7 +15,13 @@ from carving.prediction.wish import BASIS, Wish
 
 REMAINS = 0.5  # of the excess of interference, once joint decoding has evened a memory
 CHOICES = ("p", "compact")  # the fields of a wish that choose among the rows of one scheme
-OPTIONS = (*CHOICES, "widest", "basis", "spread")  # the fields of a wish that concern some schemes and not others
+OPTIONS = (
+    *CHOICES,
+    "widest",
+    "basis",
+    "spread",
+    "dictionary",
+)  # the fields of a wish that concern some schemes and not others
 # fmt: off
 WIDTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 23, 26, 30, 35, 40, 46, 52, 60, 70, 80, 90, 100)
 # fmt: on
@@ -30,6 +36,7 @@ class Parameters(TypedDict, total=False):
     compact: bool
     basis: Basis
     spread: float
+    dictionary: int
     whole_path: bool
 
 
@@ -59,7 +66,7 @@ class Kind:
         """Whether the wish admits it; what does not concern it does not exclude it either."""
         if wish.joint and self.together is None:
             return False
-        if self.basis not in (None, wish.basis or BASIS):
+        if self.basis not in (None, wish.basis or BASIS) or (wish.dictionary and not self.compact):
             return False
         choices = [name for name in CHOICES if name in self.concerns]
         return wish.scheme in (None, self.scheme) and all(

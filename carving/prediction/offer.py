@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from carving.prediction.alone import Stored
 from carving.prediction.kinds import Kind
 from carving.prediction.together import FixedPoint, margin
+from carving.prediction.twins import told_apart
 from carving.prediction.wish import Wish
 
 LONGEST = 60  # rounds of joint decoding, with the margin: memories that need more are too near to the threshold
@@ -31,7 +32,8 @@ class Offer:
 
     def codebook(self, d: int, k1: int) -> int:
         """The numbers of all fillers."""
-        return self.wish.vocabulary * self.kind.filler_size(d, k1)
+        kind = self.kind
+        return self.wish.vocabulary * (kind.components if self.wish.dictionary else kind.filler_size(d, k1))
 
     def operations(self, d: int, k1: int) -> int:
         """What a question takes; together with all others, every round reads the memory and writes it again."""
@@ -57,6 +59,15 @@ class Offer:
 
         A context is never taken to be alone: one that holds nothing must be told from it, and meets all of it as noise.
         """
+        return self._found(d, k1, draft) * self.told_apart
+
+    @property
+    def told_apart(self) -> float:
+        """The share of labels that are named where their fillers are found."""
+        wish, p = self.wish, self.kind.p
+        return told_apart(wish.vocabulary, wish.dictionary, p) if wish.dictionary and p else 1.0
+
+    def _found(self, d: int, k1: int, draft: bool) -> float:
         if self.wish.joint:
             return self.decoded(d, k1).accuracy
         contexts, pairs, rounding = self.wish.contexts, self.wish.pairs, self.wish.rounding
@@ -72,7 +83,11 @@ class Offer:
             return self.accuracy(d, k1, draft) >= self.wish.accuracy
         crowded = self.holding(math.ceil(self.wish.pairs * (1 + margin(self.wish.pairs))))
         rest = crowded.decoded(d, k1)
-        return rest.accuracy >= self.wish.accuracy and rest.rounds <= LONGEST and self._tells_one_from_none(d, k1)
+        return (
+            rest.accuracy * self.told_apart >= self.wish.accuracy
+            and rest.rounds <= LONGEST
+            and self._tells_one_from_none(d, k1)
+        )
 
     def _tells_one_from_none(self, d: int, k1: int) -> bool:
         """Whether a single pair would be told from a context that holds nothing, which is no question with many."""

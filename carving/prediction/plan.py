@@ -18,6 +18,7 @@ from carving.prediction.search import (
     fullest_size,
     most_pairs,
     smallest_size,
+    telling,
     trimmed,
 )
 from carving.prediction.wish import Shared, Wish, Wishes, wish_for
@@ -109,7 +110,7 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     wish = wish_for(pairs, vocabulary, accuracy, shared, wishes)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
         raise BadValue(f"shared must speak of all {pairs} pairs, got contexts that hold {total}; correct one of them")
-    offers = [Offer(wish, kind) for kind in kinds_for(wish)]
+    offers = telling([Offer(wish, kind) for kind in kinds_for(wish)])
     drafts = [drafted_numbers(offer) for offer in offers]
     worth = HOPEFUL * (1 + wish.slack) * min(drafts)
     plans, fewest, limit = _smallest([offer for offer, draft in zip(offers, drafts, strict=True) if draft <= worth])
@@ -133,7 +134,7 @@ def _smallest(offers: list[Offer]) -> tuple[list[Plan], Plan, int]:
 
 
 def _smallest_of_each(wish: Wish) -> list[Plan]:
-    return _smallest([Offer(wish, kind) for kind in kinds_for(wish)])[0]
+    return _smallest(telling([Offer(wish, kind) for kind in kinds_for(wish)]))[0]
 
 
 def _of_fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Plan:
@@ -260,6 +261,7 @@ def _plan(offer: Offer, size: Size) -> Plan:
     wish, kind, (d, k1) = offer.wish, offer.kind, size
     width: Parameters = {"k1": k1} if kind.has_width else {}
     spread: Parameters = {"spread": float(wish.spread)} if wish.spread and "spread" in kind.concerns else {}
+    taken: Parameters = {"dictionary": wish.dictionary} if wish.dictionary else {}
     numbers = offer.numbers(d, k1)
     return Plan(
         scheme=kind.scheme,
@@ -274,7 +276,7 @@ def _plan(offer: Offer, size: Size) -> Plan:
         numbers=numbers,
         bytes=numbers * wish.dtype.itemsize if wish.bits is None else math.ceil(numbers * wish.bits / 8),
         operations=offer.operations(d, k1),
-        parameters={"d": d, **kind.parameters, **width, **spread},
+        parameters={"d": d, **kind.parameters, **width, **spread, **taken},
         joint=wish.joint,
         rounds=offer.decoded(d, k1).rounds if wish.joint else 1,
         bits=wish.bits,

@@ -11,6 +11,7 @@ from carving.prediction.kinds import WIDTHS
 from carving.prediction.offer import Offer
 from carving.prediction.thresholds import first, smallest
 from carving.prediction.together import fixed_point
+from carving.prediction.twins import check_told_apart
 
 SMALLEST = 3  # the smallest side that is tried
 LARGEST = 2**50  # cells of a memory that nobody will make, pairs that nobody will store
@@ -22,6 +23,15 @@ class Size(NamedTuple):
 
     d: int
     k1: int
+
+
+def telling(offers: list[Offer]) -> list[Offer]:
+    """Those whose dictionaries, if they have any, tell enough labels apart; where none does, that is said."""
+    kept = [offer for offer in offers if offer.told_apart >= offer.wish.accuracy]
+    if not kept:
+        wish, order = offers[-1].wish, max(offer.kind.p or 1 for offer in offers)
+        check_told_apart(wish.vocabulary, wish.dictionary, order, wish.accuracy)
+    return kept
 
 
 # The smallest

@@ -10,6 +10,7 @@ from carving.cells import BITS, distortion
 from carving.checks import check_choice, check_integer, check_number, nearest
 from carving.errors import BadType, BadValue
 from carving.prediction.interference import Basis
+from carving.prediction.twins import LARGEST as LARGEST_DICTIONARY
 
 Shared = int | Mapping[int, int]  # fillers in every context, or for each number of fillers how many contexts hold it
 
@@ -29,6 +30,7 @@ class Wishes(TypedDict, total=False):
     widest: float | None
     slack: float
     basis: Basis | None
+    dictionary: int
     joint: bool
     spread: float
     bits: int | str | None  # "auto" for `plan` alone
@@ -64,6 +66,7 @@ class Wish:
     slack: float = SLACK  # the share of numbers, or of pairs, that may be given up where questions get cheaper
     # How contexts are drawn: None stands for BASIS
     basis: Basis | None = None
+    dictionary: int = 0  # vectors of a dictionary that compact fillers are taken from; 0 for none
     # How it is asked
     joint: bool = False  # all contexts together
     spread: float = 0.0  # of amplitudes: exp(spread) either way
@@ -77,6 +80,9 @@ class Wish:
         check_choice("compact", self.compact, (None, True, False))
         check_choice("basis", self.basis, (None, *get_args(Basis)))
         check_choice("bits", self.bits, (None, *BITS))
+        check_integer(
+            "dictionary", self.dictionary, 0, LARGEST_DICTIONARY, "0 is for none; 65536 for ten million labels"
+        )
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
             raise BadValue(f"{self.shared} fillers in every context are more than the {self.pairs} pairs")
         self._check_ranges()

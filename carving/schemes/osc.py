@@ -23,6 +23,7 @@ from carving.linear import LinearScheme
 from carving.paths import Paths
 from carving.prediction.interference import Basis, bias, unsteady
 from carving.schemes.blocks import Blocks
+from carving.schemes.dictionary import check_dictionary, chosen, vectors
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
 from carving.schemes.subspaces import Ensemble, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
@@ -42,6 +43,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
     bias in all others; `signed=False` is the paper. `compact=True` makes fillers of p k1 numbers instead of p d.
     `spread` makes some contexts louder than others, by up to exp(spread) either way: joint decoding then finds the loud
     ones first, and holds more. Asked one at a time, the faint ones are found less well.
+    `dictionary=q` takes every component of a compact filler from q fixed vectors, so that it is p small numbers; labels
+    that are given the same are not told apart (`dictionary.py`).
     `basis="blocks"` draws subspaces as blocks of coordinates (`blocks.py`), many times faster and as good;
     `basis="gaussian"`, the paper's, as the span of normals. `OSC.paper(d, p)` is the paper's in all of it.
 
@@ -61,6 +64,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
     compact: bool = False
     spread: float = 0.0
     basis: Basis = "blocks"
+    dictionary: int = 0
     workspace: int = field(default=32 * 2**20, compare=False)
 
     def __post_init__(self, carved: int | None) -> None:
@@ -79,7 +83,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
         spread = self.spread
         if isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 <= spread <= 4:
             raise BadValue(f"spread must be a number from 0 to 4, got {spread!r}; 0 makes all contexts alike")
-        vars(self).update(d=d, p=p, k1=k1, carved=d - k1, spread=float(spread))
+        dictionary = check_dictionary(self.dictionary, self.compact, p)
+        vars(self).update(d=d, p=p, k1=k1, carved=d - k1, spread=float(spread), dictionary=dictionary)
         super().__post_init__()
 
     @classmethod
@@ -98,7 +103,7 @@ class OSC(LinearScheme[Subspaces | Blocks]):
     def parameters(self) -> dict[str, Any]:
         """The arguments that make the scheme again; those that are not the paper's only where they are set."""
         own = super().parameters
-        return {key: value for key, value in own.items() if key not in ("compact", "spread") or value}
+        return {key: value for key, value in own.items() if key not in ("compact", "spread", "dictionary") or value}
 
     @cached_property
     def filler_kind(self) -> OrdinaryFillers | CompactFillers:
@@ -138,10 +143,10 @@ class OSC(LinearScheme[Subspaces | Blocks]):
             memory_shape=(d,) * p,
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
-            filler_words=draws.words_for_normals(math.prod(kind.filler_shape)),
+            filler_words=p if self.dictionary else draws.words_for_normals(math.prod(kind.filler_shape)),
             context_kind=f"OSC {self.basis} {d} {kind.basis_shape} {side}",
             cost=self._cost,
-            filler_scalars=math.prod(kind.filler_shape),
+            filler_scalars=p if self.dictionary else math.prod(kind.filler_shape),
             memory_scalars=d**p,
             code_size=kind.code_size,
             part_size=kind.part_size,
@@ -158,6 +163,8 @@ class OSC(LinearScheme[Subspaces | Blocks]):
 
     def _fillers(self, words: Bits) -> Tensor:
         shape = self.filler_kind.filler_shape
+        if self.dictionary:
+            return chosen(words, vectors(self.p, self.k1, self.dictionary, self.seed))
         return draws.normals(words)[:, : math.prod(shape)].reshape(-1, *shape)
 
     def _contexts(self, paths: Paths) -> Subspaces | Blocks:

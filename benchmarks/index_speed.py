@@ -1,0 +1,141 @@
+"""Questions to a million or ten million candidates: the index beside the full scan, in time, memory and right answers.
+
+    python benchmarks/index_speed.py                       # ten million leaves, d=200, p=2
+    python benchmarks/index_speed.py --leaves 1000000 --pairs 550
+
+Each step is a process of its own, which says what it takes at most (its resident memory, files that it maps included).
+Pairs are so many that a scan is about 99 % right; all leaves are as likely as each other beforehand. Times are those of
+the clock, for a quiet machine, and of the processor.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+
+import torch
+
+from carving import OSC, Memory
+from carving.memory import probing
+
+STEPS = ("build", "index", "scan")
+
+
+def main() -> None:
+    """Run every step, and print what it tells."""
+    wishes = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    wishes.add_argument("--leaves", type=int, default=10_000_000)
+    wishes.add_argument("--pairs", type=int, default=550, help="550 for ten million, 640 for a million: 99 %% right")
+    wishes.add_argument("--questions", type=int, default=256, help="of a batch")
+    wishes.add_argument("--singles", type=int, default=20)
+    wishes.add_argument("--dictionary", type=int, default=0)
+    wishes.add_argument("--threads", type=int, default=2)
+    wishes.add_argument("--step", choices=STEPS)
+    wishes.add_argument("--file")
+    given = wishes.parse_args()
+    if given.step:
+        torch.set_num_threads(given.threads)
+        globals()[given.step](given)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        answers = dict[str, list[str | None]]()
+        for step in STEPS:
+            options = [f"--{name}={value}" for name, value in vars(given).items() if value is not None]
+            command = [sys.executable, __file__, *options, f"--step={step}", f"--file={folder}/m.safetensors"]
+            for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+                said = json.loads(line)
+                answers |= said.pop("answers", {})
+                if said:
+                    print(json.dumps(said), flush=True)
+        compare(given, answers)
+
+
+def compare(given: argparse.Namespace, answers: dict[str, list[str | None]]) -> None:
+    """Right answers of the scan, and which part of them each wish kept."""
+    right = [leaf for _, leaf in pairs_of(given)]
+    scanned = [one == leaf for one, leaf in zip(answers["scan"], right, strict=False)]
+    for wish, found in answers.items():
+        kept = sum(one == leaf for one, leaf, sure in zip(found, right, scanned, strict=False) if sure)
+        print(json.dumps(dict(answers=wish, right=kept / len(scanned), of_the_scans=kept / max(1, sum(scanned)))))
+
+
+def pairs_of(given: argparse.Namespace) -> list[tuple[tuple[str], str]]:
+    """What is stored."""
+    chance = Random(1)
+    return [((f"key {i}",), f"word {chance.randrange(given.leaves)}") for i in range(given.pairs)]
+
+
+def told(what: str, run: Callable[[], object], times: int = 1, **more: object) -> object:
+    """Run it, and say how long it took, each of so many times."""
+    clock, processor = time.perf_counter(), time.process_time()
+    result = run()
+    clock, processor = time.perf_counter() - clock, time.process_time() - processor
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    said = dict(what=what, seconds=clock, each_ms=1e3 * clock / times, processor_ms=1e3 * processor / times)
+    said |= dict(peak_mb=peak / 1e6)
+    print(json.dumps(said | more | ({"a_second": times / clock} if times > 1 else {})), flush=True)
+    return result
+
+
+def build(given: argparse.Namespace) -> None:
+    """A memory of so many leaves, its index, and both in files."""
+    scheme = OSC(200, 2, compact=True, **({"dictionary": given.dictionary} if given.dictionary else {}))
+    leaves: Iterable[str] = (f"word {i}" for i in range(given.leaves))
+    memory = told("vocabulary", lambda: Memory(scheme, leaves), given.leaves)
+    assert isinstance(memory, Memory)
+    told("index", lambda: memory._codebook.index(), given.leaves)
+    memory.store(pairs_of(given))
+    told("store one more", lambda: memory.store([(("one more",), "a new leaf")]))
+    memory.forget([(("one more",), "a new leaf")], force=True)
+    memory.counts = torch.full((len(memory.vocabulary),), given.pairs / given.leaves, dtype=torch.float64)
+    words, index = memory.vocabulary, memory._codebook.index()
+    sizes = dict(vocabulary=words.nbytes / len(words), labels=len(words.packed()) / len(words))
+    told(
+        "save", lambda: memory.save(given.file, index=True), bytes_a_leaf=sizes | dict(index=index.nbytes / len(index))
+    )
+    files = {path.name: path.stat().st_size / 1e6 for path in sorted(Path(given.file).parent.iterdir())}
+    print(json.dumps(dict(what="files", mb=files)))
+
+
+def index(given: argparse.Namespace) -> None:
+    """The memory loaded, and asked by its index."""
+    memory = told("load", lambda: Memory.load(given.file))
+    assert isinstance(memory, Memory)
+    ask(memory, given, (0.99, probing.USUAL))
+    absent = [("nothing", number) for number in range(given.singles)]
+    told("nothing there", lambda: memory.recall_many(absent, probe=probing.USUAL), given.singles)
+
+
+def scan(given: argparse.Namespace) -> None:
+    """The memory loaded, and asked by looking at all candidates."""
+    memory = Memory.load(given.file)
+    ask(memory, given, (1,))
+
+
+def ask(memory: Memory, given: argparse.Namespace, wishes: Iterable[float]) -> None:
+    """Single questions and a batch."""
+    paths = [path for path, _ in pairs_of(given)]
+    for wish in wishes:
+        name = "scan" if wish == 1 else str(wish)
+        told(f"{name}: first question", lambda: memory.recall(*paths[0], probe=wish))
+        memory.recall_many(paths[:5], probe=wish)
+        told(
+            f"{name}: single",
+            lambda: [memory.recall(*path, probe=wish) for path in paths[: given.singles]],
+            given.singles,
+        )
+        batch = told(
+            f"{name}: batch", lambda: memory.recall_many(paths[: given.questions], probe=wish), given.questions
+        )
+        assert isinstance(batch, list)
+        print(json.dumps({"answers": {name: [answer.leaf for answer in batch]}}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""An index in a file beside that of its memory, `facts.safetensors.index`: read where it lies, and only as fast help.
+
+All of it follows from the labels. A file that is missing, or is that of other labels, is therefore made anew; one that
+is damaged is told. It may be that of fewer labels than there are now: the others are added.
+"""
+
+import hashlib
+import json
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from carving.draws import STREAM
+from carving.errors import BadValue
+from carving.index.segments import Index, Segment
+from carving.places import Place, shown
+from carving.replacing import check_replaceable, replace_whole
+from carving.scheme import Scheme
+from carving.tensorfiles import DAMAGE, BadFile, checksum, mapped
+from carving.vocabulary import Vocabulary
+
+VERSION = 1
+ENDING = ".index"
+
+
+def beside(path: Place) -> str:
+    """The name of the index of a memory's file."""
+    return os.fspath(path) + ENDING
+
+
+def write(path: Place, index: Index, vocabulary: Vocabulary, force: bool = False) -> None:
+    """Put an index beside the file of its memory."""
+    target = beside(path)
+    check_replaceable(target, "index", force)
+    segment = index.joined().segments[0]
+    tensors = {
+        "order": torch.from_numpy(segment.order),
+        "starts": torch.from_numpy(segment.starts),
+        "components": torch.from_numpy(segment.components),
+    }
+    metadata = {"format": "carving index", "version": str(VERSION), "each": str(index.each)}
+    metadata |= _identity(index.scheme, vocabulary, len(index))
+    metadata["checksum"] = checksum(tensors, metadata)
+    replace_whole(target, tensors, metadata)
+
+
+def _identity(scheme: Scheme, vocabulary: Vocabulary, count: int) -> dict[str, str]:
+    """What an index follows from."""
+    return {
+        "stream": STREAM.decode().strip(),
+        "scheme": json.dumps({"name": scheme.name} | scheme.parameters, sort_keys=True),
+        "leaves": str(count),
+        "labels": hashlib.sha256(vocabulary.packed(0, count).data).hexdigest(),
+    }
+
+
+def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
+    """The index beside a memory's file, if it is there and of this vocabulary; what is damaged is told and left."""
+    target = beside(path)
+    if not os.path.exists(target):
+        return None
+    try:
+        metadata, arrays = mapped(target, "index", _check_kind)
+        count = int(metadata["leaves"])
+        if count > len(vocabulary) or any(
+            metadata.get(name) != value for name, value in _identity(scheme, vocabulary, count).items()
+        ):
+            return None
+        return _index(metadata, arrays, scheme, count)
+    except (*DAMAGE, OSError) as error:
+        warnings.warn(
+            f"{shown(target)} is no index that can be used ({shown(error)}), so that one is made when it is needed; "
+            "remove the file, or save the memory with index=True",
+            stacklevel=2,
+        )
+        return None
+
+
+def _check_kind(metadata: dict[str, str]) -> None:
+    if metadata.get("format") != "carving index" or metadata.get("version") != str(VERSION):
+        raise BadFile("it is none, or that of a later Carving")
+
+
+def _index(metadata: dict[str, str], arrays: dict[str, NDArray[Any]], scheme: Scheme, count: int) -> Index:
+    order, starts, components = (arrays[name] for name in ("order", "starts", "components"))
+    index = Index(scheme, int(metadata["each"]), (Segment(order, starts, components),))
+    shapes = [(count,), (index.cells + 1,), (count, int(np.prod(scheme.facts.filler_shape)))]
+    if [order.shape, starts.shape, components.shape] != shapes:
+        raise BadValue("its arrays have other shapes than its labels")
+    if metadata.get("checksum") != checksum({name: _view(array) for name, array in arrays.items()}, metadata):
+        raise BadValue("its checksum does not match what it holds")
+    return index
+
+
+def _view(array: NDArray[Any]) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it cannot be written, which nobody does
+        return torch.from_numpy(np.asarray(array))

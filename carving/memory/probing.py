@@ -1,0 +1,69 @@
+"""Questions to many candidates: which are asked by an index, and how."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carving.answers import several
+from carving.answers.answer import Answer
+from carving.answers.likelihood import Likelihood
+from carving.errors import BadValue
+from carving.index import Asked, ranked_by
+from carving.linear import LinearScheme
+from carving.memory.state import State
+from carving.memory.wording import answers, top_answers
+from carving.paths import Paths
+
+USUAL = 0.999  # of a scan's right answers, where nothing else is wished
+RARE = 0.01  # of the paths hold several leaves, and the best of them may come second
+LARGE = 200_000  # leaves of which an index is faster than a scan for one question and for many
+
+
+def wished(held: State, probe: float | None, all_leaves: bool) -> float | None:
+    """The part of a scan's right answers that is wished of an index; None for a scan itself."""
+    can = held.codebook.indexable and held.solved is None
+    if probe is None:
+        return USUAL if can and all_leaves and len(held.vocabulary) >= LARGE else None
+    if isinstance(probe, bool) or not isinstance(probe, int | float) or not 0 < probe <= 1:
+        raise BadValue(
+            f"probe must be a part of a scan's right answers, above 0 and up to 1, got {probe!r}; 0.999 is usual"
+        )
+    if probe == 1:
+        return None
+    if not can or not all_leaves:
+        raise BadValue(
+            f"probe={probe} asks an index, which there is for all leaves of a memory with compact fillers of labels, "
+            "OSC(..., compact=True), on the CPU, not consolidated; leave probe out, and all candidates are looked at"
+        )
+    return float(probe)
+
+
+def check_indexable(held: State, bits: int | str | None) -> None:
+    """Refuse to write an index where there can be none."""
+    if not held.codebook.indexable or bits is not None:
+        raise BadValue(
+            "an index is that of a memory with compact fillers of labels, OSC(..., compact=True), not sealed; "
+            "leave index=True out"
+        )
+
+
+def probed(held: State, paths: Paths, absence: float, wish: float, top: int | None) -> Iterator[list[list[Answer]]]:
+    """The answers of an index, some paths at a time: the best to each, or so many."""
+    scheme = held.scheme
+    assert isinstance(scheme, LinearScheme)
+
+    def odds_of(rows: NDArray[np.int64]) -> Likelihood:
+        return held.odds_of(scheme, absence, rows)
+
+    single, rows = top is None and held.tally.further()[0] <= RARE, range(len(held.vocabulary))
+    asked = Asked(scheme, held.codebook.index(), held.vocabulary, odds_of, absence, wish, single)
+    k = 1 if top is None else several.listed(top, len(rows))
+    for _, contexts in scheme.chunks_of(paths, held.batch):
+        ranking = ranked_by(asked, held.tensor, contexts, k)
+        if top is None:
+            yield answers(held, ranking, rows, absence)
+        else:
+            yield top_answers(
+                held, contexts, ranking, rows, lambda listed: odds_of(listed.numpy()), min(top, len(rows))
+            )

@@ -1,0 +1,46 @@
+"""Fillers from a fixed dictionary: each component is one of q unit vectors, which the label's hash chooses.
+
+A filler then is p small numbers instead of p k1 real ones, but two labels may be given the same: of L labels about
+L^2 / (2 q^p) pairs are, and no memory tells those apart (`prediction/twins.py`). With p=2 and q=256 there are 65,536
+fillers in all.
+"""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from carving import draws
+from carving.checks import check_integer
+from carving.draws import Bits
+from carving.errors import BadValue
+from carving.symbols import canonical_path
+from carving.tensors import inverse_norm
+
+LARGEST = 2**16  # vectors of a dictionary: a number then has two bytes
+
+
+def check_dictionary(size: object, compact: bool, p: int) -> int:
+    """The number of vectors, or 0 for none."""
+    if size == 0 and not isinstance(size, bool):
+        return 0
+    way_out = f"with p={p} it gives q^{p} different fillers; 65536 is good for ten million labels, 0 is for none"
+    checked = check_integer("dictionary", size, 2, LARGEST, way_out)
+    if not compact:
+        raise BadValue(f"a dictionary has compact fillers, got dictionary={size} without; say compact=True")
+    return checked
+
+
+@lru_cache(maxsize=4)
+def vectors(p: int, k1: int, size: int, seed: int) -> Tensor:
+    """The dictionary (p, size, k1), in float64: the same for the same numbers and seed, for ever."""
+    names = [canonical_path((place, number)) for place in range(p) for number in range(size)]
+    words = draws.bits(names, draws.words_for_normals(k1), seed=seed, purpose="dictionary")
+    normals = draws.normals(words)[:, :k1]
+    return (normals * inverse_norm(normals, dim=1).unsqueeze(1)).view(p, size, k1)
+
+
+def chosen(words: Bits, dictionary: Tensor) -> Tensor:
+    """The fillers (n, p, k1) that random words (n, p) choose."""
+    numbers = draws.integers(words, dictionary.shape[1])
+    return torch.stack([own[numbers[:, place]] for place, own in enumerate(dictionary)], dim=1)

@@ -1,0 +1,235 @@
+"""The vocabulary that a memory answers from: distinct labels in order, ten million of them if need be.
+
+Labels are kept as their canonical bytes (`distinct.py`), and made again when they are asked for.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carving.cutting import label_ends
+from carving.distinct import SPARE, Distinct, Octets, Rows, hashes_of
+from carving.errors import BadType, BadValue
+from carving.symbols import Leaf, canonical, canonical_all, check_leaves, parse_labels
+
+AT_ONCE = 2**14  # labels that are made at a time where all are asked for
+
+
+class Vocabulary:
+    """Distinct labels in order. `1`, `1.0` and `True` are three of them, though Python calls them equal.
+
+    >>> words = Vocabulary(["dog", "cat"])
+    >>> words.add("bird"), words.find("cat"), words[0], 1 in words
+    (2, 1, 'dog', False)
+    """
+
+    # A vocabulary sees the first `_size` of names that longer ones share. Who sees all of them adds new ones in place,
+    # anyone else copies what it sees first: what a vocabulary holds never changes through another.
+
+    def __init__(self, labels: Iterable[Leaf] = ()) -> None:
+        self._shared, self._size = Distinct(), 0
+        if isinstance(labels, str | bytes):
+            raise BadType(f"a vocabulary must be a list, got {labels!r}; for a single label write [{labels!r}]")
+        if not isinstance(labels, Iterable):
+            raise BadType(f"a vocabulary must be a list of labels, got {labels!r}")
+        if isinstance(labels, set | frozenset):
+            raise BadType("a vocabulary must have an order, got a set; sorted(...) gives it one")
+        given = iter(labels)
+        while part := list(islice(given, AT_ONCE)):  # of which no more are held at a time
+            start, names = self._size, canonical_all(part)
+            check_leaves(names)
+            rows = self.add_named(dict.fromkeys(names))
+            if len(self) != start + len(part):
+                known = dict(zip(dict.fromkeys(names), rows, strict=True))
+                self._refuse_twice(start, [known[name] for name in names])
+
+    def _refuse_twice(self, start: int, rows: list[int]) -> None:
+        """Say which label is there twice, where labels from a start on have these rows."""
+        place = next(place for place, row in enumerate(rows) if row != start + place)
+        raise BadValue(
+            f"the labels of a vocabulary must differ, got {self[rows[place]]!r} at places {rows[place]} and "
+            f"{start + place}; leave out the second"
+        )
+
+    @classmethod
+    def of_bytes(cls, data: Octets) -> "Vocabulary":
+        """The labels whose canonical bytes stand one after the other; what is none, or is there twice, is refused.
+
+        >>> list(Vocabulary.of_bytes(np.frombuffer(b"s3:dogi1:7", dtype=np.uint8)))
+        ['dog', 7]
+        """
+        ends = label_ends(data)
+        laid = np.concatenate([data, np.zeros(SPARE, dtype=np.uint8)])
+        _check_distinct(laid, ends)
+        return cls._seeing(Distinct(laid, ends), len(ends) - 1)
+
+    @classmethod
+    def _seeing(cls, shared: Distinct, size: int) -> "Vocabulary":
+        words = cls.__new__(cls)
+        words._shared, words._size = shared, size
+        return words
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Leaf]:
+        for start in range(0, self._size, AT_ONCE):
+            yield from self._between(start, min(self._size, start + AT_ONCE))
+
+    def __getitem__(self, place: int) -> Leaf:
+        return parse_labels(self.name(place))[0]
+
+    def __contains__(self, label: object) -> bool:
+        return self.find(label) is not None  # type: ignore[arg-type]  # canonical refuses what is no label
+
+    def __reduce__(self) -> tuple[Callable[[Octets], "Vocabulary"], tuple[Octets]]:
+        return Vocabulary.of_bytes, (self.packed().copy(),)  # a lock stays where it is
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, together with longer ones that share its names."""
+        return self._shared.nbytes
+
+    @property
+    def labels(self) -> list[Leaf]:
+        """The labels, in a list of their own."""
+        return self.since(0)
+
+    @property
+    def rows(self) -> dict[bytes, int]:
+        """The labels' rows by their canonical bytes, in a dictionary of their own."""
+        return {name: row for row, name in enumerate(self.names())}
+
+    @property
+    def named(self) -> dict[bytes, Leaf]:
+        """The labels by their canonical bytes, in their order."""
+        return dict(zip(self.names(), self.labels, strict=True))
+
+    def since(self, row: int) -> list[Leaf]:
+        """The labels from this row on."""
+        return self._between(min(row, self._size), self._size)
+
+    def first(self, count: int) -> "Vocabulary":
+        """The first labels, in one that shares them."""
+        return Vocabulary._seeing(self._shared, min(count, self._size))
+
+    def _between(self, start: int, stop: int) -> list[Leaf]:
+        return parse_labels(self._shared.span(start, stop).tobytes())
+
+    # Canonical bytes
+
+    def packed(self, start: int = 0, stop: int | None = None) -> Octets:
+        """The canonical bytes of rows, one after the other, where they lie."""
+        return self._shared.span(start, self._size if stop is None else stop)
+
+    def name(self, place: int) -> bytes:
+        """The canonical bytes of a label."""
+        if not -self._size <= place < self._size:
+            raise IndexError(f"there is no label {place} among {self._size}")
+        return self._shared[place if place >= 0 else place + self._size]
+
+    def names(self, start: int = 0, stop: int | None = None) -> list[bytes]:
+        """The canonical bytes of rows, an object each."""
+        stop = self._size if stop is None else stop
+        ends = self._shared.ends[start : stop + 1]
+        data, places = self._shared.span(start, stop).tobytes(), (ends - ends[0]).tolist()
+        return [data[one:other] for one, other in pairwise(places)]
+
+    def rows_of(self, names: Iterable[bytes]) -> list[int]:
+        """The rows of labels by their canonical bytes; -1 for those that have none."""
+        given = names if isinstance(names, Sequence) else list(names)
+        rows: list[int] = self._shared.rows_of(given, self._size).tolist()
+        return rows
+
+    def find(self, label: Leaf) -> int | None:
+        """The label's row, if it has one."""
+        row = self.rows_of([canonical(label)])[0]
+        return None if row < 0 else row
+
+    def index(self, label: Leaf) -> int:
+        """The label's row; one that has none is refused."""
+        row = self.find(label)
+        if row is None:
+            raise KeyError(f"{label!r} is not among the {len(self)} labels of this vocabulary")
+        return row
+
+    # Growing
+
+    def add(self, label: Leaf) -> int:
+        """The label's row; a new label gets the next one."""
+        name = canonical(label)
+        check_leaves([name])
+        return self.add_named([name])[0]
+
+    def add_named(self, names: Collection[bytes]) -> list[int]:
+        """The rows of labels by their canonical bytes, each given once, new ones in their order."""
+        given = list(names)
+        rows = self._shared.rows_of(given, self._size)
+        new = np.flatnonzero(rows < 0)
+        if len(new):
+            rows[new] = np.arange(self._size, self._size + len(new))
+            self._append(list(map(given.__getitem__, new.tolist())))
+        listed: list[int] = rows.tolist()
+        return listed
+
+    def _append(self, names: Sequence[bytes] | tuple[Octets, Rows]) -> None:
+        start = self._size
+        if not self._shared.grown(start, names):
+            self._shared = self._shared.part(start)
+            self._shared.grown(start, names)
+        self._size = start + (len(names[1]) - 1 if isinstance(names, tuple) else len(names))
+
+    @overload
+    def extended(self, names: Collection[bytes]) -> tuple["Vocabulary", list[int]]: ...
+    @overload
+    def extended(self, names: "Vocabulary") -> tuple["Vocabulary", Rows]: ...
+    def extended(self, names: "Collection[bytes] | Vocabulary") -> tuple["Vocabulary", list[int] | Rows]:
+        """The vocabulary with these labels (another one, if any is new), and their rows.
+
+        They are given by their canonical bytes, each once, or as a vocabulary.
+        """
+        if isinstance(names, Vocabulary):
+            return self._joined(names)
+        more = Vocabulary._seeing(self._shared, self._size)
+        rows = more.add_named(names)
+        return (more, rows) if more._size > self._size else (self, rows)
+
+    def _joined(self, other: "Vocabulary") -> tuple["Vocabulary", Rows]:
+        data, ends = other._shared.data, other._shared.ends[: len(other) + 1]
+        if not self._size:
+            return Vocabulary._seeing(other._shared, len(other)), np.arange(len(other))
+        rows = self._shared.rows_among(data, ends, self._size)
+        new = np.flatnonzero(rows < 0)
+        if not len(new):
+            return self, rows
+        rows[new] = np.arange(self._size, self._size + len(new))
+        more = Vocabulary._seeing(self._shared, self._size)
+        more._append(_gathered(data, ends, new))
+        return more, rows
+
+
+def _gathered(data: Octets, ends: Rows, rows: Rows) -> tuple[Octets, Rows]:
+    """Some of the strings, laid out anew."""
+    if len(rows) == len(ends) - 1:
+        return data, ends
+    sizes = ends[rows + 1] - ends[rows]
+    places = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=places[1:])
+    from_where = np.repeat(ends[rows] - places[:-1], sizes) + np.arange(places[-1])
+    return np.concatenate([data[from_where], np.zeros(SPARE, dtype=np.uint8)]), places
+
+
+def _check_distinct(data: Octets, ends: Rows) -> None:
+    """Refuse strings that are there twice."""
+    values = hashes_of(data, ends)
+    order = np.argsort(values)
+    values = values[order]
+    again: NDArray[np.int64] = np.flatnonzero(values[1:] == values[:-1])
+    if len(again):  # of one hash, and nearly surely equal
+        rows = np.union1d(order[again], order[again + 1]).tolist()
+        names = [data[ends[row] : ends[row + 1]].tobytes() for row in rows]
+        if len(set(names)) < len(names):
+            raise BadValue(f"it holds {len(ends) - 1} leaves, not all different")

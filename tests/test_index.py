@@ -1,0 +1,230 @@
+"""The index of compact fillers: its cells, what is looked at for a question, how surely, and its file."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from carving import OSC, Memory, Vocabulary
+from carving.answers.ranking import best_of
+from carving.index import Index, beside
+from carving.index.asked import SHORTLIST
+from carving.index.dial import CELLS, dial
+from carving.index.directions import directions, merits, merits_of, per_component
+from carving.index.looking import Look
+from carving.index.segments import UNIT
+
+LEAVES, PAIRS = 20_000, 230
+
+
+def memory_of(scheme=None, leaves=LEAVES, pairs=PAIRS, paths_of=lambda i: (f"key {i}",)):
+    """A memory of known leaves, as likely as each other beforehand, and what its paths hold."""
+    memory = Memory(scheme or OSC(100, 2, compact=True), (f"word {i}" for i in range(leaves)))
+    chosen = torch.randint(leaves, (pairs,), generator=torch.Generator().manual_seed(1)).tolist()
+    held = [(paths_of(i), f"word {leaf}") for i, leaf in enumerate(chosen)]
+    memory.store(held)
+    memory.counts = torch.full((leaves,), pairs / leaves, dtype=torch.float64)
+    return memory, held
+
+
+@pytest.fixture(scope="module")
+def asked():
+    memory, held = memory_of()
+    paths = [path for path, _ in held]
+    return memory, held, memory.recall_many(paths, probe=1), memory.recall_many(paths, probe=0.999)
+
+
+@pytest.mark.parametrize(("p", "k1", "each"), [(1, 5, 7), (2, 5, 6), (3, 4, 4), (4, 3, 3)])
+def test_the_merit_of_a_cell_is_its_middles_score_and_what_lies_along_each_direction(p, k1, each):
+    ways, core = directions(p, k1, each), torch.randn((k1,) * p, generator=torch.Generator().manual_seed(p))
+    assert torch.allclose(ways.norm(dim=2), torch.ones(p, each), atol=1e-6)
+    found, letters = merits(core, ways), "abcd"[:p]
+    for cell, numbers in enumerate(product(range(each), repeat=p)):
+        middle = [ways[i, number] for i, number in enumerate(numbers)]
+        score = torch.einsum(f"{letters},{','.join(letters)}->", core, *middle)
+        along = [torch.tensordot(core, vector, dims=([i], [0])).norm() for i, vector in enumerate(middle)]
+        assert math.isclose(found[cell], score + (sum(along) if p > 1 else 0), abs_tol=1e-5)
+    assert torch.allclose(merits_of(core.unsqueeze(0), ways.unsqueeze(0))[0], found, atol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", [OSC(60, 2, compact=True), OSC(30, 3, compact=True), OSC(40, 1, compact=True)])
+def test_every_label_is_in_the_cell_of_its_nearest_directions_however_the_index_grew(scheme):
+    words = Vocabulary(range(3_000))
+    grown = Index.of(scheme, words.first(1_200))
+    for count in (1_201, 1_500, 2_900, 3_000):
+        grown = grown.extended(words.first(count))
+    once = Index(scheme, grown.each).extended(words)
+    assert len(grown) == len(once) == 3_000 and len(grown.segments) > 1
+    joined = grown.joined().segments[0]
+    for one, other in zip(vars(joined).values(), vars(once.segments[0]).values(), strict=True):
+        assert np.array_equal(one, other)
+    units = torch.nn.functional.normalize(scheme.fillers(range(3_000)), dim=2)
+    near = [(units[:, i] @ once.ways[i].mT).argmax(1) for i in range(scheme.p)]
+    cells = sum(number * once.each ** (scheme.p - 1 - i) for i, number in enumerate(near))
+    rows = torch.from_numpy(joined.order).long()
+    assert torch.equal(rows.sort().values, torch.arange(3_000))
+    assert torch.equal(cells[rows], torch.repeat_interleave(torch.from_numpy(np.diff(joined.starts))))
+    assert (units[rows].flatten(1) * UNIT - torch.from_numpy(joined.components)).abs().max() <= 0.5 + 1e-4
+
+
+def test_cells_hold_a_few_and_are_not_too_many():
+    assert [per_component(10**7, p) for p in (1, 2, 3, 4)] == [2**20, 2**10, 102, 32]
+    assert per_component(1, 2) == 2 and 200 < per_component(200_000, 2) < 230
+    grown = Index.of(OSC(20, 2, compact=True), Vocabulary(range(100))).extended(Vocabulary(range(2_000)))
+    assert grown.each == per_component(2_000, 2) and len(grown.segments) == 1  # such cells would be too large
+
+
+@pytest.mark.parametrize("scheme", [OSC(60, 2, compact=True), OSC(30, 3, compact=True)])
+def test_looking_further_sees_every_filler_once_the_promising_first(scheme):
+    index = Index.of(scheme, Vocabulary(range(4_000)))
+    contexts = scheme.contexts([("a",)])
+    core = scheme.read(scheme.trace([("a",)], [1_234]), contexts)
+    look, seen, scores = Look(index, core[0]), [], []
+    for share in (0.01, 0.1, 0.5, 1.0):
+        rows, found = look.further(share)
+        seen.append(rows)
+        scores.append(found)
+        assert len(np.concatenate(seen)) == pytest.approx(share * 4_000, rel=0.5)
+    assert 1_234 in np.concatenate(seen[:2]) and np.array_equal(np.sort(np.concatenate(seen)), np.arange(4_000))
+    exact = scheme.match(core, contexts, scheme.fillers(range(4_000)))[0]
+    off = torch.cat(scores) - exact[np.concatenate(seen)]
+    assert off.abs().max() < scheme.p * math.sqrt(scheme.k1) / (2 * UNIT) * core.norm()  # by Cauchy-Schwarz
+
+
+def test_an_index_answers_as_a_scan_with_its_probabilities(asked):
+    _, held, scanned, probed = asked
+    right = [answer.leaf == leaf for answer, (_, leaf) in zip(scanned, held, strict=True)]
+    same = [one.leaf == other.leaf for one, other in zip(scanned, probed, strict=True)]
+    assert 0.9 < sum(right) / PAIRS < 1  # a load at which something can go wrong
+    kept = sum(r and s for r, s in zip(right, same, strict=True)) / sum(right)
+    assert kept >= 0.999 - 4 * math.sqrt(0.001 / PAIRS)
+    off = [abs(one.probability - other.probability) for one, other in zip(scanned, probed, strict=True)]
+    assert sum(off) / PAIRS < 0.01
+    for one, other, alike in zip(scanned, probed, same, strict=True):
+        assert not alike or not one.found or math.isclose(one.score, other.score, abs_tol=1e-4)
+
+
+def test_probabilities_of_an_index_are_as_often_right_as_they_say(asked):
+    memory, held, _, probed = asked
+    absent = memory.recall_many([("nothing", i) for i in range(100)], probe=0.999)
+    cases = [(a.probability, a.leaf == leaf) for a, (_, leaf) in zip(probed, held, strict=True)]
+    cases += [(a.probability, not a.found) for a in absent]
+    chances, right = (torch.tensor(each, dtype=torch.float64) for each in zip(*cases, strict=True))
+    spread = math.sqrt(float((chances * (1 - chances)).sum())) / len(cases)
+    assert abs(float((chances - right).mean())) < 3 * spread + 0.005
+    assert sum(not a.found for a in absent) >= 97
+
+
+def test_theory_tells_how_much_must_be_looked_at():
+    memory, held = memory_of(leaves=5_000, pairs=300, scheme=OSC(100, 2, compact=True, seed=3))
+    scheme, state = memory.scheme, memory._state
+    index, contexts = state.codebook.index(), scheme.contexts([path for path, _ in held])
+    cores, noise = scheme.read(memory.tensor, contexts), math.sqrt(300) / 100
+    known = dial(2, scheme.k1, index.each, noise, 5_000)
+    codes = scheme.precompute(scheme.fillers(memory.vocabulary))
+    best = best_of(cores.flatten(1) @ codes.mT, 1).indices[:, 0].tolist()
+    rows = [memory.vocabulary.index(leaf) for _, leaf in held]
+    cells = torch.repeat_interleave(torch.from_numpy(np.diff(index.segments[0].starts)))
+    cell_of = torch.empty(5_000, dtype=torch.int32)
+    cell_of[torch.from_numpy(index.segments[0].order).long()] = cells
+    ranks = []
+    for core, row in zip(cores, rows, strict=True):
+        found = merits(core, index.ways)
+        ranks.append(float((found > found[cell_of[row]]).float().mean()))
+    ranks, right = torch.tensor(ranks), torch.tensor([one == other for one, other in zip(best, rows, strict=True)])
+    for share in (0.01, 0.05, 0.2):
+        missed = known.missed(share)
+        assert (
+            abs(float((ranks >= share).double().mean()) - missed) < 4 * math.sqrt(missed * (1 - missed) / 300) + 0.005
+        )
+    for wish in (0.8, 0.95):
+        within = float((ranks[right] <= known.share_for(wish)).double().mean())
+        assert wish - 4 * math.sqrt(wish * (1 - wish) / 300) < within
+    assert known.share_for(0.5) < known.share_for(0.99) and known.missed(1.0) < 1 / CELLS
+
+
+def test_contexts_of_several_leaves_and_lists_of_answers_are_as_by_a_scan():
+    memory, held = memory_of(leaves=3_000, pairs=60, paths_of=lambda i: (f"key {i // 2}",))
+    paths = [(f"key {i}",) for i in range(30)]
+    for top in (None, 3):
+        scanned, probed = (memory.recall_many(paths, top=top, probe=probe) for probe in (1, 0.999))
+        for one, other in zip(scanned, probed, strict=True):
+            one, other = ([one], [other]) if top is None else (one[:2], other[:2])
+            assert [answer.leaf for answer in one] == [answer.leaf for answer in other]
+            assert [a.probability for a in one] == pytest.approx([a.probability for a in other], abs=0.01)
+    assert memory.recall("key 0", top=5_000, probe=0.9)[0].leaf in {leaf for _, leaf in held[:2]}
+    assert len(memory.recall("key 0", top=2 * SHORTLIST, probe=0.9)) == 2 * SHORTLIST
+
+
+def test_an_index_answers_of_contexts_that_are_louder_than_others():
+    memory, held = memory_of(OSC(60, 2, compact=True, spread=0.3), leaves=2_000, pairs=60)
+    scanned, probed = (memory.recall_many([path for path, _ in held], probe=probe) for probe in (1, 0.99))
+    assert sum(one.leaf == other.leaf for one, other in zip(scanned, probed, strict=True)) >= 58
+
+
+@pytest.mark.parametrize(
+    ("probe", "how", "message"),
+    [
+        (0, {}, "above 0 and up to 1, got 0"),
+        (1.5, {}, "above 0 and up to 1"),
+        (True, {}, "above 0 and up to 1"),
+        ("all", {}, "above 0 and up to 1"),
+        (0.9, {"among": ["word 1"]}, "for all leaves of a memory with compact fillers"),
+    ],
+)
+def test_wishes_that_no_index_fulfils_are_refused(asked, probe, how, message):
+    with pytest.raises(ValueError, match=message):
+        asked[0].recall_many([("key 1",)], probe=probe, **how)
+
+
+def test_a_memory_without_compact_fillers_has_no_index(tmp_path):
+    memory = Memory(OSC(40, 2))
+    memory.store({"dog": {"says": "woof"}})
+    assert memory.recall("dog", "says", probe=1).leaf == "woof"
+    with pytest.raises(ValueError, match="compact"):
+        memory.recall("dog", "says", probe=0.9)
+    with pytest.raises(ValueError, match="compact"):
+        memory.save(tmp_path / "m.safetensors", index=True)
+    assert not list(tmp_path.iterdir())
+
+
+# Beside a file
+
+
+def test_an_index_lies_beside_its_file_and_grows_with_the_memory(tmp_path, monkeypatch):
+    memory, held = memory_of(leaves=2_000, pairs=50)
+    file = tmp_path / "m.safetensors"
+    memory.save(file, index=True)
+    before = (tmp_path / "m.safetensors.index").read_bytes()
+    memory.save(file, index=True)
+    assert (tmp_path / "m.safetensors.index").read_bytes() == before
+    back = Memory.load(file)
+    with monkeypatch.context() as patch:
+        patch.setattr("carving.index.segments.draw_candidates", None)  # nothing is made anew
+        assert isinstance(back._codebook.index().segments[0].components, np.memmap)
+        assert [back.recall(*path, probe=0.99).leaf for path, _ in held] == [leaf for _, leaf in held]
+    back.store([(("new",), "a new word")])
+    assert back.recall("new", probe=0.99).leaf == "a new word"
+    assert [len(segment) for segment in back._codebook.index().segments] == [2_000, 1]
+    back.save(file, index=True)
+    assert len(Memory.load(file)._codebook.index()) == 2_001 and Memory.load(file).recall("new").leaf == "a new word"
+
+
+def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_path):
+    memory, held = memory_of(leaves=500, pairs=20)
+    file, index = tmp_path / "m.safetensors", tmp_path / "m.safetensors.index"
+    memory.save(file, index=True)
+    other = Memory(memory.scheme, range(600))
+    other.store([(("one",), 1)])
+    other.save(file)
+    assert beside.read(file, other.scheme, other.vocabulary) is None and Memory.load(file).recall("one").leaf == 1
+    memory.save(file)
+    assert beside.read(file, memory.scheme.like(seed=1), memory.vocabulary) is None
+    whole = index.read_bytes()
+    for damaged in (whole[:-3], whole[:-1] + bytes([whole[-1] ^ 1]), b"nothing", b""):
+        index.write_bytes(damaged)
+        with pytest.warns(UserWarning, match="no index that can be used"):
+            back = Memory.load(file)
+        assert back.recall(*held[3][0], probe=0.99).leaf == held[3][1]
