@@ -146,7 +146,7 @@ def test_a_pair_stored_again_and_again_in_calls_of_its_own_fills_a_memory(scheme
 def test_all_pairs_stored_again_one_by_one_fill_a_memory_no_more():
     """In between, those that were stored once meet the noise of those that were stored twice."""
     pairs = [((f"k{i}",), f"v{i % 50}") for i in range(100)]
-    memory = Memory(OSC(100, 2, compact=True))
+    memory = Memory(OSC(200, 2, compact=True))
     memory.store(pairs)
     for pair in pairs[:50]:
         memory.store([pair])
