@@ -35,6 +35,10 @@ class Strengths(NamedTuple):
         """The mean of the squares: the energy of a pair."""
         return sum(share * value * value for value, share in zip(*self, strict=True))
 
+    def scaled(self, factor: float) -> "Strengths":
+        """So many times as strong."""
+        return Strengths(tuple(factor * value for value in self.values), self.shares)
+
 
 ONCE = Strengths()  # stored once, with a weight of 1
 
