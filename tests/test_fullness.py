@@ -139,7 +139,8 @@ def test_a_pair_stored_again_and_again_in_calls_of_its_own_fills_a_memory(scheme
     words = told(lambda: [memory.store(pairs[:1]) for _ in range(29)])
     assert words and "too full" in words[0] and memory.overfull
     assert memory._state.load == 99 + 30**2 and memory.pairs == 129
-    found = sum(answer.leaf == leaf for answer, (_, leaf) in zip(memory.recall_many(p for p, _ in pairs), pairs))
+    answers = memory.recall_many(path for path, _ in pairs)
+    found = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))
     assert found < 50
 
 

@@ -63,7 +63,9 @@ def _excess(before: State, after: State, change: Tally) -> float:
     mixed = change.squares * (tally.squares + change.squares / 2)
     chance = SIGMAS * before.chance * math.sqrt(2 * mixed)
     most = max(tally.strengths[-1][0], change.strengths[-1][0])
-    if not change.few and 2 * most * change.sum <= chance:  # the energy tells nothing; few may be stronger than is known
+    if (
+        not change.few and 2 * most * change.sum <= chance
+    ):  # the energy tells nothing; few may be stronger than is known
         return 0.0
     now, then = after.squares, before.squares
     assert now is not None and then is not None

@@ -1,7 +1,7 @@
 """Whether a memory tells where nothing is stored, predicted from theory (plain numbers).
 
-A leaf is answered where it is more probable than nothing: where its score exceeds 1/2 + s^2 log L, with s^2 the variance
-of the noise and L leaves that are as probable as each other, beside nothing which is as probable as all of them.
+A leaf is answered where it is more probable than nothing: where its score exceeds 1/2 + s^2 log L, with s^2 the
+variance of the noise and L leaves that are as probable as each other, and together as nothing.
 """
 
 import math
