@@ -34,6 +34,10 @@ SAMPLES = {
     ".json": ('{"a": [1, {"b": null}],\n "c": {}}', [(("a", 0), 1), (("a", 1, "b"), None), (("c",), {})]),
     ".jsonl": ('{"a": 1}\n\n[true]\n"x"\n', [((0, "a"), 1), ((2, 0), True), ((3,), "x")]),
     ".ndjson": ('{"a": 1.5}', [((0, "a"), 1.5)]),
+    ".pairs": (
+        '[["a", 1], "x"]\n\n[["a", 1], null]\n[[[]], {"bytes": "00"}]\n',
+        [(("a", 1), "x"), (("a", 1), None), (((),), b"\0")],
+    ),
     ".tsv": (TRIPLES, [(("dog", "is"), "animal"), (("cat", "is"), "animal")]),
     ".csv": ("name,age\nA,7\nB,\n", [((0, "name"), "A"), ((0, "age"), "7"), ((1, "name"), "B"), ((1, "age"), "")]),
     ".conllu": (
@@ -109,7 +113,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(name):
 
 
 def test_bad_arguments_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"format must be one of json, jsonl, triples.*'tsv'"):
+    with pytest.raises(ValueError, match=r"format must be one of json, jsonl, pairs, triples.*'tsv'"):
         pairs("file.tsv", "tsv")
     with pytest.raises(ValueError, match="the format triples has no option key; its options: none"):
         pairs("file.tsv", key="a")
@@ -239,7 +243,7 @@ def test_files_are_read_as_a_stream(tmp_path):
         next(iterator)
 
 
-@pytest.mark.parametrize("format", ["jsonl", "triples", "table", "conllu", "brackets"])
+@pytest.mark.parametrize("format", ["jsonl", "pairs", "triples", "table", "conllu", "brackets"])
 def test_no_more_is_read_than_is_needed(format):
     class Endless(io.StringIO):
         def readline(self, size=-1):
@@ -259,6 +263,19 @@ def test_json_keeps_what_python_writes(tmp_path):
     assert [type(leaf) for _, leaf in pairs(path)][3:6] == [float, int, bool]
     (pair,) = pairs(write(tmp_path, "nan.json", "[NaN]"))
     assert math.isnan(pair[1])
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['"x"', '["a", "x"]', '[["a"], "x", 1]', '[["a", {}], "x"]', '[["a"], [1]]', '[["a"], {"bytes": "0"}]',
+     '[["a"], {"text": "ff"}]',
+     '[["a"], {"bytes": "00", "text": "00"}]', '[["a"], {"date": "00"}]', '[[["b"]], "x"]', '[["a"], "x"', "[" * 5_000],
+)  # fmt: skip
+def test_a_line_that_is_no_pair_is_told(line):
+    with pytest.raises(BadLineError, match="line 2: "):
+        list(pairs(io.StringIO(f'[["a"], "x"]\n{line}\n'), "pairs"))
+    reader = pairs(io.StringIO(f'{line}\n[["a"], "x"]\n'), "pairs", skip_bad=True)
+    assert list(reader) == [(("a",), "x")]
 
 
 def test_many_keys_of_which_one_comes_twice_are_refused_at_once():

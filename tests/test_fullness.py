@@ -128,3 +128,30 @@ def test_repeats_fill_a_memory_no_more_and_small_weights_no_less(recwarn):
     with pytest.warns(Overfull):
         small.store([((f"k{i}",), f"v{i % 50}") for i in range(5000)], weight=0.01)
     assert small.overfull and small.predicted() < 0.5
+
+
+@pytest.mark.parametrize("scheme", [None, OSC(40, 2, compact=True), make("HLB", d=1600)], ids=["planned", "OSC", "HLB"])
+def test_a_pair_stored_again_and_again_in_calls_of_its_own_fills_a_memory(scheme):
+    """Of 30 times the same pair there is as much noise as of 900 others."""
+    pairs = [((f"k{i}",), f"v{i % 50}") for i in range(100)]
+    memory = Memory.for_pairs(pairs) if scheme is None else Memory(scheme)
+    assert told(lambda: memory.store(pairs)) == []
+    words = told(lambda: [memory.store(pairs[:1]) for _ in range(29)])
+    assert words and "too full" in words[0] and memory.overfull
+    assert memory._state.load == 99 + 30**2 and memory.pairs == 129
+    answers = memory.recall_many(path for path, _ in pairs)
+    found = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))
+    assert found < 50
+
+
+def test_all_pairs_stored_again_one_by_one_fill_a_memory_no_more():
+    """In between, those that were stored once meet the noise of those that were stored twice."""
+    pairs = [((f"k{i}",), f"v{i % 50}") for i in range(100)]
+    memory = Memory(OSC(200, 2, compact=True))
+    memory.store(pairs)
+    for pair in pairs[:50]:
+        memory.store([pair])
+    assert memory._state.load == 50 * 2**2 + 50
+    for pair in pairs[50:]:
+        memory.store([pair])
+    assert memory._state.load == 100

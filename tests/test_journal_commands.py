@@ -116,6 +116,13 @@ def test_options_and_goals_are_looked_at_before_anything_is_appended(carving, la
     assert Memory.load("memory").pairs == 320
 
 
+def test_one_pair_that_fills_a_memory_is_refused(carving, large):
+    store(carving, "".join(f"head {i}\tnext\tleaf {i}\n" for i in range(20)), "--scheme", "HLB", "--room", 3)
+    again = [CliRunner().invoke(app, ["store", "memory", "-", "--format", "triples"], input=lines(1)) for _ in range(9)]
+    assert [each.exit_code for each in again] == [0] * 6 + [2] * 3
+    assert "would be too full" in again[-1].stderr and os.path.exists("memory.journal")
+
+
 def test_info_verify_and_compact_tell_what_lies_beside_a_file(carving, large):
     store(carving, lines(*range(10)), "--d", 40, "--p", 2)
     assert "journal" not in carving("info", "memory").output

@@ -160,6 +160,7 @@ def test_a_memory_knows_its_paths():
     assert len(memory) == 3 and list(memory) == [("dog", "says"), ("dog", "is"), ("cat", "says")]
     assert ("dog", "is") in memory and ("dog", "has") not in memory and "dog" not in memory
     assert memory.paths("dog") == [("dog", "says"), ("dog", "is")] and memory.paths() == list(memory)
+    assert memory.paths(("dog",)) == memory.paths("dog") and memory.paths(("dog", "is")) == [("dog", "is")]
     assert memory.paths("do") == memory.paths("dog", "says", "x") == []
     assert memory["cat", "says"] == "meow" and memory["dog", "says"] == "woof"
     assert sorted(memory["dog", "is"]) == ["animal", "pet"]

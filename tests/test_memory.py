@@ -524,7 +524,7 @@ def test_few_calls_lead_from_a_pair_to_the_tensor_and_from_a_question_to_its_ans
             sys.setprofile(None)
         return count
 
-    assert calls(lambda: memory.store([(("sentence 7", "object"), "a new noun")])) < 135
+    assert calls(lambda: memory.store([(("sentence 7", "object"), "a new noun")])) < 170
     memory.recall("sentence 1", "subject")  # what follows from the memory is kept until the next change
     assert calls(lambda: memory.recall("sentence 5", "subject")) < 170
 

@@ -111,6 +111,20 @@ def test_an_open_memory_tells_that_it_gets_too_full(tmp_path):
         assert memory.pairs == 400 and memory.overfull and memory.predicted() < 0.9
 
 
+def test_an_open_memory_tells_that_one_pair_fills_it(tmp_path):
+    few = [((f"head {i}", "next"), f"leaf {i}") for i in range(50)]
+    memory = Memory(OSC(32, 2))
+    memory.store(few)
+    memory.save(tmp_path / "file")
+    with carving.open(tmp_path / "file") as memory:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for _ in range(40):
+                memory.store(few[:1])
+        assert Overfull in {each.category for each in told}
+        assert memory.overfull and memory.pairs == 90
+
+
 def test_much_at_once_and_heavy_weights_are_written_with_the_file(file, monkeypatch):
     monkeypatch.setattr(opened, "PATIENCE", 4.5 * opened.seconds(OSC(24, 2), 1))
     with carving.open(file) as memory:

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from carving import OSC, Memory
+from carving import OSC, Memory, formats
 from carving.cli import app
 
 LINES = "".join(f"head {i}\tnext\tleaf {i % 40}\n" for i in range(200))
@@ -59,6 +59,20 @@ def test_a_memory_is_exported_without_files(memory, plain, facts, tmp_path, carv
     carving("export", plain, facts, "-o", tmp_path / "copy2.tsv")
     copied = (tmp_path / "copy2.tsv").read_text().splitlines()
     assert len(copied) >= 197 and set(copied) <= set(LINES.splitlines())
+
+
+def test_paths_of_several_leaves_are_exported_whatever_they_are(tmp_path, carving):
+    pairs = [(path, leaf) for path in (("a",), ("b", 1, "c"), ("d", "e")) for leaf in ("x", b"y", 7)]
+    memory = Memory(OSC(60, 2), keep_paths=True)
+    memory.store(pairs)
+    memory.save(tmp_path / "memory")
+    for ending in ("json", "jsonl", "tsv", "csv", "conllu", "mrg"):
+        refused = carving("export", tmp_path / "memory", "-o", tmp_path / f"no.{ending}", status=2)
+        assert ".pairs" in refused.stderr and not (tmp_path / f"no.{ending}").exists()
+    carving("export", tmp_path / "memory", "-o", tmp_path / "all.pairs.gz")
+    assert set(formats.pairs(tmp_path / "all.pairs.gz")) == set(pairs)
+    carving("store", tmp_path / "copy", tmp_path / "all.pairs.gz")
+    assert Memory.load(tmp_path / "copy").pairs == 9
 
 
 def test_a_memory_is_asked_for_all_that_it_keeps(memory, plain, carving):

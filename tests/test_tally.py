@@ -263,3 +263,21 @@ def test_probabilities_mean_what_they_say_whatever_the_strength(case):
 @pytest.mark.parametrize("case", [name for name in CASES if "top" in name or "sets" in name or "file" in name])
 def test_probabilities_mean_what_they_say_in_sets_and_files(case):
     calibrated(case, asked=2000)
+
+
+def test_without_signs_a_stored_leaf_shows_less_of_itself_by_what_it_would_show_anywhere():
+    """It is not among the pairs that make the bias: between stored and not stored lies 1 - bias, not 1."""
+    shown = []
+    for seed in range(20):
+        memory = Memory(OSC(40, 2, k1=8, signed=False, seed=seed))
+        pairs = [(("there", i), i % 20) for i in range(240)]
+        memory.store(pairs)
+        scheme, fillers = memory.scheme, memory.scheme.fillers([leaf for _, leaf in pairs])
+        contexts = scheme.contexts([path for path, _ in pairs])
+        cores = scheme.adjoint(memory.tensor, contexts)
+        odds = memory._state.odds(scheme, 0.5, range(20))
+        shown.append(scheme.inner(cores, contexts, fillers.unsqueeze(1)).squeeze(1) - odds.shift[:1])
+    bias = memory.scheme.facts.bias
+    assert odds.strengths.values == pytest.approx([1 - bias]) and bias > 0.03
+    error = float(torch.cat(shown).std()) / math.sqrt(20 * 240)
+    assert float(torch.cat(shown).mean()) == pytest.approx(1 - bias, abs=3 * error) and bias > 4 * error

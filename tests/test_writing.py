@@ -102,6 +102,7 @@ CAN_HOLD = {
         )
     ),
     "jsonl": json_lines(),
+    "pairs": without_options(st.deferred(lambda: any_pairs)),
     "triples": without_options(st.lists(triples, max_size=5)),
     "table": tables(),
     "conllu": conllu(),
@@ -179,9 +180,12 @@ def test_whatever_is_not_refused_comes_back(format, given, options):
 
 
 REFUSED = [
-    ("triples", [(("a", "b"), 1)], {}, "a triple must be .* three strings.*jsonl and json hold"),
+    ("triples", [(("a", "b"), 1)], {}, "a triple must be .* three strings.*pairs \\(.pairs\\) holds any"),
     ("triples", [("ab", "c")], {}, "a path must be a tuple"),
     ("triples", {"a": "b"}, {}, r"a pair of a path and a leaf was wanted, got 'a'; flatten\(document\) gives them"),
+    ("pairs", [((), ())], {}, "an empty tuple is a role, but no leaf"),
+    ("pairs", [(({},), "a")], {}, "a role must be a label, got a dict"),
+    ("pairs", [(("a",), {1})], {}, "a label must be a string"),
     ("json", [((), "a")], {}, "an object or a list that is not empty was wanted, got 'a'"),
     ("json", [], {}, "a document needs at least one pair"),
     ("json", [(("a", 1), "b")], {}, "the keys of a JSON object are strings, got 1 in {1: 'b'}"),

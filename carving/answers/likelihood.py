@@ -139,7 +139,8 @@ def likelihood(
     """The likelihood of candidates that were stored so often among so many pairs, in a memory of that squared norm.
 
     Pairs of one filler count more. Where contexts have no signs, a filler adds up over them to a bias in every other,
-    which is no noise to itself, but for what the contexts make of it.
+    which is no noise to itself, but for what the contexts make of it. One that is stored here is not among those that
+    make it, and so shows that much less than its strength.
     """
     facts, often = scheme.facts, counts.clamp_min(0)
     # The mean of what pairs of one filler have in common is no variance.
@@ -153,7 +154,7 @@ def likelihood(
         variance.clamp_min(floor).to(*where),
         prior.to(*where),
         max(norm, 1e-30),
-        strengths,
+        strengths if not facts.bias else strengths.scaled(1 - facts.bias),
         shift=shift.to(*where) if facts.bias else None,
     )
 

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -33,6 +34,10 @@ class Strengths(NamedTuple):
     def square(self) -> float:
         """The mean of the squares: the energy of a pair."""
         return sum(share * value * value for value, share in zip(*self, strict=True))
+
+    def scaled(self, factor: float) -> "Strengths":
+        """So many times as strong."""
+        return Strengths(tuple(factor * value for value in self.values), self.shares)
 
 
 ONCE = Strengths()  # stored once, with a weight of 1
@@ -63,27 +68,27 @@ class Tally:
             tuple(n for n in least if n),
         )
 
-    @property
+    @cached_property
     def number(self) -> float:
         """How many different pairs there are."""
-        return sum(n for _, n in self.strengths)
+        return sum([n for _, n in self.strengths])
 
     @property
     def few(self) -> bool:
         """Whether there are so few pairs that they tell nothing."""
         return self.strengths[0][1] < FEW and self.number < FEW
 
-    @property
+    @cached_property
     def sum(self) -> float:
         """The sum of all strengths."""
-        return sum(s * n for s, n in self.strengths)
+        return sum([s * n for s, n in self.strengths])
 
-    @property
+    @cached_property
     def squares(self) -> float:
         """The sum of the strengths' squares: the energy that is to be expected."""
-        return sum(s * s * n for s, n in self.strengths)
+        return sum([s * s * n for s, n in self.strengths])
 
-    @property
+    @cached_property
     def load(self) -> float:
         """How many pairs of one strength would be as much noise to each as there is to the quietest of these.
 
@@ -174,6 +179,8 @@ def _stored_again(held: Tally, more: Tally, excess: float) -> tuple[tuple[float,
 
     Nearest to all of them is simplest.
     """
+    if more.number == 1:
+        return _one_again(held, more.sum, excess)
     readings = []
     for strength, number in held.strengths:
         share = excess / (2 * strength * more.sum)
@@ -186,6 +193,18 @@ def _stored_again(held: Tally, more: Tally, excess: float) -> tuple[tuple[float,
     new = ((s, n * (1 - share)) for s, n in more.strengths)
     again = ((s + old, n * share) for s, n in more.strengths)
     return _tidy((*before, *new, *again))
+
+
+def _one_again(held: Tally, weight: float, excess: float) -> tuple[tuple[float, float], ...]:
+    """The strengths when one pair was held before, so many times its weight.
+
+    When it came the last times that may not have been seen: then it was counted as so many others.
+    """
+    old = weight * max(1, round(excess / (2 * weight * weight)))
+    before, there = min(held.strengths, key=lambda level: abs(level[0] - old))
+    gone = min(there, old / before)
+    rest = ((s, n - gone if s == before else n) for s, n in held.strengths)
+    return _tidy((*rest, (old + weight, 1.0)))
 
 
 def _added(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:

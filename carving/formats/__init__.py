@@ -3,8 +3,8 @@
     for path, leaf in pairs("wn18rr_train.tsv.xz"):
         ...
 
-A format is a file here, its reader beside its writer (`jsons`, `tables`, `triples`, `conllu`, `brackets`), and a row of
-`registry.FORMATS`.
+A format is a file here, its reader beside its writer (`jsons`, `anypairs`, `tables`, `triples`, `conllu`, `brackets`),
+and a row of `registry.FORMATS`.
 """
 
 from carving.formats.brackets import parse_brackets, show_brackets

@@ -155,7 +155,7 @@ def rebuild(pairs: Iterable[Pair]) -> Document:
             both = " and ".join(f"{brief(value)} at {show_path(path)}" for value in (node.value, leaf))
             raise BadValue(
                 f"a document has one leaf at a path, got {both}; a context that holds several leaves has no document: "
-                "triples (.tsv) can name each, where every path has two roles"
+                "pairs (.pairs) can name each, and triples (.tsv) where every path has two roles"
             )
         node.is_leaf, node.value = True, _check_leaf(leaf, path)
     if not root.is_leaf and not root.below:

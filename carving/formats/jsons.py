@@ -33,11 +33,11 @@ def read_json(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair]:
     """
     text = "".join(_limited(lines))
     try:
-        document = _parse(text)
+        document = parse(text)
         _check_outermost(document)
         yield from bounded(flatten(document), text.__len__)
     except json.JSONDecodeError as error:
-        refuse(error.lineno, _problem(error))
+        refuse(error.lineno, problem_of(error))
     except ValueError as error:
         refuse(None, str(error))
 
@@ -62,7 +62,7 @@ def read_json_lines(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[P
             try:
                 pairs = _line_pairs(number - 1, line)
             except json.JSONDecodeError as error:
-                refuse(number, _problem(error))
+                refuse(number, problem_of(error))
             except ValueError as error:
                 refuse(number, str(error))
             else:
@@ -71,7 +71,7 @@ def read_json_lines(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[P
 
 def _line_pairs(name: int, line: str) -> Iterable[Pair]:
     """The pairs of a line, all of which are known to be good."""
-    document = _parse(line)
+    document = parse(line)
 
     def pairs() -> Iterator[Pair]:
         return bounded(flatten_under([(name, document)]), line.__len__)
@@ -83,7 +83,7 @@ def _line_pairs(name: int, line: str) -> Iterable[Pair]:
     return pairs()
 
 
-def _parse(text: str) -> Document:
+def parse(text: str) -> Document:
     """The document; NaN and infinities are floats, as Python writes them, and a key that comes twice is refused."""
     try:
         return json.loads(text, object_pairs_hook=_object)
@@ -105,7 +105,8 @@ def _object(items: list[tuple[str, Document]]) -> dict[str, Document]:
     return members
 
 
-def _problem(error: json.JSONDecodeError) -> str:
+def problem_of(error: json.JSONDecodeError) -> str:
+    """What is wrong, and where."""
     return f"a JSON document was wanted: {error.msg} at column {error.colno}"
 
 

@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from carving.errors import BadValue
+from carving.formats.anypairs import read_pairs, show_pairs
 from carving.formats.brackets import read_trees, show_trees
 from carving.formats.conllu import read_conllu, show_conllu
 from carving.formats.documents import Container, Document, Pair, bounded, brief, flatten_under, is_numbered, rebuild
@@ -56,7 +57,8 @@ def _check_named(documents: Document) -> Container:
     if isinstance(documents, dict | list) and documents and not is_marked:
         return documents
     raise BadValue(
-        f"documents below their names or their numbers from 0 were wanted, got {brief(documents)}; json holds others"
+        f"documents below their names or their numbers from 0 were wanted, got {brief(documents)}; json holds others, "
+        "and pairs (.pairs) all"
     )
 
 
@@ -78,6 +80,7 @@ FORMATS = {
     for format in (
         Format("json", (".json",), read_json, show_json, "file", limit=DOCUMENT),
         Format("jsonl", (".jsonl", ".ndjson"), read_json_lines, _rebuilt(show_json_lines), "line"),
+        Format("pairs", (".pairs",), read_pairs, show_pairs, "line"),
         Format("triples", (".tsv",), read_triples, show_triples, "line"),
         Format("table", (".csv",), _flattened(read_table), _rebuilt(show_table), "record", ("key", "delimiter")),
         Format("conllu", (".conllu",), _flattened(read_conllu), _rebuilt(show_conllu), "line", ("fields",)),

@@ -41,6 +41,6 @@ def show_triple(pair: Pair) -> str:
     if len(fields) != 3 or len(path) != 2:
         raise BadValue(
             "a triple must be ((head, relation), tail), three strings without tabs or line ends, "
-            f"got {brief(pair)}; jsonl and json hold other pairs"
+            f"got {brief(pair)}; pairs (.pairs) holds any, jsonl and json documents"
         )
     return "\t".join(fields)

@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from carving.files import Outline
+from carving.memory.tallying import Tallying
 from carving.records import Record
 from carving.symbols import split_labels
 
@@ -21,12 +23,12 @@ class Extent(NamedTuple):
 
 def extent(outline: Outline, records: Iterable[Record]) -> Extent:
     """What a file holds with these changes."""
-    changed = defaultdict[bytes, float](float)
+    changed, tallying = defaultdict[bytes, float](float), Tallying()
     for record in records:
-        counted = record.pairs - record.uncounted
-        for place, (_, leaf) in enumerate(record.names()):
-            if place < counted:
-                changed[leaf] += record.weight
+        names = list(islice(record.names(), record.pairs - record.uncounted))
+        tallying.add(record.weight, names)
+        for _, leaf in names:
+            changed[leaf] += record.weight
     counts = outline.counts
     leaves = len(counts) + len(changed) - len(known(outline.names, changed))
     if min(changed.values(), default=0) < 0 or bool((counts < 0).any()):
@@ -36,8 +38,9 @@ def extent(outline: Outline, records: Iterable[Record]) -> Extent:
         pairs = sum(max(0.0, count) for count in each.values())
     else:
         pairs = float(counts.sum()) + sum(changed.values())
-    load = outline.tally.load + pairs - float(counts.clamp_min(0).sum())
-    return Extent(round(pairs), leaves, round(max(0.0, load)))
+    stored, gone = tallying.both()
+    tally = outline.tally.with_stored(stored) if stored.strengths else outline.tally
+    return Extent(round(pairs), leaves, round(tally.without(gone).load if tally.strengths else pairs))
 
 
 def known(names: bytes, some: Collection[bytes]) -> set[bytes]:

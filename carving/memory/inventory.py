@@ -70,9 +70,10 @@ class Inventory(Questions):
         """How many bytes of its file the kept paths take."""
         return len(pack(known_paths(self._counted).weights()))
 
-    def paths(self, *prefix: Role) -> list[Path]:
-        """The kept paths that begin with these roles, in the order in which they were first stored."""
-        return list(known_paths(self._counted).below(prefix))
+    def paths(self, *prefix: Role | Path) -> list[Path]:
+        """The kept paths that begin with these roles, or with those of a path, in the order of being first stored."""
+        whole = prefix[0] if len(prefix) == 1 and isinstance(prefix[0], tuple) and prefix[0] else prefix
+        return list(known_paths(self._counted).below(whole))  # type: ignore[arg-type]  # a tuple among roles is refused
 
     def where(
         self,

@@ -96,7 +96,7 @@ class Memory(Inventory, Reliability, Consolidating):
         """An empty memory of the smallest scheme that is predicted to answer so many pairs so accurately.
 
         The accuracy is that of naming the leaf of a path that holds one (`absence=0`). Who wants to be told just as
-        accurately where nothing is stored, or to recall sets, asks for about a tenth of the errors: 0.999 for 0.99.
+        accurately where nothing is stored, or to recall sets, asks for a tenth of the errors: 0.999 for 0.99.
         """
         best = planner.plan(pairs, vocabulary, accuracy, shared, **wishes)
         return cls.of_plan(best, vocabulary, accuracy, seed, keep_paths)

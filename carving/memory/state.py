@@ -105,7 +105,7 @@ class State:
     @property
     def load(self) -> int:
         """How many pairs, each stored once, would fill it as much: what is predicted depends on it."""
-        return round(self.tally.load) if self.tally.strengths else self.pairs
+        return round(self.weighed.load) if self.tally.strengths else self.pairs
 
     @property
     def share(self) -> float:
@@ -164,13 +164,24 @@ class State:
             tally, squares = self.tally, self.squares
             if not tally.strengths and self.stored > 0:
                 tally = Tally(((1.0, self.stored),))
-            if not squares or not tally.strengths:
-                return ONCE
-            factor = squares / tally.squares
-            near = abs(math.log(factor)) <= OFF + SIGMAS * self.chance
-            return (tally if near else tally.scaled(factor)).as_strengths()
+            return self._as_the_energy_says(tally).as_strengths() if squares and tally.strengths else ONCE
 
         return self.kept.once("strengths", [self.tensor, self.counts], self.tally, made)
+
+    @property
+    def weighed(self) -> Tally:
+        """The tally; where the energy tells of more than was counted, of pairs that were stored again, with them.
+
+        Less energy than was counted is that of a tensor which lags behind.
+        """
+
+        tally, squares = self.tally, self.squares
+        return self._as_the_energy_says(tally) if squares and tally.strengths and squares > tally.squares else tally
+
+    def _as_the_energy_says(self, tally: Tally) -> Tally:
+        factor = (self.squares or 0.0) / tally.squares
+        near = abs(math.log(factor)) <= OFF + SIGMAS * self.chance
+        return tally if near or factor == math.inf else tally.scaled(factor)
 
     def candidates(self, among: Iterable[Leaf] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Leaf]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""

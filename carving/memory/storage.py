@@ -79,7 +79,7 @@ def state_of(contents: files.Contents, device: torch.device | str) -> State:
 def contents_of(held: State) -> files.Contents:
     """What is written of a state."""
     trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
-    leaves, tally = held.vocabulary, held.tally
+    leaves, tally = held.vocabulary, held.weighed
     known = dict(goal=held.goal, paths=paths, tally=tally, solved=held.solved)
     return files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, **known)  # type: ignore[arg-type]
 

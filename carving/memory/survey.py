@@ -10,9 +10,8 @@ from carving.answers.tally import Tally
 from carving.checks import check_number
 from carving.errors import BadValue
 from carving.formats.documents import Pair
+from carving.prediction.telling import NAMING
 from carving.symbols import canonical, canonical_path
-
-TELLING_ABSENCE = 0.1  # the share of the errors that naming a leaf may make, where it is also told what is not stored
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def naming_accuracy(accuracy: float) -> float:
     """How surely leaves must be named for this share of right answers where "nothing is there" is an answer too."""
     if not 0 < check_number("accuracy", accuracy) < 1:
         raise BadValue(f"accuracy must lie between 0 and 1, got {accuracy}; 0.99 is usual")
-    return 1 - (1 - accuracy) * TELLING_ABSENCE
+    return 1 - (1 - accuracy) * NAMING
 
 
 def check_room(room: float) -> float:

@@ -50,7 +50,7 @@ def tallied(before: State, after: State, change: Tally, taken_out: bool = False,
     changed in both ways, that cannot be seen.
     """
     tally = after.tally
-    excess = 0.0 if not seen or not tally.strengths or change.few else _excess(before, after, change)
+    excess = 0.0 if not seen or not tally.strengths else _excess(before, after, change)
     if not taken_out:
         return replace(after, tally=tally.with_stored(change, max(0.0, excess)))
     strength = -excess / (2 * change.sum) if excess < 0 else None
@@ -62,8 +62,10 @@ def _excess(before: State, after: State, change: Tally) -> float:
     tally = before.tally
     mixed = change.squares * (tally.squares + change.squares / 2)
     chance = SIGMAS * before.chance * math.sqrt(2 * mixed)
-    most = max(s for s, _ in (*tally.strengths, *change.strengths))
-    if 2 * most * change.sum <= chance:  # the energy tells nothing
+    most = max(tally.strengths[-1][0], change.strengths[-1][0])
+    if (
+        not change.few and 2 * most * change.sum <= chance
+    ):  # the energy tells nothing; few may be stronger than is known
         return 0.0
     now, then = after.squares, before.squares
     assert now is not None and then is not None

@@ -16,6 +16,7 @@ import torch
 
 from carving.prediction.interference import Basis, echo, excess, overlap, variation
 from carving.prediction.rivals import Noise, kurtosis, share_right
+from carving.prediction.telling import Stray
 
 
 class Stored(NamedTuple):
@@ -85,6 +86,26 @@ def osc_share(size: tuple[int, int, int], stored: Stored, basis: Basis | None, *
     )
     share = round(k1 * k1 * variation(d, k1, basis) / 2, 1)  # in steps, so that neighbours use the same contexts
     return share_right(p, k1, shared, share, noise, vocabulary - shared, draft=draft)
+
+
+def osc_stray(size: tuple[int, int, int], stored: Stored, basis: Basis | None) -> Stray:
+    """What a leaf of OSC shows where it is not stored; sizes and bases are those of `osc_share`."""
+    (d, p, k1), (pairs, vocabulary, _, rounding) = size, stored
+    pair = (1 if basis is None else 1 + excess(d, p, k1, basis)) / d**p
+    copy = 0.0 if basis is None else max(0.0, echo(d, p, k1, basis) / d**p - pair)
+    variance = pairs * pair + rounding / d**p + pairs / vocabulary * copy
+    return Stray(variance, pair + copy, kurtosis(p, d) / pairs)
+
+
+def tpr_stray(d: int, stored: Stored) -> Stray:
+    """The same of a TPR of depth one."""
+    copies = stored.pairs / stored.vocabulary
+    return Stray((stored.pairs + stored.rounding) / d**2 + copies * (1 / d - 1 / d**2), 1 / d)
+
+
+def vsa_stray(cells: int, stored: Stored) -> Stray:
+    """The same of a vector symbolic architecture that keeps a raw sum of reals."""
+    return Stray((stored.pairs + stored.rounding) / cells, 1 / cells)
 
 
 def tpr_accuracy(d: int, pairs: int, vocabulary: int, shared: int = 1, rounding: float = 0.0) -> float:

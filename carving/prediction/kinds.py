@@ -7,9 +7,18 @@ from typing import TypedDict, get_args
 
 from carving.checks import check_choice
 from carving.errors import BadValue
-from carving.prediction.alone import Stored, osc_share, tpr_accuracy, vsa_accuracy
+from carving.prediction.alone import (
+    Stored,
+    osc_share,
+    osc_stray,
+    tpr_accuracy,
+    tpr_stray,
+    vsa_accuracy,
+    vsa_stray,
+)
 from carving.prediction.interference import Basis, excess
 from carving.prediction.operations import Work, osc_question, tpr_question, vector_question
+from carving.prediction.telling import Stray
 from carving.prediction.together import FixedPoint, fixed_point
 from carving.prediction.wish import BASIS, Wish
 
@@ -41,6 +50,7 @@ class Parameters(TypedDict, total=False):
 
 
 Alone = Callable[[int, int, Stored, bool], float]  # d, k1, what is stored, draft -> accuracy, asked one at a time
+Elsewhere = Callable[[int, int, Stored], Stray]  # d, k1, what is stored -> what a leaf shows where it is not
 Question = Callable[[int, int, int], Work]  # d, k1, vocabulary -> what a question takes, asked alone
 # d, k1, what is stored, spread, bits a cell (None: real numbers) -> where it comes to rest
 Together = Callable[[int, int, Stored, float, int | None], FixedPoint]
@@ -54,6 +64,7 @@ class Kind:
     order: int  # a memory has d^order cells
     components: int  # a filler has so many vectors of d numbers, of k1 if it is compact
     alone: Alone
+    elsewhere: Elsewhere
     question: Question
     together: Together | None  # None where joint decoding is not predicted
     concerns: tuple[str, ...] = ()  # those OPTIONS of a wish that mean something to it
@@ -101,6 +112,9 @@ def _osc(p: int, compact: bool, basis: Basis) -> Kind:
     def alone(d: int, k1: int, stored: Stored, draft: bool) -> float:
         return osc_share((d, p, k1), stored, None if compact else basis, draft=draft)
 
+    def elsewhere(d: int, k1: int, stored: Stored) -> Stray:
+        return osc_stray((d, p, k1), stored, None if compact else basis)
+
     def question(d: int, k1: int, vocabulary: int) -> Work:
         return osc_question(d, p, k1, vocabulary, compact=compact, basis=basis)
 
@@ -112,11 +126,15 @@ def _osc(p: int, compact: bool, basis: Basis) -> Kind:
 
     parameters: Parameters = {"p": p, "compact": True} if compact else {"p": p}
     parameters["basis"] = basis
-    return Kind("OSC", p, p, alone, question, together, OPTIONS, p, compact, basis, parameters)
+    return Kind("OSC", p, p, alone, elsewhere, question, together, OPTIONS, p, compact, basis, parameters)
 
 
 def _hlb_alone(d: int, k1: int, stored: Stored, draft: bool) -> float:
     return vsa_accuracy(d, *stored)
+
+
+def _hlb_elsewhere(d: int, k1: int, stored: Stored) -> Stray:
+    return vsa_stray(d, stored)
 
 
 def _hlb_question(d: int, k1: int, vocabulary: int) -> Work:
@@ -131,14 +149,18 @@ def _tpr_alone(d: int, k1: int, stored: Stored, draft: bool) -> float:
     return tpr_accuracy(d, *stored)
 
 
+def _tpr_elsewhere(d: int, k1: int, stored: Stored) -> Stray:
+    return tpr_stray(d, stored)
+
+
 def _tpr_question(d: int, k1: int, vocabulary: int) -> Work:
     return tpr_question(d, vocabulary)
 
 
 KINDS: tuple[Kind, ...] = (  # of a scheme, the first row that fits is the one that `predict` takes
     *(_osc(p, compact, basis) for basis in get_args(Basis) for compact in (False, True) for p in (2, 3, 4)),
-    Kind("HLB", 1, 1, _hlb_alone, _hlb_question, _hlb_together),
-    Kind("TPR", 2, 1, _tpr_alone, _tpr_question, None, parameters={"whole_path": True}),
+    Kind("HLB", 1, 1, _hlb_alone, _hlb_elsewhere, _hlb_question, _hlb_together),
+    Kind("TPR", 2, 1, _tpr_alone, _tpr_elsewhere, _tpr_question, None, parameters={"whole_path": True}),
 )
 
 

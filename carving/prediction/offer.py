@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from carving.prediction.alone import Stored
 from carving.prediction.kinds import Kind
+from carving.prediction.telling import NAMING, share_told
 from carving.prediction.together import FixedPoint, margin
 from carving.prediction.twins import told_apart
 from carving.prediction.wish import Wish
@@ -80,7 +81,7 @@ class Offer:
     def suffices(self, d: int, k1: int, draft: bool = False) -> bool:
         """Whether the accuracy is reached: for joint decoding with some pairs more than wished, in time."""
         if not self.wish.joint:
-            return self.accuracy(d, k1, draft) >= self.wish.accuracy
+            return self.tells(d, k1) and self.accuracy(d, k1, draft) >= self.wish.accuracy
         crowded = self.holding(math.ceil(self.wish.pairs * (1 + margin(self.wish.pairs))))
         rest = crowded.decoded(d, k1)
         return (
@@ -88,6 +89,12 @@ class Offer:
             and rest.rounds <= LONGEST
             and self._tells_one_from_none(d, k1)
         )
+
+    def tells(self, d: int, k1: int) -> bool:
+        """Whether it is told well enough which contexts hold nothing: with ten times the errors of naming fillers."""
+        wish = self.wish
+        stored = Stored(max(wish.pairs, 2), wish.vocabulary, 1, wish.rounding)
+        return 1 - share_told(self.kind.elsewhere(d, k1, stored), wish.vocabulary) <= (1 - wish.accuracy) / NAMING
 
     def _tells_one_from_none(self, d: int, k1: int) -> bool:
         """Whether a single pair would be told from a context that holds nothing, which is no question with many."""
@@ -111,7 +118,7 @@ class Offer:
             return any(self.suffices(d, k1) for k1 in self.widths(d))
         drafts = {k1: self.accuracy(d, k1, draft=True) for k1 in self.widths(d)}
         if draft:
-            return max(drafts.values()) >= self.wish.accuracy
+            return any(share >= self.wish.accuracy and self.tells(d, k1) for k1, share in drafts.items())
         likely = sorted(drafts, key=lambda k1: -drafts[k1])[:2]
         return any(self.suffices(d, k1) for k1 in likely)
 

@@ -58,6 +58,13 @@ SAMPLES: dict[str, Sample] = {
     ".jsonl": Sample(
         ('{"a": 1}\n\n[true, "x"]\n"x"\n', '{"a":{"b":[{}]}}\r\n7\n'), '[ ] { } " : , 1e999 NaN \\u null [[[['
     ),
+    ".pairs": Sample(
+        (
+            '[["a", 1, []], "x"]\n\n[["a"], {"bytes": "00ff"}]\n',
+            '[["\\ud800", null], {"text": "eda080"}]\r\n[[1.5], {}]',
+        ),
+        '[ ] { } " : , {"bytes":"0"} {"text":"ff"} {} [[]] 1e999 NaN null',
+    ),
     ".tsv": Sample(("dog\tis\tanimal\ncat\tis\tanimal\n", "a\tb\tc\r\nd\te\tf"), "\t \t\t \n \\t \r"),
     ".csv": Sample(
         ('name;age\n"A ""b""";7\n"B\nC";\n', "name,x,y\r\n1,2,3\r\n4,5,6\r\n", "name\tb\na\tc\n"),
@@ -208,6 +215,7 @@ def case(kind: str, chance: random.Random) -> tuple[str, bytes]:
 BOMBS = {
     ".json": b"0," * 2_000_000,
     ".jsonl": b"[[[[" * 1_000_000,
+    ".pairs": b"[[[[" * 1_000_000,
     ".tsv": b"a" * 4_000_000,
     ".csv": b'"\n",' * 1_000_000,
     ".conllu": b"#" * 4_000_000,
