@@ -26,7 +26,7 @@ from carving.facts import FILLERS
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, Scheme
 
-CELLS = 2**23  # weights of candidates in contexts that stand beside each other
+CELLS = 2**21  # weights of candidates in contexts that stand beside each other: they stay in the caches
 SURE = 0.01  # the mean doubt below which the answers count as found
 # Where doubts are left, answers of later rounds count if either tells that they are better:
 FALLEN = 0.9  # of the first round's noise is left at most
@@ -168,7 +168,7 @@ class Question:
     holds: Tensor  # (n,)
     owners: Tensor  # (rows,) the context of each row
     prior: Prior
-    echoes: Tensor  # (L,) the noise that each candidate meets, beside that of one which is stored nowhere else
+    echoes: Tensor  # (L,) the noise that each candidate meets, beside that of one which is stored nowhere else; or (1,)
 
     @classmethod
     def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, known: Known) -> "Question":
@@ -194,11 +194,13 @@ class Question:
             holds=holds.to(device),
             owners=torch.arange(len(own)).repeat_interleave(holds).to(device),
             prior=Prior(
-                checked_prior(known.get("prior"), len(candidates), absence).to(device, scheme.dtype),
+                once_if_alike(checked_prior(known.get("prior"), len(candidates), absence)).to(device, scheme.dtype),
                 math.log(absence) if absence else -math.inf,
                 known.get("strengths", ONCE),
             ),
-            echoes=(1 + echo * checked_shares(known.get("shares"), len(candidates))).to(device, scheme.dtype),
+            echoes=once_if_alike(1 + echo * checked_shares(known.get("shares"), len(candidates))).to(
+                device, scheme.dtype
+            ),
         )
 
     def written(self, cores: Tensor) -> Tensor:
@@ -277,3 +279,8 @@ def checked_shares(shares: Tensor | None, total: int) -> Tensor:
     if not bool(((parts >= 0) & (parts <= 1)).all()):
         raise BadValue(f"shares must lie between 0 and 1, got {parts}; they are parts of all stored pairs")
     return parts.double()
+
+
+def once_if_alike(numbers: Tensor) -> Tensor:
+    """Numbers (L,), or one (1,) where all are the same: which saves passes over all candidates of all contexts."""
+    return numbers[:1] if bool((numbers == numbers[0]).all()) else numbers
