@@ -260,7 +260,7 @@ def posterior(
     variance: Tensor,
     prior: Prior,
 ) -> Posterior:
-    """What contexts hold that show these cores in noise of a variance (n, L) or (n, 1): a softmax over the candidates."""
+    """What contexts hold that show these cores, in noise of a variance (n, L) or (n, 1): a softmax over candidates."""
     inner, energy = scheme.inner(cores, contexts, candidates), scheme.energy(contexts, candidates)
     ratios = (
         _ratios_(inner, energy, variance) if prior.strengths == ONCE else _by_moments(inner, energy, variance, prior)
