@@ -241,7 +241,7 @@ def test_what_cannot_be_sealed_is_told():
     solved, facts = Memory(OSC(20, 2, 4, compact=True)), {f"key {i}": f"value {i}" for i in range(50)}
     solved.store(facts)
     assert solved.consolidate(facts).before < 50
-    with pytest.raises(BadValue, match="consolidated is no longer"):
+    with pytest.raises(BadValue, match=r"consolidated in real numbers .* consolidate\(pairs, bits=2\)"):
         solved.seal()
     broken, _ = stored(OSC(30, 2))
     broken.tensor = broken.tensor * math.nan
@@ -348,4 +348,8 @@ def test_commands_seal_ask_verify_and_unseal(tmp_path, monkeypatch):
     assert "--vocabulary FILE" in run("ask", "bare.safetensors", "dog", "says", code=2)
     assert "tweet" in run("ask", "bare.safetensors", "bird", "says", "--vocabulary", "facts.json")
     run("unseal", "bare.safetensors", "facts.json", "-o", "again.safetensors", "--vocabulary", "facts.json")
+    brought = ("--vocabulary", "facts.json")
+    assert "dog / legs" in run("where", "bare.safetensors", "4", "--among", "facts.json", *brought)
+    assert "wrote 4 pairs" in run("export", "bare.safetensors", "facts.json", "-o", "copy.json", *brought)
+    assert "--vocabulary FILE" in run("export", "bare.safetensors", "facts.json", "-o", "none.json", code=2)
     assert not (tmp_path / "other.safetensors").exists()

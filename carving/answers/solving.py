@@ -11,14 +11,15 @@ certain yet: about 4 N L k1^p operations. All candidates take part, in chunks th
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from carving.answers.descent import descend
 from carving.answers.likelihood import core_scalars
-from carving.answers.rounding import rounded, steps
+from carving.answers.rounding import rounded
+from carving.cells import Cells, single
 from carving.chunks import rows_within, slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -45,6 +46,16 @@ class Solution:
     slope: float  # that of its scores
     right: int  # contexts that name their own candidate
     evaluations: int
+    cells: Cells | None = None  # whose numbers the tensor holds, where it was rounded
+
+    def scaled(self, scale: float) -> "Solution":
+        """The same with a tensor that is divided by a number; cells give theirs again, to the last digit."""
+        if self.cells is None:
+            return replace(self, tensor=self.tensor / scale, slope=self.slope * scale)
+        cells = replace(self.cells, deviation=single(self.cells.deviation / scale))
+        numbers = cells.numbers(self.tensor.dtype.to_real())
+        tensor = torch.view_as_complex(numbers) if self.tensor.is_complex() else numbers
+        return replace(self, tensor=tensor, slope=self.slope * scale, cells=cells)
 
 
 @dataclass
@@ -122,7 +133,7 @@ def solve(
 ) -> Solution:
     """The memory near this one that names so many of the wanted candidates (n,), or as many as it can.
 
-    With `bits` its numbers are 2^bits different ones at most (`rounding.py`).
+    With `bits` its numbers are those of cells, 2^bits different ones at most (`rounding.py`).
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, k1=4, compact=True)
@@ -136,9 +147,10 @@ def solve(
     found = _solved(problem, memory, enough, LATER if bits is None else FOR_ROUNDING, on_step)
     if bits is None:
         return found
-    flat = as_flat(found.tensor)
-    kept = rounded(problem.counted, flat, steps(flat, bits), enough, ROUNDING)
-    return Solution(problem.shaped(kept.numbers), slope, kept.right, problem.evaluations)
+    kept = rounded(problem.counted, as_flat(found.tensor), bits, enough, ROUNDING)
+    shape = torch.view_as_real(memory).shape if memory.is_complex() else memory.shape
+    cells = replace(kept.cells, codes=kept.cells.codes.view(shape))
+    return Solution(problem.shaped(as_flat(cells.numbers(scheme.dtype))), slope, kept.right, problem.evaluations, cells)
 
 
 def _solved(problem: Problem, memory: Tensor, enough: int, later: int, on_step: OnStep | None) -> Solution:
