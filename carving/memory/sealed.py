@@ -188,8 +188,8 @@ def _packed(held: State, solved: Solved, bits: int | str) -> State:
     grid, wished = solved.grid, None if bits == "auto" else check_bits(bits)  # type: ignore[arg-type]
     if grid is None:
         raise BadValue(
-            "a memory that was consolidated in real numbers is not sealed, because rounding would break what was solved; "
-            f"do that in few bits: consolidate(pairs, bits={wished or 4})"
+            "a memory that was consolidated in real numbers is not sealed, because rounding would break it; do that in "
+            f"few bits: consolidate(pairs, bits={wished or 4})"
         )
     if wished not in (None, grid.bits):
         raise BadValue(
