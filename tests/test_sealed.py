@@ -177,6 +177,20 @@ def test_too_full_a_memory_says_that_it_did_not_converge():
         sealed.unseal(paths)
 
 
+def test_converged_means_that_the_answers_give_the_cells_again():
+    paths, outcomes = [(i,) for i in range(60)], []
+    for seed in range(8, 13):
+        memory = Memory(OSC(26, 2, k1=3, compact=True, seed=seed))
+        memory.store([((i,), i) for i in range(60)])
+        answers = memory.seal(1).recall_all(paths, absence=0.0)
+        outcomes.append((all(answer.leaf == i for i, answer in enumerate(answers)), answers.converged))
+    assert all(right == converged for right, converged in outcomes)
+    assert (False, False) in outcomes  # one answer is wrong, and sure of itself
+    # Of some paths nothing can be told but that their answers came to rest.
+    roomy, held = stored(OSC(80, 2, compact=True))
+    assert roomy.seal(4).recall_all([path for path, _ in held[:-3]], absence=0.0).converged
+
+
 # Probabilities
 
 

@@ -8,7 +8,7 @@ of the noise that it sees, so that the noise stays Gaussian, with the variance t
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypedDict, Unpack
 
 import torch
@@ -45,6 +45,7 @@ class Decoded:
     converged: bool  # whether the answers came to rest, with hardly a doubt left
     rounds: int  # how often the memory was read
     noise: tuple[float, ...]  # the variance of the interference in each round, in one number of the memory
+    explained: bool = False  # whether these answers, stored again, give the memory: its numbers, or all of its cells
 
 
 class Known(TypedDict, total=False):
@@ -103,7 +104,10 @@ def decode(
         if state.rests_after(answers, residual):
             break
         cores = state.damped(answers, cores, residual.numbers, scalars)
-    return state.decoded()
+    decoded = state.decoded()
+    return replace(
+        decoded, explained=decoded.converged and seen.explained_by(question.stored(decoded.indices, candidates))
+    )
 
 
 @dataclass
@@ -209,6 +213,13 @@ class Question:
             return self.scheme.write(cores, self.contexts)
         summed = torch.zeros(len(self.contexts), *cores.shape[1:], dtype=cores.dtype, device=cores.device)
         return self.scheme.write(summed.index_add_(0, self.owners, cores), self.contexts)
+
+    def stored(self, indices: Tensor, candidates: Tensor) -> Tensor:
+        """The memory that candidates of all rows make, each stored once; -1 stands for nothing."""
+        there = (indices >= 0).nonzero().squeeze(1)
+        if not len(there):
+            return self.scheme.zeros()
+        return self.scheme.trace(self.contexts[self.owners[there]], candidates[indices[there]])
 
     def asked(self, residual: Tensor, cores: Tensor, noise: float) -> Round:
         """What every row holds, by the residual and the row's own part that was taken out of it."""

@@ -70,7 +70,8 @@ class Offer:
         """Whether the accuracy is reached: for joint decoding with some pairs more than wished, in time."""
         if not self.wish.joint:
             return self.accuracy(d, k1, draft) >= self.wish.accuracy
-        crowded = self.holding(math.ceil(self.wish.pairs * (1 + margin(self.wish.pairs))))
+        room = margin(self.wish.pairs, sealed=self.wish.bits is not None)
+        crowded = self.holding(math.ceil(self.wish.pairs * (1 + room)))
         rest = crowded.decoded(d, k1)
         return rest.accuracy >= self.wish.accuracy and rest.rounds <= LONGEST and self._tells_one_from_none(d, k1)
 
