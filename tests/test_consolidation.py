@@ -204,6 +204,25 @@ def test_pairs_are_recognised_as_probably_as_they_are_there(large):
     assert error(probabilities(answers), truth) < 0.02
 
 
+@pytest.mark.slow
+def test_probabilities_hold_near_the_limit():
+    said, right, weighed = list[float](), list[bool](), list[float]()
+    for seed in range(8):  # a single memory's error is 0.02 by chance
+        pairs = [(("there", i), (7 * i + seed) % 1000) for i in range(1000)]
+        memory = of(pairs, OSC(85, 2, 4, compact=True, seed=seed))  # 7.2 cells a pair
+        assert memory.consolidate(pairs).after >= 990
+        asked, absent = pairs[1::2], [("nowhere", i) for i in range(500)]
+        answers = memory.recall_many([path for path, _ in asked] + absent)
+        said += [answer.probability for answer in answers]
+        right += [answer.found and answer.leaf == leaf for answer, (_, leaf) in zip(answers, asked, strict=False)]
+        right += [not answer for answer in answers[500:]]
+        others = [(path, (leaf + 5) % 1000) for path, leaf in asked[:250]] + [(path, 3) for path in absent[:250]]
+        weighed += [answer.probability for answer in memory.recognise_many(asked + others)]
+    assert error(torch.tensor(said).double(), torch.tensor(right).double()) <= 0.02
+    truth = torch.cat([torch.ones(500), torch.zeros(500)]).repeat(8)
+    assert error(torch.tensor(weighed).double(), truth.double()) <= 0.02
+
+
 def test_answers_among_some_are_as_probable_as_they_are_right(large):
     asked = MANY[1::2]
     some = [leaf for _, leaf in asked[:300]]

@@ -203,3 +203,39 @@ def test_doubts_next_to_nothing_are_not_lost():
     value, _ = made.value(as_flat(memory))
     assert 0 < value < 1e-2 + RIDGE * made.slope**2 / 2 * float(memory.square().sum()) and math.isfinite(value)
     assert solving.CERTAIN < 1e-4
+
+
+# Very many candidates: solved for those that come near, until all of them say that it is enough
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_of_many_candidates_those_that_come_near_suffice(name, monkeypatch):
+    monkeypatch.setattr(solving, "LARGE", 10)
+    monkeypatch.setattr(solving, "TOGETHER", 16)
+    monkeypatch.setattr(solving, "NEAREST", 3)
+    scheme = SCHEMES[name]
+    made, memory = problem(scheme, pairs=30, leaves=120)
+    found = solve(scheme, memory, made.contexts, scheme.fillers(range(120)), made.wanted)
+    made.value(as_flat(found.tensor))  # with all candidates
+    assert found.right == made.right == 30
+
+
+def test_a_survey_sees_what_all_scores_tell():
+    scheme = SCHEMES["compact"]
+    made, memory = problem(scheme, pairs=300, leaves=90)
+    scores = solving.scores_of(scheme, memory, made.contexts, made.candidates, made.slope)
+    found = solving.survey(made, memory)
+    assert found.right == int((scores.argmax(1) == made.wanted).sum())
+    for number, rows in enumerate(torch.arange(300).split(solving.TOGETHER)):
+        others = scores[rows].scatter(1, made.wanted[rows].unsqueeze(1), -math.inf)
+        nearest = others.argsort(1, descending=True)[:, : solving.NEAREST]
+        assert set(found.rivals[number].tolist()) == {*nearest.flatten().tolist(), *made.wanted[rows].tolist()}
+
+
+def test_where_all_candidates_count_the_chosen_ones_change_nothing():
+    made, memory = problem(SCHEMES["compact"])
+    value, gradient = made.value(as_flat(memory))
+    made.rivals = [torch.arange(PAIRS)]
+    again, same = made.value(as_flat(memory))
+    assert again == pytest.approx(value, rel=1e-6)
+    torch.testing.assert_close(same, gradient, rtol=1e-4, atol=1e-4)
