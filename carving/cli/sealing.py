@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from carving import sealedfiles
-from carving.checks import show_bytes
+from carving.checks import show_bits, show_bytes
 from carving.cli.input import Files
 from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, chosen_bits, examples
@@ -123,7 +123,7 @@ def write_sealed(file: FilePath, found: Sealed, as_json: bool) -> None:
     write_line(holding_sentence(found.scheme, found.pairs, count) if leaves else plain_sentence(found))
     rest = sizes.decoding - sizes.cells
     write_line(
-        f"sealed: {found.cells.bits} bits a cell, {sizes.decoding / found.pairs:.2f} bits a pair (cells "
+        f"sealed: {show_bits(found.cells.bits)} a cell, {sizes.decoding / found.pairs:.2f} bits a pair (cells "
         f"{show_bytes(math.ceil(sizes.cells / 8))}, scale and counts {show_bytes(math.ceil(rest / 8))})"
     )
     if found.solved is not None:

@@ -12,6 +12,7 @@ from carving.answers.fitted import Solved
 from carving.answers.observed import EDGE
 from carving.answers.tally import ONCE
 from carving.cells import BITS, Cells, check_bits
+from carving.checks import show_bits
 from carving.errors import BadType, BadValue
 from carving.files import SEALED, reals
 from carving.linear import LinearScheme
@@ -62,7 +63,7 @@ class SealedMemory(Inventory, Reliability):
     def __repr__(self) -> str:
         held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"
         how = ", consolidated" if self.consolidated else ""
-        return f"SealedMemory of {held}, {self.bits} bits a cell{how}"
+        return f"SealedMemory of {held}, {show_bits(self.bits)} a cell{how}"
 
     @property
     def consolidated(self) -> bool:
