@@ -58,6 +58,13 @@ class Cells:
         kept = common * deviation / energy if energy else 1.0
         return cls(codes.view(numbers.shape), bits, deviation, single(kept))
 
+    @classmethod
+    def solved(cls, numbers: Tensor, bits: int, deviation: float) -> "Cells":
+        """The cells of numbers that are to become the cells' means, for a deviation that is given: all is kept."""
+        flat, inner = numbers.reshape(-1), edges(bits, numbers.device)[1:-1] * deviation
+        parts = [torch.bucketize(part.double(), inner, right=True).to(torch.uint8) for part in flat.split(AT_ONCE)]
+        return cls(torch.cat(parts).view(numbers.shape), bits, single(deviation), 1.0)
+
     def numbers(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """The numbers as far as the cells tell them: their means, made larger so that they hold all of the numbers.
 

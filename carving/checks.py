@@ -137,6 +137,11 @@ def show_bytes(count: float) -> str:
     return f"{count:.4g} {units[0]}"
 
 
+def show_bits(count: int) -> str:
+    """So many bits, as people say it."""
+    return "1 bit" if count == 1 else f"{count} bits"
+
+
 def _physical_memory() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

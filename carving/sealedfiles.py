@@ -2,7 +2,8 @@
 
 A file holds the tensor `cells` (packed bits), `vocabulary` and `counts` (packed) unless the labels are to be brought by
 who asks, `fillers` where they were trained, `paths` where they are kept, and in its metadata the scheme, the bits, the
-deviation of the numbers and what the cells keep of them, and a checksum over all of it.
+deviation of the numbers and what the cells keep of them, and a checksum over all of it. That of a memory which was
+consolidated also says so, and holds what its probabilities are made of in the tensor `fitted`.
 """
 
 import json
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from carving import journal
+from carving.answers.fitted import Solved
 from carving.answers.tally import Tally
 from carving.cells import BITS, Cells, packed, single, unpacked
 from carving.draws import STREAM
@@ -44,7 +46,8 @@ from carving.scheme import Scheme
 from carving.tensorfiles import DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
 from carving.vocabulary import Vocabulary
 
-VERSION = 1
+VERSION = 2  # of the file of a memory that was consolidated,
+OF_SUMS = 1  # and of a sum
 NUMBERS = 2 * 32  # bits of the deviation, and of what the cells keep
 COUNT = np.dtype("<u4")  # how often a leaf was stored
 
@@ -62,13 +65,14 @@ class Sealed:
     fillers: Tensor | None = None
     goal: Goal | None = None
     paths: Mapping[bytes, float] | None = None
+    solved: Solved | None = None  # how its tensor was solved, if it is no sum
 
     @property
     def sizes(self) -> "Sizes":
         """What its parts take."""
         return Sizes(
             cells=self.cells.codes.numel() * self.cells.bits,
-            numbers=NUMBERS,
+            numbers=NUMBERS if self.solved is None else NUMBERS + 32 * self.solved.weights.numel(),
             counts=0 if self.counts is None else 8 * len(_packed_counts(self.counts)),
             vocabulary=0 if self.vocabulary is None else 8 * len(self.vocabulary.packed()),
         )
@@ -109,13 +113,15 @@ def _tensors(sealed: Sealed) -> dict[str, Tensor]:
         tensors["fillers"] = reals(sealed.fillers).cpu().contiguous()
     if sealed.paths is not None:
         tensors["paths"] = as_bytes(pack(sealed.paths))
+    if sealed.solved is not None:
+        tensors["fitted"] = sealed.solved.weights
     return tensors
 
 
 def _metadata(sealed: Sealed) -> dict[str, str]:
     metadata = {
         "format": SEALED,
-        "version": str(VERSION),
+        "version": str(OF_SUMS if sealed.solved is None else VERSION),
         "stream": STREAM.decode().strip(),
         "scheme": json.dumps(identity(sealed.scheme), sort_keys=True),
         "dtype": str(sealed.scheme.dtype)[6:],
@@ -128,6 +134,8 @@ def _metadata(sealed: Sealed) -> dict[str, str]:
         metadata["goal"] = json.dumps(asdict(sealed.goal), sort_keys=True)
     if not sealed.tally.plain:
         metadata["tally"] = json.dumps(asdict(sealed.tally), sort_keys=True)
+    if sealed.solved is not None:
+        metadata["solved"] = sealed.solved.without_weights().as_json()
     return metadata
 
 
@@ -148,7 +156,7 @@ def _check_kind(path: Place, metadata: dict[str, str]) -> None:
     if metadata.get("format") != SEALED:
         raise BadFile(f"{shown(path)} is no sealed memory of Carving; `carving seal` makes one of a memory")
     version, stream = metadata.get("version", ""), metadata.get("stream")
-    if version != str(VERSION) or stream != STREAM.decode().strip():
+    if version not in (str(OF_SUMS), str(VERSION)) or stream != STREAM.decode().strip():
         raise BadFile(
             f"{shown(path)} is of version {version!r:.20} ({stream!r:.20}), this is Carving for version {VERSION} of "
             f"sealed memories ({STREAM.decode().strip()}); a later Carving reads it"
@@ -165,18 +173,26 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
     pairs = int(metadata["pairs"])
     if not 0 < pairs <= MOST or (counts is not None and float(counts.sum()) != pairs):
         raise BadValue(f"it speaks of {pairs} pairs, and does not count as many")
-    paths = tensors.get("paths")
+    paths, solved = tensors.get("paths"), _solved(metadata, tensors.get("fitted"))
     return Sealed(
         scheme=scheme,
         cells=_cells(metadata, scheme, tensors["cells"], bits),
         pairs=pairs,
-        tally=_tally(metadata, pairs),
+        tally=_tally(metadata, pairs, solved is None),
         vocabulary=vocabulary,
         counts=counts,
         fillers=_fillers(scheme, tensors.get("fillers"), len(vocabulary or ())),
         goal=goal_of(metadata),
         paths=None if paths is None else unpack(raw_bytes_of("paths are", paths)),
+        solved=solved,
     )
+
+
+def _solved(metadata: dict[str, str], weights: Tensor | None) -> Solved | None:
+    """How a tensor was solved, in files of the version that knows of it."""
+    if len({"solved" in metadata, weights is not None, metadata["version"] == str(VERSION)}) > 1:
+        raise BadValue(f"it is of version {metadata['version']}, and does not say whether its tensor was solved")
+    return None if weights is None else Solved.of_json(metadata["solved"], weights)
 
 
 def _fillers(scheme: Scheme, fillers: Tensor | None, leaves: int) -> Tensor | None:
@@ -213,9 +229,9 @@ def _leaves(tensors: dict[str, Tensor]) -> tuple[Vocabulary | None, Tensor | Non
     return vocabulary_of(names, counts), counts
 
 
-def _tally(metadata: dict[str, Any], pairs: int) -> Tally:
-    """How strongly pairs are held, once each, and how many leaves paths hold."""
+def _tally(metadata: dict[str, Any], pairs: int, is_sum: bool) -> Tally:
+    """How strongly pairs are held, those of a sum once each, and how many leaves paths hold."""
     tally = tally_of(metadata, torch.tensor([float(pairs)], dtype=torch.float64))
-    if any(strength != 1 for strength, _ in tally.strengths):
+    if is_sum and any(strength != 1 for strength, _ in tally.strengths):
         raise BadValue("its pairs are not held once each")
     return tally

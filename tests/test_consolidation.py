@@ -10,9 +10,10 @@ from safetensors import safe_open
 from typer.testing import CliRunner
 
 import carving
-from carving import OSC, Memory, make
+from carving import OSC, Memory, SealedMemory, make
 from carving.cli import app
 from carving.errors import BadType, BadValue, Overfull
+from carving.files import BadFile
 from carving.lab.measures.calibration import error
 from carving.memory import consolidation
 
@@ -203,6 +204,25 @@ def test_pairs_are_recognised_as_probably_as_they_are_there(large):
     assert error(probabilities(answers), truth) < 0.02
 
 
+@pytest.mark.slow
+def test_probabilities_hold_near_the_limit():
+    said, right, weighed = list[float](), list[bool](), list[float]()
+    for seed in range(8):  # a single memory's error is 0.02 by chance
+        pairs = [(("there", i), (7 * i + seed) % 1000) for i in range(1000)]
+        memory = of(pairs, OSC(85, 2, 4, compact=True, seed=seed))  # 7.2 cells a pair
+        assert memory.consolidate(pairs).after >= 990
+        asked, absent = pairs[1::2], [("nowhere", i) for i in range(500)]
+        answers = memory.recall_many([path for path, _ in asked] + absent)
+        said += [answer.probability for answer in answers]
+        right += [answer.found and answer.leaf == leaf for answer, (_, leaf) in zip(answers, asked, strict=False)]
+        right += [not answer for answer in answers[500:]]
+        others = [(path, (leaf + 5) % 1000) for path, leaf in asked[:250]] + [(path, 3) for path in absent[:250]]
+        weighed += [answer.probability for answer in memory.recognise_many(asked + others)]
+    assert error(torch.tensor(said).double(), torch.tensor(right).double()) <= 0.02
+    truth = torch.cat([torch.ones(500), torch.zeros(500)]).repeat(8)
+    assert error(torch.tensor(weighed).double(), truth.double()) <= 0.02
+
+
 def test_answers_among_some_are_as_probable_as_they_are_right(large):
     asked = MANY[1::2]
     some = [leaf for _, leaf in asked[:300]]
@@ -325,3 +345,88 @@ def test_the_command_leaves_its_file_alone_where_another_is_wanted(tmp_path):
     assert run("consolidate", file, "--output", other, "--bits", 8).exit_code == 0
     assert file.read_bytes() == before and Memory.load(other).consolidated
     assert run("consolidate", file, "--bits", 7).exit_code == 2 and file.read_bytes() == before
+
+
+# Sealed: the cells that were solved for, packed
+
+
+@pytest.fixture(scope="module")
+def packed():
+    """A memory that was consolidated in four bits a cell; tests take copies."""
+    memory = of(keep_paths=True)
+    assert memory.consolidate(PAIRS, bits=4).after == 200
+    return memory
+
+
+def test_what_was_consolidated_in_few_bits_is_sealed_without_loss(packed, tmp_path):
+    sealed, asked = packed.seal(4), [*(path for path, _ in PAIRS), *((f"nothing {i}",) for i in range(50))]
+    assert sealed.bits == 4 and sealed.consolidated and repr(sealed).endswith("4 bits a cell, consolidated")
+    assert torch.equal(sealed.tensor, packed.tensor) and named(sealed) == 200
+    for one, other in zip(sealed.recall_many(asked), packed.recall_many(asked), strict=True):
+        assert (one.leaf, one.found) == (other.leaf, other.found)
+        assert one.probability == pytest.approx(other.probability, abs=1e-4)  # which are fitted in single precision
+    sealed.save(tmp_path / "sealed")
+    loaded = SealedMemory.load(tmp_path / "sealed")
+    assert torch.equal(loaded.tensor, sealed.tensor) and loaded.recall_many(asked) == sealed.recall_many(asked)
+    assert loaded.recognise_many(PAIRS) == sealed.recognise_many(PAIRS)
+    assert loaded.recall_set(*asked[3]) == sealed.recall_set(*asked[3])
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "sealed").read_bytes()
+    cells = 45 * 45 * 4 / 8
+    sealed.save(tmp_path / "bare", vocabulary=False)
+    assert cells < (tmp_path / "bare").stat().st_size < cells + 4 * 26 * 7 + 2600  # paths, and what a header says
+    assert named(SealedMemory.load(tmp_path / "bare", vocabulary=packed.vocabulary)) == 200
+
+
+def test_a_sealed_memory_that_was_consolidated_is_unsealed_without_paths(packed):
+    back = packed.seal("auto").unseal()
+    assert back.consolidated and torch.equal(back.tensor, packed.tensor) and back.paths() == packed.paths()
+    back.store([(("another",), "leaf 1")])
+    with pytest.raises(BadValue, match=r"consolidated in real numbers"):  # whose numbers lie in cells no longer
+        back.seal(4)
+    with pytest.raises(BadValue, match="is no longer the sum"):
+        packed.seal(4).recall_all()
+    with pytest.raises(BadValue, match="unseal"):
+        packed.seal(4).store(PAIRS)
+
+
+def test_only_the_bits_that_were_solved_for_are_sealed(packed, solved, tmp_path):
+    with pytest.raises(BadValue, match="consolidated in 4 bits a cell, got bits=2; take bits=4"):
+        packed.seal(2)
+    with pytest.raises(BadValue, match=r"in real numbers .* consolidate\(pairs, bits=4\)"):
+        solved.seal("auto")
+    packed.save(tmp_path / "memory", dtype=torch.float16)
+    rounded = Memory.load(tmp_path / "memory")
+    with pytest.raises(BadValue, match="numbers are no longer those of cells"):
+        rounded.seal(4)
+    packed.save(tmp_path / "whole")
+    assert torch.equal(Memory.load(tmp_path / "whole").seal(4).tensor, packed.tensor)
+
+
+@pytest.mark.parametrize("name", ["FHRR", "HLB"])
+def test_cells_of_other_schemes_are_packed_too(name):
+    memory = of(PAIRS[:60], make(name, d=600))
+    assert memory.consolidate(PAIRS[:60], bits=8).after == 60
+    assert torch.equal(memory.seal(8).tensor, memory.tensor) and named(memory.seal(8), PAIRS[:60]) == 60
+
+
+def test_sealed_files_of_consolidated_memories_are_read_whole_or_not_at_all(packed, tmp_path):
+    file = tmp_path / "file"
+    packed.without_paths().seal(4).save(file, vocabulary=False)
+    whole = file.read_bytes()
+    for place in range(0, len(whole), 41):
+        for changed in (whole[:place], whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :]):
+            file.write_bytes(changed)
+            with pytest.raises(BadFile):
+                SealedMemory.load(file, vocabulary=range(3))
+
+
+def test_the_commands_seal_what_was_consolidated(packed, tmp_path):
+    memory, sealed, back = tmp_path / "memory", tmp_path / "sealed", tmp_path / "back"
+    packed.save(memory)
+    assert run("seal", memory, "-o", sealed).exit_code == 2 and not sealed.exists()  # in two bits
+    told = run("seal", memory, "-o", sealed, "--bits", 4)
+    assert told.exit_code == 0 and "consolidated: no sum any more" in told.output
+    assert json.loads(run("info", sealed, "--json").output)["consolidated"]
+    assert "leaf 21" in run("ask", sealed, "key 3", "--absence", 0).output
+    assert run("unseal", sealed, "-o", back).exit_code == 0 and Memory.load(back).consolidated

@@ -177,6 +177,20 @@ def test_too_full_a_memory_says_that_it_did_not_converge():
         sealed.unseal(paths)
 
 
+def test_converged_means_that_the_answers_give_the_cells_again():
+    paths, outcomes = [(i,) for i in range(60)], []
+    for seed in range(8, 13):
+        memory = Memory(OSC(26, 2, k1=3, compact=True, seed=seed))
+        memory.store([((i,), i) for i in range(60)])
+        answers = memory.seal(1).recall_all(paths, absence=0.0)
+        outcomes.append((all(answer.leaf == i for i, answer in enumerate(answers)), answers.converged))
+    assert all(right == converged for right, converged in outcomes)
+    assert (False, False) in outcomes  # one answer is wrong, and sure of itself
+    # Of some paths nothing can be told but that their answers came to rest.
+    roomy, held = stored(OSC(80, 2, compact=True))
+    assert roomy.seal(4).recall_all([path for path, _ in held[:-3]], absence=0.0).converged
+
+
 # Probabilities
 
 
@@ -241,7 +255,7 @@ def test_what_cannot_be_sealed_is_told():
     solved, facts = Memory(OSC(20, 2, 4, compact=True)), {f"key {i}": f"value {i}" for i in range(50)}
     solved.store(facts)
     assert solved.consolidate(facts).before < 50
-    with pytest.raises(BadValue, match="consolidated is no longer"):
+    with pytest.raises(BadValue, match=r"consolidated in real numbers .* consolidate\(pairs, bits=2\)"):
         solved.seal()
     broken, _ = stored(OSC(30, 2))
     broken.tensor = broken.tensor * math.nan
@@ -348,4 +362,8 @@ def test_commands_seal_ask_verify_and_unseal(tmp_path, monkeypatch):
     assert "--vocabulary FILE" in run("ask", "bare.safetensors", "dog", "says", code=2)
     assert "tweet" in run("ask", "bare.safetensors", "bird", "says", "--vocabulary", "facts.json")
     run("unseal", "bare.safetensors", "facts.json", "-o", "again.safetensors", "--vocabulary", "facts.json")
+    brought = ("--vocabulary", "facts.json")
+    assert "dog / legs" in run("where", "bare.safetensors", "4", "--among", "facts.json", *brought)
+    assert "wrote 4 pairs" in run("export", "bare.safetensors", "facts.json", "-o", "copy.json", *brought)
+    assert "--vocabulary FILE" in run("export", "bare.safetensors", "facts.json", "-o", "none.json", code=2)
     assert not (tmp_path / "other.safetensors").exists()

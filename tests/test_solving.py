@@ -10,9 +10,9 @@ from carving import OSC, make
 from carving.answers import fitting, solving
 from carving.answers.descent import descend
 from carving.answers.fitted import Level, Solved
-from carving.answers.rounding import rounded, steps
+from carving.answers.rounding import rounded
 from carving.answers.solving import RIDGE, SLOPE, Problem, as_flat, solve
-from carving.cells import BITS
+from carving.cells import BITS, Cells
 from carving.errors import BadValue
 
 # About ten cells a pair for 60 pairs, of every linear scheme, OSC's orders, bases and fillers among them.
@@ -146,7 +146,9 @@ def test_rounded_memories_hold_few_numbers(bits):
     scheme = SCHEMES["compact"]
     made, memory = problem(scheme, pairs=30, leaves=30)
     found = solve(scheme, memory, made.contexts, scheme.fillers(range(30)), made.wanted, bits=bits)
-    assert len(found.tensor.unique()) <= 2**bits
+    assert len(found.tensor.unique()) <= 2**bits and torch.equal(found.cells.numbers(), found.tensor)
+    half = found.scaled(2.0)
+    assert torch.equal(half.tensor, found.tensor / 2) and torch.equal(half.cells.numbers(), half.tensor)
     made.value(as_flat(found.tensor))
     assert made.right == found.right and (bits == 1 or found.right == 30)
 
@@ -156,11 +158,12 @@ def test_rounding_in_the_loop_mends_what_rounding_breaks():
     made, memory = problem(scheme)
     found = solve(scheme, memory, made.contexts, scheme.fillers(range(PAIRS)), made.wanted)
     flat = as_flat(found.tensor)
-    keep = steps(flat, 2)
-    made.value(keep(flat))
+    cells = Cells.of(flat, 2)
+    made.value(cells.numbers())
     broken = made.right
-    kept = rounded(made.counted, flat, keep, PAIRS, 100)
-    assert broken < kept.right and torch.equal(keep(kept.numbers), kept.numbers)
+    kept = rounded(made.counted, flat, 2, PAIRS, 100)
+    made.value(kept.cells.numbers())
+    assert broken < kept.right == made.right and kept.cells.deviation == cells.deviation
 
 
 def test_a_regression_finds_the_weights_that_made_its_rows():
@@ -200,3 +203,39 @@ def test_doubts_next_to_nothing_are_not_lost():
     value, _ = made.value(as_flat(memory))
     assert 0 < value < 1e-2 + RIDGE * made.slope**2 / 2 * float(memory.square().sum()) and math.isfinite(value)
     assert solving.CERTAIN < 1e-4
+
+
+# Very many candidates: solved for those that come near, until all of them say that it is enough
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_of_many_candidates_those_that_come_near_suffice(name, monkeypatch):
+    monkeypatch.setattr(solving, "LARGE", 10)
+    monkeypatch.setattr(solving, "TOGETHER", 16)
+    monkeypatch.setattr(solving, "NEAREST", 3)
+    scheme = SCHEMES[name]
+    made, memory = problem(scheme, pairs=30, leaves=120)
+    found = solve(scheme, memory, made.contexts, scheme.fillers(range(120)), made.wanted)
+    made.value(as_flat(found.tensor))  # with all candidates
+    assert found.right == made.right == 30
+
+
+def test_a_survey_sees_what_all_scores_tell():
+    scheme = SCHEMES["compact"]
+    made, memory = problem(scheme, pairs=300, leaves=90)
+    scores = solving.scores_of(scheme, memory, made.contexts, made.candidates, made.slope)
+    found = solving.survey(made, memory)
+    assert found.right == int((scores.argmax(1) == made.wanted).sum())
+    for number, rows in enumerate(torch.arange(300).split(solving.TOGETHER)):
+        others = scores[rows].scatter(1, made.wanted[rows].unsqueeze(1), -math.inf)
+        nearest = others.argsort(1, descending=True)[:, : solving.NEAREST]
+        assert set(found.rivals[number].tolist()) == {*nearest.flatten().tolist(), *made.wanted[rows].tolist()}
+
+
+def test_where_all_candidates_count_the_chosen_ones_change_nothing():
+    made, memory = problem(SCHEMES["compact"])
+    value, gradient = made.value(as_flat(memory))
+    made.rivals = [torch.arange(PAIRS)]
+    again, same = made.value(as_flat(memory))
+    assert again == pytest.approx(value, rel=1e-6)
+    torch.testing.assert_close(same, gradient, rtol=1e-4, atol=1e-4)

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from carving.answers.best import scan
 from carving.answers.ranking import Lines, Ranking, Rated, Rating
+from carving.cells import BITS
 from carving.contexts import Contexts
 from carving.errors import BadValue
 from carving.linear import LinearScheme
@@ -50,6 +51,13 @@ class Level(NamedTuple):
         return cls(float(added), float(accuracy), present, right, pair)
 
 
+class Grid(NamedTuple):
+    """That a tensor's numbers are the means of cells of so many bits, for numbers of a deviation (`cells.py`)."""
+
+    bits: int
+    deviation: float
+
+
 @dataclass(frozen=True)
 class Solved:
     """What is known of a memory that was solved, and of what was added since."""
@@ -60,6 +68,7 @@ class Solved:
     levels: tuple[Level, ...]
     added: float = 0.0  # the energy of what was stored since, in units of a pair's
     told: float = 1.0  # the accuracy that was last spoken of
+    grid: Grid | None = None  # where it was solved in few bits, and nothing was added
 
     @property
     def level(self) -> Level:
@@ -81,12 +90,32 @@ class Solved:
         """Its numbers, to be kept."""
         return json.dumps({entry.name: getattr(self, entry.name) for entry in fields(self)}, sort_keys=True)
 
+    @property
+    def weights(self) -> Tensor:
+        """All numbers of its levels (levels, 26), in single precision, which is what sealed files hold."""
+        return torch.tensor([list(_numbers(level)) for level in self.levels], dtype=torch.float32)
+
+    def without_weights(self) -> "Solved":
+        """The rest."""
+        return replace(self, levels=())
+
+    def rounded(self) -> "Solved":
+        """The same with numbers in single precision."""
+        return replace(self, levels=_levels(self.weights))
+
     @classmethod
-    def of_json(cls, text: str) -> "Solved":
-        """The same of what `as_json` gave; anything else is refused."""
+    def of_json(cls, text: str, weights: Tensor | None = None) -> "Solved":
+        """The same of what `as_json` gave (and `weights`, where they are apart); anything else is refused."""
         said = json.loads(text)
         levels = tuple(Level.of(*level) for level in said.pop("levels"))
-        solved = cls(float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right")), levels, **said)
+        if weights is not None:
+            levels = (*levels, *_levels(weights))
+        grid = Grid(*each) if (each := said.pop("grid", None)) is not None else None
+        solved = cls(
+            float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right")), levels, grid=grid, **said
+        )
+        if grid is not None and (grid.bits not in BITS or not 0 < grid.deviation < math.inf):
+            raise BadValue(f"its numbers lie in cells of {grid.bits} bits, for a deviation of {grid.deviation}")
         if not solved.slope > 0 or not solved.added >= 0 or not 0 <= solved.right <= solved.pairs:
             raise BadValue(f"its slope is {solved.slope}, and {solved.added} was added to {solved.pairs} pairs")
         solved._check_levels()
@@ -102,7 +131,13 @@ class Solved:
 
     def plus(self, energy: float) -> "Solved":
         """The same with so much stored more."""
-        return replace(self, added=self.added + energy)
+        return replace(self, added=self.added + energy, grid=None)
+
+
+def _levels(weights: Tensor) -> tuple[Level, ...]:
+    if weights.dtype != torch.float32 or weights.dim() != 2 or weights.shape[1] != 2 + sum(SIZES):
+        raise BadValue(f"it holds {tuple(weights.shape)} numbers of {weights.dtype} that tell how probable answers are")
+    return tuple(Level.of(*each[:2].tolist(), *(part.tolist() for part in each[2:].split(SIZES))) for each in weights)
 
 
 def _numbers(level: Level) -> Iterator[float]:

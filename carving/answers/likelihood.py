@@ -243,7 +243,7 @@ def crowding(scheme: LinearScheme, cores: Tensor, evidence: Evidence, odds: Like
 class Prior(NamedTuple):
     """What is known of contexts beforehand."""
 
-    logs: Tensor  # (L,) the logarithms of the candidates' probabilities
+    logs: Tensor  # (L,) the logarithms of the candidates' probabilities, or (1,) where all are alike
     log_absence: float  # the same of nothing
     strengths: Strengths = ONCE
 
@@ -266,40 +266,66 @@ def posterior(
     variance: Tensor,
     prior: Prior,
 ) -> Posterior:
-    """What contexts hold that show these cores in noise of a variance (n, L): a softmax over the candidates."""
-    inner = scheme.inner(cores, contexts, candidates)
-    energy = scheme.energy(contexts, candidates).expand(inner.shape)
-    logits, strength, square = _by_moments(inner, energy, variance, prior.strengths)
-    logits = logits + prior.logs
-    top, best = logits.max(dim=1)
-    peak = top.clamp_min(prior.log_absence)
-    weights = falling_exp_(logits - peak.unsqueeze(1))
-    empty = (prior.log_absence - peak).exp()
-    total = weights.sum(1) + empty
-    weights /= total.unsqueeze(1)
-    empty = empty / total
-    mean = scheme.expected_core(weights if strength is None else weights * strength, contexts, candidates)
+    """What contexts hold that show these cores, in noise of a variance (n, L) or (n, 1): a softmax over candidates."""
+    inner, energy = scheme.inner(cores, contexts, candidates), scheme.energy(contexts, candidates)
+    ratios = (
+        _ratios_(inner, energy, variance) if prior.strengths == ONCE else _by_moments(inner, energy, variance, prior)
+    )
+    values, level = ratios.values, ratios.level
+    if len(prior.logs) == 1:
+        level = level + prior.logs
+    else:
+        values += prior.logs
+    top, best = values.max(dim=1, keepdim=True)
+    peak = (top + level).clamp_min(prior.log_absence)
+    weights, empty = falling_exp_(values.sub_(peak - level)), (prior.log_absence - peak).exp()
+    total = weights.sum(1, keepdim=True) + empty
+    mean = scheme.expected_core(weights if ratios.strength is None else weights * ratios.strength, contexts, candidates)
+    mean /= total.view(-1, *[1] * (mean.dim() - 1))
     held = (mean.conj() * scheme.round_trip(mean, contexts)).flatten(1).sum(1)
-    doubt = (weights * energy if square is None else weights * square * energy).sum(1)
-    doubt = doubt - (held.real if held.is_complex() else held)
-    columns = best.unsqueeze(1)
-    score, chance = ((each.gather(1, columns)).squeeze(1) for each in (inner / energy, weights))
+    squares = energy if ratios.square is None else energy * ratios.square
+    stored = (weights * squares).sum(1, keepdim=True) if squares.shape[-1] > 1 else (total - empty) * squares
+    doubt = (stored / total).squeeze(1) - (held.real if held.is_complex() else held)
+    chance, empty = ((each / total).squeeze(1) for each in (weights.gather(1, best), empty))
     nothing = empty > chance
     answer = torch.where(nothing, empty, chance)
-    return Posterior(mean, best.masked_fill(nothing, -1), answer, score, doubt.clamp_min(0))
+    if prior.strengths == ONCE:  # whose ratios took the place of the inner products, which they give again
+        ratio = top + level - _at(prior.logs.unsqueeze(0), best)
+        score = 0.5 + ratio * _at(variance, best) / _at(energy, best)
+    else:
+        score = _at(inner, best) / _at(energy, best)
+    return Posterior(mean, best.squeeze(1).masked_fill(nothing, -1), answer, score.squeeze(1), doubt.clamp_min(0))
 
 
-def _by_moments(
-    inner: Tensor, energy: Tensor, variance: Tensor, strengths: Strengths
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Log-likelihood ratios of candidates, and how strongly each is held if it is: mean and mean square, None for 1."""
-    if strengths == ONCE:
-        return (inner - energy / 2) / variance, None, None
+def _at(numbers: Tensor, columns: Tensor) -> Tensor:
+    """Of numbers that are to be broadcast to (n, L), those of one column (n, 1) each."""
+    return numbers if numbers.shape[-1] == 1 else numbers.expand(len(columns), -1).gather(1, columns)
+
+
+class Ratios(NamedTuple):
+    """Log-likelihood ratios of candidates, less what all of a context have in common."""
+
+    values: Tensor  # (n, L)
+    level: Tensor  # (n, 1), or to be broadcast to it
+    strength: Tensor | None = None  # (n, L) how strongly each is held if it is, in the mean; None for 1
+    square: Tensor | None = None  # and in the mean square
+
+
+def _ratios_(inner: Tensor, energy: Tensor, variance: Tensor) -> Ratios:
+    """Those of candidates that are held once, in the place of their inner products: in as few passes as can be."""
+    if energy.shape[-1] == 1 == variance.shape[-1]:
+        slope = 1 / variance
+        return Ratios(inner.mul_(slope), -slope * energy / 2)
+    return Ratios(inner.sub_(energy / 2).div_(variance), inner.new_zeros(1))
+
+
+def _by_moments(inner: Tensor, energy: Tensor, variance: Tensor, prior: Prior) -> Ratios:
+    """Those of candidates that are held with several strengths."""
     logits, means, squares = inner.new_full(inner.shape, -math.inf), torch.zeros_like(inner), torch.zeros_like(inner)
-    for strength, share in zip(*strengths, strict=True):
+    for strength, share in zip(*prior.strengths, strict=True):
         term = strength * (inner - strength / 2 * energy) / variance + math.log(share)
         both = torch.logaddexp(logits, term)
         old, new = (logits - both).exp(), (term - both).exp()
         means, squares = means * old + strength * new, squares * old + strength**2 * new
         logits = both
-    return logits, means, squares
+    return Ratios(logits, inner.new_zeros(1), means, squares)

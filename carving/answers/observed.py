@@ -48,6 +48,9 @@ class Observed(Protocol):
     def residual(self, written: Tensor | None, onsager: Tensor, doubt: float) -> Residual:
         """What is left of it, with the Onsager term, where this was expected (None: nothing), and so much left open."""
 
+    def explained_by(self, stored: Tensor) -> bool:
+        """Whether this is the memory, but for rounding."""
+
 
 def observed(scheme: LinearScheme, memory: Tensor | Cells) -> Observed:
     """What a memory's numbers, or its cells, tell."""
@@ -74,6 +77,10 @@ class NumbersSeen:
         noise = max(squared_norm(residual) / self.scalars, self.least)
         return Residual(residual, noise, squared_norm(left) / max(self.energy, 1e-30), noise <= self.least)
 
+    def explained_by(self, stored: Tensor) -> bool:
+        """Whether nothing is left over."""
+        return squared_norm(self.even - self.scheme.without_traces(stored)) <= self.least * self.scalars
+
 
 class CellsSeen:
     """Cells, in which the numbers lie."""
@@ -93,15 +100,16 @@ class CellsSeen:
         means = torch.view_as_real(expected) if expected.is_complex() else expected
         # What is open may well lie in all cells in the mean.
         sure = doubt <= LEAST * self.whole * means.numel()
-        explained = sure and written is not None and self._holds(written)
+        explained = sure and written is not None and self.explained_by(written)
         within = self._fit(means, LEAST * self.whole if explained else self.variance, 1 if explained else FITS)
         shifts = torch.view_as_complex(within.shifts) if expected.is_complex() else within.shifts
         told = max(1 - within.variance / self.variance, LEAST)  # the share of the variance that the cells take away
         even = self.scheme.without_traces(shifts)
         return Residual(even / told, self.variance / told, self.variance / self.whole, explained)
 
-    def _holds(self, written: Tensor) -> bool:
-        return not self.cells.outside(torch.view_as_real(written) if written.is_complex() else written, EDGE)
+    def explained_by(self, stored: Tensor) -> bool:
+        """Whether every number lies in its cell."""
+        return not self.cells.outside(torch.view_as_real(stored) if stored.is_complex() else stored, EDGE)
 
     def _fit(self, means: Tensor, start: float, steps: int) -> Within:
         """What the cells leave of the most likely variance, which is what then remains of it in the mean.

@@ -1,8 +1,8 @@
 """A solved memory in few bits a cell: rounded with the solver in the loop.
 
-Numbers are rounded to the middles of 2^bits equal steps over a few of their own deviations, either way. What rounding
-breaks, the solver mends: the gradient of the rounded memory moves the numbers that are rounded (straight through), by
-Adam, until enough contexts are right again. The memory that was right most often counts.
+Numbers are rounded to the means of the cells (`cells.py`) in which they lie, so that a sealed file holds all of it.
+What rounding breaks, the solver mends: the gradient of the rounded memory moves the numbers that are rounded (straight
+through), by Adam, until enough contexts are right again. The memory that was right most often counts.
 """
 
 from collections.abc import Callable
@@ -11,50 +11,36 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.cells import REACH, check_bits
+from carving.cells import Cells, check_bits, single
 
 STEP = 0.05  # of Adam, in deviations, falling to nothing
 FIRST, SECOND = 0.9, 0.99  # how slowly its moments change
 
-Quantiser = Callable[[Tensor], Tensor]  # numbers (m,) -> the numbers that are kept of them
-
-
-def steps(numbers: Tensor, bits: int) -> Quantiser:
-    """What rounds numbers of this deviation to so many bits.
-
-    >>> rounded = steps(torch.tensor([-1.0, 1.0]), bits=2)
-    >>> [round(number, 2) for number in rounded(torch.tensor([-9.0, -0.2, 0.7, 1.1])).tolist()]
-    [-1.34, -0.45, 0.45, 1.34]
-    """
-    half, deviation = 2 ** (check_bits(bits) - 1), float(numbers.double().square().mean().sqrt())
-    step = REACH[bits] * deviation / half or 1.0
-
-    def rounded(given: Tensor) -> Tensor:
-        return given.div(step).floor_().clamp_(-half, half - 1).add_(0.5).mul_(step)
-
-    return rounded
-
 
 class Rounded(NamedTuple):
-    """The best rounded numbers, and how many contexts they name rightly."""
+    """The best cells, and how many contexts their numbers name rightly."""
 
-    numbers: Tensor
+    cells: Cells
     right: int
     evaluations: int
 
 
-def rounded(
-    value: Callable[[Tensor], tuple[int, Tensor]], start: Tensor, keep: Quantiser, enough: int, most: int
-) -> Rounded:
-    """Numbers as they are kept for which `value` counts enough; it gives the count and the gradient."""
-    free, deviation = start.clone(), float(start.double().square().mean().sqrt())
+def rounded(value: Callable[[Tensor], tuple[int, Tensor]], start: Tensor, bits: int, enough: int, most: int) -> Rounded:
+    """Cells near these numbers (m,) for which `value` counts enough; it gives the count and the gradient.
+
+    >>> towards = torch.tensor([0.3, -0.3, 2.0])
+    >>> found = rounded(lambda x: (int((x * towards > 0).sum()), x - towards), torch.ones(3), bits=1, enough=3, most=99)
+    >>> found.right, found.cells.codes.tolist()
+    (3, [1, 0, 1])
+    """
+    free, deviation = start.clone(), single(float(start.double().square().mean().sqrt())) or 1.0
     mean, square = torch.zeros_like(free), torch.zeros_like(free)
-    best = Rounded(keep(free), -1, 0)
+    best, bits = Rounded(Cells.solved(free, check_bits(bits), deviation), -1, 0), check_bits(bits)
     for number in range(1, most + 1):
-        kept = keep(free)
-        right, gradient = value(kept)
+        cells = Cells.solved(free, bits, deviation)
+        right, gradient = value(cells.numbers(free.dtype))
         if right > best.right:
-            best = Rounded(kept, right, number)
+            best = Rounded(cells, right, number)
         if right >= enough:
             break
         mean.lerp_(gradient, 1 - FIRST)

@@ -6,19 +6,23 @@ candidate: with the scores z = slope (<M, b> - |b|^2 / 2) of all bound candidate
     sum over contexts of [log(sum over candidates of exp z) - z of its own]  +  RIDGE slope^2 |M|^2 / 2,
 
 which is convex in M, by L-BFGS from the sum on. An evaluation reads every context once, and writes those that are not
-certain yet: about 4 N L k1^p operations. All candidates take part, in chunks that fit into the workspace.
+certain yet: about 4 N L k1^p operations. All candidates take part, in chunks that fit into the workspace. Where they
+are very many, it is solved for those that come near to what some contexts hold, and these are sought among all of them
+again and again, until among all of them enough contexts are right.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from carving.answers.descent import descend
 from carving.answers.likelihood import core_scalars
-from carving.answers.rounding import rounded, steps
+from carving.answers.rounding import rounded
+from carving.cells import Cells, single
 from carving.chunks import rows_within, slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -32,6 +36,10 @@ LATER = 12  # evaluations that are spent on leads when enough contexts are right
 FOR_ROUNDING = 30  # where the memory is to be rounded, which leads make easy
 MOST = 400  # evaluations in all
 ROUNDING = 120  # those that are spent on a rounded memory
+TOGETHER = 256  # contexts that share their rivals, where not all candidates count
+LARGE = 2**13  # candidates: of more, some are chosen
+NEAREST = 8  # rivals of a context that count then
+PASSES = 12  # over all candidates
 STILL, LITTLE = 20, 1e-3  # so many evaluations that lower the value by so little together: no more will come
 
 OnStep = Callable[[int], None]  # how many contexts are right
@@ -45,6 +53,16 @@ class Solution:
     slope: float  # that of its scores
     right: int  # contexts that name their own candidate
     evaluations: int
+    cells: Cells | None = None  # whose numbers the tensor holds, where it was rounded
+
+    def scaled(self, scale: float) -> "Solution":
+        """The same with a tensor that is divided by a number; cells give theirs again, to the last digit."""
+        if self.cells is None:
+            return replace(self, tensor=self.tensor / scale, slope=self.slope * scale)
+        cells = replace(self.cells, deviation=single(self.cells.deviation / scale))
+        numbers = cells.numbers(self.tensor.dtype.to_real())
+        tensor = torch.view_as_complex(numbers) if self.tensor.is_complex() else numbers
+        return replace(self, tensor=tensor, slope=self.slope * scale, cells=cells)
 
 
 @dataclass
@@ -59,30 +77,46 @@ class Problem:
     right: int = 0  # of the last evaluation,
     leading: int = 0  # and those with a LEAD
     evaluations: int = 0
+    rivals: list[Tensor] | None = None  # for each TOGETHER contexts, the rows of the candidates that count; None: all
 
     def value(self, flat: Tensor) -> tuple[float, Tensor]:
         """The value and the gradient at a memory, given as flat real numbers."""
         memory = self.shaped(flat)
         gradient = RIDGE * self.slope**2 * memory
         total, self.right, self.leading = RIDGE * self.slope**2 / 2 * float(flat.double().square().sum()), 0, 0
-        numbers = max(2 * len(self.candidates), core_scalars(self.scheme))
-        for rows in slices(len(self.contexts), rows_within(self.scheme.room, numbers)):
-            loss, part = self._chunk(memory, self.contexts[rows], self.wanted[rows])
+        for rows, candidates, wanted in self._chunks():
+            loss, part = self._chunk(memory, self.contexts[rows], candidates, wanted)
             total += loss
             if part is not None:
                 gradient += part
         self.evaluations += 1
         return total, as_flat(gradient)
 
+    @property
+    def at_once(self) -> int:
+        """How many contexts are looked at with all candidates in one go."""
+        return rows_within(self.scheme.room, max(2 * len(self.candidates), core_scalars(self.scheme)))
+
+    def _chunks(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Some contexts at a time, with the candidates that count for them, and which of these they are to name."""
+        if self.rivals is None:
+            for rows in slices(len(self.contexts), self.at_once):
+                yield rows, self.candidates, self.wanted[rows]
+        else:
+            for rows, chosen in zip(slices(len(self.contexts), TOGETHER), self.rivals, strict=True):
+                yield rows, self.candidates[chosen], torch.searchsorted(chosen, self.wanted[rows])
+
     def counted(self, flat: Tensor) -> tuple[int, Tensor]:
         """How many contexts a memory names rightly, and the gradient."""
         _, gradient = self.value(flat)
         return self.right, gradient
 
-    def _chunk(self, memory: Tensor, contexts: Contexts, wanted: Tensor) -> tuple[float, Tensor | None]:
+    def _chunk(
+        self, memory: Tensor, contexts: Contexts, candidates: Tensor, wanted: Tensor
+    ) -> tuple[float, Tensor | None]:
         """What some contexts lose, and their part of the gradient."""
         scheme, own = self.scheme, wanted.unsqueeze(1)
-        scores = scores_of(scheme, memory, contexts, self.candidates, self.slope)
+        scores = scores_of(scheme, memory, contexts, candidates, self.slope)
         score = scores.gather(1, own)
         scores.scatter_(1, own, -math.inf)
         lead = score - scores.amax(1, keepdim=True)
@@ -98,7 +132,7 @@ class Problem:
         whole = torch.logaddexp(others, score)[open_rows]
         weights = scores[open_rows].sub_(whole).exp_()
         weights.scatter_(1, own[open_rows], -weights.sum(1, keepdim=True))
-        cores = scheme.expected_core(weights, part, self.candidates)
+        cores = scheme.expected_core(weights, part, candidates)
         return float(losses.double().sum()), self.slope * scheme.write(cores, part)
 
     def shaped(self, flat: Tensor) -> Tensor:
@@ -122,7 +156,7 @@ def solve(
 ) -> Solution:
     """The memory near this one that names so many of the wanted candidates (n,), or as many as it can.
 
-    With `bits` its numbers are 2^bits different ones at most (`rounding.py`).
+    With `bits` its numbers are those of cells, 2^bits different ones at most (`rounding.py`).
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, k1=4, compact=True)
@@ -133,12 +167,14 @@ def solve(
     slope = SLOPE / scheme.unit
     problem = Problem(scheme, contexts, scheme.precompute(candidates), wanted, slope)
     enough = math.ceil(accuracy * len(contexts))
-    found = _solved(problem, memory, enough, LATER if bits is None else FOR_ROUNDING, on_step)
+    later, large = LATER if bits is None else FOR_ROUNDING, len(candidates) > LARGE
+    found = (by_rivals if large else _solved)(problem, memory, enough, later, on_step)
     if bits is None:
         return found
-    flat = as_flat(found.tensor)
-    kept = rounded(problem.counted, flat, steps(flat, bits), enough, ROUNDING)
-    return Solution(problem.shaped(kept.numbers), slope, kept.right, problem.evaluations)
+    kept = rounded(problem.counted, as_flat(found.tensor), bits, enough, ROUNDING)
+    shape = torch.view_as_real(memory).shape if memory.is_complex() else memory.shape
+    cells = replace(kept.cells, codes=kept.cells.codes.view(shape))
+    return Solution(problem.shaped(as_flat(cells.numbers(scheme.dtype))), slope, kept.right, problem.evaluations, cells)
 
 
 def _solved(problem: Problem, memory: Tensor, enough: int, later: int, on_step: OnStep | None) -> Solution:
@@ -154,6 +190,57 @@ def _solved(problem: Problem, memory: Tensor, enough: int, later: int, on_step: 
         if course.ends_with(value, best.right):
             break
     return best
+
+
+def by_rivals(problem: Problem, memory: Tensor, enough: int, later: int, on_step: OnStep | None) -> Solution:
+    """The same where candidates are very many: solved for those that come near, which are sought anew among all.
+
+    What counts in the end is how many are right among all candidates.
+    """
+    best, here, chosen = Solution(memory, problem.slope, -1, 0), memory, list[Tensor]()
+    for _ in range(PASSES):
+        found = survey(problem, here)
+        if found.right >= best.right:
+            best = Solution(here, problem.slope, found.right, problem.evaluations)
+        if on_step:
+            on_step(best.right)
+        known = chosen or [rivals[:0] for rivals in found.rivals]
+        added = [torch.cat(pair).unique() for pair in zip(known, found.rivals, strict=True)]
+        done = found.leading >= enough and bool(chosen)
+        if done or sum(map(len, added)) == sum(map(len, chosen)):  # no rival is new: that is all there is
+            break
+        problem.rivals = chosen = added
+        here = _solved(problem, here, enough, later, None).tensor
+        problem.rivals = None
+    return replace(best, evaluations=problem.evaluations)
+
+
+class Survey(NamedTuple):
+    """How far a memory is right, among all candidates."""
+
+    right: int
+    leading: int
+    rivals: list[Tensor]  # for each TOGETHER contexts, the rows of those that come nearest, and of those that are right
+
+
+def survey(problem: Problem, memory: Tensor) -> Survey:
+    """Look at all candidates of all contexts once."""
+    right, leading, rivals, count = 0, 0, list[Tensor](), len(problem.contexts)
+    for some in slices(count, TOGETHER):
+        near = [problem.wanted[some]]
+        for rows in slices(some.stop - some.start, problem.at_once):
+            part = slice(some.start + rows.start, some.start + rows.stop)
+            own, contexts = problem.wanted[part].unsqueeze(1), problem.contexts[part]
+            scores = scores_of(problem.scheme, memory, contexts, problem.candidates, problem.slope)
+            score = scores.gather(1, own)
+            scores.scatter_(1, own, -math.inf)
+            best = scores.topk(NEAREST, dim=1)
+            lead = score - best.values[:, :1]
+            right, leading = right + int((lead > 0).sum()), leading + int((lead >= LEAD).sum())
+            near.append(best.indices.flatten())
+        rivals.append(torch.cat(near).unique())
+    problem.evaluations += 1
+    return Survey(right, leading, rivals)
 
 
 @dataclass

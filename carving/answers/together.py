@@ -8,7 +8,7 @@ of the noise that it sees, so that the noise stays Gaussian, with the variance t
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypedDict, Unpack
 
 import torch
@@ -26,7 +26,7 @@ from carving.facts import FILLERS
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, Scheme
 
-CELLS = 2**23  # weights of candidates in contexts that stand beside each other
+CELLS = 2**21  # weights of candidates in contexts that stand beside each other: they stay in the caches
 SURE = 0.01  # the mean doubt below which the answers count as found
 # Where doubts are left, answers of later rounds count if either tells that they are better:
 FALLEN = 0.9  # of the first round's noise is left at most
@@ -45,6 +45,7 @@ class Decoded:
     converged: bool  # whether the answers came to rest, with hardly a doubt left
     rounds: int  # how often the memory was read
     noise: tuple[float, ...]  # the variance of the interference in each round, in one number of the memory
+    explained: bool = False  # whether these answers, stored again, give the memory: its numbers, or all of its cells
 
 
 class Known(TypedDict, total=False):
@@ -103,7 +104,10 @@ def decode(
         if state.rests_after(answers, residual):
             break
         cores = state.damped(answers, cores, residual.numbers, scalars)
-    return state.decoded()
+    decoded = state.decoded()
+    return replace(
+        decoded, explained=decoded.converged and seen.explained_by(question.stored(decoded.indices, candidates))
+    )
 
 
 @dataclass
@@ -168,7 +172,7 @@ class Question:
     holds: Tensor  # (n,)
     owners: Tensor  # (rows,) the context of each row
     prior: Prior
-    echoes: Tensor  # (L,) the noise that each candidate meets, beside that of one which is stored nowhere else
+    echoes: Tensor  # (L,) the noise that each candidate meets, beside that of one which is stored nowhere else; or (1,)
 
     @classmethod
     def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, known: Known) -> "Question":
@@ -194,11 +198,13 @@ class Question:
             holds=holds.to(device),
             owners=torch.arange(len(own)).repeat_interleave(holds).to(device),
             prior=Prior(
-                checked_prior(known.get("prior"), len(candidates), absence).to(device, scheme.dtype),
+                once_if_alike(checked_prior(known.get("prior"), len(candidates), absence)).to(device, scheme.dtype),
                 math.log(absence) if absence else -math.inf,
                 known.get("strengths", ONCE),
             ),
-            echoes=(1 + echo * checked_shares(known.get("shares"), len(candidates))).to(device, scheme.dtype),
+            echoes=once_if_alike(1 + echo * checked_shares(known.get("shares"), len(candidates))).to(
+                device, scheme.dtype
+            ),
         )
 
     def written(self, cores: Tensor) -> Tensor:
@@ -207,6 +213,13 @@ class Question:
             return self.scheme.write(cores, self.contexts)
         summed = torch.zeros(len(self.contexts), *cores.shape[1:], dtype=cores.dtype, device=cores.device)
         return self.scheme.write(summed.index_add_(0, self.owners, cores), self.contexts)
+
+    def stored(self, indices: Tensor, candidates: Tensor) -> Tensor:
+        """The memory that candidates of all rows make, each stored once; -1 stands for nothing."""
+        there = (indices >= 0).nonzero().squeeze(1)
+        if not len(there):
+            return self.scheme.zeros()
+        return self.scheme.trace(self.contexts[self.owners[there]], candidates[indices[there]])
 
     def asked(self, residual: Tensor, cores: Tensor, noise: float) -> Round:
         """What every row holds, by the residual and the row's own part that was taken out of it."""
@@ -277,3 +290,8 @@ def checked_shares(shares: Tensor | None, total: int) -> Tensor:
     if not bool(((parts >= 0) & (parts <= 1)).all()):
         raise BadValue(f"shares must lie between 0 and 1, got {parts}; they are parts of all stored pairs")
     return parts.double()
+
+
+def once_if_alike(numbers: Tensor) -> Tensor:
+    """Numbers (L,), or one (1,) where all are the same: which saves passes over all candidates of all contexts."""
+    return numbers[:1] if bool((numbers == numbers[0]).all()) else numbers

@@ -9,7 +9,7 @@ from carving import formats
 from carving.cli.input import Files, reading_options
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, examples
 from carving.cli.output import errors, write_json, write_line
-from carving.cli.sealing import loaded
+from carving.cli.sealing import Labels, loaded
 from carving.console import bar
 from carving.files import check_target
 from carving.formats.documents import Pair
@@ -35,6 +35,7 @@ def export(
     ],
     files: OwnSources = None,
     to: Annotated[str | None, typer.Option(help="OUT's format; by default told from its name.")] = None,
+    vocabulary: Labels = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT even if it is a memory, or read-only.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -42,7 +43,7 @@ def export(
     if output != "-":
         check_target(output)
     format = choose_format(output, to, "--to")
-    held = loaded(memory)
+    held = loaded(memory, vocabulary, reading)
     paths = [path for path, _ in Files.open(files, reading)] if files else None
     asked = len(held) if paths is None else len(paths)
     options = {name: value for name, value in reading_options(reading).items() if name in format.options}

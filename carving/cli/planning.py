@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from carving.checks import show_bytes
+from carving.checks import show_bits, show_bytes
 from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, Task, examples
 from carving.cli.output import screen, write_json, write_line
@@ -132,7 +132,7 @@ def plan_text(plan: Plan) -> str:
         if isinstance(value, int | float) and not isinstance(value, bool)
     )
     kind = f"{' compact' if plan.compact else ''}{' gaussian' if plan.parameters.get('basis') == 'gaussian' else ''}"
-    sealed = "" if plan.bits is None else f", sealed in {plan.bits} bits a cell"
+    sealed = "" if plan.bits is None else f", sealed in {show_bits(plan.bits)} a cell"
     return f"{plan.scheme}{kind} {parameters}{sealed}"
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from carving import sealedfiles
-from carving.checks import show_bytes
+from carving.checks import show_bits, show_bytes
 from carving.cli.input import Files
 from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, chosen_bits, examples
@@ -66,7 +66,10 @@ def unseal(
     force: Annotated[bool, typer.Option("--force", help="Replace OUT even if it is no memory.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Decode all that a sealed memory holds under the paths of FILES, or those that it keeps, and store it again."""
+    """Decode all that a sealed memory holds under the paths of FILES, or those that it keeps, and store it again.
+
+    One that was consolidated is all there, and needs no FILES.
+    """
     check_replaceable(output, "memory", force)
     held = SealedMemory.load(memory, labels_of(vocabulary, reading))
     paths = [path for path, _ in Files.open(files, reading)] if files else None
@@ -78,7 +81,11 @@ def unseal(
         facts = dict(pairs=back.pairs, leaves=len(back.vocabulary), scheme=identity(back.scheme))
         write_json(facts | dict(file=str(output)))
         return
-    write_line(f"decoded all {back.pairs:,} pairs, which give the cells of {memory} again, and stored them in {output}")
+    if back.consolidated:
+        write_line(f"{output} holds the numbers of {memory}, as they were consolidated")
+    else:
+        same = f"which give the cells of {memory} again"
+        write_line(f"decoded all {back.pairs:,} pairs, {same}, and stored them in {output}")
     write_line(memory_sentence(back))
 
 
@@ -90,9 +97,9 @@ def labels_of(file: str | None, reading: Reading | None = None) -> list[Leaf] | 
     return list({canonical(leaf): leaf for _, leaf in pairs}.values())
 
 
-def loaded(file: FilePath, vocabulary: str | None = None) -> Memory | SealedMemory:
+def loaded(file: FilePath, vocabulary: str | None = None, reading: Reading | None = None) -> Memory | SealedMemory:
     """The memory of a file, sealed or not, with the labels that were brought for it."""
-    return load_memory(file, labels_of(vocabulary))
+    return load_memory(file, labels_of(vocabulary, reading))
 
 
 def sealed_facts(found: Sealed) -> dict[str, object]:
@@ -100,6 +107,7 @@ def sealed_facts(found: Sealed) -> dict[str, object]:
     sizes, leaves = found.sizes, found.vocabulary
     facts: dict[str, object] = dict(bits=found.cells.bits, cells=found.cells.codes.numel(), pairs=found.pairs)
     facts |= dict(bits_a_pair=sizes.decoding / found.pairs, leaves=None if leaves is None else len(leaves))
+    facts["consolidated"] = found.solved is not None
     if leaves is not None:
         facts |= dict(limit=math.log2(len(leaves)), vocabulary_bytes=sizes.vocabulary // 8)
     return facts
@@ -115,9 +123,12 @@ def write_sealed(file: FilePath, found: Sealed, as_json: bool) -> None:
     write_line(holding_sentence(found.scheme, found.pairs, count) if leaves else plain_sentence(found))
     rest = sizes.decoding - sizes.cells
     write_line(
-        f"sealed: {found.cells.bits} bits a cell, {sizes.decoding / found.pairs:.2f} bits a pair (cells "
+        f"sealed: {show_bits(found.cells.bits)} a cell, {sizes.decoding / found.pairs:.2f} bits a pair (cells "
         f"{show_bytes(math.ceil(sizes.cells / 8))}, scale and counts {show_bytes(math.ceil(rest / 8))})"
     )
+    if found.solved is not None:
+        expected = f"it is expected to name {found.solved.level.accuracy:.2%} of what that was done for"
+        write_line(f"consolidated: no sum any more, and asked one path at a time; {expected}")
     if leaves is None:
         write_line("its labels were left out: who asks brings them, with --vocabulary FILE")
     else:

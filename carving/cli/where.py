@@ -9,7 +9,7 @@ from carving.answers.answer import Answer
 from carving.cli.input import Files, leaf_readings
 from carving.cli.options import Json, MemoryFile, Reading, examples
 from carving.cli.output import answer_json, answer_sentence, errors, leaf_json, path_text, write_json, write_line
-from carving.cli.sealing import loaded
+from carving.cli.sealing import Labels, loaded
 from carving.console import bar
 from carving.symbols import Leaf, Path
 
@@ -29,10 +29,11 @@ def where(
     ] = None,
     threshold: Annotated[float, typer.Option(help="The least probability.")] = 0.5,
     text: Annotated[bool, typer.Option("--text", help="Take the leaf as text, a number too.")] = False,
+    vocabulary: Labels = None,
     as_json: Json = False,
 ) -> None:
     """The paths that hold a leaf, the most probable first; exit status 1 if none does."""
-    held = loaded(memory)
+    held = loaded(memory, vocabulary, reading)
     paths = [path for path, _ in Files.open(among, reading)] if among else None
     readings = leaf_readings(leaf, text)
     with bar(errors, "asking", None) as advance:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from carving.answers.answer import Answer
-from carving.answers.fitted import Solved
+from carving.answers.fitted import Grid, Solved
 from carving.answers.fitting import SAMPLE, Sample, fitted, strengths_of
 from carving.answers.solving import Solution, solve
 from carving.cells import check_bits
@@ -215,11 +215,10 @@ def consolidated(
         scale = float(strengths.mean())
         if not scale > 0:
             return held, replace(outcome, after=before)  # nothing that a pair stored later could be compared with
-        tensor = found.tensor / scale
-    solution = replace(found, tensor=tensor, slope=found.slope * scale)
-    check_finite("the solved memory", tensor)
+        solution = found.scaled(scale)
+    check_finite("the solved memory", solution.tensor)
     solved = calibrated(scheme, solution, wanted, candidates)
-    return replace(held, tensor=tensor, solved=solved, kept=Kept()), outcome
+    return replace(held, tensor=solution.tensor, solved=solved, kept=Kept()), outcome
 
 
 def named(held: State, wanted: Wanted) -> int:
@@ -237,7 +236,8 @@ def calibrated(scheme: LinearScheme, solution: Solution, wanted: Wanted, candida
     levels = tuple(fitted(scheme, solution.tensor, candidates, sample, solution.slope, count))
     right = solution.right
     levels = (levels[0]._replace(accuracy=right / count), *levels[1:])
-    return Solved(solution.slope, count, right, levels, told=right / count)
+    cells = None if solution.cells is None else Grid(solution.cells.bits, solution.cells.deviation)
+    return Solved(solution.slope, count, right, levels, told=right / count, grid=cells)
 
 
 def _strange(paths: Paths) -> list[Path]:

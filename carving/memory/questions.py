@@ -215,8 +215,9 @@ class Questions(ABC):
 
         Give every path that was stored, as far as known: what others hold stays noise. A path that holds several leaves
         is given as often, and each time has another answer. Without paths, those that the memory keeps are asked, each
-        as often as it holds pairs; the result's `paths` lists what was asked. It also says whether it `converged`; if
-        not, its answers are, but for chance, no worse than single ones. It takes memory for what every path shows, a
+        as often as it holds pairs; the result's `paths` lists what was asked. It also says whether it `converged` (of
+        a sealed memory that was asked for all that it holds: whether the answers give its cells again); if not, its
+        answers are, but for chance, no worse than single ones. It takes memory for what every path shows, a
         core each.
         """
         held = self._state
@@ -245,7 +246,10 @@ class Questions(ABC):
             leaf = None if index < 0 else held.vocabulary[rows[index]]
             answers[name].append(Answer(leaf, score, min(chance, 1.0), found=index >= 0))
         ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
-        return Answers((next(ordered[name]) for name in asked.names), decoded.converged, decoded.rounds, asked)
+        # Where all that was stored was asked for, cells tell whether it was found.
+        whole = held.cells is None or len(asked) < held.pairs or decoded.explained
+        answered = (next(ordered[name]) for name in asked.names)
+        return Answers(answered, decoded.converged and whole, decoded.rounds, asked)
 
     def rebuild(self, paths: Iterable[Path] | None = None, **how: Unpack[Asking]) -> Document:
         """The document that lies under these paths, or those that are kept; where nothing is found, nothing stands."""

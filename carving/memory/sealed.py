@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from carving import sealedfiles
+from carving.answers.fitted import Solved
 from carving.answers.observed import EDGE
 from carving.answers.tally import ONCE
 from carving.cells import BITS, Cells, check_bits
+from carving.checks import show_bits
 from carving.errors import BadType, BadValue
 from carving.files import SEALED, reals
 from carving.linear import LinearScheme
@@ -19,6 +21,7 @@ from carving.memory.codebook import check_finite
 from carving.memory.fullness import predicted
 from carving.memory.holdings import counted
 from carving.memory.inventory import Inventory
+from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch
@@ -32,6 +35,7 @@ from carving.vocabulary import Vocabulary
 
 WORSE = 0.01  # of the answers may be lost by few bits, where nothing was planned
 UNPREDICTED = 4  # bits for schemes of which nothing is predicted: they add a hundredth to the noise
+EXACT = 1e-5  # how near to a cell's mean a number is it
 COUNTED = 2**32  # pairs of one leaf, which a file cannot count
 
 
@@ -59,7 +63,13 @@ class SealedMemory(Inventory, Reliability):
 
     def __repr__(self) -> str:
         held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"
-        return f"SealedMemory of {held}, {self.bits} bits a cell"
+        how = ", consolidated" if self.consolidated else ""
+        return f"SealedMemory of {held}, {show_bits(self.bits)} a cell{how}"
+
+    @property
+    def consolidated(self) -> bool:
+        """Whether it was consolidated before: its cells are then all of it, and not what is left of a sum."""
+        return self._state.solved is not None
 
     @property
     def cells(self) -> Cells:
@@ -103,9 +113,12 @@ class SealedMemory(Inventory, Reliability):
         """The memory that was sealed: all paths (those that it keeps, or these) are decoded, and stored again.
 
         A path that holds several leaves is given as often. The result is sealed again: unless it has the same cells,
-        but for rounding at their edges, something is missing or wrong, and that is told.
+        but for rounding at their edges, something is missing or wrong, and that is told. One that was consolidated is
+        all there, and needs no paths.
         """
         held = self._state
+        if held.solved is not None:
+            return Memory._of(replace(held, cells=None, kept=Kept()))
         known = known_paths(held) if paths is None else counted(paths)
         if known.pairs != held.pairs:
             raise BadValue(
@@ -166,9 +179,33 @@ def _refusal(done: str) -> BadValue:
 def sealed(held: State, bits: int | str) -> SealedMemory:
     """A state in so many bits a cell."""
     check_sealable(held)
+    if held.solved is not None:
+        return SealedMemory(_packed(held, held.solved, bits))
     chosen = fewest_bits(held) if bits == "auto" else check_bits(bits)  # type: ignore[arg-type]
-    cells = Cells.of(reals(held.tensor), chosen)
-    return SealedMemory(_with_cells(held, cells))
+    return SealedMemory(_with_cells(held, Cells.of(reals(held.tensor), chosen)))
+
+
+def _packed(held: State, solved: Solved, bits: int | str) -> State:
+    """A consolidated state in the cells that it was solved for, which are all of it."""
+    grid, wished = solved.grid, None if bits == "auto" else check_bits(bits)  # type: ignore[arg-type]
+    if grid is None:
+        raise BadValue(
+            "a memory that was consolidated in real numbers is not sealed, because rounding would break it; do that in "
+            f"few bits: consolidate(pairs, bits={wished or 4})"
+        )
+    if wished not in (None, grid.bits):
+        raise BadValue(
+            f"this memory was consolidated in {grid.bits} bits a cell, got bits={wished}; take bits={grid.bits}, or "
+            f"consolidate it again: consolidate(pairs, bits={wished})"
+        )
+    numbers = reals(held.tensor)
+    cells = Cells.solved(numbers, grid.bits, grid.deviation)
+    if not torch.allclose(cells.numbers(numbers.dtype), numbers, rtol=EXACT, atol=EXACT * grid.deviation):
+        raise BadValue(
+            f"this memory was consolidated in {grid.bits} bits a cell, but its numbers are no longer those of cells; "
+            f"consolidate it again: consolidate(pairs, bits={grid.bits})"
+        )
+    return _with_cells(replace(held, solved=solved.rounded()), cells)
 
 
 def check_sealable(held: State) -> None:
@@ -176,15 +213,11 @@ def check_sealable(held: State) -> None:
     scheme, counts = held.scheme, held.counts
     if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
         raise BadValue(f"sealing takes a memory that is a sum, which one of {scheme} is not, because it settles")
-    if held.solved is not None:
-        raise BadValue(
-            "sealing takes a memory that is a sum, which one that was consolidated is no longer; seal it as it was "
-            "before, or keep this one in fewer bytes: save(file, dtype=torch.float16)"
-        )
     check_finite("the memory", held.tensor)
     if not held.pairs:
         raise BadValue("an empty memory has nothing to seal; store something first")
-    if held.strengths != ONCE or bool(((counts != counts.round()) | (counts < 0) | (counts >= COUNTED)).any()):
+    once = held.solved is not None or held.strengths == ONCE  # what was solved does not know how often
+    if not once or bool(((counts != counts.round()) | (counts < 0) | (counts >= COUNTED)).any()):
         raise BadValue(
             "sealing takes pairs that were stored once each with the weight 1, which some here were not; store them so "
             "in a new memory, or keep this one in fewer bytes: save(file, dtype=torch.float16)"
@@ -229,6 +262,7 @@ def contents_of(held: State, vocabulary: bool = True) -> Sealed:
         fillers=trained,
         goal=held.goal,
         paths=None if held.known is None else held.known.weights(),
+        solved=held.solved,
     )
 
 
@@ -249,4 +283,5 @@ def _state_of(found: Sealed, name: str, vocabulary: Iterable[Leaf] | None, devic
     known = None if found.paths is None else KnownPaths(found.paths)
     empty = State.empty(scheme, leaves.first(trained), found.fillers, found.goal, known)
     held = empty.holding(empty.tensor, leaves, counts)
-    return _with_cells(replace(held, tally=found.tally), found.cells.to(scheme.device))
+    held = replace(held, tally=found.tally, solved=found.solved)
+    return _with_cells(held, found.cells.to(scheme.device))

@@ -82,7 +82,8 @@ class Offer:
         """Whether the accuracy is reached: for joint decoding with some pairs more than wished, in time."""
         if not self.wish.joint:
             return self.tells(d, k1) and self.accuracy(d, k1, draft) >= self.wish.accuracy
-        crowded = self.holding(math.ceil(self.wish.pairs * (1 + margin(self.wish.pairs))))
+        room = margin(self.wish.pairs, sealed=self.wish.bits is not None)
+        crowded = self.holding(math.ceil(self.wish.pairs * (1 + room)))
         rest = crowded.decoded(d, k1)
         return (
             rest.accuracy * self.told_apart >= self.wish.accuracy

@@ -8,6 +8,7 @@ NAMES = (
     "joint-capacity",
     "bits-capacity",
     "joint-prediction",
+    "sealed-prediction",
     "capacity-prediction",
     "calibration",
     "trust-calibration",

@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": (trials(1, settings(60, 6)),),
         "small": (trials(2, settings(300, 1)),),
-        "paper": (trials(10, settings(1000, 1)),),
+        "paper": (trials(3, settings(1000, 1)),),
     },
     panels=(Lines("bits a pair", "retrieval", ("kind",), "as many fillers as pairs", log_x=True),),
     unpublished="no vector symbolic memory is published in bits.",

@@ -30,9 +30,8 @@ EXPERIMENT = Experiment(
             trials(3, memories(300, 2, 0.5, [44, 48, 52], k1=12), memories(300, 1, 0.0, [110, 130], joint=False)),
         ),
         "paper": (
-            trials(10, memories(1000, 1, 0.0, [112, 116, 120, 126]), memories(1000, 1, 0.4, [112, 114, 116, 120])),
-            trials(10, memories(1000, 2, 0.6, [78, 79, 80, 82, 86]), memories(1000, 3, 0.9, [63, 64, 65, 66, 70])),
-            trials(10, memories(1000, 1, 0.0, [220, 226, 230, 234], joint=False)),
+            trials(10, memories(1000, 1, 0.4, [114, 116]), memories(1000, 1, 0.0, [230, 234], joint=False)),
+            trials(10, memories(1000, 2, 0.6, [79, 80, 82]), memories(1000, 3, 0.9, [64, 65, 66])),
             trials(10, memories(10_000, 2, 0.7, [293], k1=16)),
         ),
     },

@@ -29,7 +29,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": (trials(1, settings(1, 8, 5, 100)),),
         "small": (trials(10, settings(1, 2, 5, 15, 100, 1000)),),
-        "paper": (trials(40, settings(1, 1, *LOADS)), trials(10, settings(8, 1, *LOADS))),
+        "paper": (trials(20, settings(1, 1, *LOADS)), trials(1, settings(8, 2, *LOADS))),
     },
     panels=(
         Lines("symbols", "rate together", ("L", "d"), "decoded together", "bits a dimension", percent=False),

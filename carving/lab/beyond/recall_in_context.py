@@ -3,7 +3,7 @@
 from carving.lab.experiment import Cells, Experiment, Lines, Setting, trials
 from carving.lab.measures.in_context import FAMILIES, recall_in_context
 
-LOADS = (64, 128, 192, 256, 384, 512, 768, 1000)
+LOADS = (64, 128, 256, 384, 512, 1000)
 
 
 def settings(loads: tuple[int, ...], most: int, **state: int) -> list[Setting]:
@@ -28,7 +28,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": (trials(1, settings((32,), 32, **NUMBERS)),),
         "small": (trials(2, settings((128, 256, 384), 384, **NUMBERS), settings((128, 256), 0, **BITS)),),
-        "paper": (trials(5, settings(LOADS, 512, **NUMBERS), settings(LOADS[:6], 256, **BITS)),),
+        "paper": (trials(3, settings(LOADS, 384, **NUMBERS), settings(LOADS[:5], 128, **BITS)),),
     },
     panels=(
         Lines("N", "right", SERIES, "a state of 4,096 numbers", only={"bits": None}, log_x=True),

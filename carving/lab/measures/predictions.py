@@ -20,7 +20,8 @@ def predicted(setting: Setting, pairs: int, *, joint: bool = False, spread: floa
     size: Setting = {key: setting[key] for key in ("scheme", "d", "p", "k1", "compact") if key in setting}
     if setting["scheme"] == "OSC":
         size["basis"] = setting.get("basis", "gaussian")
-    return predict(pairs, setting["L"], setting.get("shared", 1), **size, joint=joint, spread=spread)
+    bits = setting.get("bits")
+    return predict(pairs, setting["L"], setting.get("shared", 1), **size, joint=joint, spread=spread, bits=bits)
 
 
 def single_prediction(setting: Setting, seed: int) -> Measured:
@@ -57,6 +58,8 @@ def wholly_right(setting: Setting, seed: int) -> Tensor:
 
 def joint_prediction(setting: Setting, seed: int) -> Measured:
     """The share of right answers of a memory that is decoded together: by state evolution, and of a real one.
+
+    With `bits`, the memory is sealed in so many a cell.
 
     `near` is 1 where a few pairs more or fewer are predicted to end on the other side of the threshold: there, finite
     memories end on either side.

@@ -6,8 +6,10 @@ import torch
 from torch import Generator, Tensor
 
 from carving.answers.together import decode
+from carving.cells import Cells
 from carving.chunks import slices
 from carving.contexts import Contexts
+from carving.files import reals
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import HELD, scheme_of, stored_fillers, total_numbers, vocabulary_of
 from carving.linear import LinearScheme
@@ -78,12 +80,16 @@ def share_recognised(scores: Tensor, right: Tensor, generator: Generator) -> flo
 
 
 def joint_accuracy(setting: Setting, seed: int) -> Measured:
-    """Retrieval where all N contexts are decoded together, and where each is asked alone, in the same memory."""
+    """Retrieval where all N contexts are decoded together, and where each is asked alone, in the same memory.
+
+    It may have few `bits` a cell.
+    """
     scheme, generator = scheme_of(setting, seed), Generator().manual_seed(seed)
     stored = torch.tensor(stored_fillers(setting, generator))
     contexts = scheme.contexts([(number,) for number in range(len(stored))])
     fillers = scheme.fillers(range(vocabulary_of(setting)))
-    memory = scheme.trace(contexts, fillers[stored])
+    trace = scheme.trace(contexts, fillers[stored])
+    memory = Cells.of(reals(trace), setting["bits"]) if "bits" in setting else trace
     alone, together = (decode(scheme, memory, contexts, fillers, rounds=rounds) for rounds in (1, 100))
     return {
         "retrieval": together.indices.eq(stored).double().mean().item(),
