@@ -16,10 +16,11 @@ from torch import Tensor
 
 from carving import files
 from carving.checks import check_weight
+from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report
+from carving.memory.changes import OnProgress, check_same, check_same_trained, checked
 from carving.memory.codebook import Codebook
 from carving.memory.consolidation import Consolidating
 from carving.memory.forgetting import Strangers, forgotten
@@ -27,12 +28,14 @@ from carving.memory.fullness import told
 from carving.memory.growth import check_whole, larger
 from carving.memory.holdings import Holdings, holdings
 from carving.memory.inventory import Inventory
-from carving.memory.pairs import Batch, batches
+from carving.memory.pairs import batches
 from carving.memory.reliability import Reliability
+from carving.memory.sharing import stored, summed
 from carving.memory.state import State, keeping, paths_of_both, solved_of_both, stricter
 from carving.memory.storage import contents_of, load
 from carving.memory.survey import check_room, naming_accuracy, survey
 from carving.memory.tallying import tallied
+from carving.places import Place, shown
 from carving.prediction import plan as planner
 from carving.prediction.goal import Goal
 from carving.prediction.wish import Shared, Wishes
@@ -213,6 +216,7 @@ class Memory(Inventory, Reliability, Consolidating):
         *,
         key: Label = None,
         weight: float = 1.0,
+        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> int:
         """Store a document, or pairs of a path and a leaf; the number of pairs. Any size: it is read in batches.
@@ -220,13 +224,15 @@ class Memory(Inventory, Reliability, Consolidating):
         A DataFrame of pandas or polars is a table: a row is named by its cell in the column `key`, or by its number.
         Where the memory gets too full for what it was planned for (`goal`; or to name 0.9 of its leaves), it is stored
         all the same, with a warning: `carving.errors.Overfull`.
+
+        With a process group of torch.distributed every rank gives its own pairs, none of them possibly, and has those
+        of all in its memory then; the number is that of all. What fails on one rank changes nothing on any.
         """
         with self._lock:
             held = self._state
-            change = Change(held, check_weight(weight))
-            for pairs in batches(what, key):
-                change.add(Batch(pairs))
-                report(on_progress, len(pairs))
+            ranks = Ranks.of(group)
+            what = iter(what) if ranks.size > 1 and isinstance(what, list) and not what else what
+            change = stored(held, batches(what, key), check_weight(weight), ranks, on_progress)
             self._put(held, told(held, checked(change).state()))
         return change.pairs
 
@@ -272,6 +278,11 @@ class Memory(Inventory, Reliability, Consolidating):
         both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))
         both = tallied(ours, both, theirs.tally, seen=both.solved is None) if theirs.tally.strengths else both
         return self._of(told(fuller, both))
+
+    def summed(self, group: Group) -> Self:
+        """The memories of all ranks in one, as `+` adds two: every rank gets the same."""
+        held = self._state
+        return self._of(told(held, summed(held, Ranks.of(group))))
 
     # Other sizes
 
@@ -345,12 +356,16 @@ class Memory(Inventory, Reliability, Consolidating):
         *,
         bits: int | str | None = None,
         force: bool = False,
+        group: Group = None,
     ) -> None:
         """Write the memory to one file, whole or not at all; `dtype` may be a smaller one for the tensor.
 
         With `bits` it is sealed first (`seal`). A memory that is there is replaced, its journal too; what is something
-        else, or read-only, only with `force`.
+        else, or read-only, only with `force`. Of a group, the first rank writes it, and all know whether it is there.
         """
+        Ranks.of(group).of_one(lambda: self._save(path, dtype, bits, force))
+
+    def _save(self, path: Place, dtype: torch.dtype | None, bits: int | str | None, force: bool) -> None:
         if bits is None:
             files.write(path, contents_of(self._state), dtype, force)
         elif dtype is not None:
@@ -365,6 +380,10 @@ class Memory(Inventory, Reliability, Consolidating):
         return sealed(self._state, bits)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> Self:
-        """The memory of a file, with the changes that lie in a journal beside it."""
-        return cls._of(load(path, device).state)
+    def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu", *, group: Group = None) -> Self:
+        """The memory of a file, with the changes that lie in a journal beside it; of a group, every rank reads it."""
+        ranks = Ranks.of(group)
+        loaded = ranks.agreed(lambda: load(path, device))
+        changes = 0 if loaded.journal is None else loaded.journal.count
+        ranks.check_same(file=f"{shown(path)} ({loaded.base}, {changes} changes)")
+        return cls._of(loaded.state)
