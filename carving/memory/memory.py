@@ -20,7 +20,7 @@ from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import OnProgress, check_same, check_same_trained, checked
+from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report
 from carving.memory.codebook import Codebook
 from carving.memory.consolidation import Consolidating
 from carving.memory.forgetting import Strangers, forgotten
@@ -28,7 +28,7 @@ from carving.memory.fullness import told
 from carving.memory.growth import check_whole, larger
 from carving.memory.holdings import Holdings, holdings
 from carving.memory.inventory import Inventory
-from carving.memory.pairs import batches
+from carving.memory.pairs import Batch, batches
 from carving.memory.reliability import Reliability
 from carving.memory.sharing import stored, summed
 from carving.memory.state import State, keeping, paths_of_both, solved_of_both, stricter
@@ -230,9 +230,14 @@ class Memory(Inventory, Reliability, Consolidating):
         """
         with self._lock:
             held = self._state
-            ranks = Ranks.of(group)
-            what = iter(what) if ranks.size > 1 and isinstance(what, list) and not what else what
-            change = stored(held, batches(what, key), check_weight(weight), ranks, on_progress)
+            if group is None:
+                change = Change(held, check_weight(weight))
+                for pairs in batches(what, key):
+                    change.add(Batch(pairs))
+                    report(on_progress, len(pairs))
+            else:
+                what = iter(()) if isinstance(what, list) and not what else what
+                change = stored(held, batches(what, key), check_weight(weight), Ranks.of(group), on_progress)
             self._put(held, told(held, checked(change).state()))
         return change.pairs
 

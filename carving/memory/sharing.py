@@ -40,12 +40,6 @@ def stored(
     held: State, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None
 ) -> Change:
     """The change that the pairs of all ranks make; these are those of one."""
-    if ranks.size == 1:
-        change = Change(held, weight)
-        for pairs in parts:
-            change.add(Batch(pairs))
-            report(on_progress, len(pairs))
-        return change
     check_same_state(ranks, held, weight=weight)
     own, paths = ranks.agreed(lambda: _own(held, parts, weight, on_progress))
     return _of_all(held, own, paths, ranks)
