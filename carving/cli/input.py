@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from tempfile import SpooledTemporaryFile
-from typing import IO, Self, TypeGuard
+from typing import IO, Any, Self, TypeGuard
 
 import typer
 
@@ -52,9 +52,9 @@ class Files:
         return sum(file.bad for file in self.files)
 
 
-def reading_options(reading: Reading) -> dict[str, str | list[str]]:
+def reading_options(reading: Reading) -> dict[str, Any]:
     """The options of formats that were given."""
-    options: dict[str, str | list[str]] = {}
+    options: dict[str, Any] = {}
     if reading.key is not None:
         options["key"] = reading.key
     if reading.fields:

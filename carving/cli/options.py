@@ -37,7 +37,7 @@ class Reading:
     """How files of pairs are read."""
 
     format: Annotated[
-        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; by default told from the name.")
+        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}, parquet; by default told from the name.")
     ] = None
     key: Annotated[str | None, typer.Option("--key", help="Tables: the column that names the row.")] = None
     delimiter: Annotated[
