@@ -13,6 +13,7 @@ import typer
 
 from carving import formats
 from carving.cli.options import Reading
+from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair, brief
 from carving.symbols import Label, Leaf, Path
@@ -31,6 +32,14 @@ class Files:
     def open(cls, names: Sequence[str], reading: Reading) -> Self:
         """The files of these names; nothing of them is read yet, but for what can be read but once."""
         return cls([_open(name, reading) for name in names])
+
+    @classmethod
+    def shared(cls, names: Sequence[str], reading: Reading, ranks: Ranks) -> Self:
+        """This rank's part of the files of these names; alone, all of them."""
+        if ranks.size == 1:
+            return cls.open(names, reading)
+        given = reading_options(reading)
+        return cls(formats.shared(names, ranks, reading.format, skip_bad=reading.skip_bad, **given).files)
 
     def __iter__(self) -> Iterator[Pair]:
         for file in self.files:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from carving.distributed.joining import TIMEOUT
 from carving.errors import BadValue
 from carving.formats import FORMATS
 from carving.prediction.wish import SLACK
@@ -78,6 +79,18 @@ class NewMemory:
         """The options that were given and say what the memory is to be."""
         others = ("like", "keep_paths")
         return {name: value for name, value in vars(self).items() if value is not None and name not in others}
+
+
+@dataclass(frozen=True)
+class Work:
+    """How many processes work."""
+
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes to start on this machine; torchrun starts them on several.")
+    ] = None
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds that these wait for each other before they all stop.")
+    ] = TIMEOUT
 
 
 @dataclass(frozen=True)

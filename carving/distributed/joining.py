@@ -27,11 +27,18 @@ def joined(timeout: float = TIMEOUT) -> Iterator[Ranks]:
         yield Ranks.alone()
         return
     from torch import distributed as dist
+    from torch._C._distributed_c10d import TCPStore
 
     if dist.is_initialized():  # by who calls us
         yield Ranks(dist.group.WORLD)
         return
-    dist.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+    patience = timedelta(seconds=timeout)
+    if os.environ.get("CARVING_STORE") == "launcher":
+        store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout=patience)
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=patience)
+    else:
+        dist.init_process_group("gloo", timeout=patience)
     try:
         yield Ranks(dist.group.WORLD)
     finally:

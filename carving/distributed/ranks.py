@@ -5,7 +5,7 @@ the store by which the group was made: where an exchange breaks, because a rank 
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import torch
@@ -160,6 +160,20 @@ class Ranks:
         here = tensor.to(self.device)
         self._exchange(lambda: dist.broadcast(here, group=self.group, group_src=rank))
         return here.cpu()
+
+    def swap(self, parts: Sequence[T]) -> list[T]:
+        """To every rank its part, and of every rank the part for this one."""
+        if self.group is None:
+            return list(parts)
+        from torch import distributed as dist
+
+        data = [pickle.dumps(part) for part in parts]
+        sizes = [theirs[self.rank] for theirs in self._numbers([len(each) for each in data])]
+        sent = torch.frombuffer(bytearray(b"".join(data)), dtype=torch.uint8).to(self.device)
+        received = torch.empty(sum(sizes), dtype=torch.uint8, device=self.device)
+        lengths = list(map(len, data))
+        self._exchange(lambda: dist.all_to_all_single(received, sent, sizes, lengths, group=self.group))
+        return [pickle.loads(bytes(each.numpy())) for each in received.cpu().split(sizes)]
 
     def of_first(self, thing: T) -> T:
         """What the first rank has: numbers that ranks must not see differently, to the last bit."""

@@ -10,7 +10,7 @@ A format is a file here, its reader beside its writer (`jsons`, `tables`, `tripl
 from carving.formats.brackets import parse_brackets, show_brackets
 from carving.formats.documents import Document, Pair, flatten, rebuild
 from carving.formats.frames import frame_pairs, is_frame
-from carving.formats.parts import Shared, shared
+from carving.formats.parts import shared
 from carving.formats.reading import Pairs, pairs
 from carving.formats.registry import FORMATS, Format
 from carving.formats.sources import BROKEN, COMPRESSIONS, BadLineError, Source
@@ -25,7 +25,6 @@ __all__ = [
     "Format",
     "Pair",
     "Pairs",
-    "Shared",
     "Source",
     "flatten",
     "frame_pairs",

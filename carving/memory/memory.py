@@ -125,12 +125,14 @@ class Memory(Inventory, Reliability, Consolidating):
         key: Label = None,
         seed: int = 0,
         keep_paths: bool = False,
+        group: Group = None,
         on_progress: OnProgress | None = None,
         **wishes: Unpack[Wishes],
     ) -> Self:
         """An EMPTY memory of the size that these pairs need: they are only counted, `store` stores them.
 
         The accuracy is that of all answers, "nothing is stored there" being one; `room=2` plans for twice these pairs.
+        Of a group, every rank gives its own pairs, and the memory is for those of all.
         The other wishes are the planner's: `scheme`, `p`, `compact`, ...
 
         >>> facts = {"dog": {"is a": "animal", "says": "woof"}, "cat": {"is a": "animal", "says": "meow"}}
@@ -139,7 +141,8 @@ class Memory(Inventory, Reliability, Consolidating):
         (0, 4, 'meow')
         """
         room, accuracy = check_room(room), naming_accuracy(accuracy)
-        expected = survey(chain.from_iterable(batches(pairs, key)), on_progress).grown(room)
+        counted = chain.from_iterable(batches(pairs, key))
+        expected = survey(counted, on_progress, Ranks.of(group)).grown(room)
         sizes = expected.pairs, expected.leaves, accuracy, expected.shared
         return cls.planned(*sizes, seed=seed, keep_paths=keep_paths, **wishes)
 
