@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import torch
 
-from carving.distributed.ranks import Ranks
+from carving.distributed.ranks import Group, Ranks
 from carving.formats.documents import Pair
 from carving.memory.changes import Change, OnProgress, report
 from carving.memory.kept import Kept
 from carving.memory.pairs import Batch
 from carving.memory.state import State, check_sum, paths_of_both, stricter
 from carving.memory.tallying import Tallying
+from carving.paths import Paths
 from carving.symbols import Leaf
 from carving.tensors import lasting
 
@@ -103,8 +104,8 @@ def _facts(held: State) -> dict[str, object]:
     """What the memories of all ranks must have in common."""
     from carving import __version__
 
-    scheme, paths = held.scheme, held.known is not None
-    return dict(version=__version__, torch=torch.__version__, scheme=scheme, dtype=scheme.dtype, paths=paths)
+    scheme, paths, versions = held.scheme, held.known is not None, f"{__version__} (torch {torch.__version__})"
+    return dict(version=versions, scheme=scheme, dtype=scheme.dtype, workspace=scheme.workspace, paths=paths)
 
 
 def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
@@ -114,3 +115,14 @@ def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
     contents = (float(counts.sum()), flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
     sizes = dict(pairs=held.pairs, leaves=len(held.vocabulary), goal=held.goal)
     ranks.check_same(**_facts(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
+
+
+def shared_paths(held: State, paths: Paths, group: Group, rounds: int) -> tuple[Ranks, slice]:
+    """The ranks that ask for paths together, and which of these are this one's."""
+    ranks = Ranks.of(group)
+    if len(paths) < ranks.size:  # so few that each rank had better ask for all of them
+        return Ranks.alone(), slice(None)
+    if ranks.size > 1:
+        digest = len(paths), zlib.crc32(b"".join(paths.names))
+        check_same_state(ranks, held, questions=digest, rounds=rounds)
+    return ranks, slice(*(len(paths) * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
