@@ -22,7 +22,9 @@ def _serve(rank, size, store, pipe, timeout):
     dist.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
     )
-    groups = {count: dist.new_group(list(range(count))) for count in range(2, size + 1)}
+    groups = {
+        count: dist.new_group(list(range(count)), timeout=timedelta(seconds=timeout)) for count in range(2, size + 1)
+    }
     while (task := pipe.recv()) is not None:
         function, given, count = task
         try:
@@ -34,7 +36,7 @@ def _serve(rank, size, store, pipe, timeout):
 class Crew:
     """Processes that wait for functions."""
 
-    def __init__(self, folder, size=3, timeout=60.0):
+    def __init__(self, folder, size=3, timeout=300.0):
         self.pipes, self.processes, self.size = [], [], size
         for rank in range(size):
             ours, theirs = CONTEXT.Pipe()
@@ -49,7 +51,7 @@ class Crew:
         for pipe in self.pipes[:ranks]:
             pipe.send((function, given, ranks))
 
-    def outcome(self, rank, patience=60.0):
+    def outcome(self, rank, patience=300.0):
         """What a rank gave, or the kind and the words of its error."""
         assert self.pipes[rank].poll(patience), f"rank {rank} says nothing"
         return self.pipes[rank].recv()

@@ -10,6 +10,7 @@ from crew import crew_in
 from carving import OSC, Memory, make
 from carving.distributed import Ranks
 from carving.errors import BadType, BadValue
+from carving.memory.survey import survey
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +248,20 @@ def stored_in_pieces(ranks, copy):
 
 def replace_tally(given):
     return given | dict(tally=replace(given["tally"], leaves=()))
+
+
+def surveyed(ranks, pairs):
+    return survey(slice_of(ranks, pairs), ranks=ranks)
+
+
+@BOTH
+def test_ranks_count_together_what_a_memory_is_planned_for(crew, count):
+    pairs = [*PAIRS, *PAIRS[:30], *((path, "another leaf") for path, _ in PAIRS[::3])]
+    wanted = survey(pairs)
+    assert wanted.shared == {1: 200, 2: 100} and wanted.distinct == 400 and wanted.pairs == 430
+    assert crew(surveyed, pairs, ranks=count) == [wanted] * count
+    for _, words in crew.errors(surveyed, [], ranks=count):
+        assert words.startswith("there must be pairs to plan a memory for")
 
 
 # Sums and files

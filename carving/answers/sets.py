@@ -114,14 +114,18 @@ def recall_sets(
     odds: Likelihood,
     least: float,
     *,
-    scan: Shortlists,
+    scan: Shortlists | None = None,
 ) -> Held:
     """Every candidate whose log odds are at least `least`, taken out of the core one after the other.
 
     A scan of all candidates gives each context a short list; the best of it is taken out and the list weighed again
     until none is left. Taking candidates out changes the scores of those outside the list: where that could lift one
-    over the bar, the context is scanned again, with a longer list. The `scan` is `Scan.of` the same candidates.
+    over the bar, the context is scanned again, with a longer list. The `scan` is one of the same candidates;
+    where they are no tensor, it is to be given.
     """
+    if scan is None:
+        assert isinstance(candidates, Tensor)
+        scan = Scan.of(scheme, candidates, odds)
     total, cores = len(candidates), scheme.adjoint(memory, contexts)
     active, size, parts = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
     found, near = torch.zeros_like(active), Near.none(len(active), min(BEST, size), cores.device)
