@@ -148,6 +148,9 @@ class Runs:
     out: Annotated[Path | None, typer.Option(help="Where rows, figures and the report go.")] = None
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away rows of earlier runs.")] = False
     data: Annotated[Path | None, typer.Option(help="The folder of data sets, for multi-label.")] = None
+    shard: Annotated[
+        str | None, typer.Option(help="Run a part of the trials, such as 3/16; without it, all parts are reported.")
+    ] = None
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -5,6 +5,7 @@ the store by which the group was made: where an exchange breaks, because a rank 
 """
 
 import pickle
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
@@ -41,6 +42,7 @@ class Ranks:
     def __init__(self, group: "ProcessGroup | None") -> None:
         self.group, self.rank, self.size = group, 0, 1
         self.device, self._steps, self._store = torch.device("cpu"), 0, None
+        self.waited = 0.0  # seconds that exchanges took, those included in which others were not there yet
         if group is None:
             return
         from torch import distributed as dist
@@ -79,12 +81,15 @@ class Ranks:
     def _exchange(self, work: Callable[[], object]) -> None:
         """Do what all ranks do at once; if that breaks, say who is missing."""
         self._steps += 1
+        start = time.perf_counter()
         try:
             if self._store is not None:
                 self._store.set(f"carving/{self.rank}", str(self._steps))
             work()
         except RuntimeError as error:
             raise LostRank(self._lost(error)) from error
+        finally:
+            self.waited += time.perf_counter() - start
 
     def _lost(self, error: RuntimeError) -> str:
         behind = self._behind()
