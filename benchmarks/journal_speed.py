@@ -30,10 +30,10 @@ import sys, time
 from pathlib import Path
 import torch
 from carving.cli import memories
-from carving.cli.options import NewMemory, Reading
+from carving.cli.options import NewMemory, Reading, Work
 torch.set_num_threads(1)
 start, busy = time.perf_counter(), time.process_time()
-memories.store(Path(sys.argv[1]), sys.argv[2:], Reading(), NewMemory())
+memories.store(Path(sys.argv[1]), sys.argv[2:], Reading(), NewMemory(), Work())
 print(time.perf_counter() - start, time.process_time() - busy)
 """
 

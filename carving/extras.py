@@ -5,7 +5,12 @@ from typing import Any
 
 from carving.errors import UserError
 
-EXTRAS = {"scipy": "labels", "sklearn": "labels", "matplotlib": "plots"}  # the extra that brings each package
+EXTRAS = {
+    "scipy": "labels",
+    "sklearn": "labels",
+    "matplotlib": "plots",
+    "pyarrow": "parquet",
+}  # the extra that brings each package
 
 
 class MissingExtra(UserError, ImportError):

@@ -9,7 +9,7 @@ as often as it was stored (`tally.py`).
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +65,7 @@ class Likelihood:
     shift: Tensor | None = (
         None  # (L,) what a candidate shows where it is not stored, in the mean, if that is not nothing
     )
+    whole: "Likelihood | None" = None  # that of all candidates, where these are a part of them
 
     def log_odds(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
         """The log odds of the candidates of these indices; `more` is variance that comes on top."""
@@ -105,6 +106,19 @@ class Likelihood:
         """That of some of the candidates."""
         shift = None if self.shift is None else self.shift[indices]
         return replace(self, variance=self.variance[indices], log_prior=self.log_prior[indices], shift=shift)
+
+    def part(self, indices: Tensor) -> "Likelihood":
+        """That of a part of the candidates, of which the others are to be found elsewhere."""
+        return replace(self.only(indices.to(self.variance.device)), whole=self)
+
+    @cached_property
+    def log_nothing(self) -> float:
+        """The logarithm of the probability that all candidates leave for nothing being there."""
+        if self.whole is not None:
+            return self.whole.log_nothing
+        # Where that is little, float32 cannot tell it from nothing.
+        left = 1 - float(self.log_prior.double().exp().sum())
+        return math.log(left) if left > 1e-3 else -math.inf
 
     @cached_property
     def slope(self) -> Tensor:
@@ -188,13 +202,9 @@ def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
             return None
         return Lines(values[0] * evidence.energy / 2, odds.slope[part], odds.log_prior[part])
 
-    @cache
-    def log_nothing() -> float:
-        # What the candidates leave of 1; where that is little, float32 cannot tell it from nothing.
-        left = 1 - float(odds.log_prior.double().exp().sum())
-        return math.log(left) if left > 1e-3 else -math.inf
-
-    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True, log_nothing=log_nothing, lines=lines)
+    return Rating(
+        scheme.adjoint, rate, contextual=True, log_odds=True, log_nothing=lambda: odds.log_nothing, lines=lines
+    )
 
 
 def most_likely(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +11,16 @@ from torch import Tensor
 from carving.contexts import Contexts
 from carving.scheme import ContextsOrPaths
 from carving.tensors import falling_exp_
+
+
+class Indexed(Protocol):
+    """Fillers by their indices: a tensor, or what makes them when they are asked for."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, indices: Tensor, /) -> Tensor:
+        """Those of these indices."""
 
 
 class Best(NamedTuple):
@@ -122,6 +132,19 @@ def joined(first: Ranking, second: Ranking, k: int) -> Ranking:
         Best(best.scores, indices.gather(1, best.indices)),
         strengths.gather(1, best.indices),
         torch.logaddexp(first.log_total, second.log_total),
+    )
+
+
+def merged_parts(parts: Sequence[Ranking], k: int) -> Ranking:
+    """Rankings of parts of the candidates, in whatever order these stand, as one: the k best, ties in order."""
+    scores, indices = (torch.cat(each, dim=1) for each in zip(*(part.best for part in parts), strict=True))
+    strengths = torch.cat([part.strengths for part in parts], dim=1)
+    indices, order = indices.sort(dim=1, stable=True)
+    best = best_of(scores.gather(1, order), k)
+    return Ranking(
+        Best(best.scores, indices.gather(1, best.indices)),
+        strengths.gather(1, order).gather(1, best.indices),
+        torch.logsumexp(torch.stack([part.log_total for part in parts]), dim=0),
     )
 
 

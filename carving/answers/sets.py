@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from carving.answers import numbers
 from carving.answers.best import ENOUGH, MANY, Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
 from carving.answers.numbers import Weights
-from carving.answers.ranking import Ranking
+from carving.answers.ranking import Indexed, Ranking, Rating
 from carving.answers.subsets import BEST, PLAIN, Listed, room_for, weigh
 from carving.chunks import slices
 from carving.contexts import Contexts
@@ -65,34 +65,77 @@ class Near(NamedTuple):
         return cls(indices.gather(1, places).masked_fill(best == -torch.inf, -1), best, tail)
 
 
+class Shortlists(Protocol):
+    """What gives contexts short lists of the best candidates."""
+
+    def at_once(self, size: int) -> int:
+        """How many contexts get lists of this size at once."""
+
+    def ranked(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
+        """The best candidates of contexts that show these cores."""
+
+
+class Scan(NamedTuple):
+    """Short lists by a scan of all candidates."""
+
+    scheme: LinearScheme
+    listing: Listing
+    rating: Rating
+
+    @classmethod
+    def of(cls, scheme: LinearScheme, candidates: Tensor, odds: Likelihood) -> "Scan":
+        """A scan of candidates, which may be precomputed."""
+        rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
+        return cls(scheme, Listing(scheme.precompute(candidates)), rated)
+
+    def at_once(self, size: int) -> int:
+        """How many contexts are scanned at once: where codes are made anew for every chunk, many share them."""
+        candidates = self.listing.candidates
+        made = self.scheme.facts.code_size and isinstance(candidates, Tensor) and candidates.dim() > 2
+        return contexts_at_once(self.scheme, size, MANY if made else ENOUGH)
+
+    def ranked(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
+        """The best candidates of contexts that show these cores."""
+        columns = min(self.listing.width, max(1, self.scheme.room // 4 // self.at_once(size)))
+        return self.listing.ranked(self.scheme, cores, contexts, size, self.rating, columns)
+
+
+def contexts_at_once(scheme: LinearScheme, size: int, most: int = ENOUGH) -> int:
+    """How many contexts are scanned at once: scores and short lists take a quarter of a workspace each."""
+    cells = max(1, scheme.room // 4)
+    return max(1, min(most, cells // (size * math.prod(scheme.facts.filler_shape))))
+
+
 def recall_sets(
     scheme: LinearScheme,
     memory: Tensor,
     contexts: Contexts,
-    candidates: Tensor,
+    candidates: Indexed,
     odds: Likelihood,
     least: float,
     *,
-    ready: Tensor | None = None,
+    scan: Shortlists | None = None,
 ) -> Held:
     """Every candidate whose log odds are at least `least`, taken out of the core one after the other.
 
     A scan of all candidates gives each context a short list; the best of it is taken out and the list weighed again
     until none is left. Taking candidates out changes the scores of those outside the list: where that could lift one
-    over the bar, the context is scanned again, with a longer list. Candidates that are `ready` were precomputed.
+    over the bar, the context is scanned again, with a longer list. The `scan` is one of the same candidates;
+    where they are no tensor, it is to be given.
     """
+    if scan is None:
+        assert isinstance(candidates, Tensor)
+        scan = Scan.of(scheme, candidates, odds)
     total, cores = len(candidates), scheme.adjoint(memory, contexts)
-    listing = Listing(scheme.precompute(candidates if ready is None else ready))
-    rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
     active, size, parts = torch.arange(len(contexts), device=cores.device), min(SHORTLIST, total), []
     found, near = torch.zeros_like(active), Near.none(len(active), min(BEST, size), cores.device)
     first, firsts = None, list[Near]()
     while len(active):
-        again, (count, columns) = [], _tile(scheme, listing, size)
-        for chunk in slices(len(active), count):
+        again = []
+        for chunk in slices(len(active), scan.at_once(size)):
             rows = active[chunk]
             part = contexts[rows]
-            ranking = listing.ranked(scheme, cores[rows], part, size, rated, columns)
+            ranking = scan.ranked(cores[rows], part, size)
             peeled = peel(scheme, cores[rows], part, candidates, ranking, odds, least, found[rows])
             cores[rows] = peeled.cores
             found[rows] += peeled.taken
@@ -114,7 +157,7 @@ def _beside_each_other(
     scheme: LinearScheme,
     cores: Tensor,
     contexts: Contexts,
-    candidates: Tensor,
+    candidates: Indexed,
     held: Held,
     others: tuple[Near, Near],
     odds: Likelihood,
@@ -172,17 +215,6 @@ def _in_order(parts: list[Held]) -> Held:
     return Held(*(each[order] for each in whole))
 
 
-def _tile(scheme: LinearScheme, listing: Listing, size: int) -> tuple[int, int]:
-    """How many contexts and candidates are scanned at once: scores and short lists take a quarter of a workspace each.
-
-    Where codes are made anew for every chunk of contexts, many of these share them.
-    """
-    cells, candidates = max(1, scheme.room // 4), listing.candidates
-    made = scheme.facts.code_size and isinstance(candidates, Tensor) and candidates.dim() > 2
-    rows = max(1, min(MANY if made else ENOUGH, cells // (size * math.prod(scheme.facts.filler_shape))))
-    return rows, min(listing.width, max(1, cells // rows))
-
-
 def _inner(
     scheme: LinearScheme, cores: Tensor, contexts: Contexts, listed: Tensor, known: Tensor | None
 ) -> Tensor | None:
@@ -201,7 +233,7 @@ def peel(
     scheme: LinearScheme,
     cores: Tensor,
     contexts: Contexts,
-    candidates: Tensor,
+    candidates: Indexed,
     ranking: Ranking,
     odds: Likelihood,
     least: float,

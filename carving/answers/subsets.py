@@ -18,6 +18,7 @@ from torch import Tensor
 from carving.answers import numbers
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding
 from carving.answers.numbers import Weights
+from carving.answers.ranking import Indexed
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.tensors import as_reals
@@ -47,7 +48,7 @@ def weigh(
     scheme: LinearScheme,
     cores: Tensor,
     contexts: Contexts,
-    candidates: Tensor,
+    candidates: Indexed,
     listed: Listed,
     odds: Likelihood,
 ) -> Weighed:

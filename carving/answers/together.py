@@ -21,6 +21,7 @@ from carving.cells import Cells
 from carving.checks import check_absence, check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
+from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.facts import FILLERS
 from carving.linear import LinearScheme
@@ -76,6 +77,7 @@ def decode(
     *,
     rounds: int = 100,
     on_round: OnRound | None = None,
+    ranks: Ranks | None = None,
     **known: Unpack[Known],
 ) -> Decoded:
     """The candidate of every context, found together: the more contexts are given, the less noise is left.
@@ -83,6 +85,7 @@ def decode(
     Of a sealed memory, its `Cells` are given. `known` is what is known beforehand (`Known`). Stored contexts that are
     not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one
     at a time; the round that explains most of the memory counts, or the first, where that promises no more than chance.
+    Of several ranks each gives its own contexts (and what they hold), and gets the answers of all, in their order.
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, compact=True)
@@ -95,19 +98,30 @@ def decode(
     question = Question.of(scheme, contexts, candidates, known)
     seen, scalars = observed(question.scheme, memory), scheme.facts.memory_scalars
     cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=scheme.device)
-    state = State(scheme.zeros(), seen.steady, seen.patience)
+    state, ranks = State(scheme.zeros(), seen.steady, seen.patience), ranks or Ranks.alone()
     for number in range(rounds):
-        residual = seen.residual(question.written(cores) if number else None, state.onsager, state.doubt)
+        written = ranks.sum_(question.written(cores)) if number else None
+        residual = _same(seen.residual(written, state.onsager, state.doubt), ranks)
         answers = question.asked(residual.numbers, cores, residual.noise)
+        changes = ranks.gather((answers.doubt, state.changed_by(answers)))
+        answers = answers._replace(doubt=sum(doubt for doubt, _ in changes))
         if on_round:
             on_round(number + 1, residual.left)
-        if state.rests_after(answers, residual):
+        if state.rests_after(answers, residual, any(changed for _, changed in changes)):
             break
         cores = state.damped(answers, cores, residual.numbers, scalars)
-    decoded = state.decoded()
-    return replace(
-        decoded, explained=decoded.converged and seen.explained_by(question.stored(decoded.indices, candidates))
-    )
+    decoded = state.decoded(ranks)
+    if not decoded.converged or state.best is None:
+        return decoded
+    return replace(decoded, explained=seen.explained_by(ranks.sum_(question.stored(state.best.indices, candidates))))
+
+
+def _same(residual: Residual, ranks: Ranks) -> Residual:
+    """The residual with the numbers of the first rank: what ranks decide by must not differ in the last digit."""
+    if ranks.size == 1:
+        return residual
+    noise, left, explained = ranks.of_first((residual.noise, residual.left, residual.explained))
+    return Residual(residual.numbers, noise, left, explained)
 
 
 @dataclass
@@ -126,12 +140,15 @@ class State:
     damping: float = 0.0
     doubt: float = math.inf  # the energy that the last round left open
 
-    def rests_after(self, answers: Round, residual: Residual) -> bool:
+    def changed_by(self, answers: Round) -> bool:
+        """Whether a round's answers are others than the best round's."""
+        return self.best is not None and bool((answers.indices != self.best.indices).any())
+
+    def rests_after(self, answers: Round, residual: Residual, changed: bool) -> bool:
         """Take a round in; whether nothing more will come."""
         noise, self.doubt = residual.noise, answers.doubt
         self.noise.append(noise)
         if self.best is not None:
-            changed = bool((answers.indices != self.best.indices).any())
             self.still = 0 if changed and noise < self.lowest else self.still + (noise > 0.999 * self.lowest)
         self.first = self.first or answers
         if noise < self.lowest:
@@ -147,10 +164,10 @@ class State:
         self.onsager = torch.lerp(onsager, self.onsager, self.damping) if self.damping else onsager
         return torch.lerp(answers.cores, cores, self.damping) if self.damping else answers.cores
 
-    def decoded(self) -> Decoded:
-        """The best round's answers, or the first one's."""
+    def decoded(self, ranks: Ranks) -> Decoded:
+        """The best round's answers, or the first one's, of all ranks."""
         assert self.first is not None and self.best is not None
-        answers, first = self.best, self.first
+        answers, first = _of_all(self.best, ranks), _of_all(self.first, ranks)
         converged = self.rested and float((1 - answers.probabilities).mean()) < SURE
         if not converged and self.lowest > FALLEN * self.noise[0]:
             # Far beyond what can be decoded, answers change by chance as often to the worse as to the better.
@@ -159,6 +176,15 @@ class State:
             answers = answers if bool((now - before).sum() > WORTH * moved.sqrt()) else first
         rows = answers.indices, answers.probabilities, answers.scores
         return Decoded(*rows, converged, len(self.noise), tuple(self.noise))
+
+
+def _of_all(answers: Round, ranks: Ranks) -> Round:
+    """The answers of all ranks."""
+    if ranks.size == 1:
+        return answers
+    device = answers.indices.device
+    parts = list(ranks.each(tuple(each.cpu() for each in answers[2:])))
+    return Round(answers.cores, answers.doubt, *(torch.cat(each).to(device) for each in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)

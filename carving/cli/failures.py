@@ -11,6 +11,7 @@ import typer
 
 from carving.cli.output import NotPrinted, errors
 from carving.console import visible
+from carving.distributed import LostRank
 from carving.errors import UserError
 
 MISTAKE, BUG, CLOSED_PIPE = 2, 3, 141  # exit statuses; the last as of any program that a closed pipe ends
@@ -43,6 +44,8 @@ def errors_as_sentences(says_what_it_did: bool = False) -> Iterator[None]:
 def _failed(error: Exception) -> int:
     """The exit status of a command that failed, which is told."""
     is_mistake = isinstance(error, UserError | OSError | MemoryError) or _is_lack_of_memory(error)
+    if isinstance(error, LostRank) or not is_mistake:  # which the first rank may not be there to tell
+        errors.quiet = False
     if show_traceback.get() or not is_mistake:
         _tell(traceback.format_exc())
     _tell(f"Error: {visible(str(error)) or 'there is not enough memory'}" if is_mistake else REPORT)

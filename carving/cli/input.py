@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from tempfile import SpooledTemporaryFile
-from typing import IO, Self, TypeGuard
+from typing import IO, Any, Self, TypeGuard
 
 import typer
 
 from carving import formats
 from carving.cli.options import Reading
+from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair, brief
 from carving.symbols import Label, Leaf, Path
@@ -31,6 +32,14 @@ class Files:
     def open(cls, names: Sequence[str], reading: Reading) -> Self:
         """The files of these names; nothing of them is read yet, but for what can be read but once."""
         return cls([_open(name, reading) for name in names])
+
+    @classmethod
+    def shared(cls, names: Sequence[str], reading: Reading, ranks: Ranks) -> Self:
+        """This rank's part of the files of these names; alone, all of them."""
+        if ranks.size == 1:
+            return cls.open(names, reading)
+        given = reading_options(reading)
+        return cls(formats.shared(names, ranks, reading.format, skip_bad=reading.skip_bad, **given).files)
 
     def __iter__(self) -> Iterator[Pair]:
         for file in self.files:
@@ -52,9 +61,9 @@ class Files:
         return sum(file.bad for file in self.files)
 
 
-def reading_options(reading: Reading) -> dict[str, str | list[str]]:
+def reading_options(reading: Reading) -> dict[str, Any]:
     """The options of formats that were given."""
-    options: dict[str, str | list[str]] = {}
+    options: dict[str, Any] = {}
     if reading.key is not None:
         options["key"] = reading.key
     if reading.fields:

@@ -1,6 +1,6 @@
 """What commands do with journals: append small changes to them, tell of them, and `carving compact`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path as FilePath
@@ -55,6 +55,12 @@ class Samples:
         for path, leaf in pairs:
             self.first, self.last = self.first or path, path
             yield path, leaf
+
+    @classmethod
+    def of_all(cls, samples: Sequence["Samples"]) -> "Samples":
+        """Those of all ranks."""
+        seen = [each for each in samples if each.first is not None]
+        return cls(seen[0].first, seen[-1].last) if seen else cls()
 
     def paths(self) -> list[Path]:
         """Two paths, or one if they are the same."""

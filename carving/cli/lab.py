@@ -17,6 +17,7 @@ REPRODUCE_EPILOG = examples(
     "carving reproduce --list",
     "carving reproduce capacity-4096",
     "carving reproduce --all --scale smoke --out results/smoke",
+    "carving reproduce capacity-4096 --scale paper --shard 3/16",
 )
 
 PICTURES = (".png", ".svg", ".pdf", ".jpg")
@@ -61,10 +62,11 @@ def reproduce(
         raise BadValue(f"name an experiment, or take --all; there are {', '.join(lab.NAMES)}")
     folder = runs.out or Path("results") / runs.scale
     check_folder(folder)
-    comparisons = lab.reproduce(
-        chosen, runs.scale, out=runs.out, workers=runs.workers, console=errors, fresh=runs.fresh, data=runs.data
-    )
-    if as_json:
+    how = dict(out=runs.out, workers=runs.workers, fresh=runs.fresh, data=runs.data, shard=runs.shard)
+    comparisons = lab.reproduce(chosen, runs.scale, console=errors, **how)  # type: ignore[arg-type]
+    if runs.shard is not None:
+        write_line(f"shard {runs.shard} is done; the same command without --shard merges all of them into a report")
+    elif as_json:
         write_json(lab.as_json(comparisons))
     else:
         write_line(f"{summary([comparison.verdict for comparison in comparisons])}; see {folder / 'report.md'}")

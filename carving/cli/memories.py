@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
+from carving import __version__
 from carving.cli.forgetting import forgotten_json, write_forgotten
 from carving.cli.fullness import Fullness, told_below
 from carving.cli.input import Files
 from carving.cli.journals import Samples, Stored, appended, check_given, is_large
 from carving.cli.locking import locked
-from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, examples
+from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, Work, examples
 from carving.cli.output import ask_command, errors, holding_sentence, memory_sentence, write_json, write_line
+from carving.cli.ranks import together
 from carving.console import bar
+from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.files import identity, precision
 from carving.memory import Memory
@@ -28,6 +31,7 @@ STORE_EPILOG = examples(
     "carving store people.safetensors people.csv --key name --delimiter ';'",
     "carving store mine.safetensors mine.tsv --like yours.safetensors",
     "carving store facts.safetensors facts.json --keep-paths",
+    "carving store graph.safetensors graph.jsonl --workers 4",
     "zcat trees.jsonl.gz | carving store trees.safetensors - --format jsonl",
 )
 FORGET_EPILOG = examples(
@@ -41,21 +45,24 @@ def store(
     files: Sources,
     reading: Reading,
     new: NewMemory,
+    work: Work,
     force: Annotated[bool, typer.Option("--force", help="Store more than the memory was planned for.")] = False,
     as_json: Json = False,
 ) -> None:
     """Store files of pairs in a memory; a new memory gets the size that its pairs need."""
-    with locked(memory):
-        sources, samples = Files.open(files, reading), Samples()
-        done = appended(memory, sources, samples, new, force) if memory.exists() else None
+    with together(work) as ranks, locked(memory, ranks):
+        sources, samples = Files.shared(files, reading, ranks), Samples()
+        done = appended(memory, sources, samples, new, force) if memory.exists() and ranks.size == 1 else None
         if done is None:  # the file is new, or small, or there is much to store: it is written whole
-            done = rewritten(memory, sources, samples, new, force)
+            done = rewritten(memory, sources, samples, new, force, ranks)
+        skipped = sum(ranks.gather(sources.bad))
+        samples = Samples.of_all(ranks.gather(samples))
     if as_json:
-        facts = dict(stored=done.stored, skipped=sources.bad, pairs=done.pairs, leaves=done.leaves)
+        facts = dict(stored=done.stored, skipped=skipped, pairs=done.pairs, leaves=done.leaves)
         write_json(facts | dict(scheme=identity(done.scheme), file=str(memory)) | done.full.facts())
         return
-    skipped = f", skipped {sources.bad:,} bad lines" if sources.bad else ""
-    write_line(f"stored {done.stored:,} pairs in {memory}{skipped}")
+    bad = f", skipped {skipped:,} bad lines" if skipped else ""
+    write_line(f"stored {done.stored:,} pairs in {memory}{bad}")
     write_line(holding_sentence(done.scheme, done.pairs, done.leaves))
     done.full.write()
     commands = [command for path in samples.paths() if (command := ask_command(memory, path))]
@@ -65,21 +72,23 @@ def store(
         write_line(f"  {command}")
 
 
-def rewritten(memory: FilePath, sources: Files, samples: Samples, new: NewMemory, force: bool) -> Stored:
+def rewritten(memory: FilePath, sources: Files, samples: Samples, new: NewMemory, force: bool, ranks: Ranks) -> Stored:
     """Store all of the sources in a memory, new or not, and write its file."""
-    held = existing_memory(memory, new) if memory.exists() else new_memory(sources, new)
+    group = ranks if ranks.size > 1 else None
+    ranks.check_same(memory=f"{memory} (there: {memory.exists()})", options=new, version=__version__)
+    held = existing_memory(memory, new, group) if memory.exists() else new_memory(sources, new, group)
     before = held.predicted()
     with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
-        stored = held.store(samples.watch(sources), on_progress=advance)
+        stored = held.store(samples.watch(sources), group=group, on_progress=advance)
     full = Fullness.of(before, held)
     full.check(memory, force)
-    held.save(memory, precision(memory, held.tensor))
+    held.save(memory, precision(memory, held.tensor), group=group)
     return Stored(stored, held.scheme, held.pairs, len(held.vocabulary), full)
 
 
-def existing_memory(file: FilePath, new: NewMemory) -> Memory:
+def existing_memory(file: FilePath, new: NewMemory, group: Ranks | None = None) -> Memory:
     """The memory that is there; options that make a new one must not speak of another."""
-    held = Memory.load(file)
+    held = Memory.load(file, group=group)
     check_given(file, held.scheme, new)
     if new.keep_paths and not held.keeps_paths:
         held = now_keeping(held, file)
@@ -96,13 +105,13 @@ def now_keeping(held: Memory, file: FilePath) -> Memory:
     return held + Memory.like(held, keep_paths=True)
 
 
-def new_memory(sources: Files, new: NewMemory) -> Memory:
+def new_memory(sources: Files, new: NewMemory, group: Ranks | None = None) -> Memory:
     """An empty memory as it was wanted, or as the planner wants it for these files."""
     given = new.given()
     if new.like is not None:
         if given:
             raise BadValue(f"--like {new.like} says all that --{next(iter(given))} could; leave one of them out")
-        return Memory.like(Memory.load(new.like), keep_paths=new.keep_paths or None)
+        return Memory.like(Memory.load(new.like, group=group), keep_paths=new.keep_paths or None)
     if new.d is not None:
         if any(wish is not None for wish in (new.accuracy, new.room, new.slack)):
             raise BadValue("--accuracy, --room and --slack are for the planner, which --d leaves nothing to choose")
@@ -111,7 +120,8 @@ def new_memory(sources: Files, new: NewMemory) -> Memory:
     if new.k1 is not None:
         raise BadValue(f"--k1 {new.k1} needs --d too; without both the planner chooses them")
     with bar(errors, "reading and planning", None) as advance:
-        return Memory.for_pairs(sources.at_least_one(), keep_paths=new.keep_paths, on_progress=advance, **given)
+        pairs = sources.at_least_one() if group is None else sources
+        return Memory.for_pairs(pairs, keep_paths=new.keep_paths, group=group, on_progress=advance, **given)
 
 
 def forget(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from carving.distributed.joining import TIMEOUT
 from carving.errors import BadValue
 from carving.formats import FORMATS
 from carving.prediction.wish import SLACK
@@ -37,7 +38,7 @@ class Reading:
     """How files of pairs are read."""
 
     format: Annotated[
-        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; by default told from the name.")
+        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}, parquet; by default told from the name.")
     ] = None
     key: Annotated[str | None, typer.Option("--key", help="Tables: the column that names the row.")] = None
     delimiter: Annotated[
@@ -78,6 +79,18 @@ class NewMemory:
         """The options that were given and say what the memory is to be."""
         others = ("like", "keep_paths")
         return {name: value for name, value in vars(self).items() if value is not None and name not in others}
+
+
+@dataclass(frozen=True)
+class Work:
+    """How many processes work."""
+
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes to start on this machine; torchrun starts them on several.")
+    ] = None
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds that these wait for each other before they all stop.")
+    ] = TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -135,6 +148,9 @@ class Runs:
     out: Annotated[Path | None, typer.Option(help="Where rows, figures and the report go.")] = None
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away rows of earlier runs.")] = False
     data: Annotated[Path | None, typer.Option(help="The folder of data sets, for multi-label.")] = None
+    shard: Annotated[
+        str | None, typer.Option(help="Run a part of the trials, such as 3/16; without it, all parts are reported.")
+    ] = None
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -65,7 +65,14 @@ def write_line(*cells: str) -> None:
     _print("\t".join(map(escaped, cells)))
 
 
+def be_quiet() -> None:
+    """Say nothing from now on, because another rank says it; but for bugs, and ranks that were lost."""
+    errors.quiet = True
+
+
 def _print(text: str) -> None:
+    if errors.quiet:
+        return
     try:
         typer.echo(text)
     except OSError as error:

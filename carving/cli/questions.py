@@ -13,7 +13,7 @@ from carving.checks import show_bytes
 from carving.cli.growth import holdings_json, write_holdings
 from carving.cli.input import Files, leaf_readings, path_readings, read_paths
 from carving.cli.journals import journal_facts, journal_sentences
-from carving.cli.options import Json, MemoryFile, Question, Reading, examples
+from carving.cli.options import Json, MemoryFile, Question, Reading, Work, examples
 from carving.cli.output import (
     answer_json,
     answer_sentence,
@@ -26,8 +26,10 @@ from carving.cli.output import (
     write_limited,
     write_line,
 )
+from carving.cli.ranks import together
 from carving.cli.sealing import Labels, loaded, write_sealed
 from carving.console import bar
+from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.files import identity
 from carving.formats.documents import Pair
@@ -49,6 +51,7 @@ VERIFY_EPILOG = examples(
     "carving verify facts.safetensors",
     "carving verify facts.safetensors facts.json --wrong",
     "carving verify small.safetensors facts.json --joint",
+    "carving verify small.safetensors facts.json --joint --workers 4",
     "carving verify keeps-paths.safetensors --joint",
 )
 
@@ -219,6 +222,7 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
 def verify(
     memory: MemoryFile,
     reading: Reading,
+    work: Work,
     files: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE]...", help="Files of pairs that the memory is to be asked for.")
     ] = None,
@@ -234,8 +238,11 @@ def verify(
     """
     if wrong and not files:
         raise BadValue("--wrong lists pairs of files that are answered wrongly; name files of pairs")
-    held = loaded(memory, vocabulary)
-    outcome = asked_for(held, files, reading, joint) if files else None
+    if not files and work.workers:
+        raise BadValue("--workers share the pairs of files; name files of pairs")
+    with together(work) as ranks:
+        held = ranks.agreed(lambda: loaded(memory, vocabulary))
+        outcome = asked_for(held, files, reading, joint, ranks) if files else None
     found = own_holdings(held, joint) if not files and held.keeps_paths else None
     if as_json:
         facts = dict(file=str(memory), whole=True, pairs=held.pairs) | journal_facts(memory)
@@ -246,11 +253,14 @@ def verify(
     raise typer.Exit(0 if outcome is None or outcome else 1)
 
 
-def asked_for(memory: Memory | SealedMemory, files: list[str], reading: Reading, joint: bool) -> Verification:
+def asked_for(
+    memory: Memory | SealedMemory, files: list[str], reading: Reading, joint: bool, ranks: Ranks
+) -> Verification:
     """How much of files a memory answers."""
-    pairs = list(Files.open(files, reading))
+    pairs = ranks.agreed(lambda: list(Files.open(files, reading)))
+    group = ranks if ranks.size > 1 else None
     with bar(errors, "asking", len(pairs)) as advance:
-        return memory.verify((pair for pair in pairs), joint=joint, on_progress=advance)
+        return memory.verify((pair for pair in pairs), joint=joint, group=group, on_progress=advance)
 
 
 def own_holdings(memory: Memory | SealedMemory, joint: bool) -> Holdings:

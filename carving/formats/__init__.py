@@ -10,6 +10,7 @@ and a row of `registry.FORMATS`.
 from carving.formats.brackets import parse_brackets, show_brackets
 from carving.formats.documents import Document, Pair, flatten, rebuild
 from carving.formats.frames import frame_pairs, is_frame
+from carving.formats.parts import shared
 from carving.formats.reading import Pairs, pairs
 from carving.formats.registry import FORMATS, Format
 from carving.formats.sources import BROKEN, COMPRESSIONS, BadLineError, Source
@@ -31,6 +32,7 @@ __all__ = [
     "pairs",
     "parse_brackets",
     "rebuild",
+    "shared",
     "show_brackets",
     "write",
 ]

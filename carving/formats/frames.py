@@ -69,31 +69,35 @@ def frame_pairs(frame: Frame, key: Label = None) -> Iterator[Pair]:
     """
     if key is not None and key in getattr(getattr(frame, "index", None), "names", ()):
         frame = cast(PandasFrame, frame).reset_index()
-    columns = _columns(frame)
-    if key is not None and key not in columns:
-        raise BadValue(f"key must be one of the columns {brief(columns)}, got {key!r}")
-    return _pairs(frame, columns, None if key is None else columns.index(key))
+    return row_pairs(_rows(frame), check_columns(frame.columns, key), key)
 
 
-def _columns(frame: Frame) -> list[Label]:
+def check_columns(names: Iterable[object], key: Label = None) -> list[Label]:
+    """The names of columns, which must differ, and have the key among them."""
     columns: list[Label] = []
-    for name in frame.columns:
+    for name in names:
         if isinstance(name, tuple | list):
             raise BadType(f"a column must have one name, got {name!r}; frame.columns = [...] gives the columns others")
         columns.append(cast(Label, _value(name)))
     if len(set(map(canonical, columns))) < len(columns):
         raise BadValue(f"the columns of a DataFrame must have different names, got {brief(columns)}")
+    if key is not None and key not in columns:
+        raise BadValue(f"key must be one of the columns {brief(columns)}, got {key!r}")
     return columns
 
 
-def _pairs(frame: Frame, columns: list[Label], key: int | None) -> Iterator[Pair]:
+def row_pairs(
+    rows: Iterable[tuple[object, ...]], columns: list[Label], key: Label = None, first: int = 0
+) -> Iterator[Pair]:
+    """The cells of rows, the first of which has this number."""
     first_rows: dict[bytes, int] = {}  # by their names
-    for number, cells in enumerate(_rows(frame)):
+    place = None if key is None else columns.index(key)
+    for number, cells in enumerate(rows, start=first):
         values = [_value(cell, number, column) for cell, column in zip(cells, columns, strict=True)]
         name: Label = number
-        if key is not None:
-            name = _check_name(values[key], number, columns[key])
-            values[key] = None
+        if place is not None:
+            name = _check_name(values[place], number, key)
+            values[place] = None
             before = first_rows.setdefault(canonical(name), number)
             if before != number:
                 raise BadValue(f"the rows' names must differ, got {brief(name)} in rows {before} and {number}")

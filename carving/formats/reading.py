@@ -1,15 +1,17 @@
 """Reading: `pairs` gives the pairs of a file, a stream, standard input or a DataFrame, as they are iterated over."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair, brief
 from carving.formats.frames import Frame, frame_pairs, is_frame
+from carving.formats.parquet import is_parquet, read_parquet
 from carving.formats.registry import Format, check_options, choose_format
-from carving.formats.sources import BadLineError, Refuse, Source, name_of, numbered_lines
+from carving.formats.sources import BadLineError, Refuse, Source, Span, name_of, numbered_lines
+from carving.symbols import Label
 
 
 class Pairs:
@@ -40,13 +42,21 @@ class Pairs:
         self.first_bad = self.first_bad or error
 
 
-def pairs(source: Source | Frame, format: str | None = None, *, skip_bad: bool = False, **options: object) -> Pairs:
+def pairs(
+    source: Source | Frame,
+    format: str | None = None,
+    *,
+    skip_bad: bool = False,
+    part: Span | Sequence[int] | None = None,
+    **options: object,
+) -> Pairs:
     r"""The pairs of a file, of standard input ("-") or of a DataFrame, read as they are iterated over.
 
     The file's name tells its format and its compression; text is UTF-8. An open file is read as it is, without
     unpacking. A bad line raises BadLineError, which names file and line; with `skip_bad` such lines are counted in
     `.bad` instead. Options: `key`, the column of a table or a DataFrame that names its rows, and `delimiter` of a table
-    (of None, the header tells it); `fields` of CoNLL-U.
+    (of None, the header tells it); `fields` of CoNLL-U. Parquet needs pyarrow, and is read as a DataFrame is. Of some
+    formats a `part` can be read: see `formats.shared`.
 
     >>> import io
     >>> list(pairs(io.StringIO("name;age\nAnna;7\n"), "table", key="name"))
@@ -55,8 +65,18 @@ def pairs(source: Source | Frame, format: str | None = None, *, skip_bad: bool =
     if is_frame(source):
         return _pairs_of_frame(source, format, skip_bad, **options)
     source = cast(Source, source)
+    if is_parquet(source, format):
+        _check_source(source)
+        key = check_options("the format parquet", ("key",), options).get("key")
+        return Pairs(name_of(source), lambda refuse: read_parquet(source, cast(Label, key), part), skip_bad)
     row = choose_format(name_of(source), format)
     given = check_options(f"the format {row.name}", row.options, options)
+    _check_source(source)
+    return Pairs(name_of(source), partial(_read, source, row, given, cast(Span | None, part)), skip_bad)
+
+
+def _check_source(source: Source) -> None:
+    """Refuse what is no file, or is not there."""
     if isinstance(source, str | os.PathLike) and source != "-":
         if os.path.isdir(source):
             raise IsADirectoryError(f"a file was wanted, got the directory {os.fspath(source)}; name the files in it")
@@ -64,17 +84,18 @@ def pairs(source: Source | Frame, format: str | None = None, *, skip_bad: bool =
             raise FileNotFoundError(f"there is no file {os.fspath(source)}")
     elif not isinstance(source, str) and not (hasattr(source, "readline") and hasattr(source, "seekable")):
         raise BadType(f"a file's name, an open file or a DataFrame was wanted, got {brief(source)}")
-    return Pairs(name_of(source), partial(_read, source, row, given), skip_bad)
 
 
-def _read(source: Source, format: Format, options: dict[str, object], refuse: Refuse) -> Iterator[Pair]:
+def _read(
+    source: Source, format: Format, options: dict[str, object], span: Span | None, refuse: Refuse
+) -> Iterator[Pair]:
     name = name_of(source)
 
     def refuse_always(line: int | None, problem: str) -> None:
         raise BadLineError(name, line, problem)
 
     # Where a tree or a row may span lines, the loss of one would silently make another of it.
-    lines = numbered_lines(source, refuse if format.spoils == "line" else refuse_always, format.limit)
+    lines = numbered_lines(source, refuse if format.spoils == "line" else refuse_always, format.limit, span)
     try:
         yield from format.read(lines, refuse_always if format.spoils == "file" else refuse, **options)
     except BadLineError:

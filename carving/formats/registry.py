@@ -33,6 +33,7 @@ class Format(NamedTuple):
     spoils: Literal["line", "record", "file"]  # what a bad line makes unreadable
     options: tuple[str, ...] = ()  # of reading and of writing
     limit: Limit = LINE  # of what a line may be
+    splits: bool = False  # whether every line stands for itself, so that a file can be read in parts
 
 
 def _flattened(read: Callable[..., Iterable[tuple[Label, Document]]]) -> Reader:
@@ -79,9 +80,9 @@ FORMATS = {
     format.name: format
     for format in (
         Format("json", (".json",), read_json, show_json, "file", limit=DOCUMENT),
-        Format("jsonl", (".jsonl", ".ndjson"), read_json_lines, _rebuilt(show_json_lines), "line"),
-        Format("pairs", (".pairs",), read_pairs, show_pairs, "line"),
-        Format("triples", (".tsv",), read_triples, show_triples, "line"),
+        Format("jsonl", (".jsonl", ".ndjson"), read_json_lines, _rebuilt(show_json_lines), "line", splits=True),
+        Format("pairs", (".pairs",), read_pairs, show_pairs, "line", splits=True),
+        Format("triples", (".tsv",), read_triples, show_triples, "line", splits=True),
         Format("table", (".csv",), _flattened(read_table), _rebuilt(show_table), "record", ("key", "delimiter")),
         Format("conllu", (".conllu",), _flattened(read_conllu), _rebuilt(show_conllu), "line", ("fields",)),
         Format("brackets", (".mrg", ".ptb", ".brackets"), _read_trees, _rebuilt(show_trees), "record"),

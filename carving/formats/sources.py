@@ -27,6 +27,7 @@ BROKEN = (EOFError, OSError, lzma.LZMAError, zlib.error)  # what they raise when
 FREE = 64 << 20  # bytes that any archive may unpack to
 GROWTH = 1_000  # how many times its size it may unpack to beyond that: text hardly ever shrinks to a hundredth
 BUFFER = 128 << 10
+COUNTED = 4 << 20  # bytes in which line ends are counted at a time
 DICTIONARY = 256 << 20  # bytes that an .xz archive may want for its reader; `xz -9` wants 65 MiB
 DECODERS: dict[str, Callable[[], Any]] = {
     ".xz": partial(lzma.LZMADecompressor, memlimit=DICTIONARY),
@@ -45,6 +46,14 @@ class Limit(NamedTuple):
     def problem(self) -> str:
         """What is wrong with more."""
         return f"{self.what} may have {self.size:,} bytes, got more; {self.way_out}"
+
+
+class Span(NamedTuple):
+    """A part of a file: the lines that begin within these bytes, and how many lines there are before."""
+
+    start: int
+    stop: int
+    before: int = 0
 
 
 LINE = Limit("a line", 16 << 20, "is this the file's format, and are its lines' ends there?")
@@ -74,10 +83,16 @@ def raise_bad_line(line: int | None, problem: str) -> None:
 # Lines
 
 
-def numbered_lines(source: Source, refuse: Refuse, limit: Limit = LINE) -> Generator[tuple[int, str], None, None]:
-    """The source's lines, without a byte order mark. One that is too long or not UTF-8 goes to `refuse` instead."""
+def numbered_lines(
+    source: Source, refuse: Refuse, limit: Limit = LINE, span: Span | None = None
+) -> Generator[tuple[int, str], None, None]:
+    """The source's lines, without a byte order mark. One that is too long or not UTF-8 goes to `refuse` instead.
+
+    Of a span, they have the numbers that they have in the whole file.
+    """
     with _opened(source) as stream:
-        for number, line in limited_lines(stream, name_of(source), refuse, limit):
+        part = stream if span is None else _Part(stream, span, limit.size)
+        for number, line in limited_lines(part, name_of(source), refuse, limit, span.before if span else 0):
             if isinstance(line, bytes):
                 try:
                     line = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -89,10 +104,10 @@ def numbered_lines(source: Source, refuse: Refuse, limit: Limit = LINE) -> Gener
 
 
 def limited_lines(
-    stream: IO[Any], name: str, refuse: Refuse, limit: Limit = LINE
+    stream: "IO[Any] | _Part", name: str, refuse: Refuse, limit: Limit = LINE, before: int = 0
 ) -> Generator[tuple[int, Any], None, None]:
     """The lines of a stream, as they are; those that are too long are given to `refuse` and left out."""
-    number, is_cut = 0, False
+    number, is_cut = before, False
     while True:
         number += 1
         try:
@@ -117,6 +132,40 @@ def limited_lines(
 def _is_end(piece: str | bytes) -> bool:
     """Whether a line, or the file, ends here."""
     return not piece or piece[-1:] in ("\n", b"\n")
+
+
+class _Part:
+    """Those lines of a stream that begin within a span; the last may go on behind it."""
+
+    def __init__(self, stream: IO[bytes], span: Span, step: int) -> None:
+        self.stream, self.stop, self.begins = stream, span.stop, True
+        # Whether a line begins at the start itself is told by the byte before.
+        self.position = stream.seek(max(0, span.start - 1))
+        while span.start:
+            piece = stream.readline(step)
+            self.position += len(piece)
+            if _is_end(piece):
+                break
+
+    def readline(self, size: int) -> bytes:
+        """The next line, or as much of it; nothing where it begins behind the span."""
+        if self.begins and self.position >= self.stop:
+            return b""
+        piece = self.stream.readline(size)
+        self.position += len(piece)
+        self.begins = _is_end(piece)
+        return piece
+
+
+def lines_within(file: str | os.PathLike[str], span: Span) -> int:
+    """How many lines of a file begin within a span."""
+    count, left = int(span.start == 0 < span.stop), span.stop - max(1, span.start)
+    with open(file, "rb", 0) as stream:
+        stream.seek(max(0, span.start - 1))
+        while left > 0 and (block := stream.read(min(left, COUNTED))):
+            count += block.count(b"\n")
+            left -= len(block)
+    return count
 
 
 # Streams

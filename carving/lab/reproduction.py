@@ -18,6 +18,7 @@ from carving.lab.figures import draw, drawn_panels
 from carving.lab.report import Outcome, write
 from carving.lab.rows import Row, discard_rows, key_of, read_rows, versions
 from carving.lab.runner import pool, run
+from carving.lab.shards import Shard, shard_files
 from carving.lab.summaries import Comparison, comparisons
 from carving.places import lock_for
 from carving.replacing import remove_parts
@@ -32,11 +33,14 @@ def reproduce(
     console: Console | None = None,
     fresh: bool = False,
     data: Path | None = None,
+    shard: str | None = None,
 ) -> list[Comparison]:
     """Run experiments; write rows, figures and a report over all that lies in `out`. The answer: published beside ours.
 
     Rows that `out` (by default results/SCALE) holds are not run again, unless `fresh` throws them away first. `data` is
     the folder of the data sets that multi-label wants; what it does not have is skipped. Figures take matplotlib.
+    A `shard` such as "3/16" runs that part of the trials, and writes its rows alone: without one, the rows of all
+    shards are merged, what is missing is run, and all of it reported.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -51,11 +55,21 @@ def reproduce(
     experiments = _runnable(list(dict.fromkeys(names)), scale, data, console)
     folder = Path("results") / scale if out is None else out
     rows: dict[str, list[Row]] = {}
+    if shard is not None:
+        part = Shard.parse(shard)
+        folder.mkdir(parents=True, exist_ok=True)
+        with pool(workers) as where:
+            for experiment in experiments:
+                file = folder / f"{experiment.name}.jsonl"
+                if fresh:
+                    discard_rows(part.file(file))
+                run(experiment, scale, file, where, console, part)
+        return []
     with _locked(folder), pool(workers) as where:
         for experiment in experiments:
             file = folder / f"{experiment.name}.jsonl"
             if fresh:
-                discard_rows(file)
+                discard_rows(file, *shard_files(file))
             rows[experiment.name] = run(experiment, scale, file, where, console)
         outcomes = list(_outcomes(scale, folder, rows))
         _draw([outcome for outcome in outcomes if outcome.experiment.name in rows], folder, console)

@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 
 from carving.errors import BadValue
 from carving.formats import BadLineError
-from carving.formats.sources import numbered_lines
+from carving.formats.sources import Source, numbered_lines
 from carving.lab.experiment import Measured, Setting, Trial
 from carving.replacing import put_whole
 
@@ -72,12 +72,17 @@ def read_rows(file: Path) -> list[Row]:
         file = packed(file)
     else:
         return []
+    return list(rows_of(file, file))
+
+
+def rows_of(source: Source, file: Path) -> Iterator[Row]:
+    """The rows of a source, which is a file or its bytes."""
 
     def refuse(line: int | None, problem: str) -> None:
         raise BadLineError(str(file), line, problem)
 
     # Zeros stand where what was written had not reached the disk when the power failed: such a row was never finished.
-    return [_row(line, number, file) for number, line in numbered_lines(file, refuse) if "\0" not in line]
+    return (_row(line, number, file) for number, line in numbered_lines(source, refuse) if "\0" not in line)
 
 
 def _cut_torn_line(file: Path) -> None:
@@ -119,10 +124,11 @@ def write_rows(file: Path, rows: Iterable[Row]) -> None:
     put_whole(file, lambda opened: opened.writelines(lines))
 
 
-def discard_rows(file: Path) -> None:
-    """Throw the rows of a file away, compressed or not."""
-    for old in (file, packed(file)):
-        old.unlink(missing_ok=True)
+def discard_rows(*files: Path) -> None:
+    """Throw the rows of files away, compressed or not."""
+    for file in files:
+        for old in (file, packed(file)):
+            old.unlink(missing_ok=True)
 
 
 def settings_of(rows: Sequence[Row]) -> list[Setting]:

@@ -17,6 +17,7 @@ from rich.console import Console
 from carving.console import bar
 from carving.lab.experiment import Experiment, Measure, Trial, planned
 from carving.lab.rows import Row, key_of, read_rows, versions, write_rows
+from carving.lab.shards import Shard, finished_rows, shard_files
 
 
 def run_trial(name: str, measure: Measure, trial: Trial, threads: int) -> Row:
@@ -89,13 +90,23 @@ def _follow(parent: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def run(experiment: Experiment, scale: str, file: Path, where: Pool, console: Console) -> list[Row]:
+def run(
+    experiment: Experiment, scale: str, file: Path, where: Pool, console: Console, shard: Shard | None = None
+) -> list[Row]:
     """Every row that the file then holds, those of the scale first, in the order of the grid.
 
-    The file is read once; trials that it holds are not run again.
+    The file is read once; trials that it holds are not run again. It takes in the rows of all shards; a shard itself
+    has a file of its own, and runs nothing that the whole file holds.
     """
     wanted = {trial.key: trial for trial in planned(experiment, scale)}
+    whole, file = file, file if shard is None else shard.file(file)
     rows = {key_of(row): row for row in read_rows(file)}
+    before = len(rows)
+    others = {key_of(row): row for row in finished_rows([whole] if shard else shard_files(whole))}
+    if shard is not None:
+        wanted = {k: t for k, t in wanted.items() if k in rows or (k not in others and shard.has(t, experiment.name))}
+    else:
+        rows = others | rows
     # In the order of seeds, which is as good as random: the time that is left can then be told from the time so far.
     todo = sorted((t for k, t in wanted.items() if k not in rows), key=lambda trial: trial.seed(experiment.name))
     if todo:
@@ -109,6 +120,6 @@ def run(experiment: Experiment, scale: str, file: Path, where: Pool, console: Co
                 rows[key_of(row)] = row
                 advance(1)
     ordered = [rows[key] for key in wanted] + [row for key, row in rows.items() if key not in wanted]
-    if todo:
+    if len(rows) > before:
         write_rows(file, ordered)
     return ordered

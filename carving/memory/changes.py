@@ -49,6 +49,10 @@ class Change:
                 self._copy = self.held.tensor.clone(memory_format=torch.contiguous_format)
         return self._copy
 
+    def put(self, tensor: Tensor) -> None:
+        """Put a tensor that was made elsewhere in the place of what will be."""
+        self._copy = tensor
+
     def add(self, batch: Batch, counted: bool = True) -> None:
         """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
         self.bind(batch)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from carving import files
 from carving.checks import check_weight
+from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
@@ -31,10 +32,12 @@ from carving.memory.inventory import Inventory
 from carving.memory.pairs import Batch, batches
 from carving.memory.probing import check_indexable
 from carving.memory.reliability import Reliability
+from carving.memory.sharing import stored, summed
 from carving.memory.state import State, keeping, paths_of_both, solved_of_both, stricter
 from carving.memory.storage import contents_of, load
 from carving.memory.survey import check_room, naming_accuracy, survey
 from carving.memory.tallying import tallied
+from carving.places import Place, shown
 from carving.prediction import plan as planner
 from carving.prediction.goal import Goal
 from carving.prediction.wish import Shared, Wishes
@@ -125,12 +128,14 @@ class Memory(Inventory, Reliability, Consolidating):
         key: Label = None,
         seed: int = 0,
         keep_paths: bool = False,
+        group: Group = None,
         on_progress: OnProgress | None = None,
         **wishes: Unpack[Wishes],
     ) -> Self:
         """An EMPTY memory of the size that these pairs need: they are only counted, `store` stores them.
 
         The accuracy is that of all answers, "nothing is stored there" being one; `room=2` plans for twice these pairs.
+        Of a group, every rank gives its own pairs, and the memory is for those of all.
         The other wishes are the planner's: `scheme`, `p`, `compact`, ...
 
         >>> facts = {"dog": {"is a": "animal", "says": "woof"}, "cat": {"is a": "animal", "says": "meow"}}
@@ -139,7 +144,8 @@ class Memory(Inventory, Reliability, Consolidating):
         (0, 4, 'meow')
         """
         room, accuracy = check_room(room), naming_accuracy(accuracy)
-        expected = survey(chain.from_iterable(batches(pairs, key)), on_progress).grown(room)
+        counted = chain.from_iterable(batches(pairs, key))
+        expected = survey(counted, on_progress, Ranks.of(group)).grown(room)
         sizes = expected.pairs, expected.leaves, accuracy, expected.shared
         return cls.planned(*sizes, seed=seed, keep_paths=keep_paths, **wishes)
 
@@ -216,6 +222,7 @@ class Memory(Inventory, Reliability, Consolidating):
         *,
         key: Label = None,
         weight: float = 1.0,
+        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> int:
         """Store a document, or pairs of a path and a leaf; the number of pairs. Any size: it is read in batches.
@@ -223,13 +230,20 @@ class Memory(Inventory, Reliability, Consolidating):
         A DataFrame of pandas or polars is a table: a row is named by its cell in the column `key`, or by its number.
         Where the memory gets too full for what it was planned for (`goal`; or to name 0.9 of its leaves), it is stored
         all the same, with a warning: `carving.errors.Overfull`.
+
+        With a process group of torch.distributed every rank gives its own pairs, none of them possibly, and has those
+        of all in its memory then; the number is that of all. What fails on one rank changes nothing on any.
         """
         with self._lock:
             held = self._state
-            change = Change(held, check_weight(weight))
-            for pairs in batches(what, key):
-                change.add(Batch(pairs))
-                report(on_progress, len(pairs))
+            if group is None:
+                change = Change(held, check_weight(weight))
+                for pairs in batches(what, key):
+                    change.add(Batch(pairs))
+                    report(on_progress, len(pairs))
+            else:
+                what = iter(()) if isinstance(what, list) and not what else what
+                change = stored(held, batches(what, key), check_weight(weight), Ranks.of(group), on_progress)
             self._put(held, told(held, checked(change).state()))
         return change.pairs
 
@@ -275,6 +289,11 @@ class Memory(Inventory, Reliability, Consolidating):
         both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))
         both = tallied(ours, both, theirs.tally, seen=both.solved is None) if theirs.tally.strengths else both
         return self._of(told(fuller, both))
+
+    def summed(self, group: Group) -> Self:
+        """The memories of all ranks in one, as `+` adds two: every rank gets the same."""
+        held = self._state
+        return self._of(told(held, summed(held, Ranks.of(group))))
 
     # Other sizes
 
@@ -349,6 +368,7 @@ class Memory(Inventory, Reliability, Consolidating):
         bits: int | str | None = None,
         index: bool = False,
         force: bool = False,
+        group: Group = None,
     ) -> None:
         """Write the memory to one file, whole or not at all; `dtype` may be a smaller one for the tensor.
 
@@ -356,8 +376,11 @@ class Memory(Inventory, Reliability, Consolidating):
         saves the time to make it again.
 
         With `bits` it is sealed first (`seal`). A memory that is there is replaced, its journal too; what is something
-        else, or read-only, only with `force`.
+        else, or read-only, only with `force`. Of a group, the first rank writes it, and all know whether it is there.
         """
+        Ranks.of(group).of_one(lambda: self._save(path, dtype, bits, index, force))
+
+    def _save(self, path: Place, dtype: torch.dtype | None, bits: int | str | None, index: bool, force: bool) -> None:
         if index:
             check_indexable(self._state, bits)
         if bits is None:
@@ -376,6 +399,10 @@ class Memory(Inventory, Reliability, Consolidating):
         return sealed(self._state, bits)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> Self:
-        """The memory of a file, with the changes that lie in a journal beside it."""
-        return cls._of(load(path, device).state)
+    def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu", *, group: Group = None) -> Self:
+        """The memory of a file, with the changes that lie in a journal beside it; of a group, every rank reads it."""
+        ranks = Ranks.of(group)
+        loaded = ranks.agreed(lambda: load(path, device))
+        changes = 0 if loaded.journal is None else loaded.journal.count
+        ranks.check_same(file=f"{shown(path)} ({loaded.base}, {changes} changes)")
+        return cls._of(loaded.state)

@@ -16,6 +16,7 @@ import torch
 from carving import files, journal
 from carving.checks import check_integer, check_weight
 from carving.chunks import slices
+from carving.distributed.ranks import Group
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
@@ -168,6 +169,7 @@ class Opened(Memory):
         *,
         key: Label = None,
         weight: float = 1.0,
+        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> int:
         """Store a document, or pairs of a path and a leaf, in memory and file; see `Memory.store`.
@@ -175,6 +177,11 @@ class Opened(Memory):
         Pairs reach the tensor when it is next asked. So many that replaying them would take longer than a second are
         written with the whole file.
         """
+        if group is not None:
+            raise BadValue(
+                "ranks store in a free memory, which one of them saves, and not in one that was opened; take "
+                "Memory.load(file, group=group), store(..., group=group) and save(file, group=group)"
+            )
         weight = check_weight(weight)
         pairs, most = chain.from_iterable(batches(what, key)), self._room
         first = list(islice(pairs, most + 1))  # before it is our turn: they may come slowly

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from carving.answers import several
 from carving.answers.answer import Answer
 from carving.answers.likelihood import Likelihood
+from carving.distributed.ranks import Group
 from carving.errors import BadValue
 from carving.index import Asked, ranked_by
 from carving.linear import LinearScheme
@@ -20,9 +21,9 @@ RARE = 0.01  # of the paths hold several leaves, and the best of them may come s
 LARGE = 200_000  # leaves of which an index is faster than a scan for one question and for many
 
 
-def wished(held: State, probe: float | None, all_leaves: bool) -> float | None:
-    """The part of a scan's right answers that is wished of an index; None for a scan itself."""
-    can = held.codebook.indexable and held.solved is None
+def wished(held: State, probe: float | None, all_leaves: bool, group: Group) -> float | None:
+    """The part of a scan's right answers that is wished of an index; None for a scan itself, which ranks share."""
+    can = held.codebook.indexable and held.solved is None and group is None
     if probe is None:
         return USUAL if can and all_leaves and len(held.vocabulary) >= LARGE else None
     if isinstance(probe, bool) or not isinstance(probe, int | float) or not 0 < probe <= 1:
@@ -34,7 +35,8 @@ def wished(held: State, probe: float | None, all_leaves: bool) -> float | None:
     if not can or not all_leaves:
         raise BadValue(
             f"probe={probe} asks an index, which there is for all leaves of a memory with compact fillers of labels, "
-            "OSC(..., compact=True), on the CPU, not consolidated; leave probe out, and all candidates are looked at"
+            "OSC(..., compact=True), on the CPU, not consolidated, in one process; leave probe out, and all candidates "
+            "are looked at"
         )
     return float(probe)
 

@@ -12,13 +12,16 @@ from carving.answers.likelihood import UNSEEN
 from carving.answers.ranking import Best
 from carving.checks import as_path, check_absence, check_integer, listed
 from carving.chunks import slices
+from carving.distributed.ranks import Group
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
 from carving.linear import LinearScheme
+from carving.memory import sharing
 from carving.memory.changes import OnProgress, report
 from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.memory.probing import probed, wished
 from carving.memory.recognition import weighed
+from carving.memory.shards import Shard, scanned, sharded
 from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.memory.wording import answers, top_answers
 from carving.paths import Paths
@@ -115,22 +118,26 @@ class Questions(ABC):
         among: Iterable[Leaf] | None = None,
         absence: float = 0.5,
         probe: float | None = None,
+        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> list[Any]:
         """One answer a path, or one list of answers a path; see `recall`.
 
         `probe` is the part of a full scan's right answers that is wished: below 1, an index of compact fillers finds
         them among a few of the candidates ([docs/index.md](docs/index.md)). Without it, all candidates are looked at
-        where the vocabulary is small, and 0.999 is wished where the index is faster.
+        where the vocabulary is small, and 0.999 is wished where the index is faster. With a process group of
+        torch.distributed, all ranks ask the same, each weighs its part of the vocabulary, all of it, and all have the
+        same answers.
         """
         held = self._state
         asked, absence, scheme = check_paths(paths, held), check_absence(absence), held.scheme
-        if (wish := wished(held, probe, among is None)) is not None:
+        if (wish := wished(held, probe, among is None, group)) is not None:
             most = None if top is None else check_integer("top", top, 1)
             return _collected(probed(held, asked, absence, wish, most), top, on_progress)
-        rows, candidates = held.candidates(among, len(asked))
+        shard = None if group is None else sharded(held, among, asked, group)
+        rows, candidates = held.candidates(among, len(asked)) if shard is None else (shard.rows, shard.candidates)
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
-        question = Question(asked, rows, candidates, absence, None if top is None else k)
+        question = Question(asked, rows, candidates, absence, None if top is None else k, shard)
         if held.solved is not None:
             parts = _asked_solved(held, question, among is None)
         elif isinstance(scheme, LinearScheme) and scheme.facts.linear:
@@ -172,14 +179,15 @@ class Questions(ABC):
         threshold: float = 0.5,
         among: Iterable[Leaf] | None = None,
         absence: float = 0.5,
+        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> list[list[Answer]]:
-        """One list of answers a path, where contexts may hold several leaves; see `recall_set`."""
+        """One list of answers a path, where contexts may hold several leaves; see `recall_set` and `recall_many`."""
         check_threshold(threshold)
         state = self._state
         asked, absence, scheme = check_paths(paths, state), check_absence(absence), state.scheme
-        rows, candidates = state.held_candidates(among)
         if state.solved is not None:  # which has one leaf a path, as far as it was solved
+            rows, candidates = state.held_candidates(among)
             most = min(len(rows), int(1 / threshold))
             parts = _asked_solved(state, Question(asked, rows, candidates, absence, most), among is None)
             return _likely(parts, threshold, on_progress)
@@ -188,11 +196,11 @@ class Questions(ABC):
                 f"sets need probabilities, which {scheme} has none of, because its memory settles; "
                 'memory="raw" or another scheme has them, and recall(..., top=k) gives the k best'
             )
-        odds, least = state.odds(scheme, absence, rows), math.log(threshold / (1 - threshold))
-        ready = state.codebook.ready(len(asked)) if among is None else None
+        rows, fillers, odds, scan = scanned(state, scheme, asked, among, absence, group)
+        least = math.log(threshold / (1 - threshold))
         answers: list[list[Answer]] = []
         for _, contexts in scheme.chunks_of(asked, state.batch):
-            held = sets.recall_sets(scheme, state.tensor, contexts, candidates, odds, least, ready=ready)
+            held = sets.recall_sets(scheme, state.tensor, contexts, fillers, odds, least, scan=scan)
             by_context: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
             columns = (held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid())
             for context, i, strength, chance in zip(*(column.tolist() for column in columns), strict=True):
@@ -209,6 +217,7 @@ class Questions(ABC):
         among: Iterable[Leaf] | None = None,
         absence: float = 0.5,
         rounds: int = 100,
+        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> Answers:
         """One answer a path, all found together: exact far beyond the load at which single questions fail.
@@ -218,22 +227,24 @@ class Questions(ABC):
         as often as it holds pairs; the result's `paths` lists what was asked. It also says whether it `converged` (of
         a sealed memory that was asked for all that it holds: whether the answers give its cells again); if not, its
         answers are, but for chance, no worse than single ones. It takes memory for what every path shows, a
-        core each.
+        core each: of a group, all ranks ask the same, and share the paths.
         """
         held = self._state
         check_sum(held, "asking for all paths together takes pairs out of a sum")
         asked = check_paths(known_paths(held).each() if paths is None else paths, held)
         rows, candidates = held.held_candidates(among)
         times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
+        ranks, own = sharing.shared_paths(held, asked.distinct()[0], group, rounds)
         counts = held.counts[list(rows)].clamp_min(0)
         decoded = together.decode(
             held.scheme,
             held.observed,
-            held.scheme.contexts(asked.distinct()[0]),
+            held.scheme.contexts(asked.distinct()[0][own]),
             candidates,
             rounds=rounds,
             on_round=_rounds_as_progress(on_progress, len(asked)),
-            holds=list(times.values()),
+            ranks=ranks,
+            holds=list(times.values())[own],
             prior=counts + UNSEEN,
             shares=counts / max(held.stored, 1.0),
             absence=check_absence(absence),
@@ -267,15 +278,19 @@ class Question(NamedTuple):
     candidates: FillersOrLabels  # and what they are
     absence: float
     top: int | None  # so many answers, or one
+    shard: Shard | None = None  # where the candidates are those of one rank
 
 
 def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[list[list[Answer]]]:
     """The answers of a sum, some paths at a time."""
-    _, rows, candidates, absence, top = question
+    _, rows, candidates, absence, top, shard = question
     odds = held.odds(scheme, absence, rows)
     size = 1 if top is None else several.listed(top, len(rows))
     for _, contexts in scheme.chunks_of(question.paths, held.batch):
-        ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
+        if shard is None:
+            ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
+        else:
+            ranking = shard.most_likely(scheme, contexts, odds, size)
         if top is None:
             yield answers(held, ranking, rows, absence)
         else:

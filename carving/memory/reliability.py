@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from carving.checks import check_integer
+from carving.distributed.ranks import Group
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.memory.changes import OnProgress
@@ -24,9 +25,12 @@ class Reliability(Questions):
         *,
         key: Label = None,
         joint: bool = False,
+        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> Verification:
         """How many of the pairs it answers rightly, and which wrongly; with `joint`, all of them asked together.
+
+        Of a group, all ranks give the same pairs, and ask for them together.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2))
@@ -36,7 +40,7 @@ class Reliability(Questions):
         >>> outcome.right, outcome.share, [(wrong.path, wrong.leaf, wrong.answer.leaf) for wrong in outcome.wrong]
         (1, 0.5, [(('dog', 'says'), 'meow', 'woof')])
         """
-        return verify(Moment(self._state), chain.from_iterable(batches(pairs, key)), joint, on_progress)
+        return verify(Moment(self._state), chain.from_iterable(batches(pairs, key)), joint, on_progress, group)
 
     def predicted(self, pairs: int = 0) -> float | None:
         """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is.

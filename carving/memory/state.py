@@ -194,8 +194,14 @@ class State:
         """The vocabulary's rows that may be answered, and their fillers."""
         if among is None:
             return range(len(self.vocabulary)), self.codebook.all()
-        rows = list(dict.fromkeys(map(self._row, listed(among, "among"))))
+        rows = self.rows_among(among)
         return rows, self.codebook.of([self.vocabulary[row] for row in rows])
+
+    def rows_among(self, among: Iterable[Leaf] | None) -> Sequence[int]:
+        """The vocabulary's rows of some leaves, each once, or of all."""
+        if among is None:
+            return range(len(self.vocabulary))
+        return list(dict.fromkeys(map(self._row, listed(among, "among"))))
 
     def _row(self, leaf: Leaf) -> int:
         row = self.vocabulary.find(leaf)

@@ -1,6 +1,7 @@
 """How large a memory its pairs need: a survey of them, and how surely their leaves must be named."""
 
 import math
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -8,10 +9,14 @@ from fractions import Fraction
 
 from carving.answers.tally import Tally
 from carving.checks import check_number
+from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.prediction.telling import NAMING
 from carving.symbols import canonical, canonical_path
+
+
+Times = Counter[tuple[bytes, bytes]]  # of pairs, by the canonical bytes of their paths and leaves
 
 
 @dataclass(frozen=True)
@@ -39,23 +44,52 @@ class Survey:
         return replace(self, pairs=distinct, distinct=distinct, leaves=leaves, shared=shared, load=distinct)
 
 
-def survey(pairs: Iterable[Pair], on_progress: Callable[[int], None] | None = None) -> Survey:
-    """The pairs, read once from end to end.
+def survey(
+    pairs: Iterable[Pair], on_progress: Callable[[int], None] | None = None, ranks: Ranks | None = None
+) -> Survey:
+    """The pairs, read once from end to end; of several ranks, the pairs of all.
 
     >>> survey([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "pet")])
     Survey(pairs=3, distinct=3, leaves=2, shared={1: 1, 2: 1}, load=3)
     """
-    times = Counter[tuple[bytes, bytes]]()
+    ranks = ranks or Ranks.alone()
+    times = _own(ranks.agreed(lambda: _counted(pairs, on_progress)), ranks)
+    leaves = {leaf for _, leaf in times}
+    parts = ranks.swap([{leaf for leaf in leaves if _owner(leaf, ranks) == rank} for rank in range(ranks.size)])
+    sizes = Counter(Counter(path for path, _ in times).values())
+    found = ranks.gather((Counter(times.values()), sizes, len(set().union(*parts))))
+    repeats = sum((each[0] for each in found), Counter[int]())
+    shared = sum((each[1] for each in found), Counter[int]())
+    if not repeats:
+        raise BadValue("there must be pairs to plan a memory for, got none; give at least one")
+    total = sum(number * many for number, many in repeats.items())
+    load = math.ceil(Tally(tuple(sorted((float(n), float(many)) for n, many in repeats.items()))).load)
+    leaves_of_all = sum(each[2] for each in found)
+    return Survey(total, repeats.total(), leaves_of_all, dict(sorted(shared.items())), load)
+
+
+def _counted(pairs: Iterable[Pair], on_progress: Callable[[int], None] | None) -> Times:
+    """How often each pair comes."""
+    times = Times()
     for path, leaf in pairs:
         times[canonical_path(path), canonical(leaf)] += 1
         if on_progress:
             on_progress(1)
-    if not times:
-        raise BadValue("there must be pairs to plan a memory for, got none; give at least one")
-    sizes = Counter(path for path, _ in times)
-    leaves = {leaf for _, leaf in times}
-    load = math.ceil(Tally(tuple(sorted((float(n), float(many)) for n, many in Counter(times.values()).items()))).load)
-    return Survey(times.total(), len(times), len(leaves), dict(sorted(Counter(sizes.values()).items())), load)
+    return times
+
+
+def _own(times: Times, ranks: Ranks) -> Times:
+    """The same of all ranks, for those paths that are this rank's to count."""
+    if ranks.size == 1:
+        return times
+    parts = [Times() for _ in range(ranks.size)]
+    for (path, leaf), number in times.items():
+        parts[_owner(path, ranks)][path, leaf] = number
+    return sum(ranks.swap(parts), Times())
+
+
+def _owner(name: bytes, ranks: Ranks) -> int:
+    return zlib.crc32(name) % ranks.size
 
 
 def naming_accuracy(accuracy: float) -> float:

@@ -27,10 +27,29 @@ class Tallying:
             last.clear()
         last += pairs
 
+    @staticmethod
+    def within(pairs: int) -> bool:
+        """Whether so many pairs are few enough that all that come again among them are told."""
+        return pairs <= TOGETHER
+
+    def counted(self) -> "Tallying":
+        """The same without the pairs themselves."""
+        less = Tallying()
+        less._tallies, less._last = {weight: self._whole(weight) for weight in self._last}, {}
+        return less
+
+    def join(self, other: "Tallying") -> None:
+        """Take in the pairs of another, which come after these."""
+        for weight, tally in other._tallies.items():
+            before = self._tallies.get(weight)
+            self._tallies[weight] = tally if before is None else before.with_stored(tally)
+        for weight, last in other._last.items():
+            self.add(weight, last)
+
     def both(self) -> tuple[Tally, Tally]:
         """What was stored, and what was taken out."""
         stored = gone = NOTHING_STORED
-        for weight in self._last:
+        for weight in dict.fromkeys((*self._last, *self._tallies)):
             more = self._whole(weight)
             if weight > 0:
                 stored = stored.with_stored(more) if stored.strengths else more
@@ -39,7 +58,10 @@ class Tallying:
         return stored, gone
 
     def _whole(self, weight: float) -> Tally:
-        before, last = self._tallies.get(weight), Tally.of(self._last[weight], weight)
+        before, pairs = self._tallies.get(weight), self._last.get(weight)
+        if before is not None and not pairs:
+            return before
+        last = Tally.of(pairs or [], weight)
         return last if before is None else before.with_stored(last)
 
 

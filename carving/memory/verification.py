@@ -7,6 +7,7 @@ from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from carving.answers.answer import Answer
+from carving.distributed.ranks import Group
 from carving.formats.documents import Pair
 from carving.memory.changes import OnProgress
 from carving.memory.questions import Questions
@@ -41,12 +42,17 @@ class Verification:
 
 
 def verify(
-    memory: Questions, pairs: Iterable[Pair], joint: bool = False, on_progress: OnProgress | None = None
+    memory: Questions,
+    pairs: Iterable[Pair],
+    joint: bool = False,
+    on_progress: OnProgress | None = None,
+    group: Group = None,
 ) -> Verification:
     """Ask for every pair, one path at a time (as a set where it holds several leaves) or all together.
 
     The pairs may be a part of what the memory holds: where a path is answered with another leaf than the pair's, it is
-    asked for all leaves that it holds, and the pair counts as answered if its own is among them.
+    asked for all leaves that it holds, and the pair counts as answered if its own is among them. Of a group, all ranks
+    give the same pairs.
     """
     wanted: dict[bytes, tuple[Path, list[Leaf]]] = {}
     for path, leaf in pairs:
@@ -56,22 +62,23 @@ def verify(
     if not asked:
         return Verification(0, 0)
     if not joint:
-        wrong = _not_held(memory, _one_by_one(memory, questions, on_progress))
+        wrong = _not_held(memory, _one_by_one(memory, questions, on_progress, group), group)
         return Verification(asked, asked - len(wrong), wrong)
     answers = memory.recall_all(
-        [path for path, leaves in questions for _ in leaves], absence=0.0, on_progress=on_progress
+        [path for path, leaves in questions for _ in leaves], absence=0.0, group=group, on_progress=on_progress
     )
     each = iter(answers)
     wrong = [miss for path, leaves in questions for miss in _wrong(path, leaves, islice(each, len(leaves)))]
-    wrong = _not_held(memory, wrong)
+    wrong = _not_held(memory, wrong, group)
     return Verification(asked, asked - len(wrong), wrong, answers.converged, answers.rounds)
 
 
 def _one_by_one(
-    memory: Questions, questions: list[tuple[Path, list[Leaf]]], on_progress: OnProgress | None
+    memory: Questions, questions: list[tuple[Path, list[Leaf]]], on_progress: OnProgress | None, group: Group
 ) -> list[Wrong]:
     times = [len(leaves) for _, leaves in questions]
-    answers = _answers(memory, [path for path, _ in questions], times, absence=0.0, on_progress=on_progress)
+    asked = [path for path, _ in questions]
+    answers = _answers(memory, asked, times, absence=0.0, on_progress=on_progress, group=group)
     return [
         miss
         for (path, leaves), given in zip(questions, answers, strict=True)
@@ -79,7 +86,7 @@ def _one_by_one(
     ]
 
 
-def _not_held(memory: Questions, wrong: list[Wrong]) -> list[Wrong]:
+def _not_held(memory: Questions, wrong: list[Wrong], group: Group) -> list[Wrong]:
     """Those of the misses that their paths are not found to hold beside what was answered."""
     if not memory.has_probabilities:
         return wrong
@@ -87,7 +94,7 @@ def _not_held(memory: Questions, wrong: list[Wrong]) -> list[Wrong]:
     again = {canonical_path(miss.path): miss.path for miss in wrong if miss.answer}
     if not again:
         return wrong
-    sets = memory.recall_sets(list(again.values()))
+    sets = memory.recall_sets(list(again.values()), group=group)
     held = {name: {canonical(answer.leaf) for answer in leaves} for name, leaves in zip(again, sets, strict=True)}
     return [miss for miss in wrong if canonical(miss.leaf) not in held.get(canonical_path(miss.path), ())]
 
@@ -118,11 +125,16 @@ def held_pairs(memory: Questions, paths: Iterable[Path], on_progress: OnProgress
 
 
 def _answers(
-    memory: Questions, paths: list[Path], times: list[int], absence: float, on_progress: OnProgress | None
+    memory: Questions,
+    paths: list[Path],
+    times: list[int],
+    absence: float,
+    on_progress: OnProgress | None,
+    group: Group = None,
 ) -> Iterator[Sequence[Answer]]:
     """The answers to each path: one, or the set of those that it holds if it is wanted several times."""
     single = [path for path, count in zip(paths, times, strict=True) if count == 1]
     several = [path for path, count in zip(paths, times, strict=True) if count > 1]
-    answers = iter(memory.recall_many(single, absence=absence, on_progress=on_progress) if single else ())
-    sets = iter(memory.recall_sets(several, on_progress=on_progress) if several else ())
+    answers = iter(memory.recall_many(single, absence=absence, group=group, on_progress=on_progress) if single else ())
+    sets = iter(memory.recall_sets(several, group=group, on_progress=on_progress) if several else ())
     return ([next(answers)] if count == 1 else next(sets) for count in times)

@@ -1,0 +1,40 @@
+"""Commands in several processes: `--workers` starts them, or torchrun has; only the first of them speaks."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from carving.cli.options import Work
+from carving.cli.output import be_quiet, errors
+from carving.distributed import Ranks, joined
+from carving.distributed.joining import started
+from carving.distributed.launching import launch
+
+LOST = 2  # the exit status of a command that has lost a rank
+
+
+@contextmanager
+def together(work: Work) -> Iterator[Ranks]:
+    """The ranks that work on a command; where they are to be started, the command ends when they have done it."""
+    if (work.workers or 1) > 1 and not started():
+        raise typer.Exit(_in_processes(work.workers or 1))
+    with joined(work.timeout) as ranks:
+        if not ranks.first:
+            be_quiet()
+        yield ranks
+
+
+def _in_processes(workers: int) -> int:
+    """Give this command again, in so many processes; the exit status."""
+    ended = launch([sys.executable, "-m", "carving", *sys.argv[1:]], workers)
+    if ended.signal is not None:
+        errors.print(
+            f"Error: rank {ended.rank} of {workers} was ended by {ended.signal}, and with it all others; the file is "
+            "the old one or the new one, nothing is half done: start it again",
+            markup=False,
+            soft_wrap=True,
+        )
+        return LOST
+    return ended.status

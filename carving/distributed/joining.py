@@ -1,0 +1,45 @@
+"""How a process joins the ranks that `torchrun`, or `carving ... --workers`, has started."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from carving.distributed.ranks import Ranks
+
+TIMEOUT = 1800.0  # seconds that ranks wait for each other
+
+
+def started() -> bool:
+    """Whether this process is one of several ranks: torchrun says so in the environment."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+@contextmanager
+def joined(timeout: float = TIMEOUT) -> Iterator[Ranks]:
+    """All processes that torchrun has started, as ranks that wait so many seconds for each other; else this one alone.
+
+    >>> with joined() as ranks:
+    ...     ranks.rank, ranks.size
+    (0, 1)
+    """
+    if not started():
+        yield Ranks.alone()
+        return
+    from torch import distributed as dist
+    from torch._C._distributed_c10d import TCPStore
+
+    if dist.is_initialized():  # by who calls us
+        yield Ranks(dist.group.WORLD)
+        return
+    patience = timedelta(seconds=timeout)
+    if os.environ.get("CARVING_STORE") == "launcher":
+        store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout=patience)
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=patience)
+    else:
+        dist.init_process_group("gloo", timeout=patience)
+    try:
+        yield Ranks(dist.group.WORLD)
+    finally:
+        dist.destroy_process_group()

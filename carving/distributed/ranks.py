@@ -1,0 +1,258 @@
+"""The ranks of a process group: what they gather, sum in a fixed order, and agree on.
+
+Everything that the ranks exchange goes through here. Before each exchange a rank writes down how far it has come, in
+the store by which the group was made: where an exchange breaks, because a rank has died or hangs, that tells which.
+"""
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Union
+
+import torch
+from torch import Tensor
+
+from carving.distributed.sums import sum_in_order
+from carving.errors import BadType, BadValue, UserError
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+T = TypeVar("T")
+
+
+Group = Union["ProcessGroup", "Ranks", None]  # what functions take: None is this process alone
+
+
+class LostRank(UserError, RuntimeError):
+    """A rank that has died, or did not come in time."""
+
+
+class RankFailed(UserError, RuntimeError):
+    """What went wrong on another rank, so that nothing was done on this one either."""
+
+
+class Ranks:
+    """The processes of a group, each with its number, from 0.
+
+    >>> Ranks.alone().gather("dog"), Ranks.alone().rank, Ranks.alone().size
+    (['dog'], 0, 1)
+    """
+
+    def __init__(self, group: "ProcessGroup | None") -> None:
+        self.group, self.rank, self.size = group, 0, 1
+        self.device, self._steps, self._store = torch.device("cpu"), 0, None
+        self.waited = 0.0  # seconds that exchanges took, those included in which others were not there yet
+        if group is None:
+            return
+        from torch import distributed as dist
+
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        if self.rank < 0:
+            raise BadValue("a process can only work with a group that it belongs to, got another group")
+        if "nccl" in str(dist.get_backend(group)):
+            self.device = torch.device("cuda", torch.cuda.current_device())
+        self._store = _store_of(group)
+
+    @classmethod
+    def alone(cls) -> "Ranks":
+        """A single process, which needs no group."""
+        return cls(None)
+
+    @classmethod
+    def of(cls, group: Group) -> "Ranks":
+        """The ranks of a group; of None, this process alone."""
+        if isinstance(group, Ranks):
+            return group
+        if group is not None and not hasattr(group, "rank"):
+            raise BadType(
+                f"group must be a process group of torch.distributed, got {group!r}; torch.distributed.group.WORLD is "
+                "that of all processes, once init_process_group was called"
+            )
+        return cls(group)
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that writes files, and speaks."""
+        return self.rank == 0
+
+    # Exchanges
+
+    def _exchange(self, work: Callable[[], object]) -> None:
+        """Do what all ranks do at once; if that breaks, say who is missing."""
+        self._steps += 1
+        start = time.perf_counter()
+        try:
+            if self._store is not None:
+                self._store.set(f"carving/{self.rank}", str(self._steps))
+            work()
+        except RuntimeError as error:
+            raise LostRank(self._lost(error)) from error
+        finally:
+            self.waited += time.perf_counter() - start
+
+    def _lost(self, error: RuntimeError) -> str:
+        behind = self._behind()
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if behind is None:
+            return f"rank 0, by which the ranks find each other, cannot be reached any more ({reason})"
+        if not behind:
+            return f"the connection to another rank broke in the middle of an exchange ({reason})"
+        names = " and ".join(map(str, behind))
+        return (
+            f"rank {names} has died, or did not come within the group's timeout, so that rank {self.rank} stops "
+            f"({reason}); nothing was changed: start all of them again"
+        )
+
+    def _behind(self) -> list[int] | None:
+        """The ranks that have not come as far as this one; None where that cannot be asked."""
+        if self._store is None:
+            return []
+        try:
+            return [rank for rank in range(self.size) if self._step_of(rank) < self._steps]
+        except RuntimeError:
+            return None
+
+    def _step_of(self, rank: int) -> int:
+        assert self._store is not None
+        key = f"carving/{rank}"
+        return int(self._store.get(key)) if self._store.check([key]) else 0
+
+    def _numbers(self, numbers: list[int]) -> list[list[int]]:
+        """The numbers, as many each, of all ranks."""
+        if self.group is None:
+            return [numbers]
+        from torch import distributed as dist
+
+        own = torch.tensor(numbers, dtype=torch.int64, device=self.device)
+        every = [torch.empty_like(own) for _ in range(self.size)]
+        self._exchange(lambda: dist.all_gather(every, own, group=self.group))
+        return [each.tolist() for each in every]
+
+    def gather(self, thing: T) -> list[T]:
+        """Something small of every rank, in their order."""
+        if self.group is None:
+            return [thing]
+        from torch import distributed as dist
+
+        data = pickle.dumps(thing)
+        sizes = [size for (size,) in self._numbers([len(data)])]
+        own = torch.zeros(max(sizes), dtype=torch.uint8)
+        own[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        own = own.to(self.device)
+        every = [torch.empty_like(own) for _ in range(self.size)]
+        self._exchange(lambda: dist.all_gather(every, own, group=self.group))
+        return [pickle.loads(bytes(each[:size].cpu().numpy())) for each, size in zip(every, sizes, strict=True)]
+
+    def each(self, thing: T) -> Iterator[T]:
+        """Something of every rank, in their order: of what is large, one at a time is held."""
+        if self.group is None:
+            yield thing
+            return
+        data = pickle.dumps(thing)
+        sizes = [size for (size,) in self._numbers([len(data)])]
+        for rank, size in enumerate(sizes):
+            if rank == self.rank:
+                self._broadcast(torch.frombuffer(bytearray(data), dtype=torch.uint8), rank)
+                yield thing
+            else:
+                yield pickle.loads(bytes(self._broadcast(torch.empty(size, dtype=torch.uint8), rank).numpy()))
+
+    def _broadcast(self, tensor: Tensor, rank: int) -> Tensor:
+        """The tensor of one rank, on the CPU."""
+        from torch import distributed as dist
+
+        here = tensor.to(self.device)
+        self._exchange(lambda: dist.broadcast(here, group=self.group, group_src=rank))
+        return here.cpu()
+
+    def swap(self, parts: Sequence[T]) -> list[T]:
+        """To every rank its part, and of every rank the part for this one."""
+        if self.group is None:
+            return list(parts)
+        from torch import distributed as dist
+
+        data = [pickle.dumps(part) for part in parts]
+        sizes = [theirs[self.rank] for theirs in self._numbers([len(each) for each in data])]
+        sent = torch.frombuffer(bytearray(b"".join(data)), dtype=torch.uint8).to(self.device)
+        received = torch.empty(sum(sizes), dtype=torch.uint8, device=self.device)
+        lengths = list(map(len, data))
+        self._exchange(lambda: dist.all_to_all_single(received, sent, sizes, lengths, group=self.group))
+        return [pickle.loads(bytes(each.numpy())) for each in received.cpu().split(sizes)]
+
+    def of_first(self, thing: T) -> T:
+        """What the first rank has: numbers that ranks must not see differently, to the last bit."""
+        return self.gather(thing)[0]
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """The sum of all ranks' tensors, in place: in the order of the ranks, in double precision, rounded once.
+
+        It moves as many bytes as the all-reduce of a ring, and the same ranks always give the same bits.
+        """
+        if self.group is None:
+            return tensor
+        self._exchange(lambda: sum_in_order(self, tensor))
+        return tensor
+
+    def stack(self, tensor: Tensor) -> list[Tensor]:
+        """The tensors of all ranks, which have one shape."""
+        if self.group is None:
+            return [tensor]
+        from torch import distributed as dist
+
+        own = tensor.to(self.device).contiguous()
+        every = [torch.empty_like(own) for _ in range(self.size)]
+        self._exchange(lambda: dist.all_gather(every, own, group=self.group))
+        return [each.to(tensor.device) for each in every]
+
+    # Agreement
+
+    def check_same(self, **facts: object) -> None:
+        """Refuse to begin where ranks differ in what must be the same, and say in what and by whom."""
+        for rank, theirs in enumerate(every := self.gather(_shown(facts))):
+            differ = [name for name in every[0] if theirs.get(name) != every[0][name]]
+            if differ:
+                name = differ[0]
+                raise BadValue(
+                    f"all ranks must have the same {name}, got {theirs.get(name)} on rank {rank} and {every[0][name]} "
+                    "on rank 0; start them with the same arguments, files and version of Carving"
+                )
+
+    def agreed(self, work: Callable[[], T]) -> T:
+        """What this rank's own work gives, once all ranks have done theirs; if one fails, all of them do.
+
+        The work exchanges nothing by itself: ranks would wait for one that has failed.
+        """
+        if self.group is None:
+            return work()
+        failure: Exception | None = None
+        try:
+            result = work()
+        except Exception as error:
+            failure = error
+        problems = self.gather(None if failure is None else f"{failure}" or type(failure).__name__)
+        if failure is not None:
+            raise failure
+        for rank, problem in enumerate(problems):
+            if problem is not None:
+                raise RankFailed(f"rank {rank} failed, so that nothing was changed: {problem}")
+        return result
+
+    def of_one(self, work: Callable[[], T]) -> T:
+        """What the first rank's work gives, for all; if it fails, all of them do."""
+        result = self.agreed(work if self.first else lambda: None)
+        return self.of_first(result)  # type: ignore[return-value]  # that of the first rank is no None
+
+
+def _shown(facts: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in facts.items()}
+
+
+def _store_of(group: "ProcessGroup") -> Any:
+    """The store by which the group was made, where torch tells."""
+    from torch.distributed import distributed_c10d
+
+    try:
+        return distributed_c10d._get_process_group_store(group)
+    except (AttributeError, KeyError, RuntimeError):
+        return None

@@ -1,0 +1,128 @@
+"""One change that many ranks make: each binds its own pairs to nothing, and the sum of all is added to what was there.
+
+A memory is a sum, so one all-reduce is all that the tensors need. Leaves, paths and what is counted are joined in the
+order of the ranks: if these have read the files in their order, everything is as if one process had read them.
+"""
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from carving.distributed.ranks import Group, Ranks
+from carving.formats.documents import Pair
+from carving.memory.changes import Change, OnProgress, report
+from carving.memory.kept import Kept
+from carving.memory.pairs import Batch
+from carving.memory.state import State, check_sum, paths_of_both, stricter
+from carving.memory.tallying import Tallying
+from carving.paths import Paths
+from carving.symbols import Leaf
+from carving.tensors import lasting
+
+LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is another
+
+
+class Part(NamedTuple):
+    """What one rank brings, beside its tensor."""
+
+    pairs: int
+    counts: Mapping[bytes, float]
+    leaves: Mapping[bytes, Leaf]
+    tallying: Tallying
+    paths: Mapping[bytes, float] | None  # what was stored under each, where paths are kept
+    added: float
+
+
+def stored(
+    held: State, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None
+) -> Change:
+    """The change that the pairs of all ranks make; these are those of one."""
+    check_same_state(ranks, held, weight=weight)
+    own, paths = ranks.agreed(lambda: _own(held, parts, weight, on_progress))
+    return _of_all(held, own, paths, ranks)
+
+
+def _own(
+    held: State, parts: Iterable[list[Pair]], weight: float, on_progress: OnProgress | None
+) -> tuple[Change, dict[bytes, float] | None]:
+    """A rank's own pairs, bound to nothing, and their paths, where they are kept."""
+    own, paths = Change(replace(held.emptied(), known=None), weight), defaultdict[bytes, float](float)
+    for pairs in parts:
+        batch = Batch(pairs)
+        own.add(batch)
+        if held.known is not None:
+            for name in batch.paths.names:
+                paths[name] += weight
+        report(on_progress, len(pairs))
+    return own, None if held.known is None else dict(paths)
+
+
+def _of_all(held: State, own: Change, paths: dict[bytes, float] | None, ranks: Ranks) -> Change:
+    """The changes of all ranks as one, to what is there."""
+    whole, known = Change(held, own.weight), held.known
+    few = Tallying.within(sum(ranks.gather(own.pairs)))
+    tallying = own.tallying if few else own.tallying.counted()
+    for part in ranks.each(Part(own.pairs, own.counts, own.leaves, tallying, paths, own.added)):
+        whole.pairs += part.pairs
+        whole.added += part.added
+        whole.counts.update(part.counts)  # which adds them
+        whole.leaves.update(part.leaves)
+        whole.tallying.join(part.tallying)
+        known = known if known is None or part.paths is None else known.changed(part.paths.items())
+    whole.known = known
+    if whole.pairs:
+        with lasting():
+            whole.put(ranks.sum_(own.tensor).add_(held.tensor))
+    return whole
+
+
+def summed(held: State, ranks: Ranks) -> State:
+    """The memories of all ranks as one, as `+` makes one of two."""
+    check_sum(held, "the memories of ranks are added")
+    trained = held.codebook.trained
+    known = (
+        None
+        if trained is None
+        else (trained.shape, float(trained.double().sum()), held.vocabulary.labels[: len(trained)])
+    )
+    ranks.check_same(**_facts(held), trained=known)
+    tensor, both = ranks.sum_(held.tensor.clone()), held.emptied()
+    light = replace(held, tensor=held.tensor.new_empty(0), codebook=None, kept=Kept())  # type: ignore[arg-type]
+    for theirs in ranks.each(light):
+        goal, paths = stricter(both.goal, theirs.goal), paths_of_both(both, theirs)
+        tally = both.tally.with_stored(theirs.tally) if theirs.tally.strengths else both.tally
+        both = both.holding(tensor, theirs.vocabulary.named, theirs.counts)
+        both = replace(both, goal=goal, known=paths, tally=tally)
+    return both
+
+
+def _facts(held: State) -> dict[str, object]:
+    """What the memories of all ranks must have in common."""
+    from carving import __version__
+
+    scheme, paths, versions = held.scheme, held.known is not None, f"{__version__} (torch {torch.__version__})"
+    return dict(version=versions, scheme=scheme, dtype=scheme.dtype, workspace=scheme.workspace, paths=paths)
+
+
+def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
+    """Refuse ranks whose memories differ before they begin."""
+    counts, flat = held.counts, held.tensor.reshape(-1)
+    step = max(1, len(flat) // LOOKED_AT)
+    contents = (float(counts.sum()), flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
+    sizes = dict(pairs=held.pairs, leaves=len(held.vocabulary), goal=held.goal)
+    ranks.check_same(**_facts(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
+
+
+def shared_paths(held: State, paths: Paths, group: Group, rounds: int) -> tuple[Ranks, slice]:
+    """The ranks that ask for paths together, and which of these are this one's."""
+    ranks = Ranks.of(group)
+    if len(paths) < ranks.size:  # so few that each rank had better ask for all of them
+        return Ranks.alone(), slice(None)
+    if ranks.size > 1:
+        digest = len(paths), zlib.crc32(b"".join(paths.names))
+        check_same_state(ranks, held, questions=digest, rounds=rounds)
+    return ranks, slice(*(len(paths) * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))

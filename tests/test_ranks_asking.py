@@ -1,0 +1,163 @@
+"""Two and three ranks answer as one process does: single questions, lists, sets and all paths together."""
+
+import math
+import pickle
+
+import pytest
+import torch
+from crew import crew_in
+
+from carving import OSC, Memory, make
+
+BOTH = pytest.mark.parametrize("count", [2, 3])
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory):
+    with crew_in(tmp_path_factory.mktemp("ranks")) as crew:
+        yield crew
+
+
+def filled(scheme, pairs=400, leaves=90, several=False):
+    """A memory that is so full that some answers are wrong or unsure."""
+    memory = Memory(scheme)
+    memory.store(
+        [((f"place {i % (pairs // 3)}" if several else f"place {i}",), f"leaf {i % leaves}") for i in range(pairs)]
+    )
+    return memory
+
+
+PATHS = [(f"place {i}",) for i in range(100)] + [("nowhere", i) for i in range(20)]
+MEMORIES = {
+    "compact": filled(OSC(d=40, p=2, compact=True)),
+    "contextual": filled(OSC(d=40, p=2, k1=5)),
+    "HRR": filled(make("HRR", d=512), 60, 30),
+    "settles": filled(make("MAP-B", d=512), 60, 30),
+    "several": filled(OSC(d=60, p=2, compact=True), several=True),
+    "few leaves": filled(OSC(d=30, p=2), 60, 2),
+}
+
+
+def close(answers, wanted, unsure=1e-4):
+    """The same leaves, and scores and probabilities to rounding."""
+    assert len(answers) == len(wanted)
+    for one, other in zip(answers, wanted, strict=True):
+        assert one.leaf == other.leaf and one.found == other.found
+        assert math.isclose(one.score, other.score, rel_tol=1e-4, abs_tol=1e-4)
+        if not math.isnan(other.probability):
+            assert math.isclose(one.probability, other.probability, rel_tol=1e-3, abs_tol=unsure)
+
+
+def recalled(ranks, memory, how):
+    return pickle.loads(memory).recall_many(PATHS, group=ranks.group, **how)
+
+
+@BOTH
+@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("how", [{}, {"top": 4}, {"absence": 0.0}, {"among": ["leaf 0", "leaf 1"]}], ids=str)
+def test_ranks_answer_questions_as_one_process_does(crew, count, name, how):
+    memory = MEMORIES[name]
+    wanted = memory.recall_many(PATHS, **how)
+    copy = pickle.dumps(memory)
+    for given in crew(recalled, copy, how, ranks=count):
+        if "top" not in how:
+            close(given, wanted)
+            continue
+        for one, other in zip(given, wanted, strict=True):
+            close(one, other, unsure=2e-3)  # the odds of all that is not listed are what float32 leaves of a difference
+
+
+def recalled_sets(ranks, memory, how):
+    return pickle.loads(memory).recall_sets(PATHS, group=ranks.group, **how)
+
+
+@BOTH
+@pytest.mark.parametrize("name", [name for name in MEMORIES if name != "settles"])
+@pytest.mark.parametrize("how", [{}, {"threshold": 0.01}, {"among": ["leaf 3", "leaf 0", "leaf 1"][1:]}], ids=str)
+def test_ranks_answer_with_sets_as_one_process_does(crew, count, name, how):
+    memory = MEMORIES[name]
+    wanted = memory.recall_sets(PATHS, **how)
+    for given in crew(recalled_sets, pickle.dumps(memory), how, ranks=count):
+        for one, other in zip(given, wanted, strict=True):
+            near = {answer.leaf: answer.probability for answer in one}
+            assert near.keys() == {answer.leaf for answer in other}
+            for answer in other:
+                assert math.isclose(near[answer.leaf], answer.probability, rel_tol=1e-3, abs_tol=1e-4)
+
+
+def different_questions(ranks, memory):
+    pickle.loads(memory).recall_many(PATHS[: 5 + ranks.rank], group=ranks.group)
+
+
+def test_ranks_that_ask_differently_are_refused(crew):
+    for _, words in crew.errors(different_questions, pickle.dumps(MEMORIES["compact"]), ranks=2):
+        assert words.startswith("all ranks must have the same questions")
+
+
+def decoded(ranks, memory, paths):
+    answers = pickle.loads(memory).recall_all(paths, group=ranks.group)
+    return list(answers), answers.converged, answers.rounds, list(answers.paths)
+
+
+JOINT = {
+    "compact": (filled(OSC(d=26, p=2, compact=True), 150, 50), 150),
+    "plain": (filled(OSC(d=26, p=2), 100, 50), 100),
+    "several": (filled(OSC(d=40, p=2, compact=True), 150, 50, several=True), 50),
+    "too full": (filled(OSC(d=14, p=2, compact=True), 200, 50), 200),
+    "sealed": (filled(OSC(d=34, p=2, compact=True), 150, 50).seal(2), 150),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", JOINT)
+def test_ranks_decode_all_paths_together_as_one_process_does(crew, count, name):
+    memory, places = JOINT[name]
+    paths = [(f"place {i}",) for i in range(places) for _ in range(3 if name == "several" else 1)]
+    wanted = memory.recall_all(paths)
+    for answers, converged, rounds, asked in crew(decoded, pickle.dumps(memory), paths, ranks=count):
+        assert converged == wanted.converged == (name != "too full")
+        assert asked == paths
+        if converged:
+            assert rounds == wanted.rounds
+            assert [answer.leaf for answer in answers] == [answer.leaf for answer in wanted]
+            for one, other in zip(answers, wanted, strict=True):
+                assert math.isclose(one.probability, other.probability, abs_tol=1e-3)
+
+
+def test_fewer_paths_than_ranks_are_asked_by_each(crew):
+    memory, _ = JOINT["compact"]
+    wanted = memory.recall_all(PATHS[:2])
+    for answers, *_ in crew(decoded, pickle.dumps(memory), PATHS[:2]):
+        close(answers, wanted)
+
+
+def verified(ranks, memory, pairs, joint):
+    outcome = pickle.loads(memory).verify(pairs, joint=joint, group=ranks.group)
+    return outcome.asked, outcome.right, [(wrong.path, wrong.leaf) for wrong in outcome.wrong]
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_ranks_verify_as_one_process_does(crew, joint):
+    memory, _ = JOINT["compact"]
+    pairs = [((f"place {i}",), f"leaf {(i + (i == 7)) % 50}") for i in range(150)]
+    wanted = memory.verify(pairs, joint=joint)
+    for asked, right, wrong in crew(verified, pickle.dumps(memory), pairs, joint, ranks=2):
+        assert (asked, right) == (wanted.asked, wanted.right)
+        assert wrong == [(each.path, each.leaf) for each in wanted.wrong]
+
+
+def trained_answers(ranks, memory):
+    memory = pickle.loads(memory)
+    return memory.recall_many(PATHS[:30], group=ranks.group), memory.recall_sets(PATHS[:30], group=ranks.group)
+
+
+def test_trained_fillers_are_those_of_every_rank(crew):
+    scheme = OSC(d=100, p=2, compact=True)
+    fillers = scheme.random(20, torch.Generator().manual_seed(5))
+    memory = Memory(scheme, [f"leaf {i}" for i in range(20)], fillers)
+    memory.store([(path, f"leaf {i % 20}") for i, path in enumerate(PATHS[:100])])
+    wanted = memory.recall_many(PATHS[:30])
+    assert all(answer.found for answer in wanted)
+    for given, given_sets in crew(trained_answers, pickle.dumps(memory)):
+        close(given, wanted)
+        assert [[answer.leaf for answer in each] for each in given_sets] == [[answer.leaf] for answer in wanted]

@@ -1,0 +1,165 @@
+"""A rank that dies or hangs ends the others, which say who it was; commands in ranks, and how they end."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import pytest
+import torch
+from crew import crew_in
+
+from carving import OSC, Memory
+from carving.distributed import launching
+from carving.distributed.launching import launch
+
+
+def waits_for_rank(ranks, who, what):
+    """Rank `who` does not come to the second exchange: it dies, or sleeps."""
+    ranks.gather("all are here")
+    if ranks.rank == who:
+        if what == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+    return ranks.sum_(torch.ones(5))
+
+
+@pytest.mark.parametrize("what", ["die", "hang"])
+def test_a_rank_that_is_lost_ends_the_others_within_the_timeout_and_is_named(tmp_path, what):
+    with crew_in(tmp_path, timeout=3.0) as crew:
+        crew(exchanged)  # all are there
+        started = time.monotonic()
+        crew.send(waits_for_rank, 1, what)
+        outcomes = [crew.outcome(rank) for rank in (0, 2)]
+        assert time.monotonic() - started < 30  # of a machine that has much else to do
+        crew.processes[1].kill()
+    for done, (kind, words) in outcomes:
+        assert not done and kind == "LostRank"
+        assert words.startswith("rank 1 has died, or did not come within the group's timeout, so that rank")
+        assert "nothing was changed" in words
+
+
+def exchanged(ranks):
+    return ranks.gather(ranks.rank)
+
+
+# Commands
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory):
+    with crew_in(tmp_path_factory.mktemp("ranks"), size=2) as crew:
+        yield crew
+
+
+def command(ranks, arguments):
+    """A command as torchrun gives it to every rank: its exit status, and what it prints."""
+    from typer.testing import CliRunner
+
+    from carving.cli import app
+
+    os.environ.update(RANK=str(ranks.rank), WORLD_SIZE=str(ranks.size))
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def graph(tmp_path):
+    lines = [json.dumps({"name": f"n{i % 17}", "kind": [f"k{i % 5}", i % 3]}) + "\n" for i in range(40)]
+    (tmp_path / "a.jsonl").write_text("".join(lines[:30]))
+    (tmp_path / "b.jsonl").write_text("".join(lines[30:]) + "no JSON\n")
+    return [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+
+
+def contents(file):
+    held = Memory.load(file)
+    return list(held.vocabulary), held.counts.tolist(), list(held), held.goal, held.scheme, held._state.tally
+
+
+def test_a_command_in_ranks_does_what_it_does_alone_and_only_the_first_speaks(crew, graph, tmp_path):
+    from typer.testing import CliRunner
+
+    from carving.cli import app
+
+    options = ["--skip-bad", "--keep-paths", "--json", "--d", "60", "--p", "2"]
+    one, many = tmp_path / "one.safetensors", tmp_path / "many.safetensors"
+    for times in (1, 2):  # a new memory, and one that is there
+        alone = CliRunner().invoke(app, ["store", str(one), *map(str, graph), *options, "--force"])
+        assert alone.exit_code == 0, alone.output
+        (first, text), (second, silence) = crew(command, ["store", many, *graph, *options, "--force"], ranks=2)
+        assert first == second == 0 and silence == ""
+        ours, theirs = (json.loads(each.splitlines()[-1]) for each in (alone.output, text))
+        assert theirs == ours | dict(file=str(many)) and ours["skipped"] == 1 and ours["stored"] == 120
+        assert contents(many) == contents(one)
+        torch.testing.assert_close(Memory.load(many).tensor, Memory.load(one).tensor, rtol=1e-5, atol=1e-5 * times)
+
+
+def test_ranks_verify_files_together(crew, graph, tmp_path):
+    file = tmp_path / "m.safetensors"
+    memory = Memory(OSC(d=40, p=2))
+    memory.store([((i, "name"), f"n{i % 17}") for i in range(40)])
+    memory.save(file)
+    (tmp_path / "names.jsonl").write_text("".join(json.dumps({"name": f"n{i % 17}"}) + "\n" for i in range(40)))
+    arguments = ["verify", file, tmp_path / "names.jsonl", "--joint", "--json"]
+    (status, text), (other, silence) = crew(command, arguments, ranks=2)
+    assert status == other == 0 and silence == ""
+    assert json.loads(text)["right"] == 40
+
+
+def test_what_goes_wrong_in_ranks_is_said_once_and_leaves_the_file(crew, graph, tmp_path):
+    file = tmp_path / "m.safetensors"
+    Memory(OSC(d=20)).save(file)
+    before = file.read_bytes()
+    (status, text), (other, silence) = crew(command, ["store", file, *graph], ranks=2)  # the bad line is rank 1's
+    assert status == other == 2 and silence == ""
+    assert "rank 1 failed, so that nothing was changed" in text and "b.jsonl, line 11" in text
+    assert file.read_bytes() == before
+    assert {each.name for each in tmp_path.iterdir()} <= {"a.jsonl", "b.jsonl", file.name, f"{file.name}.lock"}
+    (status, text), _ = crew(command, ["store", file, "-", "--format", "jsonl"], ranks=2)
+    assert status == 2 and "only files can be read in parts, got -" in text
+
+
+# Starting them
+
+
+def run(script, workers=2):
+    return launch([sys.executable, "-c", script], workers)
+
+
+def test_ranks_are_started_with_their_numbers_and_only_the_first_is_heard(capfd):
+    assert run("import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])") == launching.Ended(0)
+    assert capfd.readouterr().out == "rank 0 of 2\n"
+
+
+def test_when_one_rank_fails_the_others_are_ended(monkeypatch):
+    monkeypatch.setattr(launching, "GRACE", 0.2)
+    started = time.monotonic()
+    ended = run("import os, sys, time; sys.exit(5) if os.environ['RANK'] == '1' else time.sleep(60)")
+    assert ended == launching.Ended(5, 1) and ended.signal is None and time.monotonic() - started < 30
+    ended = run("import os, time; os.kill(os.getpid(), 9) if os.environ['RANK'] == '1' else time.sleep(60)")
+    assert ended.rank == 1 and ended.signal == "SIGKILL"
+
+
+@pytest.mark.slow
+def test_workers_store_and_one_that_is_killed_leaves_the_old_file(graph, tmp_path):
+    import subprocess
+
+    file = tmp_path / "m.safetensors"
+    arguments = [sys.executable, "-m", "carving", "store", str(file), *map(str, graph), "--skip-bad", "--workers", "2"]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("stored 120 pairs"), done.stderr
+    before = file.read_bytes()
+    running = subprocess.Popen([*arguments, "--timeout", "60"], stderr=subprocess.PIPE, text=True)
+    children = []
+    while len(children) < 2:
+        time.sleep(0.05)
+        with open(f"/proc/{running.pid}/task/{running.pid}/children") as listed:
+            children = listed.read().split()
+        assert running.poll() is None
+    os.kill(int(children[1]), signal.SIGKILL)
+    _, words = running.communicate(timeout=120)
+    assert running.returncode == 2 and "rank 1 of 2 was ended by SIGKILL" in words
+    assert file.read_bytes() == before
+    again = subprocess.run(arguments, capture_output=True, text=True)
+    assert again.returncode == 0 and "stored 120 pairs" in again.stdout
