@@ -143,3 +143,59 @@ def to_modes(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     """The most frequent index of each segment, one-hot."""
     most = total.amax(-1, keepdim=True)
     return as_segments(space, torch.where(total >= most - 1e-6 * most.abs(), lot, -1.0).argmax(-1))
+
+
+# The nearest that is as atoms are
+
+
+def to_plain_signs(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """1 for what is positive, else -1."""
+    return torch.where(total > 0, 1.0, -1.0).to(total.dtype)
+
+
+def to_indices(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """The most frequent index of each segment, as an index; of several the one that chance says, or the lowest."""
+    most = total.amax(-1, keepdim=True)
+    return torch.where(total >= most, torch.zeros_like(total) if lot is None else lot, -1.0).argmax(-1)
+
+
+def to_unit(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """Of norm 1; zero stays."""
+    return torch.nn.functional.normalize(total, dim=-1)
+
+
+def to_size(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """Of the norm that vectors of deviation sigma about +-mu have; option = (mu, sigma)."""
+    mu, sigma = space.option
+    return to_unit(space, total, lot) * math.sqrt(space.d * (mu * mu + sigma * sigma))
+
+
+def to_circle(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """Of modulus 1; zero counts as positive."""
+    size = total.abs()
+    return torch.where(size > 0, total / size.clamp_min(torch.finfo(size.dtype).tiny), torch.ones_like(total))
+
+
+def to_unit_spectrum(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """With Fourier coefficients of modulus 1."""
+    return torch.fft.irfft(to_circle(space, torch.fft.rfft(total), lot), n=space.d)
+
+
+def to_unitary(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """The nearest unitary blocks: those of the polar decomposition."""
+    left, _, right = torch.linalg.svd(total)
+    return left @ right
+
+
+def softened(space: Space, x: Tensor) -> Tensor:
+    """The hyperbolic tangent; of complex numbers that of the modulus."""
+    if not x.is_complex():
+        return x.tanh()
+    size = x.abs()
+    return x * (size.tanh() / size.clamp_min(torch.finfo(size.dtype).tiny))
+
+
+def softened_blocks(space: Space, x: Tensor) -> Tensor:
+    """The hyperbolic tangent of every block's singular values."""
+    left, sizes, right = torch.linalg.svd(x)
+    return (left * sizes.tanh().unsqueeze(-2)) @ right
