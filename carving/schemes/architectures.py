@@ -134,6 +134,13 @@ class Architecture:
     inverse: Operation | None = None  # role atom -> the role atom that undoes it
     no_inverse: str = "; unbind(x, role) does"  # what to do without
     opposite: Operation | None = None  # discrete atom -> the atom with the negated picture
+    powers: Operation | None = (
+        None  # an atom, angles (*, parts) -> what it is to fractional powers: they bind by adding
+    )
+    # How an atom falls into parts that may each be another's, where these are not its coordinates or blocks.
+    apart: Operation | None = None
+    joined: Operation | None = None
+    paired: Operation | None = None  # atoms, atoms, places of [0, 1) -> places that exchange as many ones as they take
     overlap: bool = False  # similarity: common ones, as a share of the candidate's; else the cosine
     complex: bool = False
     identity: Operation | None = None
@@ -200,6 +207,7 @@ _BSC: Fields = dict(
     inverse=B.same, opposite=B.complement, identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
 _SPARSE: Fields = dict(
     picture=P.as_numbers, settle=P.to_bits, back=P.from_numbers, overlap=True, commutative=False, dtype=torch.bool,
+    paired=P.paired_ones,
     layout=few_ones, options={"ones": None})
 _GROUP: Fields = dict(
     bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, inverse=B.negated_modulo, identity=_no_indices,
@@ -213,11 +221,13 @@ _MATRIX: Fields = dict(commutative=False, associative=False, ordered=True, norma
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,
                  compose=A.convolve, energy=A.power, identity=_impulse, exact=False, inverse=B.reversed_around,
-                 normal=P.to_unit, hard=P.to_plain_signs,
+                 powers=P.turned_spectrum, normal=P.to_unit, hard=P.to_plain_signs,
                  options={"unitary": False}, choices={"unitary": (False, True)},
-                 variants=(({"unitary": True}, dict(atoms=A.unitary, exact=True, normal=P.to_unit_spectrum)),)),
+                 variants=(({"unitary": True}, dict(
+                     atoms=A.unitary, exact=True, normal=P.to_unit_spectrum, apart=A.spectrum, joined=A.signal)),)),
     Architecture("FHRR",     EACH,       A.phasors,   A.multiply,          A.multiply_conjugate,
-                 compose=A.multiply, identity=_complex_ones, complex=True, normal=P.to_circle, inverse=B.conjugate),
+                 compose=A.multiply, identity=_complex_ones, complex=True, normal=P.to_circle, inverse=B.conjugate,
+                 powers=P.turned),
     Architecture("MAP-I",    SIGNS,      A.signs,     A.multiply,          A.multiply,
                  compose=A.multiply, identity=_ones, self_inverse=True, normal=P.to_signs, ties=True, inverse=B.same),
     Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,
@@ -264,7 +274,7 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("GHRR",     EACH,       A.haar,      A.matrix_left,       A.matrix_left_adjoint,
                  compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False, ordered=True,
                  normal=P.to_unitary, soft=P.softened_blocks, inverse=B.adjoint, layout=unitary_blocks,
-                 options={"m": 2},
+                 options={"m": 2}, powers=P.turned_blocks,
                  variants=(({"m": 1}, dict(commutative=True, ordered=False)),)),
 )}
 # fmt: on

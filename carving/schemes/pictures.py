@@ -199,3 +199,38 @@ def softened_blocks(space: Space, x: Tensor) -> Tensor:
     """The hyperbolic tangent of every block's singular values."""
     left, sizes, right = torch.linalg.svd(x)
     return (left * sizes.tanh().unsqueeze(-2)) @ right
+
+
+def paired_ones(space: Space, x: Tensor, other: Tensor, places: Tensor) -> Tensor:
+    """Places (d,) at which ones of x alone and ones of the other alone are exchanged pair by pair: their number stays.
+
+    The places give the order. What both have, or neither, stays whatever its place is.
+    """
+    paired = places.clone()
+    for alone in (x & ~other, other & ~x):
+        where = alone.nonzero().squeeze(-1)
+        order = where[places[where].argsort()]
+        paired[order] = (torch.arange(len(order), dtype=places.dtype, device=places.device) + 0.5) / max(1, len(order))
+    return paired
+
+
+# Fractional powers: angles (*, parts) -> vectors whose binding adds the angles
+
+
+def turned(space: Space, frame: Tensor, angles: Tensor) -> Tensor:
+    """Points of the unit circle."""
+    return torch.polar(torch.ones_like(angles), angles)
+
+
+def turned_spectrum(space: Space, frame: Tensor, angles: Tensor) -> Tensor:
+    """The vector with these phases of its Fourier coefficients; the first and, of even d, the last have none."""
+    inner = torch.ones(angles.shape[-1], dtype=angles.dtype, device=angles.device)
+    inner[0] = 0
+    if space.d % 2 == 0:
+        inner[-1] = 0
+    return torch.fft.irfft(turned(space, frame, angles * inner), n=space.d)
+
+
+def turned_blocks(space: Space, frame: Tensor, angles: Tensor) -> Tensor:
+    """Unitary blocks with the frame's columns as eigenvectors and the angles (*, blocks, m) as eigenvalues' phases."""
+    return (frame * turned(space, frame, angles).unsqueeze(-2)) @ frame.mH
