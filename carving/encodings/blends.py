@@ -2,8 +2,8 @@
 
 A filler falls into parts that are drawn independently: coordinates, blocks (GHRR), frequencies (unitary HRR); OSC's few
 coordinates are each the sum of many parts. Of two fillers, one that has a share t of its parts from the second is like
-another with share s by 1 - |s - t| of their difference. Sparse codes exchange their ones in pairs, so that the number of
-ones stays.
+another with share s by 1 - |s - t| of their difference. Sparse codes exchange their ones in pairs, so that their number
+stays.
 """
 
 import math

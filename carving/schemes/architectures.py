@@ -137,6 +137,7 @@ class Architecture:
     powers: Operation | None = (
         None  # an atom, angles (*, parts) -> what it is to fractional powers: they bind by adding
     )
+    order: Operation | None = None  # in which order coordinates are rolled where rolled vectors bind as others do
     # How an atom falls into parts that may each be another's, where these are not its coordinates or blocks.
     apart: Operation | None = None
     joined: Operation | None = None
@@ -221,7 +222,7 @@ _MATRIX: Fields = dict(commutative=False, associative=False, ordered=True, norma
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,
                  compose=A.convolve, energy=A.power, identity=_impulse, exact=False, inverse=B.reversed_around,
-                 powers=P.turned_spectrum, normal=P.to_unit, hard=P.to_plain_signs,
+                 powers=P.turned_spectrum, order=A.shuffle, normal=P.to_unit, hard=P.to_plain_signs,
                  options={"unitary": False}, choices={"unitary": (False, True)},
                  variants=(({"unitary": True}, dict(
                      atoms=A.unitary, exact=True, normal=P.to_unit_spectrum, apart=A.spectrum, joined=A.signal)),)),

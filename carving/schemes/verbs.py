@@ -125,12 +125,14 @@ class Verbs(ABC):
                 f"the vectors to bundle are one tensor (*, n, shape), got a further {type(generator).__name__}; "
                 "torch.stack((a, b)) makes a set of two"
             )
-        if self.row.total and _is_discrete(vectors):
-            total = self.row.total(self.space, vectors)
-        else:
-            total = self._as_picture(vectors).sum(-1 - len(self.facts.memory_shape))
-        settled = self._settled(total, generator)
+        settled = self._settled(self.total(vectors), generator)
         return self.row.back(self.space, settled) if self.row.back and self._settles else settled
+
+    def total(self, vectors: Tensor) -> Tensor:
+        """The sum of vectors (*, n, shape) as memories hold it, not settled: sums of sums add."""
+        if self.row.total and _is_discrete(vectors):
+            return self.row.total(self.space, vectors)
+        return self._as_picture(vectors).sum(-1 - len(self.facts.memory_shape))
 
     def multibundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The same as `bundle`."""
