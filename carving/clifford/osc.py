@@ -22,9 +22,9 @@ from carving.contexts import Contexts
 from carving.draws import Bits
 from carving.errors import BadType
 from carving.facts import Facts
-from carving.linear import LinearScheme
 from carving.paths import Paths
 from carving.tensors import BLOCK
+from carving.verbs import ContextVerbs
 
 CACHE = 2**19  # numbers that the caches hold, so that many small steps take less time than one large one
 
@@ -38,7 +38,7 @@ class KeptBlades(Contexts):
 
 
 @dataclass(frozen=True, repr=False)
-class CliffordOSC(LinearScheme[KeptBlades]):
+class CliffordOSC(ContextVerbs[KeptBlades]):
     """A multivector of grade p in R^d, binom(d, p) numbers; contexts keep k1 of the d dimensions, p at least.
 
     A filler is p vectors. Rejected by the context's blade (of grade d - k1: the forbidden directions) and wedged they

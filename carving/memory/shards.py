@@ -23,7 +23,8 @@ from carving.memory.codebook import Codebook, Drawn
 from carving.memory.sharing import check_same_state
 from carving.memory.state import State
 from carving.paths import Paths
-from carving.symbols import Leaf, Vocabulary, canonical_all
+from carving.symbols import Leaf, canonical_all
+from carving.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,8 @@ def scanned(
 
 
 def _part(held: State, ranks: Ranks) -> tuple[Tensor, Codebook]:
-    labels = held.vocabulary.labels
-    own = _own(canonical_all(labels), ranks)
-    leaves = [labels[row] for row in own.tolist()]
+    own = _own(held.vocabulary.names(), ranks)
+    leaves = [held.leaf(row) for row in own.tolist()]
     trained = None if held.codebook.trained is None or not leaves else held.codebook.of(leaves)
     return own, Codebook(held.scheme, Vocabulary(leaves), trained)
 

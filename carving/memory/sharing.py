@@ -87,7 +87,7 @@ def summed(held: State, ranks: Ranks) -> State:
     known = (
         None
         if trained is None
-        else (trained.shape, float(trained.double().sum()), held.vocabulary.labels[: len(trained)])
+        else (trained.shape, float(trained.double().sum()), held.vocabulary.packed(0, len(trained)).tobytes())
     )
     ranks.check_same(**_facts(held), trained=known)
     tensor, both = ranks.sum_(held.tensor.clone()), held.emptied()
@@ -95,7 +95,7 @@ def summed(held: State, ranks: Ranks) -> State:
     for theirs in ranks.each(light):
         goal, paths = stricter(both.goal, theirs.goal), paths_of_both(both, theirs)
         tally = both.tally.with_stored(theirs.tally) if theirs.tally.strengths else both.tally
-        both = both.holding(tensor, theirs.vocabulary.named, theirs.counts)
+        both = both.holding(tensor, theirs.vocabulary, theirs.counts)
         both = replace(both, goal=goal, known=paths, tally=tally)
     return both
 

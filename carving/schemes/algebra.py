@@ -142,6 +142,22 @@ def correlate(space: Space, x: Tensor, role: Tensor) -> Tensor:
     return torch.fft.irfft(_product(torch.fft.rfft(x), torch.fft.rfft(role).conj()), n=space.d)
 
 
+@lru_cache(maxsize=16)
+def shuffle(space: Space) -> Tensor:
+    """A random order of the coordinates for the whole space."""
+    return draws.uniforms(draws.bits([b"order"], space.d, seed=space.seed, purpose="order"))[0].argsort()
+
+
+def spectrum(space: Space, x: Tensor) -> Tensor:
+    """The Fourier coefficients."""
+    return torch.fft.rfft(x)
+
+
+def signal(space: Space, coefficients: Tensor) -> Tensor:
+    """The vector of these Fourier coefficients."""
+    return torch.fft.irfft(coefficients, n=space.d)
+
+
 def _product(fresh: Tensor, other: Tensor) -> Tensor:
     """The product, in the place of the first where no gradient wants it: a spectrum less to write."""
     if fresh.requires_grad or other.requires_grad or fresh.shape != torch.broadcast_shapes(fresh.shape, other.shape):

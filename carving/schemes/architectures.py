@@ -17,9 +17,10 @@ from torch import Tensor
 from carving import draws
 from carving.checks import check_choice, check_integer, is_finite, nearest
 from carving.errors import BadType, BadValue
-from carving.schemes import algebra, pictures
+from carving.schemes import algebra, inverses, pictures
 from carving.schemes.algebra import Space
 
+A, B, P = algebra, inverses, pictures
 Operation = Callable[..., Any]
 Options = Mapping[str, Any]
 Fields = dict[str, Any]  # of a row
@@ -127,6 +128,20 @@ class Architecture:
     energy: Operation | None = None  # picture or operator -> a vector; the norm of a filler stays where there is none
     settle: Operation | None = None
     back: Operation | None = None  # settled picture -> atom, where the two differ
+    normal: Operation | None = None  # picture -> the nearest that is as atoms are, where that is not what it settles to
+    hard: Operation | None = None  # picture -> every number at its full size, where that is not what is normal
+    soft: Operation = P.softened  # the same, smoothly
+    inverse: Operation | None = None  # role atom -> the role atom that undoes it
+    no_inverse: str = "; unbind(x, role) does"  # what to do without
+    opposite: Operation | None = None  # discrete atom -> the atom with the negated picture
+    powers: Operation | None = (
+        None  # an atom, angles (*, parts) -> what it is to fractional powers: they bind by adding
+    )
+    order: Operation | None = None  # in which order coordinates are rolled where rolled vectors bind as others do
+    # How an atom falls into parts that may each be another's, where these are not its coordinates or blocks.
+    apart: Operation | None = None
+    joined: Operation | None = None
+    paired: Operation | None = None  # atoms, atoms, places of [0, 1) -> places that exchange as many ones as they take
     overlap: bool = False  # similarity: common ones, as a share of the candidate's; else the cosine
     complex: bool = False
     identity: Operation | None = None
@@ -156,7 +171,6 @@ def _signs_and_normals(d: int) -> int:
 
 
 NORMALS, SIGNS, EACH, BOTH = draws.words_for_normals, draws.words_for_signs, _one_word_each, _signs_and_normals
-A, P = algebra, pictures
 
 
 def _ones(space: Space) -> Tensor:
@@ -191,50 +205,58 @@ def _unit_blocks(space: Space) -> Tensor:
 _BSC: Fields = dict(
     picture=P.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=P.as_bipolar,
     compose=A.multiply, settle=P.to_signs, back=P.from_bipolar, total=P.total_of_bits,
-    identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
+    inverse=B.same, opposite=B.complement, identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
 _SPARSE: Fields = dict(
     picture=P.as_numbers, settle=P.to_bits, back=P.from_numbers, overlap=True, commutative=False, dtype=torch.bool,
+    paired=P.paired_ones,
     layout=few_ones, options={"ones": None})
 _GROUP: Fields = dict(
-    bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, identity=_no_indices, dtype=torch.int64)
+    bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, inverse=B.negated_modulo, identity=_no_indices,
+    dtype=torch.int64)
 _SEGMENTS: Fields = dict(
     picture=P.as_segments, total=P.total_of_segments, compose=A.add_modulo, segmented=True)
-_MODES: Fields = dict(settle=P.to_modes, back=P.from_segments, ties=True)
-_MATRIX: Fields = dict(commutative=False, associative=False, ordered=True)
+_MODES: Fields = dict(normal=None, settle=P.to_modes, back=P.from_segments, ties=True)
+_MATRIX: Fields = dict(commutative=False, associative=False, ordered=True, normal=P.to_unit, hard=P.to_plain_signs)
 
 #               name        words       atoms        bind                 unbind
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,
-                 compose=A.convolve, energy=A.power, identity=_impulse, exact=False,
+                 compose=A.convolve, energy=A.power, identity=_impulse, exact=False, inverse=B.reversed_around,
+                 powers=P.turned_spectrum, order=A.shuffle, normal=P.to_unit, hard=P.to_plain_signs,
                  options={"unitary": False}, choices={"unitary": (False, True)},
-                 variants=(({"unitary": True}, dict(atoms=A.unitary, exact=True)),)),
+                 variants=(({"unitary": True}, dict(
+                     atoms=A.unitary, exact=True, normal=P.to_unit_spectrum, apart=A.spectrum, joined=A.signal)),)),
     Architecture("FHRR",     EACH,       A.phasors,   A.multiply,          A.multiply_conjugate,
-                 compose=A.multiply, identity=_complex_ones, complex=True),
+                 compose=A.multiply, identity=_complex_ones, complex=True, normal=P.to_circle, inverse=B.conjugate,
+                 powers=P.turned),
     Architecture("MAP-I",    SIGNS,      A.signs,     A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, self_inverse=True),
+                 compose=A.multiply, identity=_ones, self_inverse=True, normal=P.to_signs, ties=True, inverse=B.same),
     Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,
                  compose=A.multiply_rescaled, energy=A.squares, by_coordinate=True, identity=_ones,
-                 settle=P.to_unit_interval, exact=False),
+                 settle=P.to_unit_interval, exact=False, hard=P.to_plain_signs, inverse=B.same),
     Architecture("MAP-B",    SIGNS,      A.signs,     A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, settle=P.to_signs, ties=True, self_inverse=True),
+                 compose=A.multiply, identity=_ones, settle=P.to_signs, ties=True, self_inverse=True, inverse=B.same),
     Architecture("BSC",      SIGNS,      A.coins,     A.multiply,          A.multiply,             **_BSC),
     Architecture("BSDC-S",   EACH,       A.sparse,    A.shifted,           A.shifted_back,
-                 **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False),
+                 **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False, inverse=B.mirrored),
     Architecture("BSDC-CDT", EACH,       A.sparse,    A.thinned,           None,
-                 **_SPARSE | dict(commutative=True), associative=False),
+                 **_SPARSE | dict(commutative=True), associative=False,
+                 no_inverse=": thinning keeps part of both, and nothing takes it back"),
     Architecture("BSDC-SEG", EACH,       A.indices,   A.segments_rolled,   A.segments_rolled_back,
-                 **_GROUP, **_SEGMENTS, settle=P.to_bits, overlap=True, similarity=P.equal_indices, layout=segments,
+                 **_GROUP, **_SEGMENTS, settle=P.to_bits, normal=P.to_indices, overlap=True,
+                 similarity=P.equal_indices, layout=segments,
                  options={"bundling": "or"}, choices={"bundling": ("or", "mode")},
                  variants=(({"bundling": "mode"}, _MODES),)),
     Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,
-                 **_MATRIX, operator=A.two_signs,
+                 **_MATRIX, operator=A.two_signs, inverse=B.signs_exchanged,
                  options={"form": "structured"}, choices={"form": ("structured", "rolled", "dense")},
-                 variants=(({"form": "dense"}, dict(bind=A.dense, unbind=A.dense_back, layout=with_matrix)),
+                 variants=(({"form": "dense"}, dict(bind=A.dense, unbind=A.dense_back, inverse=None,
+                                                    layout=with_matrix)),
                            ({"form": "rolled"}, dict(bind=A.rolled, unbind=A.rolled_back, operator=A.roll_of,
-                                                     layout=with_matrix)))),
+                                                     inverse=None, layout=with_matrix)))),
     Architecture("VTB",      NORMALS,    A.gaussian,  A.vtb,               A.vtb_transposed,
                  **_MATRIX, compose=A.vtb_composed, energy=A.gram, identity=_square_identity, exact=False,
-                 layout=square),
+                 inverse=B.transposed, layout=square),
     Architecture("CGR",      EACH,       A.indices,   A.multiply,          A.multiply_conjugate,
                  **_GROUP, picture=P.as_phasors, operator=P.as_phasors, compose=A.multiply, settle=P.to_phases,
                  back=P.from_phasors, complex=True, ties=True, layout=circles,
@@ -245,13 +267,15 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
                                aim=P.as_triangles, complex=False, **_SEGMENTS, **_MODES)))),
     Architecture("HLB",      BOTH,       A.mixture,   A.multiply,          A.divide,
                  operator=A.away_from_zero, compose=A.multiply, transposed=A.multiply, energy=A.squares,
-                 by_coordinate=True, identity=_ones, adjoint=False, layout=two_hills,
+                 by_coordinate=True, identity=_ones, adjoint=False, layout=two_hills, inverse=B.reciprocal,
+                 normal=P.to_size, hard=P.to_plain_signs,
                  options={"mu": 1.0, "sigma": None},
                  variants=tuple(
                      ({"mu": mu, "sigma": 0.0}, dict(adjoint=True, self_inverse=True)) for mu in (1.0, -1.0))),
     Architecture("GHRR",     EACH,       A.haar,      A.matrix_left,       A.matrix_left_adjoint,
                  compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False, ordered=True,
-                 layout=unitary_blocks, options={"m": 2},
+                 normal=P.to_unitary, soft=P.softened_blocks, inverse=B.adjoint, layout=unitary_blocks,
+                 options={"m": 2}, powers=P.turned_blocks,
                  variants=(({"m": 1}, dict(commutative=True, ordered=False)),)),
 )}
 # fmt: on

@@ -19,7 +19,6 @@ from carving.chunks import Cost, rows_within, slices
 from carving.draws import Bits
 from carving.errors import BadType, BadValue
 from carving.facts import Facts
-from carving.linear import LinearScheme
 from carving.paths import Paths
 from carving.prediction.interference import Basis, bias, unsteady
 from carving.schemes.blocks import Blocks
@@ -28,13 +27,14 @@ from carving.schemes.fillers import CompactFillers, OrdinaryFillers
 from carving.schemes.subspaces import Ensemble, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
 from carving.tensors import BLOCK, columns_outer, one, outer
+from carving.verbs import ContextVerbs
 
 CPU = torch.device("cpu")
 IN_CACHE = 2**19  # numbers of a factor that several passes find in the caches
 
 
 @dataclass(frozen=True, repr=False)
-class OSC(LinearScheme[Subspaces | Blocks]):
+class OSC(ContextVerbs[Subspaces | Blocks]):
     """An order-p tensor of side d; contexts keep k1 dimensions, by default round(sqrt(d)).
 
     `carved=k` is the paper's other reading, k forbidden directions: k1 = d - k. Of the two bases the smaller

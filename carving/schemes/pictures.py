@@ -143,3 +143,94 @@ def to_modes(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     """The most frequent index of each segment, one-hot."""
     most = total.amax(-1, keepdim=True)
     return as_segments(space, torch.where(total >= most - 1e-6 * most.abs(), lot, -1.0).argmax(-1))
+
+
+# The nearest that is as atoms are
+
+
+def to_plain_signs(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """1 for what is positive, else -1."""
+    return torch.where(total > 0, 1.0, -1.0).to(total.dtype)
+
+
+def to_indices(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """The most frequent index of each segment, as an index; of several the one that chance says, or the lowest."""
+    most = total.amax(-1, keepdim=True)
+    return torch.where(total >= most, torch.zeros_like(total) if lot is None else lot, -1.0).argmax(-1)
+
+
+def to_unit(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """Of norm 1; zero stays."""
+    return torch.nn.functional.normalize(total, dim=-1)
+
+
+def to_size(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """Of the norm that vectors of deviation sigma about +-mu have; option = (mu, sigma)."""
+    mu, sigma = space.option
+    return to_unit(space, total, lot) * math.sqrt(space.d * (mu * mu + sigma * sigma))
+
+
+def to_circle(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """Of modulus 1; zero counts as positive."""
+    size = total.abs()
+    return torch.where(size > 0, total / size.clamp_min(torch.finfo(size.dtype).tiny), torch.ones_like(total))
+
+
+def to_unit_spectrum(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """With Fourier coefficients of modulus 1."""
+    return torch.fft.irfft(to_circle(space, torch.fft.rfft(total), lot), n=space.d)
+
+
+def to_unitary(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
+    """The nearest unitary blocks: those of the polar decomposition."""
+    left, _, right = torch.linalg.svd(total)
+    return left @ right
+
+
+def softened(space: Space, x: Tensor) -> Tensor:
+    """The hyperbolic tangent; of complex numbers that of the modulus."""
+    if not x.is_complex():
+        return x.tanh()
+    size = x.abs()
+    return x * (size.tanh() / size.clamp_min(torch.finfo(size.dtype).tiny))
+
+
+def softened_blocks(space: Space, x: Tensor) -> Tensor:
+    """The hyperbolic tangent of every block's singular values."""
+    left, sizes, right = torch.linalg.svd(x)
+    return (left * sizes.tanh().unsqueeze(-2)) @ right
+
+
+def paired_ones(space: Space, x: Tensor, other: Tensor, places: Tensor) -> Tensor:
+    """Places (d,) at which ones of x alone and ones of the other alone are exchanged pair by pair: their number stays.
+
+    The places give the order. What both have, or neither, stays whatever its place is.
+    """
+    paired = places.clone()
+    for alone in (x & ~other, other & ~x):
+        where = alone.nonzero().squeeze(-1)
+        order = where[places[where].argsort()]
+        paired[order] = (torch.arange(len(order), dtype=places.dtype, device=places.device) + 0.5) / max(1, len(order))
+    return paired
+
+
+# Fractional powers: angles (*, parts) -> vectors whose binding adds the angles
+
+
+def turned(space: Space, frame: Tensor, angles: Tensor) -> Tensor:
+    """Points of the unit circle."""
+    return torch.polar(torch.ones_like(angles), angles)
+
+
+def turned_spectrum(space: Space, frame: Tensor, angles: Tensor) -> Tensor:
+    """The vector with these phases of its Fourier coefficients; the first and, of even d, the last have none."""
+    inner = torch.ones(angles.shape[-1], dtype=angles.dtype, device=angles.device)
+    inner[0] = 0
+    if space.d % 2 == 0:
+        inner[-1] = 0
+    return torch.fft.irfft(turned(space, frame, angles * inner), n=space.d)
+
+
+def turned_blocks(space: Space, frame: Tensor, angles: Tensor) -> Tensor:
+    """Unitary blocks with the frame's columns as eigenvectors and the angles (*, blocks, m) as eigenvalues' phases."""
+    return (frame * turned(space, frame, angles).unsqueeze(-2)) @ frame.mH

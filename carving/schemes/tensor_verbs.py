@@ -7,6 +7,7 @@ from torch.nn.functional import normalize
 
 from carving.checks import check_integer
 from carving.errors import BadValue
+from carving.verbs import absent
 
 
 class TensorVerbs:
@@ -87,6 +88,31 @@ class TensorVerbs:
             )
         return vectors.sum(-1 - modes)
 
+    def multibind(self, vectors: Tensor) -> Tensor:
+        """The first of vectors (*, n, d), a filler, bound with the others: (*, d, ..., d) of n modes."""
+        if vectors.dim() < 2 or not vectors.shape[-2]:
+            raise BadValue(f"a set of vectors must have shape (*, n, {self.d}), got {tuple(vectors.shape)}")
+        return self.bind_path(vectors[..., 0, :], vectors[..., 1:, :])
+
+    def multibundle(self, vectors: Tensor, modes: int | None = None) -> Tensor:
+        """The same as `bundle`."""
+        return self.bundle(vectors, modes)
+
+    def negative(self, x: Tensor) -> Tensor:
+        """What bundled with x leaves nothing."""
+        return -x
+
+    def normalize(self, x: Tensor, modes: int = 1) -> Tensor:
+        """Fillers, or objects of so many modes, of norm 1; zero stays."""
+        return normalize(x.flatten(-modes), dim=-1).view(x.shape)
+
+    inverse = absent("inverse", "a role adds a mode, and no role takes one away; unbind(x, role) contracts it")
+    identity = absent("identity", "every role adds a mode; unit roles keep norms")
+    cross_product = absent("cross_product", "sums are bound as they are: bind(bundle(x), bundle(others))")
+    hamming_similarity = absent(
+        "hamming_similarity", "its numbers are real; similarity and cosine_similarity compare them"
+    )
+
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """The last mode rolled around, a filler's own or that of the last role; the inverse rolls by -shifts."""
         return x.roll(shifts, dims=-1)
@@ -94,6 +120,10 @@ class TensorVerbs:
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The inner products of x (*, d) and others (n, d), or of bound objects (*, d, ..., d) and (n, d, ..., d)."""
         return self._compared(x, others, lambda rows: rows)
+
+    def dot_similarity(self, x: Tensor, others: Tensor) -> Tensor:
+        """The same as `similarity`."""
+        return self.similarity(x, others)
 
     def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The cosines of x (*, d) and others (n, d), or of bound objects (*, d, ..., d) and (n, d, ..., d)."""

@@ -1,12 +1,18 @@
-"""The verbs that users of torchhd know, on plain tensors (*, shape): bind, unbind, bundle, permute, similarity."""
+"""The verbs that users of torchhd know, on plain tensors (*, shape): bind, bundle, permute, similarity and the others.
+
+Atoms come from `random` and `fillers`. Sums of them live in a linear space, that of memories: where atoms are bits or
+indices, `picture` takes them there. Every verb takes either.
+"""
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from carving.checks import check_tensor
 from carving.errors import BadType, BadValue
 from carving.facts import Facts
 from carving.schemes import pictures
@@ -67,6 +73,48 @@ class Verbs(ABC):
             x = self.unbind(x, role)
         return x
 
+    def multibind(self, vectors: Tensor) -> Tensor:
+        """The vectors (*, n, shape) bound: the first with the second, that with the third, and so on."""
+        dim = -1 - len(self.facts.filler_shape)
+        self._check_set(vectors, dim)
+        if not self.facts.associative:
+            first, *rest = vectors.unbind(dim)
+            for role in rest:
+                first = self.bind(first, role)
+            return first
+        while (count := vectors.shape[dim]) > 1:  # neighbours, then neighbours of these: the order stays
+            even = vectors.narrow(dim, 0, count - count % 2).unflatten(dim, (-1, 2)).unbind(dim)
+            last = vectors.narrow(dim, count - count % 2, count % 2)
+            vectors = torch.cat((self.bind(*even), last), dim)
+        return vectors.squeeze(dim)
+
+    def _check_set(self, vectors: Tensor, dim: int) -> None:
+        if vectors.dim() < -dim or not vectors.shape[dim]:
+            wanted = ", ".join(map(str, self.facts.filler_shape))
+            raise BadValue(
+                f"a set of vectors must have shape (*, n, {wanted}), n at least 1, got {tuple(vectors.shape)}"
+            )
+
+    def inverse(self, role: Tensor) -> Tensor:
+        """The role that undoes this one: bind(x, inverse(role)) is unbind(x, role)."""
+        if self.row.inverse is None:
+            raise NotImplementedError(f"{self.name} has no role that undoes another{self.row.no_inverse}")
+        return self.row.inverse(self.space, role)
+
+    def negative(self, x: Tensor) -> Tensor:
+        """What bundled with x leaves nothing: an atom where there is one, else the negated picture."""
+        if not _is_discrete(x):
+            return -x
+        return self.row.opposite(self.space, x) if self.row.opposite else -self._picture(x)
+
+    def empty(self, *size: int) -> Tensor:
+        """The sum of nothing, (*size, memory shape): bundled with x it is x."""
+        return torch.zeros(*size, *self.facts.memory_shape, dtype=self.facts.memory_dtype, device=self.device)
+
+    def picture(self, x: Tensor) -> Tensor:
+        """Atoms in the linear space where they are summed; pictures stay as they are."""
+        return self._as_picture(x)
+
     def bundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The set of vectors (*, n, shape) as one: their sum, settled where the architecture settles.
 
@@ -77,12 +125,45 @@ class Verbs(ABC):
                 f"the vectors to bundle are one tensor (*, n, shape), got a further {type(generator).__name__}; "
                 "torch.stack((a, b)) makes a set of two"
             )
-        if self.row.total and _is_discrete(vectors):
-            total = self.row.total(self.space, vectors)
-        else:
-            total = self._as_picture(vectors).sum(-1 - len(self.facts.memory_shape))
-        settled = self._settled(total, generator)
+        settled = self._settled(self.total(vectors), generator)
         return self.row.back(self.space, settled) if self.row.back and self._settles else settled
+
+    def total(self, vectors: Tensor) -> Tensor:
+        """The sum of vectors (*, n, shape) as memories hold it, not settled: sums of sums add."""
+        if self.row.total and _is_discrete(vectors):
+            return self.row.total(self.space, vectors)
+        return self._as_picture(vectors).sum(-1 - len(self.facts.memory_shape))
+
+    def multibundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The same as `bundle`."""
+        return self.bundle(vectors, generator)
+
+    def cross_product(self, x: Tensor, others: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The bundle of every vector of x (*, n, shape) bound with every one of others (*, m, shape)."""
+        dim = -1 - len(self.facts.filler_shape)
+        if self.row.operator is None and self.row.picture is None:  # bound sums are sums of what is bound
+            total = self.bind(x.sum(dim), others.sum(dim))
+            return self._settled(total, generator)
+        pairs = self.bind(x.unsqueeze(dim), others.unsqueeze(dim - 1))
+        return self.bundle(pairs.flatten(dim - 1, dim), generator)
+
+    def normalize(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """What comes nearest to x as atoms are: unit vectors, phases, unitary blocks, signs, bits; atoms stay."""
+        if _is_discrete(x):
+            return x
+        settled = self._changed(self.row.normal or self.row.settle, x, generator)
+        return self.row.back(self.space, settled) if self.row.back else settled
+
+    def hard_quantize(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Every real number of x as 1 or -1 (so is zero), every complex one as its phase; sparse and discrete ones as
+        `normalize` has them."""
+        if self.row.hard is None or _is_discrete(x):
+            return self.normalize(x, generator)
+        return self._changed(self.row.hard, x, generator)
+
+    def soft_quantize(self, x: Tensor) -> Tensor:
+        """The hyperbolic tangent of real numbers, of the moduli of complex ones, of the singular values of blocks."""
+        return x if _is_discrete(x) else self.row.soft(self.space, x)
 
     @property
     def _settles(self) -> bool:
@@ -90,14 +171,17 @@ class Verbs(ABC):
 
     def _settled(self, total: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """What a raw sum settles to; ties fall by a hash of seed, coordinate and sum, or by the generator."""
-        if self.row.settle is None or not self._settles:
-            return total
+        return self._changed(self.row.settle, total, generator) if self._settles else total
+
+    def _changed(self, change: Operation | None, total: Tensor, generator: torch.Generator | None) -> Tensor:
+        """What a sum becomes; ties fall as told above."""
+        assert change is not None  # a row that does not settle says what is normal
         lot: Tensor | None = None
         if generator is not None:
             lot = torch.rand(total.shape, generator=generator, device=generator.device, dtype=self.dtype)
         elif self.row.ties:
             lot = pictures.chance(self.space, total, len(self.facts.memory_shape))
-        return self.row.settle(self.space, total, None if lot is None else lot.to(total.device))
+        return change(self.space, total, None if lot is None else lot.to(total.device))
 
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """Coordinates rolled around; the inverse rolls by -shifts."""
@@ -125,6 +209,54 @@ class Verbs(ABC):
         self._check_others(others)
         one, other = (as_reals(self._as_picture(v), len(self.facts.memory_shape)) for v in (x, others))
         return normalize(one, dim=-1) @ normalize(other, dim=-1).mT
+
+    def dot_similarity(self, x: Tensor, others: Tensor) -> Tensor:
+        """The inner products of the pictures of x (*, shape) and others (n, shape): (*, n)."""
+        self._check_others(others)
+        aimed = self._aim(others) if _is_discrete(others) else others
+        one, other = (as_reals(v, len(self.facts.memory_shape)) for v in (self._as_picture(x), aimed))
+        return one @ other.mT
+
+    def hamming_similarity(self, x: Tensor, others: Tensor) -> Tensor:
+        """How many numbers of x (*, shape) and others (n, shape) are equal: (*, n) integers."""
+        dimensions = len(self.facts.filler_shape if _is_discrete(others) else self.facts.memory_shape)
+        self._check_others(others)
+        check_tensor("x", x, (*x.shape[: x.dim() - dimensions], *others.shape[1:]), "compare atoms with atoms")
+        one, other = x.flatten(-dimensions), others.flatten(1)
+        parts = one.reshape(-1, other.shape[1]).split(max(1, 2**24 // max(1, other.numel())))
+        return torch.cat([(part.unsqueeze(1) == other).sum(-1) for part in parts]).view(*one.shape[:-1], -1)
+
+    def randsel(self, x: Tensor, other: Tensor, p: float = 0.5, generator: torch.Generator | None = None) -> Tensor:
+        """Every number (block) of x with probability p, else that of the other: alike to both."""
+        return self.multirandsel(
+            torch.stack(torch.broadcast_tensors(x, other), -1 - self._dimensions(x)), (p, 1 - p), generator
+        )
+
+    def multirandsel(
+        self, vectors: Tensor, p: Sequence[float] | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Every number (block) from one of the vectors (*, n, shape), the i-th with probability p_i; else evenly."""
+        dim = -1 - self._dimensions(vectors)
+        self._check_set(vectors, dim)
+        count = vectors.shape[dim]
+        shares = torch.full((count,), 1 / count) if p is None else torch.tensor(p, dtype=torch.float64)
+        if (
+            shares.shape != (count,)
+            or not bool((shares >= 0).all())
+            or not math.isclose(float(shares.sum()), 1, abs_tol=1e-6)
+        ):
+            raise BadValue(f"p must be {count} probabilities whose sum is 1, one for each vector, got {p!r}")
+        if not isinstance(generator, torch.Generator):
+            raise BadType(
+                f"what is chosen comes from a generator, got {generator!r}; give torch.Generator().manual_seed(0)"
+            )
+        size = (*vectors.shape[:dim], vectors.shape[dim + 1])  # of (n, m, m) blocks whole ones are chosen
+        drawn = torch.multinomial(shares.to(generator.device), math.prod(size), replacement=True, generator=generator)
+        chosen = drawn.view(*size, *(1,) * (-dim - 2)).unsqueeze(dim).to(vectors.device)
+        return vectors.gather(dim, chosen.expand(*vectors.shape[:dim], 1, *vectors.shape[dim + 1 :])).squeeze(dim)
+
+    def _dimensions(self, x: Tensor) -> int:
+        return len(self.facts.filler_shape if _is_discrete(x) else self.facts.memory_shape)
 
     def _check_others(self, others: Tensor) -> None:
         if others.dim() - len(self.facts.filler_shape if _is_discrete(others) else self.facts.memory_shape) != 1:

@@ -1,0 +1,39 @@
+"""What number a memory means: the mean of the levels that it answers, by their probabilities."""
+
+import cmath
+import math
+from collections.abc import Sequence
+
+from carving.answers.answer import Answer
+from carving.checks import check_number
+from carving.errors import BadType, BadValue
+
+
+def estimate(answers: Sequence[Answer], period: float | None = None) -> float:
+    """The expected number of answers that are numbers: `memory.recall(..., top=5)`; around a circle of that period.
+
+    Between two levels that are about as probable it lies between them. Not-a-number where nothing was found.
+
+    >>> estimate([Answer(0.4, 0.9, 0.6), Answer(0.5, 0.8, 0.3)])
+    0.433...
+    >>> estimate([Answer(23, 0.9, 0.5), Answer(1, 0.9, 0.5)], period=24)
+    0.0
+    """
+    found: list[tuple[float, float]] = []
+    for answer in answers:
+        leaf = answer.leaf
+        if not answer.found:
+            continue
+        if isinstance(leaf, bool) or not isinstance(leaf, int | float):
+            raise BadType(f"only numbers have a mean, got the answer {leaf!r}; ask a memory whose leaves are levels")
+        if math.isnan(answer.probability):
+            raise BadValue("these answers have no probabilities; linear schemes such as OSC have")
+        found.append((answer.probability, float(leaf)))
+    total = sum(probability for probability, _ in found)
+    if not total:
+        return math.nan
+    if period is None:
+        return sum(probability * number for probability, number in found) / total
+    turn = 2 * math.pi / check_number("period", period)
+    points = sum(probability * cmath.exp(1j * turn * number) for probability, number in found)
+    return round(cmath.phase(points) / turn, 12) % period

@@ -1,0 +1,227 @@
+"""Arrays of features as fillers: random projections, random waves, and records of one level a feature."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from carving.checks import check_integer, check_number, is_finite
+from carving.chunks import rows_within, slices
+from carving.encodings.blends import as_filler, order, row_of
+from carving.encodings.levels import Thermometer
+from carving.encodings.ranges import numbers
+from carving.encodings.source import Source
+from carving.errors import BadValue
+from carving.scheme import Scheme
+from carving.symbols import Label
+
+
+def check_weighable(scheme: Scheme, what: str) -> None:
+    """Refuse schemes whose codes are sparse or segments: they have no negative numbers."""
+    row = row_of(scheme)
+    if row is not None and (row.overlap or row.segmented):
+        raise BadValue(
+            f"{what} weighs vectors by positive and negative numbers, and those of {row.name} are ones and nothing; "
+            "Record(scheme, features, Level(...)) encodes arrays for it"
+        )
+
+
+def checked(values: object, features: int, scheme: Scheme, device: torch.device) -> Tensor:
+    """Values (*, features) as numbers of the scheme's dtype."""
+    given = numbers(values, scheme.dtype, device).to(scheme.dtype)
+    if given.dim() < 1 or given.shape[-1] != features:
+        raise BadValue(f"values must have shape (*, {features}), a number for each feature, got {tuple(given.shape)}")
+    return given
+
+
+class Projection(nn.Module):
+    """A random linear map: the sum of one random filler a feature, weighted by the values. Differentiable.
+
+    The kernel is the cosine of the two arrays, to the power of p for OSC. Architectures of signs, bits or phases get
+    the sum itself; `scheme.normalize` settles it, and signs are then alike by 1 - 2 angle / pi.
+
+    >>> from carving import make
+    >>> scheme = make("HRR", d=2048)
+    >>> pixels = Projection(scheme, 64, label="pixels")
+    >>> pixels(torch.ones(10, 64)).shape
+    torch.Size([10, 2048])
+    """
+
+    weight: Tensor
+
+    def __init__(
+        self, scheme: Scheme, features: int, *, label: Label = None, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        check_weighable(scheme, "a projection")
+        source = Source(scheme, label, generator)
+        self.scheme, self.features = scheme, check_integer("features", features, 1)
+        atoms = source.atoms("projection", features)
+        self.register_buffer("weight", atoms if row_of(scheme) is None else scheme.picture(atoms))  # type: ignore[attr-defined]
+
+    def forward(self, values: object) -> Tensor:
+        """Sums (*, shape) of values (*, features)."""
+        given = checked(values, self.features, self.scheme, self.weight.device)
+        return as_filler(self.scheme, torch.tensordot(given.to(self.weight.dtype), self.weight, 1))
+
+    def kernel(self, x: Tensor, y: Tensor) -> Tensor:
+        """How alike two arrays (*, features) are."""
+        return torch.cosine_similarity(x, y, dim=-1) ** order(self.scheme)
+
+
+class Sinusoid(nn.Module):
+    """Random waves of the features: cosines, or for complex vectors points of the unit circle. Differentiable.
+
+    The kernel is exp(-|x - y|^2 / (2 bandwidth^2)), that of Gaussian processes (random Fourier features), to the power
+    of p for OSC. Architectures of signs, bits or phases get numbers that `scheme.normalize` settles.
+
+    >>> from carving import make
+    >>> waves = Sinusoid(make("FHRR", d=2048), 4, bandwidth=2.0, label="iris")
+    >>> waves.kernel(torch.tensor([2.0, 0, 0, 0]))
+    tensor(0.6065)
+    """
+
+    weight: Tensor
+    phase: Tensor
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        features: int,
+        *,
+        bandwidth: float = 1.0,
+        label: Label = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_weighable(scheme, "a sinusoid")
+        source, row = Source(scheme, label, generator), row_of(scheme)
+        self.scheme, self.features = scheme, check_integer("features", features, 1)
+        self.bandwidth = check_number("bandwidth", bandwidth)
+        if not (is_finite(self.bandwidth) and self.bandwidth > 0):
+            raise BadValue(
+                f"bandwidth must be a positive number, got {bandwidth!r}; the usual distance of two arrays is"
+            )
+        self.complex = row is not None and row.complex
+        shape = scheme.facts.filler_shape if row is None else scheme.facts.memory_shape
+        waves = shape[:1] if self.complex else shape
+        weight = source.normals("sinusoid", (features, *waves)) / self.bandwidth
+        self.register_buffer("weight", weight.to(scheme.dtype))
+        if self.complex:  # turned vectors: of GHRR turned blocks
+            phase = scheme.picture(source.atoms("sinusoid phase", 1)[0])  # type: ignore[attr-defined]
+        else:
+            phase = (source.uniforms("sinusoid phase", (1, *waves))[0] * (2 * math.pi)).to(scheme.dtype)
+        self.register_buffer("phase", phase)
+
+    def forward(self, values: object) -> Tensor:
+        """Vectors (*, shape) of values (*, features)."""
+        given = checked(values, self.features, self.scheme, self.weight.device)
+        angles = torch.tensordot(given, self.weight, 1)
+        if not self.complex:
+            return as_filler(self.scheme, math.sqrt(2) * torch.cos(angles + self.phase))
+        turned = torch.polar(torch.ones_like(angles), angles)
+        return turned.view(*turned.shape, *(1,) * (self.phase.dim() - 1)) * self.phase
+
+    def kernel(self, difference: Tensor) -> Tensor:
+        """How alike two arrays are that differ by so much (*, features)."""
+        return torch.exp(-difference.square().sum(-1) / (2 * self.bandwidth**2)) ** order(self.scheme)
+
+
+class Record(nn.Module):
+    """Arrays as the bundle of each feature's filler, by any encoding, bound with a role of the feature's own.
+
+    The kernel of raw sums is the mean of the encoding's over the features. For architectures that bind.
+
+    >>> from carving import make
+    >>> from carving.encodings import Level
+    >>> scheme = make("MAP-I", d=2048)
+    >>> flower = Record(scheme, 4, Level(scheme, 0, 10, label="cm"), label="iris")
+    >>> flower([[5.1, 3.5, 1.4, 0.2]]).shape
+    torch.Size([1, 2048])
+    """
+
+    roles: Tensor
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        features: int,
+        encoding: Callable[[Tensor], Tensor],
+        *,
+        label: Label = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if row_of(scheme) is None:
+            raise BadValue(
+                f"{scheme.name} has no vectors as roles; trace(contexts, encoding(values)) makes a memory of a record"
+            )
+        self.scheme, self.features, self.encoding = scheme, check_integer("features", features, 1), encoding
+        self.register_buffer("roles", Source(scheme, label, generator).atoms("record", features))
+
+    def forward(self, values: object) -> Tensor:
+        """Bundles (*, shape) of values (*, features)."""
+        scheme: Scheme = self.scheme
+        given = checked(values, self.features, scheme, self.roles.device)
+        flat = given.reshape(-1, self.features)
+        room = rows_within(scheme.room, 4 * self.features * torch.Size(scheme.facts.memory_shape).numel())
+        parts = [self._bundled(flat[rows]) for rows in slices(len(flat), room)]
+        made = torch.cat(parts) if parts else scheme.empty(0)  # type: ignore[attr-defined]
+        return made.view(*given.shape[:-1], *made.shape[1:])
+
+    def _bundled(self, rows: Tensor) -> Tensor:
+        bound = self.scheme.bind(self.encoding(rows), self.roles)  # type: ignore[attr-defined]
+        return self.scheme.bundle(bound)  # type: ignore[attr-defined]
+
+
+# As plain functions
+
+
+def projection(
+    scheme: Scheme, values: Tensor, *, label: Label = None, generator: torch.Generator | None = None
+) -> Tensor:
+    """Arrays (*, features) by a random linear map, as `Projection` says.
+
+    >>> from carving import make
+    >>> projection(make("MAP-C", d=512), torch.ones(3, 8), label="x").shape
+    torch.Size([3, 512])
+    """
+    return Projection(scheme, values.shape[-1], label=label, generator=generator)(values)
+
+
+def sinusoid(
+    scheme: Scheme,
+    values: Tensor,
+    *,
+    bandwidth: float = 1.0,
+    label: Label = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Arrays (*, features) by random waves, as `Sinusoid` says.
+
+    >>> from carving import OSC
+    >>> sinusoid(OSC(40, p=2), torch.ones(3, 8), label="x").shape
+    torch.Size([3, 2, 40])
+    """
+    return Sinusoid(scheme, values.shape[-1], bandwidth=bandwidth, label=label, generator=generator)(values)
+
+
+def density(
+    scheme: Scheme,
+    values: Tensor,
+    low: float = 0.0,
+    high: float = 1.0,
+    *,
+    outside: str = "refuse",
+    label: Label = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Arrays (*, features) as records of thermometers: of raw sums the kernel is 1 - 2 mean |x - y| / (high - low).
+
+    >>> from carving import make
+    >>> density(make("MAP-I", d=512), torch.rand(3, 8), label="x").shape
+    torch.Size([3, 512])
+    """
+    code = Thermometer(scheme, low, high, outside=outside, label=label, generator=generator)
+    return Record(scheme, values.shape[-1], code, label=label, generator=generator)(values)

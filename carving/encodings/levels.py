@@ -1,0 +1,225 @@
+"""Numbers as fillers whose likeness falls with their distance: levels, circles, thermometers; and symbols, with none.
+
+`kernel` says how alike two encoded numbers are, as a function of their difference, in the mean over draws: the
+similarity of a vector symbolic architecture, the inner product of a TPR, the score that OSC gives in any context.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from carving.checks import check_integer, check_number, is_finite
+from carving.encodings.blends import Blend, ends, order, parts_shape, row_of, strangers
+from carving.encodings.ranges import check_range, numbers, shares
+from carving.encodings.source import Source
+from carving.errors import BadValue
+from carving.scheme import Scheme
+from carving.symbols import Label
+
+
+class Level(nn.Module):
+    """Numbers from low to high: from one random filler to another, part after part.
+
+    The kernel is linear, 1 - |x - y| / (high - low), to the power of p for OSC; for sparse codes it falls to the
+    likeness of strangers. Not differentiable by the values: every part is the one or the other.
+
+    >>> from carving import make
+    >>> height = Level(make("MAP-I", d=10_000), 0, 200, label="height")
+    >>> height([170.0, 180.0]).shape
+    torch.Size([2, 10000])
+    >>> height.kernel(torch.tensor(10.0))
+    tensor(0.9500)
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        outside: str = "refuse",
+        label: Label = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        source = Source(scheme, label, generator)
+        self.scheme, self.outside = scheme, outside
+        self.low, self.high = check_range(low, high, outside)
+        first, second = ends(source, "level", 2)
+        self.blend = Blend(scheme, first, second, source.uniforms("level places", (1, *parts_shape(scheme)))[0])
+
+    def forward(self, values: object) -> Tensor:
+        """Fillers (*, *filler_shape) of values (*)."""
+        given = numbers(values, self.scheme.dtype, self.blend.places.device)
+        where = self.blend.spread(shares(given, self.low, self.high, self.outside))
+        return self.blend(self.blend.places < where)
+
+    def kernel(self, difference: Tensor) -> Tensor:
+        """How alike two numbers are that differ by so much."""
+        return falling(self.scheme, difference.abs() / (self.high - self.low))
+
+
+class Circular(nn.Module):
+    """Numbers that come again after a period, as angles and hours do: half a period apart they are strangers.
+
+    The kernel is 1 - 2 times the distance around the circle in periods, to the power of p for OSC; it closes exactly.
+
+    >>> from carving import OSC
+    >>> hour = Circular(OSC(64, p=2), 24, label="hour")
+    >>> bool((hour([1.0]) == hour([25.0])).all()), hour.kernel(torch.tensor(22.0))
+    (True, tensor(0.6944))
+    """
+
+    def __init__(
+        self, scheme: Scheme, period: float = 1.0, *, label: Label = None, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        source = Source(scheme, label, generator)
+        self.scheme, self.period = scheme, check_number("period", period)
+        if not (is_finite(self.period) and self.period > 0):
+            raise BadValue(
+                f"period must be a positive number, got {period!r}; 24 is that of hours, 2 * math.pi of angles"
+            )
+        first, second = ends(source, "circular", 2)
+        places = source.uniforms("circular places", (1, *parts_shape(scheme)))[0]
+        self.blend = Blend(scheme, first, second, places)
+
+    def forward(self, values: object) -> Tensor:
+        """Fillers (*, *filler_shape) of values (*)."""
+        given = numbers(values, self.scheme.dtype, self.blend.places.device)
+        angles = (given.to(torch.float64) / self.period).remainder(1)
+        if not bool(angles.isfinite().all()):
+            raise BadValue("values to encode must be finite numbers, got not-a-number or infinity")
+        return self.blend((self.blend.spread(angles) - self.blend.places).remainder(1) >= 0.5)
+
+    def kernel(self, difference: Tensor) -> Tensor:
+        """How alike two numbers are that differ by so much."""
+        turns = (difference / self.period).remainder(1)
+        return falling(self.scheme, 2 * torch.minimum(turns, 1 - turns))
+
+
+class Thermometer(nn.Module):
+    """Numbers from low to high: a random filler whose parts are turned to their negatives, the first of them first.
+
+    The kernel is linear, 1 - 2 |x - y| / (high - low), so that the two ends are opposites; of OSC's components one
+    is turned. Two numbers whose difference is a whole number of parts have it exactly where parts are equally large.
+
+    >>> from carving import make
+    >>> scheme = make("MAP-I", d=1000)
+    >>> code = Thermometer(scheme, label="grey")
+    >>> scheme.similarity(code(0.3), code([0.3, 0.8, 1.0]))
+    tensor([ 1.0000,  0.0000, -0.4000])
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        outside: str = "refuse",
+        label: Label = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        source = Source(scheme, label, generator)
+        self.scheme, self.outside = scheme, outside
+        self.low, self.high = check_range(low, high, outside)
+        first = ends(source, "thermometer", 1)[0]
+        shape = parts_shape(scheme)
+        self.parts = math.prod(shape[1:]) if len(shape) == 3 else shape[0]  # that are turned one after the other
+        places = (torch.arange(self.parts, dtype=torch.float64, device=first.device) + 0.5) / self.parts
+        self.blend = Blend(scheme, first, opposite(scheme, first), places.view(shape[-2:]).expand(shape))
+
+    def forward(self, values: object) -> Tensor:
+        """Fillers (*, *filler_shape) of values (*)."""
+        given = numbers(values, self.scheme.dtype, self.blend.places.device)
+        where = self.blend.spread(shares(given, self.low, self.high, self.outside))
+        return self.blend(self.blend.places < where)
+
+    def kernel(self, difference: Tensor) -> Tensor:
+        """How alike two numbers are that differ by so much."""
+        return 1 - 2 * difference.abs() / (self.high - self.low)
+
+
+def falling(scheme: Scheme, distance: Tensor) -> Tensor:
+    """The likeness of fillers that differ in a share of their parts, from 1 to that of strangers."""
+    return (1 - distance * (1 - strangers(scheme))) ** order(scheme)
+
+
+def opposite(scheme: Scheme, filler: Tensor) -> Tensor:
+    """The filler whose likeness to this one is -1."""
+    row = row_of(scheme)
+    if row is None:
+        if filler.dim() == 1:
+            return -filler
+        turned = filler.clone()  # one component: two minus signs would be a plus
+        turned[0] = -turned[0]
+        return turned
+    if row.dtype is not None and row.opposite is None:
+        raise BadValue(f"a thermometer turns a filler to its opposite, and {row.name} has none; Level does without")
+    return scheme.negative(filler)  # type: ignore[attr-defined]
+
+
+# As plain functions
+
+
+def random(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
+    """Fillers of symbols that are not alike, (count, *filler_shape): 1 with itself, strangers else.
+
+    >>> from carving import make
+    >>> random(make("HRR", d=512), 26, label="letters").shape
+    torch.Size([26, 512])
+    """
+    return Source(scheme, label, generator).atoms("random", check_integer("count", count, 1))
+
+
+def level(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
+    """Fillers of the numbers 0 .. count-1, (count, *filler_shape): alike by 1 - |i - j| / (count - 1), as `Level` says.
+
+    >>> from carving import OSC
+    >>> level(OSC(64, p=2), 21, label="temperature").shape
+    torch.Size([21, 2, 64])
+    """
+    count = check_integer("count", count, 2, way_out="one level alone is a symbol: random(scheme, 1, ...)")
+    return Level(scheme, 0, count - 1, label=label, generator=generator)(torch.arange(count))
+
+
+def circular(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
+    """Fillers of the numbers 0 .. count-1 around a circle, (count, *filler_shape), as `Circular` says.
+
+    >>> from carving import make
+    >>> circular(make("FHRR", d=512), 24, label="hour").shape
+    torch.Size([24, 256])
+    """
+    count = check_integer("count", count, 1)
+    return Circular(scheme, count, label=label, generator=generator)(torch.arange(count))
+
+
+def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
+    """Fillers of the numbers 0 .. count-1, (count, *filler_shape), the last the opposite of the first.
+
+    >>> from carving import make
+    >>> thermometer(make("BSC", d=100), 11, label="age").shape
+    torch.Size([11, 100])
+    """
+    count = check_integer("count", count, 2)
+    code = Thermometer(scheme, 0, count - 1, label=label, generator=generator)
+    if count > code.parts + 1:
+        raise BadValue(
+            f"{code.parts} parts are turned one after the other and make {code.parts + 1} numbers at most, got "
+            f"count={count}; take a larger d, or fewer numbers"
+        )
+    return code(torch.arange(count))
+
+
+def rounded(values: Tensor, low: float, high: float, count: int) -> Tensor:
+    """The numbers 0 .. count-1 of the nearest of so many levels from low to high; what lies outside takes the end.
+
+    >>> rounded(torch.tensor([0.0, 0.49, 2.0]), 0, 1, 11).tolist()
+    [0, 5, 10]
+    """
+    low, high = check_range(low, high, "clip")
+    steps = check_integer("count", count, 2) - 1
+    return (shares(values, low, high, "clip") * steps).add(0.5).floor().to(torch.int64).clamp_max(math.floor(steps))

@@ -1,0 +1,42 @@
+"""Values and the range that an encoding has: what lies outside is refused or clipped, as was said."""
+
+import torch
+from torch import Tensor
+
+from carving.checks import check_choice, check_number, is_finite
+from carving.errors import BadValue
+
+OUTSIDE = ("refuse", "clip")
+
+
+def check_range(low: object, high: object, outside: str) -> tuple[float, float]:
+    """The two ends, in order."""
+    check_choice("outside", outside, OUTSIDE)
+    ends = check_number("low", low), check_number("high", high)
+    if not (is_finite(ends[0]) and is_finite(ends[1]) and ends[0] < ends[1]):
+        raise BadValue(f"low must lie below high, got low={low!r}, high={high!r}; such as low=0, high=1")
+    return ends
+
+
+def numbers(values: object, dtype: torch.dtype, device: torch.device | str) -> Tensor:
+    """Values as a tensor of real numbers."""
+    given = torch.as_tensor(values, device=device)
+    if given.is_complex() or given.dtype == torch.bool:
+        raise BadValue(f"values to encode must be real numbers, got {given.dtype}")
+    return given if given.is_floating_point() else given.to(dtype)
+
+
+def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
+    """Where values lie between the ends, from 0 to 1, in double precision."""
+    places = (values.to(torch.float64) - low) / (high - low)
+    if outside == "clip":
+        if bool(places.isnan().any()):
+            raise BadValue("values to encode must be numbers, got not-a-number; look at where they come from")
+        return places.clamp(0, 1)
+    if not bool(((places >= 0) & (places <= 1)).all()):
+        wrong = values[~((places >= 0) & (places <= 1))].flatten()[0].item()
+        raise BadValue(
+            f"values must lie between low={low:g} and high={high:g}, got {wrong:g}; "
+            "outside='clip' takes the nearer end, or choose a wider range"
+        )
+    return places

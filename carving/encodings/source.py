@@ -1,0 +1,58 @@
+"""Where the vectors of an encoding come from: a label, the same for ever, or a generator, for experiments."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from carving import draws
+from carving.checks import check_integer
+from carving.draws import Bits
+from carving.errors import BadType, BadValue
+from carving.scheme import Scheme
+from carving.symbols import Label, canonical_path
+
+
+@dataclass(frozen=True)
+class Source:
+    """Atoms and numbers for one encoding of a scheme; `kind` keeps what it draws apart."""
+
+    scheme: Scheme
+    label: Label = None
+    generator: torch.Generator | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scheme, Scheme):
+            raise BadType(f'an encoding is made for a scheme, got {self.scheme!r}; such as make("MAP-I", d=4096)')
+        if self.generator is not None and not isinstance(self.generator, torch.Generator):
+            raise BadType(f"generator must be a torch.Generator, got {self.generator!r}")
+        if (self.label is None) == (self.generator is None):
+            raise BadValue(
+                "say where the vectors come from: label='temperature' gives the same for ever, another label others; "
+                "generator=torch.Generator().manual_seed(0) is for experiments; give one of the two"
+            )
+
+    def words(self, kind: str, count: int, words: int) -> Bits:
+        """Random words, a row each."""
+        if self.generator is not None:
+            return draws.bits_from(self.generator, count, words)
+        names = [canonical_path((kind, self.label, row)) for row in range(count)]
+        return draws.bits(names, words, seed=self.scheme.seed, purpose="encoding")
+
+    def atoms(self, kind: str, count: int) -> Tensor:
+        """Fillers of the scheme, (count, *filler_shape)."""
+        check_integer("count", count, 1)
+        facts = self.scheme.facts
+        drawn = self.scheme._fillers(self.words(kind, count, facts.filler_words))
+        return drawn.to(self.scheme.device, facts.filler_dtype)
+
+    def uniforms(self, kind: str, shape: tuple[int, ...]) -> Tensor:
+        """Numbers of [0, 1) in double precision, a row of words for each of the first dimension."""
+        rows, each = shape[0], torch.Size(shape[1:]).numel()
+        return draws.uniforms(self.words(kind, rows, each)).view(shape).to(self.scheme.device)
+
+    def normals(self, kind: str, shape: tuple[int, ...]) -> Tensor:
+        """Normal numbers in double precision."""
+        rows, each = shape[0], torch.Size(shape[1:]).numel()
+        drawn = draws.normals(self.words(kind, rows, draws.words_for_normals(each)))
+        return drawn[:, :each].reshape(shape).to(self.scheme.device)

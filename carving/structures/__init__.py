@@ -1,0 +1,33 @@
+"""Structures of vectors: multisets, sequences, n-grams, hash tables, graphs, trees, automata; and finding factors."""
+
+from carving.structures.graphs import Automaton, Graph, Tree
+from carving.structures.held import HashTable, Multiset, Sequence, Stack
+from carving.structures.resonator import Factors, factorise
+from carving.structures.vectors import (
+    bind_sequence,
+    bundle_sequence,
+    graph,
+    hash_table,
+    multiset,
+    nearest,
+    ngrams,
+)
+
+__all__ = [
+    "Automaton",
+    "Factors",
+    "Graph",
+    "HashTable",
+    "Multiset",
+    "Sequence",
+    "Stack",
+    "Tree",
+    "bind_sequence",
+    "bundle_sequence",
+    "factorise",
+    "graph",
+    "hash_table",
+    "multiset",
+    "nearest",
+    "ngrams",
+]

@@ -1,0 +1,120 @@
+"""Graphs, trees and automata that change: each holds the raw sum of its bound edges, leaves or transitions."""
+
+from collections.abc import Sequence as Items
+
+import torch
+from torch import Tensor
+
+from carving.checks import check_integer
+from carving.errors import BadValue
+from carving.scheme import Scheme
+from carving.structures.held import Held
+from carving.structures.vectors import edges, ordered
+
+
+class Graph(Held):
+    """Edges between nodes: the target bound with its source, permuted before if the edge has a direction.
+
+    >>> from carving import make
+    >>> scheme = make("GHRR", d=4096)
+    >>> nodes = scheme.fillers(list("abcd"))
+    >>> ring = Graph(scheme, directed=True)
+    >>> ring.add(nodes, nodes.roll(-1, 0))
+    >>> scheme.similarity(ring.neighbours(nodes[3]), nodes).argmax().item()
+    0
+    """
+
+    def __init__(self, scheme: Scheme, *, directed: bool = False) -> None:
+        super().__init__(scheme)
+        self.directed = directed
+
+    def add(self, sources: Tensor, targets: Tensor) -> None:
+        """Put edges in, from sources (*, shape) to targets."""
+        self._change(self._edges(sources, targets), 1)
+
+    def remove(self, sources: Tensor, targets: Tensor) -> None:
+        """Take edges out."""
+        self._change(self._edges(sources, targets), -1)
+
+    def neighbours(self, nodes: Tensor) -> Tensor:
+        """What is like the nodes that edges from these (*, shape) lead to, all of them at once."""
+        there = self.scheme.unbind(self.vector, nodes)
+        return ordered(self.scheme, there, -1) if self.directed else there
+
+    def similarity(self, source: Tensor, target: Tensor) -> Tensor:
+        """How alike it is to the edge from the one to the other."""
+        edge = self._edges(source, target)
+        return self.scheme.similarity(self.vector, edge.reshape(-1, *edge.shape[-len(self._shape(edge)) :])).mean()
+
+    def _edges(self, sources: Tensor, targets: Tensor) -> Tensor:
+        size = len(self._shape(sources))
+        ends = (x.reshape(-1, *x.shape[-size:]) for x in torch.broadcast_tensors(sources, targets))
+        return edges(self.scheme, next(ends), next(ends), self.directed)
+
+
+class Tree(Held):
+    """Leaves under paths of branches: bound with the branches' roles, each permuted by its depth.
+
+    >>> from carving import make
+    >>> scheme = make("MAP-I", d=4096)
+    >>> leaves = scheme.fillers(list("abc"))
+    >>> tree = Tree(scheme, scheme.fillers(["left", "right"]))
+    >>> for leaf, path in zip(leaves, [(0,), (1, 0), (1, 1)]):
+    ...     tree.add(leaf, path)
+    >>> scheme.similarity(tree.get((1, 0)), leaves).argmax().item()
+    1
+    """
+
+    def __init__(self, scheme: Scheme, branches: Tensor) -> None:
+        super().__init__(scheme)
+        self._shape(branches)
+        self.branches = branches
+
+    def add(self, leaf: Tensor, path: Items[int]) -> None:
+        """Put a leaf under a path: the numbers of its branches from the root."""
+        self._change(self.scheme.bind_path(leaf, self._roles(path)), 1)
+
+    def remove(self, leaf: Tensor, path: Items[int]) -> None:
+        """Take a leaf out."""
+        self._change(self.scheme.bind_path(leaf, self._roles(path)), -1)
+
+    def get(self, path: Items[int]) -> Tensor:
+        """What is like the leaf under a path."""
+        return self.scheme.unbind_path(self.vector, self._roles(path))
+
+    def _roles(self, path: Items[int]) -> Tensor:
+        if not len(path):
+            raise BadValue("a path must have at least one branch, got an empty one")
+        last = len(self.branches) - 1
+        numbers = [check_integer("a branch", branch, 0, last, "they are numbered from 0") for branch in path]
+        return torch.stack([ordered(self.scheme, self.branches[branch], depth) for depth, branch in enumerate(numbers)])
+
+
+class Automaton(Held):
+    """A finite-state automaton: the next state, permuted, bound with the state and with the token that leads there.
+
+    >>> from carving import make
+    >>> scheme = make("MAP-I", d=4096)
+    >>> (closed, opened), (push, coin) = scheme.fillers(["closed", "opened"]), scheme.fillers(["push", "coin"])
+    >>> turnstile = Automaton(scheme)
+    >>> turnstile.add(closed, coin, opened)
+    >>> turnstile.add(opened, push, closed)
+    >>> scheme.similarity(turnstile.step(opened, push), torch.stack((closed, opened))).argmax().item()
+    0
+    """
+
+    def add(self, state: Tensor, token: Tensor, then: Tensor) -> None:
+        """From the state the token leads to another."""
+        self._change(self._bound(state, token, then), 1)
+
+    def remove(self, state: Tensor, token: Tensor, then: Tensor) -> None:
+        """From the state the token no longer leads to that one."""
+        self._change(self._bound(state, token, then), -1)
+
+    def step(self, state: Tensor, token: Tensor) -> Tensor:
+        """What is like the states that the token leads to."""
+        there = self.scheme.unbind(self.scheme.unbind(self.vector, token), state)
+        return ordered(self.scheme, there, -1)
+
+    def _bound(self, state: Tensor, token: Tensor, then: Tensor) -> Tensor:
+        return self.scheme.bind(self.scheme.bind(ordered(self.scheme, then), state), token)

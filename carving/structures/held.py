@@ -1,0 +1,191 @@
+"""Multisets, hash tables and sequences that change: each holds the raw sum of what was put in, to take it out again."""
+
+from collections.abc import Sequence as Items
+
+from torch import Tensor
+
+from carving.errors import BadValue
+from carving.scheme import Scheme
+from carving.structures.vectors import check_vectors, ordered
+
+
+class Held:
+    """A raw sum, and how many vectors are in it."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self.scheme = check_vectors(scheme)
+        self.total = self.scheme.empty()
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def vector(self) -> Tensor:
+        """The structure as one vector: the sum, settled where the architecture settles."""
+        return self.scheme.bundle(self.total.unsqueeze(0))
+
+    def clear(self) -> None:
+        """Take everything out."""
+        self.total, self.count = self.scheme.empty(), 0
+
+    def _change(self, vectors: Tensor, weight: int) -> None:
+        flat = vectors.reshape(-1, *vectors.shape[vectors.dim() - len(self._shape(vectors)) :])
+        if not len(flat):
+            return
+        if self.count + weight * len(flat) < 0:
+            raise BadValue(f"it holds {self.count} vectors, so that {len(flat)} cannot be taken out of it")
+        self.total = self.total + weight * self.scheme.total(flat)
+        self.count += weight * len(flat)
+
+    def _shape(self, vectors: Tensor) -> tuple[int, ...]:
+        discrete = not (vectors.is_floating_point() or vectors.is_complex())
+        shape = self.scheme.facts.filler_shape if discrete else self.scheme.facts.memory_shape
+        if vectors.shape[-len(shape) :] != shape:
+            raise BadValue(f"vectors must have shape (*, {', '.join(map(str, shape))}), got {tuple(vectors.shape)}")
+        return shape
+
+
+class Multiset(Held):
+    """A bag of vectors.
+
+    >>> from carving import make
+    >>> scheme = make("MAP-I", d=4096)
+    >>> bag = Multiset(scheme)
+    >>> bag.add(scheme.fillers(list("abca")))
+    >>> bag.remove(scheme.fillers(list("b")))
+    >>> bag.counts(scheme.fillers(list("abc"))).round().int().tolist()
+    [2, 0, 1]
+    """
+
+    def add(self, vectors: Tensor) -> None:
+        """Put vectors (*, shape) in."""
+        self._change(vectors, 1)
+
+    def remove(self, vectors: Tensor) -> None:
+        """Take vectors (*, shape) out."""
+        self._change(vectors, -1)
+
+    def similarity(self, vectors: Tensor) -> Tensor:
+        """How alike it is to vectors (n, shape)."""
+        return self.scheme.similarity(self.vector, vectors)
+
+    def counts(self, vectors: Tensor) -> Tensor:
+        """About how often each of the vectors (n, shape) is in it, by the raw sum."""
+        pictures = self.scheme.picture(vectors)
+        energies = pictures.abs().square().flatten(1).sum(1)
+        return self.scheme.dot_similarity(self.total, pictures) / energies
+
+
+class HashTable(Held):
+    """Values under keys.
+
+    >>> from carving import make
+    >>> scheme = make("FHRR", d=4096)
+    >>> keys, values = scheme.fillers(["colour", "shape"]), scheme.fillers(["red", "round", "blue"])
+    >>> table = HashTable(scheme)
+    >>> table.add(keys, values[:2])
+    >>> table.replace(keys[0], values[0], values[2])
+    >>> scheme.similarity(table.get(keys), values).argmax(-1).tolist()
+    [2, 1]
+    """
+
+    def add(self, keys: Tensor, values: Tensor) -> None:
+        """Put values (*, shape) under their keys."""
+        self._change(self.scheme.bind(values, keys), 1)
+
+    def remove(self, keys: Tensor, values: Tensor) -> None:
+        """Take values out from under their keys."""
+        self._change(self.scheme.bind(values, keys), -1)
+
+    def replace(self, keys: Tensor, old: Tensor, new: Tensor) -> None:
+        """Put new values in the place of old ones."""
+        before, after = self.scheme.bind(old, keys), self.scheme.bind(new, keys)
+        self._change(before, -1)
+        self._change(after, 1)
+
+    def get(self, keys: Tensor) -> Tensor:
+        """What is like the values under keys (*, shape)."""
+        return self.scheme.unbind(self.vector, keys)
+
+
+class Sequence(Held):
+    """Vectors in their order, as `bundle_sequence` has them: the last is not permuted.
+
+    >>> from carving import make
+    >>> scheme = make("MAP-I", d=4096)
+    >>> letters = scheme.fillers(list("abc"))
+    >>> word = Sequence(scheme, letters)
+    >>> word.append(letters[0])
+    >>> word.popleft(letters[0])
+    >>> [scheme.similarity(word[place], letters).argmax().item() for place in range(len(word))]
+    [1, 2, 0]
+    """
+
+    def __init__(self, scheme: Scheme, vectors: Tensor | Items[Tensor] = ()) -> None:
+        super().__init__(scheme)
+        for vector in vectors:
+            self.append(vector)
+
+    def append(self, vector: Tensor) -> None:
+        """Put a vector at the end."""
+        self._shape(vector)
+        self.total = ordered(self.scheme, self.total)
+        self._change(vector, 1)
+
+    def appendleft(self, vector: Tensor) -> None:
+        """Put a vector in front."""
+        self._change(ordered(self.scheme, vector, self.count), 1)
+
+    def pop(self, vector: Tensor) -> None:
+        """Take the last vector out, which must be known."""
+        self._some()
+        self._change(vector, -1)
+        self.total = ordered(self.scheme, self.total, -1)
+
+    def popleft(self, vector: Tensor) -> None:
+        """Take the first vector out, which must be known."""
+        self._some()
+        self._change(ordered(self.scheme, vector, self.count - 1), -1)
+
+    def replace(self, place: int, old: Tensor, new: Tensor) -> None:
+        """Put a new vector in the place of an old one."""
+        after = self.count - 1 - self._place(place)
+        self._change(ordered(self.scheme, old, after), -1)
+        self._change(ordered(self.scheme, new, after), 1)
+
+    def __getitem__(self, place: int) -> Tensor:
+        """What is like the vector of this place."""
+        return ordered(self.scheme, self.vector, -(self.count - 1 - self._place(place)))
+
+    def _place(self, place: int) -> int:
+        if not -self.count <= place < self.count:
+            raise IndexError(f"there is no place {place} in a sequence of {self.count}")  # as lists do, so loops end
+        return place % self.count
+
+    def _some(self) -> None:
+        if not self.count:
+            raise BadValue("nothing can be taken out of an empty sequence; len(...) tells how many are in it")
+
+
+class Stack(Sequence):
+    """Vectors of which the last is on top.
+
+    >>> from carving import make
+    >>> scheme = make("BSC", d=4096)
+    >>> plates = scheme.fillers(list("abc"))
+    >>> stack = Stack(scheme, plates)
+    >>> stack.pop(plates[2])
+    >>> scheme.similarity(stack.top, plates).argmax().item()
+    1
+    """
+
+    def push(self, vector: Tensor) -> None:
+        """Put a vector on top."""
+        self.append(vector)
+
+    @property
+    def top(self) -> Tensor:
+        """What is like the vector on top."""
+        self._some()
+        return self[-1]

@@ -1,0 +1,189 @@
+"""Structures as single vectors: multisets, sequences, n-grams, hash tables and graphs, in a few lines over the verbs.
+
+Sets stand on the dimension before a vector's own: (*, n, shape). Roles act on fillers, `bind(filler, role)`: a key is
+the role of its value, a node that of its neighbour.
+"""
+
+import torch
+from torch import Tensor
+
+from carving.checks import check_integer
+from carving.chunks import rows_within, slices
+from carving.errors import BadType, BadValue
+from carving.scheme import Scheme
+from carving.schemes.vsa import VSA
+
+CACHED = 2**18  # numbers of n-grams that are made and summed at a time, so that caches hold them
+
+
+def check_vectors(scheme: Scheme) -> VSA:
+    """The architecture; schemes without vectors as roles are refused."""
+    if not isinstance(scheme, VSA):
+        named = getattr(scheme, "name", repr(scheme))
+        raise BadType(
+            f"structures of vectors are made with a vector symbolic architecture, got {named}; "
+            "Memory(scheme) holds documents, graphs and trees for every scheme"
+        )
+    return scheme
+
+
+def set_dim(scheme: VSA, vectors: Tensor, least: int = 1) -> int:
+    """The dimension of a set of vectors (*, n, shape), n at least that."""
+    discrete = not (vectors.is_floating_point() or vectors.is_complex())
+    shape = scheme.facts.filler_shape if discrete else scheme.facts.memory_shape
+    dim = -1 - len(shape)
+    if vectors.dim() < -dim or vectors.shape[dim + 1 :] != shape or vectors.shape[dim] < least:
+        wanted = ", ".join(map(str, shape))
+        raise BadValue(f"vectors must have shape (*, n, {wanted}), n at least {least}, got {tuple(vectors.shape)}")
+    return dim
+
+
+def ordered(vsa: VSA, x: Tensor, shifts: int = 1) -> Tensor:
+    """Vectors permuted to tell places apart: rolled, in an order of its own where the architecture wants one.
+
+    A convolution with a rolled vector is a rolled convolution, so that HRR could not tell "ab" from "ba".
+    """
+    if vsa.row.order is None:
+        return vsa.permute(x, shifts)
+    order = vsa.row.order(vsa.space).to(x.device)
+    return x[..., order].roll(shifts, -1)[..., order.argsort()]
+
+
+def in_order(vsa: VSA, vectors: Tensor) -> Tensor:
+    """Vectors (*, n, shape) permuted by how many come after them: all at once."""
+    dim = set_dim(vsa, vectors)
+    count, size = vectors.shape[dim], vectors.shape[dim + 1]
+    shifts = torch.arange(count - 1, -1, -1, device=vectors.device).unsqueeze(1)
+    places = (torch.arange(size, device=vectors.device) - shifts).remainder(size)
+    if vsa.row.order is not None:
+        order = vsa.row.order(vsa.space).to(vectors.device)
+        places = order[places[:, order.argsort()]]
+    places = places.view(*places.shape, *(1,) * (-dim - 2))
+    return vectors.gather(dim + 1, places.expand(vectors.shape))
+
+
+def multiset(scheme: Scheme, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """The bundle of vectors (*, n, shape).
+
+    >>> from carving import make
+    >>> letters = make("MAP-I", d=512).fillers(list("abc"))
+    >>> multiset(make("MAP-I", d=512), letters).shape
+    torch.Size([512])
+    """
+    vsa = check_vectors(scheme)
+    set_dim(vsa, vectors)
+    return vsa.bundle(vectors, generator)
+
+
+def bundle_sequence(scheme: Scheme, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """A sequence (*, n, shape) as a bundle: each vector permuted by how many come after it.
+
+    >>> from carving import make
+    >>> fhrr = make("FHRR", d=2048)
+    >>> word = bundle_sequence(fhrr, fhrr.fillers(list("abc")))
+    >>> fhrr.similarity(fhrr.permute(word, -2), fhrr.fillers(list("abc"))).argmax().item()
+    0
+    """
+    vsa = check_vectors(scheme)
+    return vsa.bundle(in_order(vsa, vectors), generator)
+
+
+def bind_sequence(scheme: Scheme, vectors: Tensor) -> Tensor:
+    """A sequence (*, n, shape) as one bound vector: unlike every other sequence, whatever they have in common.
+
+    >>> from carving import make
+    >>> bsc = make("BSC", d=2048)
+    >>> same, other = bind_sequence(bsc, bsc.fillers(list("abc"))), bind_sequence(bsc, bsc.fillers(list("acb")))
+    >>> abs(bsc.similarity(same, other.unsqueeze(0)).item()) < 0.1
+    True
+    """
+    vsa = check_vectors(scheme)
+    return vsa.multibind(in_order(vsa, vectors))
+
+
+def ngrams(scheme: Scheme, vectors: Tensor, n: int = 3, generator: torch.Generator | None = None) -> Tensor:
+    """The bundle of all n successive vectors of (*, m, shape), each bound as `bind_sequence` does.
+
+    >>> from carving import make
+    >>> scheme = make("MAP-I", d=4096)
+    >>> text, part = (ngrams(scheme, scheme.fillers(list(letters))) for letters in ("to be or not to be", "to b"))
+    >>> (scheme.dot_similarity(text, part.unsqueeze(0)) / 4096).round().item()  # "to " and "o b", each twice
+    4.0
+    """
+    vsa = check_vectors(scheme)
+    n = check_integer("n", n, 1, way_out="3 is usual")
+    dim = set_dim(vsa, vectors)
+    count = vectors.shape[dim] - n + 1
+    if count < 1:
+        raise BadValue(f"a sequence of {vectors.shape[dim]} has no {n} successive vectors; choose a smaller n")
+    numbers = vectors[..., 0, :].numel() if dim == -2 else vectors.numel() // vectors.shape[dim]
+    total: Tensor | None = None
+    for part in slices(count, rows_within(CACHED, numbers)):
+        grams = vectors.narrow(dim, part.start, part.stop - part.start)
+        grams = ordered(vsa, grams, n - 1)
+        for after in range(1, n):
+            following = vectors.narrow(dim, part.start + after, part.stop - part.start)
+            grams = vsa.bind(grams, ordered(vsa, following, n - 1 - after))
+        some = vsa.total(grams)
+        total = some if total is None else total + some
+    assert total is not None
+    return vsa.bundle(total.unsqueeze(-1 - len(vsa.facts.memory_shape)), generator)
+
+
+def hash_table(scheme: Scheme, keys: Tensor, values: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """The bundle of values (*, n, shape), each bound with its key: unbind(table, key) is like the value.
+
+    >>> from carving import make
+    >>> hlb = make("HLB", d=4096)
+    >>> table = hash_table(hlb, hlb.fillers(["subject", "verb"]), hlb.fillers(["dog", "barks"]))
+    >>> hlb.similarity(hlb.unbind(table, hlb.fillers(["verb"])[0]), hlb.fillers(["dog", "barks"])).argmax().item()
+    1
+    """
+    vsa = check_vectors(scheme)
+    if keys.shape[set_dim(vsa, keys)] != values.shape[set_dim(vsa, values)]:
+        raise BadValue(f"every key needs one value, got keys {tuple(keys.shape)} and values {tuple(values.shape)}")
+    return vsa.bundle(vsa.bind(values, keys), generator)
+
+
+def graph(
+    scheme: Scheme,
+    sources: Tensor,
+    targets: Tensor,
+    *,
+    directed: bool = False,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """The bundle of edges from sources (*, n, shape) to targets, as `Graph` has them.
+
+    >>> from carving import make
+    >>> scheme = make("MAP-I", d=2048)
+    >>> nodes = scheme.fillers(list("abcd"))
+    >>> ring = graph(scheme, nodes, nodes.roll(-1, 0), directed=True)
+    >>> scheme.similarity(scheme.permute(scheme.unbind(ring, nodes[0]), -1), nodes).argmax().item()
+    1
+    """
+    vsa = check_vectors(scheme)
+    set_dim(vsa, sources), set_dim(vsa, targets)
+    return vsa.bundle(edges(vsa, sources, targets, directed), generator)
+
+
+def edges(vsa: VSA, sources: Tensor, targets: Tensor, directed: bool) -> Tensor:
+    """Edges as vectors (*, n, shape), or (*, 2n, shape) where both ways differ: the target bound with its source."""
+    if directed:
+        return vsa.bind(ordered(vsa, targets), sources)
+    there = vsa.bind(targets, sources)
+    if vsa.facts.commutative:
+        return there
+    return torch.cat((there, vsa.bind(sources, targets)), set_dim(vsa, there))
+
+
+def nearest(scheme: Scheme, x: Tensor, others: Tensor, threshold: float | None = None) -> Tensor:
+    """Which of others (n, shape) x (*, shape) is most like; -1 where none is as much as the threshold.
+
+    >>> from carving import make
+    >>> scheme = make("MAP-I", d=512)
+    >>> nearest(scheme, scheme.fillers(list("bz")), scheme.fillers(list("abc")), threshold=0.5).tolist()
+    [1, -1]
+    """
+    best = check_vectors(scheme).similarity(x, others).max(-1)
+    return best.indices if threshold is None else torch.where(best.values >= threshold, best.indices, -1)

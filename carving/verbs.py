@@ -1,0 +1,99 @@
+"""The verbs of schemes whose roles are contexts (OSC and its Clifford form), and how one that is missing is told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from carving.checks import check_tensor
+from carving.errors import BadValue
+from carving.facts import FILLERS
+from carving.linear import LinearScheme
+from carving.scheme import C, ContextsOrPaths, own_contexts
+
+
+def absent(verb: str, reason: str) -> Callable[..., NoReturn]:
+    """The verb of a scheme that has no such thing: it says why, and what to do instead."""
+
+    def refuse(scheme: Any, *given: object, **named: object) -> NoReturn:
+        raise NotImplementedError(f"{scheme.name} has no {verb}: {reason}")
+
+    refuse.__doc__ = f"There is none: {reason}."
+    return refuse
+
+
+PATHS = "contexts are not vectors"
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ContextVerbs(LinearScheme[C]):
+    """Binding as writing a filler into its context. What is bound has the shape of a memory."""
+
+    def bind(self, fillers: Tensor, contexts: ContextsOrPaths) -> Tensor:
+        """Fillers (n, *filler_shape), each in its context: (n, *memory_shape). `trace` is their sum, made at once."""
+        own = own_contexts(self, contexts)
+        check_tensor("fillers", fillers, (len(own), *self.facts.filler_shape), FILLERS)
+        rows = [self.write(self.encode(fillers[[row]], own[[row]]), own[[row]]) for row in range(len(own))]
+        return torch.stack(rows)
+
+    def unbind(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
+        """The cores (n, *core_shape) that contexts show of a memory, to be compared with encode(fillers, contexts)."""
+        return self.read(memory, contexts)
+
+    def bundle(self, memories: Tensor) -> Tensor:
+        """The sum of memories or of what is bound, (*, n, *memory_shape): memories are sums."""
+        dim = self._set_dim(memories)
+        return memories.sum(dim)
+
+    def multibundle(self, memories: Tensor) -> Tensor:
+        """The same as `bundle`."""
+        return self.bundle(memories)
+
+    def negative(self, memory: Tensor) -> Tensor:
+        """What bundled with the memory leaves nothing."""
+        return -memory
+
+    def empty(self) -> Tensor:
+        """The memory of nothing."""
+        return self.zeros()
+
+    def normalize(self, memory: Tensor) -> Tensor:
+        """The memory with norm 1, as a single bound filler has; zero stays."""
+        return normalize(memory.flatten(-len(self.facts.memory_shape)), dim=-1).view(memory.shape)
+
+    def dot_similarity(self, memory: Tensor, others: Tensor) -> Tensor:
+        """The inner products of memories (*, *memory_shape) and others (n, *memory_shape): (*, n)."""
+        self._set_dim(others)
+        size = len(self.facts.memory_shape)
+        return memory.flatten(-size) @ others.flatten(1).mT
+
+    def cosine_similarity(self, memory: Tensor, others: Tensor) -> Tensor:
+        """The cosines of memories (*, *memory_shape) and others (n, *memory_shape): (*, n)."""
+        size = len(self.facts.memory_shape)
+        others = normalize(others.flatten(-size), dim=-1).view(others.shape)
+        return self.dot_similarity(self.normalize(memory), others)
+
+    def similarity(self, memory: Tensor, others: Tensor) -> Tensor:
+        """The same as `cosine_similarity`."""
+        return self.cosine_similarity(memory, others)
+
+    def _set_dim(self, memories: Tensor) -> int:
+        shape = self.facts.memory_shape
+        if memories.shape[-len(shape) :] != shape or memories.dim() <= len(shape):
+            wanted = ", ".join(map(str, shape))
+            raise BadValue(f"a set of memories must have shape (*, n, {wanted}), got {tuple(memories.shape)}")
+        return -1 - len(shape)
+
+    permute = absent("permute", "the order of roles counts in every path; put the place into the path, (place, role)")
+    inverse = absent("inverse", f"{PATHS}; unbind(memory, contexts) reads")
+    identity = absent("identity", "every context keeps a part of the space alone")
+    multibind = absent("multibind", f"{PATHS}, and a path of several roles is one context: (role, role, ...)")
+    cross_product = absent("cross_product", f"{PATHS}; write every pair: trace(contexts, fillers)")
+    hamming_similarity = absent(
+        "hamming_similarity", "its numbers are real; similarity and cosine_similarity compare them"
+    )
+    hard_quantize = absent("hard_quantize", "few bits a cell are what Memory.seal(bits=...) makes")
+    soft_quantize = absent("soft_quantize", "few bits a cell are what Memory.seal(bits=...) makes")

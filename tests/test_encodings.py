@@ -1,0 +1,353 @@
+"""Encodings of numbers: the kernel that each states, measured over every scheme; that labels give the same for ever."""
+
+import hashlib
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from carving import OSC, SCHEMES, TPR, VSA, Answer, Memory, make
+from carving.encodings import (
+    Circular,
+    FractionalPower,
+    Level,
+    Projection,
+    Record,
+    Sinusoid,
+    Thermometer,
+    circular,
+    density,
+    estimate,
+    fractional_power,
+    level,
+    projection,
+    random,
+    rounded,
+    sinusoid,
+    thermometer,
+)
+from carving.encodings.blends import parts_shape
+
+D = {"OSC": 144, "TPR": 400, "CliffordOSC": 30}
+EVERY = [
+    *(make(name, d=D.get(name, 1024)) for name in SCHEMES),
+    OSC(60, 3),
+    OSC(144, 2, compact=True),
+    VSA("HRR", 1023, unitary=True),
+    VSA("CGR", 1024, bundling="mode"),
+    VSA("CGR", 1024, bundling="mode", r=5),
+    VSA("GHRR", 1152, m=3),
+    VSA("BSDC-SEG", 1024, bundling="mode"),
+]
+DRAWS = 20
+
+
+@pytest.fixture(params=EVERY, ids=str)
+def scheme(request):
+    return request.param
+
+
+def alike(scheme, x, y, seed):
+    """How alike vectors are, pair by pair."""
+    if isinstance(scheme, VSA):
+        return scheme.similarity(x, y).diagonal()
+    if isinstance(scheme, TPR):
+        return (x * y).sum(-1)
+    paths = [(seed, i) for i in range(len(x))]
+    contexts = scheme.contexts(paths)
+    return torch.stack(
+        [scheme.score(scheme.trace(contexts[[i]], x[[i]]), contexts[[i]], y[[i]])[0, 0] for i in range(len(x))]
+    )
+
+
+def measured(scheme, make_code, x, y):
+    """The mean over draws of the likenesses of encoded numbers."""
+    total = 0
+    for seed in range(DRAWS):
+        code = make_code(torch.Generator().manual_seed(seed))
+        total = total + alike(scheme, code(x), code(y), seed).double()
+    return total / DRAWS
+
+
+def tolerance(scheme, kernel):
+    """Four standard errors.
+
+    A share of n independent parts differs, and what differs has products of variance 1/n or less: 1.25/n at most. In
+    OSC's contexts cosines of k1 numbers are measured: (1 - rho^2)^2/k1 for each component, and rho (1 - rho^2)/(2 k1)
+    less than rho in the mean.
+    """
+    n = math.prod(parts_shape(scheme)) / getattr(scheme, "p", 1)
+    if isinstance(scheme, VSA | TPR):
+        return 4 * math.sqrt(1.25 / n / DRAWS)
+    p, k1 = scheme.p, scheme.k1
+    rho = kernel.abs().clamp_min(1e-9) ** (1 / p)
+    # A score of CliffordOSC is a determinant of cosines: as many again beside the diagonal.
+    spread = p * p * (1 - rho**2) / math.sqrt(k1) + p * math.sqrt(1.25 / n)
+    return 4 * spread / math.sqrt(DRAWS) + p * rho * (1 - rho**2) / (2 * k1) + p * p * (1 - rho**2) / (2 * k1)
+
+
+X = torch.tensor([0.2, 0.2, 0.2, 0.0, 0.5, 0.9])
+Y = torch.tensor([0.2, 0.3, 0.6, 1.0, 0.1, 0.35])
+
+
+@pytest.mark.parametrize("kind", [Level, Circular])
+def test_likeness_is_what_the_kernel_says(scheme, kind):
+    expected = kind(scheme, label="x").kernel(X - Y)
+    error = (measured(scheme, lambda source: kind(scheme, generator=source), X, Y) - expected).abs()
+    assert (error < tolerance(scheme, expected) + 1e-5).all()
+
+
+def test_thermometers_fall_to_their_opposites(scheme, generator):
+    if getattr(scheme, "row", None) is not None and scheme.row.dtype is not None and scheme.row.opposite is None:
+        with pytest.raises(ValueError, match="has none; Level does without"):
+            Thermometer(scheme, label="x")
+        return
+    expected = Thermometer(scheme, label="x").kernel(X - Y)
+    error = (measured(scheme, lambda source: Thermometer(scheme, generator=source), X, Y) - expected).abs()
+    # Only one component is turned, so that its share is read once; parts of unequal size have 1/n more.
+    assert (
+        error < 2 * tolerance(scheme, expected.abs() ** getattr(scheme, "p", 1)) + 2 / min(parts_shape(scheme))
+    ).all()
+
+
+def test_levels_part_from_the_first_one_by_one(scheme):
+    """A part that was changed stays so: likeness to the first level falls monotonically."""
+    codes = level(scheme, 9, label="steps")
+    if isinstance(scheme, VSA) and not scheme.row.apart:
+        changed = (codes != codes[0]).flatten(1)
+        assert (changed[1:] >= changed[:-1]).all()
+        assert changed[-1].double().mean() > changed[4].double().mean() > 0
+    assert codes.shape == (9, *scheme.filler_shape)
+    assert codes.dtype == scheme.facts.filler_dtype
+
+
+def test_circles_close_exactly(scheme):
+    hour = Circular(scheme, 24, label="hour")
+    assert torch.equal(hour([0.0, 3.5]), hour([24.0, -20.5]))
+    assert torch.equal(circular(scheme, 24, label="hour"), hour(torch.arange(24)))
+
+
+def test_sparse_codes_keep_their_ones(generator):
+    for name in ("BSDC-S", "BSDC-CDT"):
+        vsa = VSA(name, 400)
+        for codes in (level(vsa, 31, generator=generator), circular(vsa, 31, generator=generator)):
+            assert codes.sum(-1).eq(20).all()
+
+
+def test_encoded_vectors_are_as_atoms_are(generator):
+    spectrum = torch.fft.rfft(level(VSA("HRR", 63, unitary=True), 5, generator=generator))
+    assert_close(spectrum.abs(), torch.ones(5, 32), rtol=0, atol=1e-5)
+    blocks = circular(VSA("GHRR", 72, m=3), 5, generator=generator)
+    assert_close(blocks @ blocks.mH, torch.eye(3, dtype=blocks.dtype).expand_as(blocks), rtol=0, atol=1e-5)
+    assert_close(level(TPR(40), 5, generator=generator).norm(dim=-1), torch.ones(5))
+
+
+# Fractional powers
+
+POWERS = [
+    VSA("FHRR", 1024),
+    VSA("HRR", 1024),
+    VSA("HRR", 1023, unitary=True),
+    VSA("GHRR", 1024),
+    VSA("GHRR", 1152, m=3),
+]
+
+
+@pytest.mark.parametrize("kernel", ["sinc", "gaussian", "exponential"])
+@pytest.mark.parametrize("scheme", POWERS, ids=str)
+def test_powers_have_the_kernel_that_was_chosen(scheme, kernel):
+    x, y = torch.zeros(5), torch.tensor([0.0, 0.3, 1.0, 1.5, 4.0])
+    expected = FractionalPower(scheme, kernel=kernel, bandwidth=1.2, label="x").kernel(x - y)
+    code = lambda source: FractionalPower(scheme, kernel=kernel, bandwidth=1.2, generator=source)  # noqa: E731
+    n = scheme.facts.filler_scalars / 2  # angles; GHRR's blocks share theirs
+    n = n / getattr(scheme, "m", 1) if scheme.name == "GHRR" else n
+    assert ((measured(scheme, code, x, y) - expected).abs() < 4 / math.sqrt(n * DRAWS)).all()
+
+
+@pytest.mark.parametrize("scheme", POWERS, ids=str)
+def test_binding_powers_adds_their_exponents(scheme, generator):
+    double = scheme.like(dtype=torch.float64)
+    code = FractionalPower(double, 2, label="place")
+    x, y = torch.rand(2, 3, 2, generator=generator, dtype=torch.float64)
+    assert_close(double.bind(code(x), code(y)), code(x + y))
+    assert_close(code(torch.zeros(2)), double.identity())
+    product = FractionalPower(double, label="x").kernel(x - y).prod(-1)
+    assert_close(code.kernel(x - y), product, rtol=0, atol=4 / double.d)  # but for frequencies that stay
+
+
+def test_powers_are_refused_where_there_are_none():
+    for scheme in (VSA("MAP-I", 64), VSA("BSC", 64), OSC(12), TPR(8)):
+        with pytest.raises(ValueError, match="has no powers between whole ones"):
+            fractional_power(scheme, torch.ones(1), label="x")
+    with pytest.raises(ValueError, match="kernel must be one of"):
+        FractionalPower(VSA("FHRR", 64), kernel="box", label="x")
+
+
+# Arrays
+
+
+@pytest.mark.parametrize("kind", [Projection, Sinusoid])
+def test_arrays_are_as_alike_as_the_kernel_says(scheme, kind, generator):
+    row = getattr(scheme, "row", None)
+    if row is not None and (row.overlap or row.segmented):
+        with pytest.raises(ValueError, match="encodes arrays for it"):
+            kind(scheme, 3, label="x")
+        return
+    x, y = torch.randn(2, 5, 6, generator=generator).mul_(0.4)
+    y[0] = x[0]
+    code = kind(scheme, 6, label="x")
+    expected = code.kernel(x, y) if kind is Projection else code.kernel(x - y)
+    error = (measured(scheme, lambda source: kind(scheme, 6, generator=source), x, y) - expected).abs()
+    # Products of normals or of waves have a variance of at most 2/n, and numbers of a block are not independent.
+    assert (error < 2 * tolerance(scheme, expected) + 1e-4).all()
+
+
+def test_signs_of_projections_tell_angles(generator):
+    vsa = VSA("MAP-B", 10_000)
+    x, y = torch.randn(2, 8, 50, generator=generator)
+    y = 0.7 * x + y
+    code = Projection(vsa, 50, generator=generator)
+    found = vsa.similarity(vsa.normalize(code(x)), vsa.normalize(code(y))).diagonal()
+    expected = 1 - 2 / math.pi * torch.cosine_similarity(x, y).acos()
+    assert ((found - expected).abs() < 4 / math.sqrt(10_000)).all()
+
+
+def test_records_are_alike_by_the_mean_of_their_features(generator):
+    vsa = VSA("MAP-I", 4096)
+    x, y = torch.rand(2, 6, 10, generator=generator)
+    both = density(vsa, torch.stack((x, y)), label="x")
+    found = vsa.dot_similarity(both[0], both[1]).diagonal() / (4096 * 10)
+    # 10 x 10 products of two features, those of different ones of mean 0 and variance 1/d.
+    assert ((found - (1 - 2 * (x - y).abs().mean(-1))).abs() < 4 * math.sqrt(90 / 4096) / 10 + 1e-3).all()
+    with pytest.raises(ValueError, match="has no vectors as roles"):
+        density(OSC(12), x, label="x")
+
+
+def test_gradients_reach_values_where_the_space_is_smooth(generator):
+    for make_code in (Projection, Sinusoid, FractionalPower):
+        values = torch.rand(2, 3, generator=generator, requires_grad=True)
+        for vsa in (VSA("FHRR", 64), VSA("HRR", 64)):
+            code = make_code(vsa, 3, label="x")
+            (gradient,) = torch.autograd.grad(
+                code(values).abs().square().cumsum(-1).sum() + code(values).real.sum(), values
+            )
+            assert gradient.isfinite().all() and gradient.abs().sum() > 0
+
+
+def test_functions_are_the_modules(generator):
+    x = torch.rand(4, 3, generator=generator)
+    vsa = VSA("HRR", 64)
+    assert torch.equal(projection(vsa, x, label="a"), Projection(vsa, 3, label="a")(x))
+    assert torch.equal(sinusoid(vsa, x, label="a", bandwidth=2), Sinusoid(vsa, 3, label="a", bandwidth=2)(x))
+    assert torch.equal(fractional_power(vsa, x, label="a"), FractionalPower(vsa, label="a")(x))
+    assert torch.equal(level(vsa, 5, label="a"), Level(vsa, label="a")(torch.linspace(0, 1, 5)))
+    assert torch.equal(thermometer(vsa, 5, label="a"), Thermometer(vsa, label="a")(torch.linspace(0, 1, 5)))
+    code = Thermometer(vsa, label="a")
+    assert torch.equal(density(vsa, x, label="a"), Record(vsa, 3, code, label="a")(x))
+    assert set(Level(vsa, label="a").state_dict()) == {"blend.first", "blend.second", "blend.places"}
+
+
+# Where they come from
+
+
+def digest(x):
+    return hashlib.sha256(x.to(torch.int8).contiguous().numpy().tobytes()).hexdigest()[:16]
+
+
+def test_labels_give_the_same_for_ever():
+    """Golden values: they never change."""
+    map_i, bsc, cgr = VSA("MAP-I", 64), VSA("BSC", 64), VSA("CGR", 64)
+    assert digest(random(map_i, 4, label="x")) == "73687c301e9da1b1"
+    assert digest(level(map_i, 7, label="x")) == "1b7bb2bcf9488a01"
+    assert digest(circular(bsc, 7, label=3)) == "84cddd76eb7e2a06"
+    assert digest(thermometer(bsc, 7, label="x")) == "dcb465261bfe31f4"
+    assert digest(level(cgr, 7, label="x")) == "46a2f829d9b46958"
+    assert digest(level(VSA("BSDC-S", 64), 7, label="x")) == "2b73b6b6eea94490"
+    powers = fractional_power(VSA("FHRR", 64, dtype=torch.float64), torch.tensor(0.5), label="x")
+    assert_close(
+        powers[:2],
+        torch.tensor([0.97013881 + 0.24255038j, 0.99557850 - 0.09393323j], dtype=torch.complex128),
+        rtol=0,
+        atol=1e-6,
+    )
+    waves = sinusoid(OSC(12, dtype=torch.float64), torch.ones(2, dtype=torch.float64), label="x")
+    assert_close(waves[:, 0], torch.tensor([-1.26497397, -0.95862936], dtype=torch.float64), rtol=0, atol=1e-6)
+
+
+def test_other_labels_seeds_and_kinds_give_others():
+    vsa = VSA("MAP-I", 256)
+    first = level(vsa, 2, label="x")[0]
+    others = (
+        level(vsa, 2, label="y")[0],
+        level(vsa.like(seed=1), 2, label="x")[0],
+        circular(vsa, 2, label="x")[0],
+        vsa.fillers(["x"])[0],
+    )
+    assert vsa.similarity(first, torch.stack(others)).abs().max() < 5 / 16
+
+
+# Numbers in memories
+
+
+def test_memories_hold_numbers_and_recall_the_nearest_level():
+    scheme = OSC(128, p=2, compact=True)  # whose interference is the same for all fillers, alike or not
+    levels = [round(0.1 * i, 1) for i in range(21)]
+    memory = Memory(scheme, levels, level(scheme, 21, label="height"))
+    stored = [levels[5 * i % 21] for i in range(10)]
+    memory.store([((i, "height"), value) for i, value in enumerate(stored)])
+    answers = [memory.recall(i, "height", top=3) for i in range(10)]
+    first = [answer[0].leaf for answer in answers]
+    assert first == pytest.approx(stored, abs=0.1001)  # neighbours are alike by 0.9
+    assert sum(one == other for one, other in zip(first, stored, strict=True)) >= 9
+    assert [estimate(answer) for answer in answers] == pytest.approx(stored, abs=0.1001)
+    assert max(sum(each.probability for each in answer) for answer in answers) <= 1.0001
+    hours = Memory(scheme, range(24), circular(scheme, 24, label="hour"))
+    hours.store([((i, "at"), 7 * i % 24) for i in range(10)])
+    around = [estimate(hours.recall(i, "at", top=3), period=24) - 7 * i % 24 for i in range(10)]
+    assert max(min(abs(error), 24 - abs(error)) for error in around) < 0.5
+
+
+def test_estimates_lie_between_levels_and_go_around_circles():
+    assert estimate([Answer(1, 1.0, 0.25), Answer(2, 1.0, 0.75)]) == pytest.approx(1.75)
+    assert estimate([Answer(350, 1.0, 0.5), Answer(20, 1.0, 0.5)], period=360) == pytest.approx(5)
+    assert math.isnan(estimate([Answer(None, 0.1, 0.9, found=False)]))
+    with pytest.raises(TypeError, match="only numbers have a mean"):
+        estimate([Answer("dog", 1.0, 0.9)])
+    with pytest.raises(ValueError, match="no probabilities"):
+        estimate([Answer(1, 1.0, math.nan)])
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: Level(s, label="x")(1.2), ValueError, "must lie between low=0 and high=1, got 1.2; outside='clip'"),
+        (lambda s: Level(s, label="x")(math.nan), ValueError, "must lie between"),
+        (lambda s: Level(s, outside="clip", label="x")(math.nan), ValueError, "not-a-number"),
+        (lambda s: Level(s, 1, 1, label="x"), ValueError, "low must lie below high"),
+        (lambda s: Level(s, outside="wrap", label="x"), ValueError, "outside must be one of"),
+        (lambda s: Level(s, label="x")([True]), ValueError, "must be real numbers"),
+        (lambda s: Circular(s, 0, label="x"), ValueError, "period must be a positive number"),
+        (lambda s: Circular(s, label="x")(math.inf), ValueError, "must be finite"),
+        (lambda s: level(s, 5), ValueError, "say where the vectors come from"),
+        (lambda s: level(s, 5, label="x", generator=torch.Generator()), ValueError, "give one of the two"),
+        (lambda s: level(s, 5, generator=3), TypeError, "must be a torch.Generator"),
+        (lambda s: level(s, 1, label="x"), ValueError, "one level alone is a symbol"),
+        (lambda s: level("MAP-I", 5, label="x"), TypeError, "made for a scheme"),
+        (lambda s: thermometer(s, 66, label="x"), ValueError, "make 65 numbers at most"),
+        (lambda s: Projection(s, 3, label="x")(torch.ones(4)), ValueError, r"must have shape \(\*, 3\)"),
+        (lambda s: Sinusoid(s, 3, bandwidth=0, label="x"), ValueError, "bandwidth must be a positive"),
+    ],
+)
+def test_bad_input_is_refused_with_the_way_out(call, error, message):
+    with pytest.raises(error, match=message):
+        call(VSA("MAP-I", 64))
+
+
+def test_what_lies_outside_may_be_clipped():
+    code = Level(VSA("MAP-I", 64), outside="clip", label="x")
+    assert torch.equal(code([-3.0, 1.7]), code([0.0, 1.0]))
+    assert rounded(torch.tensor([-1.0, 0.26, 0.5, 9.0]), 0, 1, 3).tolist() == [0, 1, 1, 2]
