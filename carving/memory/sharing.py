@@ -66,11 +66,10 @@ def _of_all(held: State, own: Change, paths: dict[bytes, float] | None, ranks: R
     whole, known = Change(held, own.weight), held.known
     few = Tallying.within(sum(ranks.gather(own.pairs)))
     tallying = own.tallying if few else own.tallying.counted()
-    for part in ranks.each(Part(own.pairs, own.counts, own.leaves, tallying, paths, own.added)):
+    for part in ranks.each(Part(own.pairs, own.counts, tallying, paths, own.added)):
         whole.pairs += part.pairs
         whole.added += part.added
         whole.counts.update(part.counts)  # which adds them
-        whole.leaves.update(part.leaves)
         whole.tallying.join(part.tallying)
         known = known if known is None or part.paths is None else known.changed(part.paths.items())
     whole.known = known

@@ -15,7 +15,6 @@ from carving.formats.documents import Pair
 from carving.prediction.telling import NAMING
 from carving.symbols import canonical, canonical_path
 
-
 Times = Counter[tuple[bytes, bytes]]  # of pairs, by the canonical bytes of their paths and leaves
 
 
