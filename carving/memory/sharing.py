@@ -20,7 +20,6 @@ from carving.memory.pairs import Batch
 from carving.memory.state import State, check_sum, paths_of_both, stricter
 from carving.memory.tallying import Tallying
 from carving.paths import Paths
-from carving.symbols import Leaf
 from carving.tensors import lasting
 
 LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is another
@@ -31,7 +30,6 @@ class Part(NamedTuple):
 
     pairs: int
     counts: Mapping[bytes, float]
-    leaves: Mapping[bytes, Leaf]
     tallying: Tallying
     paths: Mapping[bytes, float] | None  # what was stored under each, where paths are kept
     added: float
