@@ -13,7 +13,7 @@ from carving.symbols import PARSERS, canonical, parse_labels
 Octets = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
-WINDOW = 2**24  # bytes that are looked at together
+WINDOW = 2**21  # bytes that are looked at together
 DIGITS = 20  # of a length, at most
 LONG = 3000  # bytes of an integer that is looked at for itself
 TEXT, INTEGER, BYTES = b"sib"

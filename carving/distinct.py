@@ -17,7 +17,7 @@ Rows = NDArray[np.int64]
 
 FEW = 24  # strings that are looked up faster one by one
 FULLEST = 0.75  # share of slots that are taken
-AT_ONCE = 2**20  # strings that are hashed or looked up together
+AT_ONCE = 2**17  # strings that are hashed or looked up together
 SPARE = 8  # bytes behind the last string, so that words can be read anywhere
 START, FACTOR, LAST = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xCA5A826395121157
 MASK = 2**64 - 1
@@ -36,6 +36,13 @@ def hash_of(name: bytes) -> int:
 
 def hashes_of(data: Octets, ends: Rows) -> Words:
     """The hashes of strings that lie in data between n + 1 ends, with some spare bytes behind the last."""
+    if len(ends) <= AT_ONCE + 1:
+        return _hashes(data, ends)
+    parts = (ends[start : start + AT_ONCE + 1] for start in range(0, len(ends) - 1, AT_ONCE))
+    return np.concatenate([_hashes(data, part) for part in parts])
+
+
+def _hashes(data: Octets, ends: Rows) -> Words:
     starts, sizes = ends[:-1], np.diff(ends)
     values = np.uint64(START) ^ sizes.astype(np.uint64)
     words, at, rows = _words(data), 0, np.flatnonzero(sizes)
@@ -81,12 +88,12 @@ class Distinct:
     # Rows below `count` never change; arrays that are too small are replaced, and slots are only ever taken. Whoever
     # took hold of an older array therefore sees whole rows, and at worst not the newest ones.
 
-    def __init__(self, data: Octets | None = None, ends: Rows | None = None) -> None:
+    def __init__(self, data: Octets | None = None, ends: Rows | None = None, values: Words | None = None) -> None:
         """None yet, or strings that are known to be distinct, laid out with spare bytes behind the last."""
         self.data = np.zeros(SPARE, dtype=np.uint8) if data is None else data
         self.ends = np.zeros(1, dtype=np.int64) if ends is None else ends
         self.count = len(self.ends) - 1
-        self.slots = self._table(self.count)
+        self.slots = self._table(self.count, values)
         self._lock = Lock()
 
     def __getitem__(self, row: int) -> bytes:
@@ -194,11 +201,13 @@ class Distinct:
         else:
             take(self.slots, hashes_of(self.data, self.ends[start : start + more + 1]), start)
 
-    def _table(self, count: int) -> Words:
-        """Slots with all rows."""
+    def _table(self, count: int, values: Words | None = None) -> Words:
+        """Slots with all rows, whose hashes may be known."""
         slots = np.zeros(2 ** max(4, int(count / FULLEST).bit_length()), dtype=np.uint64)
         for start in range(0, count, AT_ONCE):
-            take(slots, hashes_of(self.data, self.ends[start : min(count, start + AT_ONCE) + 1]), start)
+            part = slice(start, min(count, start + AT_ONCE))
+            own = hashes_of(self.data, self.ends[start : part.stop + 1]) if values is None else values[part]
+            take(slots, own, start)
         return slots
 
     def part(self, count: int) -> "Distinct":

@@ -8,10 +8,9 @@ from itertools import islice, pairwise
 from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from carving.cutting import label_ends
-from carving.distinct import SPARE, Distinct, Octets, Rows, hashes_of
+from carving.distinct import SPARE, Distinct, Octets, Rows, Words, hashes_of
 from carving.errors import BadType, BadValue
 from carving.symbols import Leaf, canonical, canonical_all, check_leaves, parse_labels
 
@@ -63,8 +62,9 @@ class Vocabulary:
         """
         ends = label_ends(data)
         laid = np.concatenate([data, np.zeros(SPARE, dtype=np.uint8)])
-        _check_distinct(laid, ends)
-        return cls._seeing(Distinct(laid, ends), len(ends) - 1)
+        values = hashes_of(laid, ends)
+        _check_distinct(laid, ends, values)
+        return cls._seeing(Distinct(laid, ends, values), len(ends) - 1)
 
     @classmethod
     def _seeing(cls, shared: Distinct, size: int) -> "Vocabulary":
@@ -222,14 +222,12 @@ def _gathered(data: Octets, ends: Rows, rows: Rows) -> tuple[Octets, Rows]:
     return np.concatenate([data[from_where], np.zeros(SPARE, dtype=np.uint8)]), places
 
 
-def _check_distinct(data: Octets, ends: Rows) -> None:
-    """Refuse strings that are there twice."""
-    values = hashes_of(data, ends)
-    order = np.argsort(values)
-    values = values[order]
-    again: NDArray[np.int64] = np.flatnonzero(values[1:] == values[:-1])
+def _check_distinct(data: Octets, ends: Rows, values: Words) -> None:
+    """Refuse strings that are there twice; their hashes are known."""
+    ordered = np.sort(values)
+    again = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(again):  # of one hash, and nearly surely equal
-        rows = np.union1d(order[again], order[again + 1]).tolist()
+        rows = np.flatnonzero(np.isin(values, again)).tolist()
         names = [data[ends[row] : ends[row + 1]].tobytes() for row in rows]
         if len(set(names)) < len(names):
             raise BadValue(f"it holds {len(ends) - 1} leaves, not all different")

@@ -106,6 +106,9 @@ class Question:
     )
     absence: Annotated[float, typer.Option(help="How probable it is beforehand that nothing is stored there.")] = 0.5
     text: Annotated[bool, typer.Option("--text", help="Take every role and leaf as text, numbers too.")] = False
+    probe: Annotated[
+        float | None, typer.Option(help="For very many leaves: the part of a full scan's right answers that is wished.")
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -156,10 +156,11 @@ def _outcomes(memory: Memory | SealedMemory, readings: list[Pair], question: Que
     if question.whole:
         sets = memory.recall_sets(paths, threshold=question.threshold, among=among, absence=absence)
         return [Outcome(leaves, bool(leaves)) for leaves in sets]
-    best: list[Answer] = memory.recall_many(paths, among=among, absence=absence)
+    how = dict(among=among, absence=absence, probe=question.probe)
+    best: list[Answer] = memory.recall_many(paths, **how)  # type: ignore[arg-type]
     if question.top is None:
         return _single(best)
-    lists: list[list[Answer]] = memory.recall_many(paths, top=question.top, among=among, absence=absence)
+    lists: list[list[Answer]] = memory.recall_many(paths, top=question.top, **how)  # type: ignore[arg-type]
     return [Outcome(answers, bool(first)) for first, answers in zip(best, lists, strict=True)]
 
 

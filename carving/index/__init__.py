@@ -6,7 +6,6 @@ filler lies in one of m^p cells (`segments.py`). What a context shows tells in w
 again exactly (`asked.py`).
 """
 
-from carving.index.asked import Asked, ranked_by
-from carving.index.segments import Index, fits
+from carving.index.segments import Index
 
-__all__ = ["Asked", "Index", "fits", "ranked_by"]
+__all__ = ["Index"]

@@ -30,6 +30,7 @@ from carving.vocabulary import Vocabulary
 
 SHORTLIST = 32  # of the best in int8 that are scored exactly
 FIRST, MORE = 2.0**-10, 8  # the share of cells that is looked at first, and how many times as many then
+BELOW = 25.0  # nats below the best, where ten million together are next to nothing
 CROWDED = 3  # standard deviations by which a core may be louder than the noise
 ALL = 0.25  # share from which on all are looked at
 
@@ -46,6 +47,7 @@ class Asked:
     odds_of: Callable[[Rows], Likelihood]  # of leaves by their rows
     absence: float  # the probability of nothing being there
     wish: float  # the part of a scan's right answers that is wished
+    prior_range: float = math.inf  # by how much log odds of leaves differ at most before the memory is asked
     single: bool = True  # whether contexts hold one leaf at most, so that a sure one is all
 
     def shares(self, known: Dial) -> list[float]:
@@ -70,7 +72,10 @@ class _Seen:
         self.noise = math.sqrt(float(odds.variance[0]) * float(energy)) / self.unit
         self.size = core.numel()
         self.rivals = float(core.square().sum()) / self.size / self.unit**2
-        self.count, self.log_elsewhere = 0, math.inf
+        self.looked, self.log_elsewhere = 0, math.inf
+        all_count = not asked.single or len(odds.strengths.values) > 1
+        self.width = math.inf if all_count else (BELOW + asked.prior_range) * self.noise**2 * self.unit
+        self.highest = -math.inf
 
     @property
     def loudness(self) -> float:
@@ -81,17 +86,22 @@ class _Seen:
 
     def add(self, rows: Rows, scores: Tensor) -> None:
         """More fillers that were looked at, and their scores."""
+        self.looked += len(rows)
+        if len(rows) and self.width < math.inf:
+            # Those far below the best count for nothing, even all together, and most are.
+            self.highest = max(self.highest, float(scores.max()))
+            kept = (scores > self.highest - self.width).numpy()
+            rows, scores = rows[kept], scores[torch.from_numpy(kept)]
         if len(rows):
             evidence = Evidence(scores.unsqueeze(0), self.energy.unsqueeze(0), None)
             self.log_odds.append(self.asked.odds_of(rows).log_odds(evidence, slice(0, len(rows)))[0])
             self.rows.append(rows)
             self.scores.append(scores)
-            self.count += len(rows)
 
     def sure(self, missed: float) -> bool:
         """Whether no more must be looked at, where this part of stored fillers was missed."""
         self.log_elsewhere = math.log((1 - self.asked.absence) * missed) if missed else -math.inf
-        if not missed or self.count < 2:
+        if not missed or not self.rows:
             return not missed
         best, second = self._first_two()
         score, next_score = best[1] / self.unit, max(second[1] / self.unit, 0.0)
@@ -109,14 +119,16 @@ class _Seen:
         for log_odds, scores in zip(self.log_odds, self.scores, strict=True):
             values, places = log_odds.topk(min(2, len(log_odds)))
             found += zip(values.tolist(), scores[places].tolist(), strict=True)
-        return sorted(found, reverse=True)[:2]
+        first, *others = sorted(found, reverse=True)[:2]
+        return [first, others[0] if others else (first[0] - BELOW, first[1] - self.width)]
 
     def best(self, count: int) -> tuple[Tensor, float]:
-        """The rows of the best, in their order, and the logarithm of the sum of all other odds."""
+        """The rows of the best, in their order, -1 for none, and the logarithm of the sum of all other odds."""
         log_odds, rows = torch.cat(self.log_odds), np.concatenate(self.rows)
-        top = log_odds.topk(count).indices
+        top = log_odds.topk(min(count, len(rows))).indices
         rest = log_odds.index_fill(0, top, -math.inf).logsumexp(0)
-        chosen = torch.from_numpy(rows[top.numpy()]).sort().values
+        chosen = torch.full((count,), -1)
+        chosen[: len(top)] = torch.from_numpy(rows[top.numpy()]).sort().values
         return chosen, float(np.logaddexp(float(rest), self.log_elsewhere))
 
 
@@ -127,11 +139,12 @@ def ranked_by(asked: Asked, memory: Tensor, contexts: Contexts, k: int) -> Ranki
     energies = scheme.energy(contexts, asked.index.ways).expand(len(contexts), 1)
     found = [_looked(asked, core, energy, count).best(count) for core, energy in zip(cores, energies, strict=True)]
     rows = torch.stack([each for each, _ in found])  # (n, count)
+    nobody, rows = rows < 0, rows.clamp_min(0)
     distinct, places = rows.unique(return_inverse=True)
     fillers = draw_fillers(scheme, [asked.vocabulary.name(row) for row in distinct.tolist()])
     evidence = Evidence.of(scheme, cores, contexts, fillers[places])
     own = asked.odds_of(rows.flatten().numpy())
-    log_odds = own.log_odds(evidence, torch.arange(rows.numel()).view(rows.shape))
+    log_odds = own.log_odds(evidence, torch.arange(rows.numel()).view(rows.shape)).masked_fill(nobody, -math.inf)
     best = best_of(log_odds, k)
     strengths = evidence.strengths.expand(rows.shape).gather(1, best.indices)
     total = torch.logaddexp(log_odds.logsumexp(1), log_odds.new_tensor([rest for _, rest in found]))
@@ -147,6 +160,6 @@ def _looked(asked: Asked, core: Tensor, energy: Tensor, least: int) -> _Seen:
     for share in [*shares, *([1.0] if shares[-1] < 1 else [])]:
         seen.add(*look.further(share))
         sure = seen.sure(0.0 if share >= 1 else known.missed(share))
-        if seen.count >= least and (sure or share >= shares[-1]):
+        if seen.looked >= least and (sure or share >= shares[-1]):
             break
     return seen

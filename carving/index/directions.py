@@ -16,10 +16,12 @@ import torch
 from torch import Tensor
 
 from carving import draws
+from carving.chunks import rows_within, slices
 from carving.symbols import canonical_path
 from carving.tensors import inverse_norm
 
 FULL = 4  # fillers of a cell, about
+IN_CACHE = 2**18  # products with directions that are looked at together
 MOST_CELLS = 2**20  # their merits are looked at for every question
 
 
@@ -39,10 +41,12 @@ def directions(p: int, k1: int, each: int) -> Tensor:
 
 def nearest(components: Tensor, ways: Tensor) -> Tensor:
     """The cells (n,) of unit components (n, p, k1): their nearest directions as one number."""
-    cell = torch.zeros(len(components), dtype=torch.int64)
-    for place, own in enumerate(ways):
-        cell = cell * own.shape[0] + (components[:, place] @ own.mT).argmax(1)
-    return cell
+    cells = torch.zeros(len(components), dtype=torch.int64)
+    for rows in slices(len(components), rows_within(IN_CACHE, ways.shape[1])):
+        for place, own in enumerate(ways):
+            cells[rows] *= own.shape[0]
+            cells[rows] += (components[rows, place] @ own.mT).argmax(1)
+    return cells
 
 
 def merits(core: Tensor, ways: Tensor) -> Tensor:

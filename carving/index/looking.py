@@ -40,12 +40,14 @@ class Look:
 
     def _scores(self, segment: Segment, places: NDArray[np.int64]) -> Tensor:
         p, k1 = self.index.scheme.facts.filler_shape
-        scores, first = torch.empty(len(places)), (self.core * float(UNIT) ** -p).reshape(k1, -1)
+        scores, ones = np.empty(len(places), dtype=np.float32), np.ones(k1, dtype=np.float32)
+        first = (self.core * float(UNIT) ** -p).reshape(k1, -1).numpy()
         for part in slices(len(places), AT_ONCE):
-            numbers = torch.from_numpy(np.take(segment.components, places[part], axis=0)).float()
-            left = numbers[:, :k1] @ first
+            numbers = np.take(segment.components, places[part], axis=0).astype(np.float32)
+            left = numbers[:, :k1] @ first  # NumPy's products are faster than torch's where they are so narrow
             for place in range(1, p):
-                own = numbers[:, place * k1 : (place + 1) * k1].unsqueeze(2)
-                left = (left.view(len(own), k1, -1) * own).sum(1)
-            scores[part] = left.squeeze(1)
-        return scores
+                own = numbers[:, place * k1 : (place + 1) * k1]
+                if place < p - 1:
+                    left = np.einsum("nir,ni->nr", left.reshape(len(own), k1, -1), own)
+            scores[part] = left[:, 0] if p == 1 else (left * own) @ ones
+        return torch.from_numpy(scores)

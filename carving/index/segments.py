@@ -38,11 +38,14 @@ class Segment:
     @classmethod
     def sorted(cls, first: int, cells: Numbers, components: Bytes, count: int) -> "Segment":
         """Fillers in the order of their rows, which begin at the first, sorted."""
-        order = np.argsort(cells, kind="stable")
+        order = np.argsort(cells, kind="stable").astype(np.int32)
         starts = np.zeros(count + 1, dtype=np.int32)
         np.cumsum(np.bincount(cells, minlength=count), out=starts[1:])
-        sorted_components = np.take(components, order, axis=0)
-        return cls((order + first).astype(np.int32), starts, sorted_components)
+        laid = np.empty_like(components)
+        for rows in slices(len(order), DRAWN):  # a few at a time: they take a gigabyte all together
+            np.take(components, order[rows], axis=0, out=laid[rows], mode="clip")
+        order += np.int32(first)
+        return cls(order, starts, laid)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -76,7 +79,14 @@ class Segment:
 
 @dataclass(frozen=True)
 class Index:
-    """The compact fillers of a vocabulary's first labels by their cells."""
+    """The compact fillers of a vocabulary's first labels by their cells.
+
+    >>> from carving import OSC
+    >>> words = Vocabulary(range(1_000))
+    >>> index = Index.of(OSC(64, compact=True), words.first(990))
+    >>> len(index), len(index.extended(words)), index.cells
+    (990, 1000, 256)
+    """
 
     scheme: Scheme
     each: int  # directions of a component

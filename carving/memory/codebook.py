@@ -9,7 +9,7 @@ from torch import Tensor
 from carving.checks import check_tensor
 from carving.chunks import rows_within, slices
 from carving.errors import BadValue
-from carving.index import Index, fits
+from carving.index.segments import Index, fits
 from carving.scheme import Scheme, draw_candidates, draw_fillers, empty_fillers
 from carving.symbols import Leaf, canonical_all
 from carving.tensors import inverse_norm

@@ -10,7 +10,7 @@ from carving.answers.answer import Answer
 from carving.answers.likelihood import Likelihood
 from carving.distributed.ranks import Group
 from carving.errors import BadValue
-from carving.index import Asked, ranked_by
+from carving.index.asked import Asked, ranked_by
 from carving.linear import LinearScheme
 from carving.memory.state import State
 from carving.memory.wording import answers, top_answers
@@ -59,7 +59,7 @@ def probed(held: State, paths: Paths, absence: float, wish: float, top: int | No
         return held.odds_of(scheme, absence, rows)
 
     single, rows = top is None and held.tally.further()[0] <= RARE, range(len(held.vocabulary))
-    asked = Asked(scheme, held.codebook.index(), held.vocabulary, odds_of, absence, wish, single)
+    asked = Asked(scheme, held.codebook.index(), held.vocabulary, odds_of, absence, wish, held.prior_range, single)
     k = 1 if top is None else several.listed(top, len(rows))
     for _, contexts in scheme.chunks_of(paths, held.batch):
         ranking = ranked_by(asked, held.tensor, contexts, k)

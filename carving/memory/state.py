@@ -222,6 +222,16 @@ class State:
 
         return self.kept.once("odds", [self.tensor, counts], (absence, self.tally), made)
 
+    @property
+    def prior_range(self) -> float:
+        """By how much the log odds of leaves differ at most before the memory is asked."""
+
+        def made() -> float:
+            least, most = (max(0.0, float(each)) + likelihood.UNSEEN for each in self.counts.aminmax())
+            return math.log(most / least)
+
+        return self.kept.once("prior range", [self.counts], (), made)
+
     def odds_of(self, scheme: LinearScheme, absence: float, rows: NDArray[np.int64]) -> Likelihood:
         """The same for some leaves of the whole vocabulary, without looking at the others."""
         counts = self.counts[torch.from_numpy(rows)]

@@ -23,7 +23,7 @@ def told_apart(vocabulary: int, dictionary: int, p: int) -> float:
     n + 1 labels the right one is named once.
 
     >>> round(told_apart(10_000_000, 65_536, 2), 4), round(told_apart(10_000, 256, 2), 3)
-    (0.9988, 0.928)
+    (0.9988, 0.927)
     """
     rate = (vocabulary - 1) / dictionary**p
     return -math.expm1(-rate) / rate if rate > 0 else 1.0
