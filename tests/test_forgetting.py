@@ -103,3 +103,13 @@ def test_schemes_that_cannot_tell_take_out_everything():
 def test_nothing_is_forgotten_of_an_empty_memory():
     memory = Memory(OSC(20, 2))
     assert memory.forget({"a": "x"}) == [(("a",), "x")] and memory.pairs == 0 == len(memory.vocabulary)
+
+
+def test_a_pair_that_noise_of_five_deviations_weakens_is_forgotten_all_the_same():
+    """One of 100,000 that were stored and forgotten stayed, taken for one that is held with half of its weight."""
+    memory = Memory(OSC(24, 3))
+    memory.store([(("kept", i), f"leaf {i}") for i in range(100)])
+    pair = [(("passing", 557782), 11)]
+    memory.store(pair)
+    assert 0.5 < memory.recognise("passing", 557782, leaf=11).score < 0.55
+    assert memory.forget(pair) == [] and memory.pairs == 100

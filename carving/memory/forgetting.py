@@ -13,7 +13,7 @@ from carving.memory.recognition import weighed
 from carving.memory.state import State, check_sum
 from carving.symbols import Leaf, Path
 
-SURELY = 5  # standard deviations: a strength that differs by more is not that of chance,
+SURELY = 6  # standard deviations: a strength that differs by more is not that of chance (five came in 100,000 pairs),
 MARGIN = 0.25  # nor of what a model of chance leaves out, in units of the weight
 ROUNDS = 8  # how often strangers are asked for again
 
