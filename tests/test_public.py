@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 MODULES = ["carving", *(module.name for module in walk_packages(carving.__path__, "carving."))]
-ROOMS = ("answers", "clifford", "formats", "lab", "labels", "prediction", "schemes")
+ROOMS = ("answers", "clifford", "distributed", "formats", "lab", "labels", "prediction", "schemes")
 
 
 def test_all_is_true():
