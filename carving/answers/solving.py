@@ -21,6 +21,7 @@ from carving.answers.likelihood import core_scalars
 from carving.answers.rounding import rounded, steps
 from carving.chunks import rows_within, slices
 from carving.contexts import Contexts
+from carving.distributed.ranks import Ranks
 from carving.linear import LinearScheme
 
 SLOPE = 24.0  # of scores, in units of a bound filler's energy: how far from the sum the memory will lie
@@ -56,15 +57,27 @@ class Problem:
     candidates: Tensor
     wanted: Tensor  # (n,) of candidates
     slope: float
+    count: int  # contexts in all: of several ranks each has its own part of them
+    ranks: Ranks
     right: int = 0  # of the last evaluation,
     leading: int = 0  # and those with a LEAD
     evaluations: int = 0
 
+    @classmethod
+    def of(
+        cls, scheme: LinearScheme, contexts: Contexts, candidates: Tensor, wanted: Tensor, ranks: Ranks | None = None
+    ) -> "Problem":
+        """That of contexts which all ranks give alike, and share."""
+        ranks, count = ranks or Ranks.alone(), len(contexts)
+        own = slice(*(count * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
+        part = contexts if ranks.size == 1 else contexts[own]
+        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.unit, count, ranks)
+
     def value(self, flat: Tensor) -> tuple[float, Tensor]:
         """The value and the gradient at a memory, given as flat real numbers."""
-        memory = self.shaped(flat)
-        gradient = RIDGE * self.slope**2 * memory
-        total, self.right, self.leading = RIDGE * self.slope**2 / 2 * float(flat.double().square().sum()), 0, 0
+        memory, ridge = self.shaped(flat), RIDGE * self.slope**2 if self.ranks.first else 0.0
+        gradient = ridge * memory
+        total, self.right, self.leading = ridge / 2 * float(flat.double().square().sum()), 0, 0
         numbers = max(2 * len(self.candidates), core_scalars(self.scheme))
         for rows in slices(len(self.contexts), rows_within(self.scheme.room, numbers)):
             loss, part = self._chunk(memory, self.contexts[rows], self.wanted[rows])
@@ -72,7 +85,9 @@ class Problem:
             if part is not None:
                 gradient += part
         self.evaluations += 1
-        return total, as_flat(gradient)
+        sums = self.ranks.gather((total, self.right, self.leading))
+        total, self.right, self.leading = (sum(each) for each in zip(*sums, strict=True))
+        return total, as_flat(self.ranks.sum_(gradient))
 
     def counted(self, flat: Tensor) -> tuple[int, Tensor]:
         """How many contexts a memory names rightly, and the gradient."""
@@ -130,15 +145,20 @@ def solve(
     >>> solve(scheme, scheme.trace(contexts, fillers), contexts, fillers, torch.arange(100)).right
     100
     """
-    slope = SLOPE / scheme.unit
-    problem = Problem(scheme, contexts, scheme.precompute(candidates), wanted, slope)
-    enough = math.ceil(accuracy * len(contexts))
+    return solved(Problem.of(scheme, contexts, candidates, wanted), memory, accuracy, bits, on_step)
+
+
+def solved(
+    problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
+) -> Solution:
+    """The solution of a problem, from this memory on; all ranks that share it find the same."""
+    enough = math.ceil(accuracy * problem.count)
     found = _solved(problem, memory, enough, LATER if bits is None else FOR_ROUNDING, on_step)
     if bits is None:
         return found
     flat = as_flat(found.tensor)
     kept = rounded(problem.counted, flat, steps(flat, bits), enough, ROUNDING)
-    return Solution(problem.shaped(kept.numbers), slope, kept.right, problem.evaluations)
+    return Solution(problem.shaped(kept.numbers), problem.slope, kept.right, problem.evaluations)
 
 
 def _solved(problem: Problem, memory: Tensor, enough: int, later: int, on_step: OnStep | None) -> Solution:
