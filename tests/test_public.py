@@ -22,7 +22,18 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 MODULES = ["carving", *(module.name for module in walk_packages(carving.__path__, "carving."))]
-ROOMS = ("answers", "clifford", "encodings", "formats", "lab", "labels", "prediction", "schemes", "structures")
+ROOMS = (
+    "answers",
+    "clifford",
+    "distributed",
+    "encodings",
+    "formats",
+    "lab",
+    "labels",
+    "prediction",
+    "schemes",
+    "structures",
+)
 
 
 def test_all_is_true():

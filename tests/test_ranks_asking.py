@@ -161,3 +161,23 @@ def test_trained_fillers_are_those_of_every_rank(crew):
     for given, given_sets in crew(trained_answers, pickle.dumps(memory)):
         close(given, wanted)
         assert [[answer.leaf for answer in each] for each in given_sets] == [[answer.leaf] for answer in wanted]
+
+
+def consolidated(ranks, memory, pairs, how):
+    memory = pickle.loads(memory)
+    return memory.consolidate(pairs, group=ranks.group, **how), memory.tensor, memory.recall_many(PATHS[:20])
+
+
+@pytest.mark.parametrize("how", [{}, {"accuracy": 0.9, "bits": 4}], ids=str)
+def test_ranks_consolidate_as_one_process_does(crew, how):
+    memory = Memory(OSC(d=24, k1=4, compact=True))
+    pairs = [((f"place {i}",), f"leaf {i}") for i in range(60)]
+    memory.store(pairs)
+    copy = pickle.dumps(memory)
+    wanted = memory.consolidate(pairs, **how)
+    given = crew(consolidated, copy, pairs, how)
+    for outcome, tensor, answers in given:
+        assert (outcome.before, outcome.after) == (wanted.before, wanted.after) and outcome.after > outcome.before
+        assert torch.equal(tensor, given[0][1])
+        if not how:  # the solver's path is the same for some steps, and then to where the same pairs are right
+            assert [answer.leaf for answer in answers] == [answer.leaf for answer in memory.recall_many(PATHS[:20])]

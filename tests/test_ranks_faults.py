@@ -146,7 +146,18 @@ def test_workers_store_and_one_that_is_killed_leaves_the_old_file(graph, tmp_pat
     import subprocess
 
     file = tmp_path / "m.safetensors"
-    arguments = [sys.executable, "-m", "carving", "store", str(file), *map(str, graph), "--skip-bad", "--workers", "2"]
+    arguments = [
+        sys.executable,
+        "-m",
+        "carving",
+        "store",
+        str(file),
+        *map(str, graph),
+        "--skip-bad",
+        "--force",
+        "--workers",
+        "2",
+    ]
     done = subprocess.run(arguments, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("stored 120 pairs"), done.stderr
     before = file.read_bytes()

@@ -25,6 +25,7 @@ from carving.answers.rounding import rounded
 from carving.cells import Cells, single
 from carving.chunks import rows_within, slices
 from carving.contexts import Contexts
+from carving.distributed.ranks import Ranks
 from carving.linear import LinearScheme
 
 SLOPE = 24.0  # of scores, in units of a bound filler's energy: how far from the sum the memory will lie
@@ -74,23 +75,37 @@ class Problem:
     candidates: Tensor
     wanted: Tensor  # (n,) of candidates
     slope: float
+    count: int  # contexts in all: of several ranks each has its own part of them
+    ranks: Ranks
     right: int = 0  # of the last evaluation,
     leading: int = 0  # and those with a LEAD
     evaluations: int = 0
     rivals: list[Tensor] | None = None  # for each TOGETHER contexts, the rows of the candidates that count; None: all
 
+    @classmethod
+    def of(
+        cls, scheme: LinearScheme, contexts: Contexts, candidates: Tensor, wanted: Tensor, ranks: Ranks | None = None
+    ) -> "Problem":
+        """That of contexts which all ranks give alike, and share."""
+        ranks, count = ranks or Ranks.alone(), len(contexts)
+        own = slice(*(count * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
+        part = contexts if ranks.size == 1 else contexts[own]
+        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.unit, count, ranks)
+
     def value(self, flat: Tensor) -> tuple[float, Tensor]:
         """The value and the gradient at a memory, given as flat real numbers."""
-        memory = self.shaped(flat)
-        gradient = RIDGE * self.slope**2 * memory
-        total, self.right, self.leading = RIDGE * self.slope**2 / 2 * float(flat.double().square().sum()), 0, 0
+        memory, ridge = self.shaped(flat), RIDGE * self.slope**2 if self.ranks.first else 0.0
+        gradient = ridge * memory
+        total, self.right, self.leading = ridge / 2 * float(flat.double().square().sum()), 0, 0
         for rows, candidates, wanted in self._chunks():
             loss, part = self._chunk(memory, self.contexts[rows], candidates, wanted)
             total += loss
             if part is not None:
                 gradient += part
         self.evaluations += 1
-        return total, as_flat(gradient)
+        sums = self.ranks.gather((total, self.right, self.leading))
+        total, self.right, self.leading = (sum(each) for each in zip(*sums, strict=True))
+        return total, as_flat(self.ranks.sum_(gradient))
 
     @property
     def at_once(self) -> int:
@@ -164,17 +179,23 @@ def solve(
     >>> solve(scheme, scheme.trace(contexts, fillers), contexts, fillers, torch.arange(100)).right
     100
     """
-    slope = SLOPE / scheme.unit
-    problem = Problem(scheme, contexts, scheme.precompute(candidates), wanted, slope)
-    enough = math.ceil(accuracy * len(contexts))
-    later, large = LATER if bits is None else FOR_ROUNDING, len(candidates) > LARGE
+    return solved(Problem.of(scheme, contexts, candidates, wanted), memory, accuracy, bits, on_step)
+
+
+def solved(
+    problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
+) -> Solution:
+    """The solution of a problem, from this memory on; all ranks that share it find the same."""
+    enough, large = math.ceil(accuracy * problem.count), len(problem.candidates) > LARGE
+    later = LATER if bits is None else FOR_ROUNDING
     found = (by_rivals if large else _solved)(problem, memory, enough, later, on_step)
     if bits is None:
         return found
     kept = rounded(problem.counted, as_flat(found.tensor), bits, enough, ROUNDING)
     shape = torch.view_as_real(memory).shape if memory.is_complex() else memory.shape
     cells = replace(kept.cells, codes=kept.cells.codes.view(shape))
-    return Solution(problem.shaped(as_flat(cells.numbers(scheme.dtype))), slope, kept.right, problem.evaluations, cells)
+    tensor = problem.shaped(as_flat(cells.numbers(problem.scheme.dtype)))
+    return Solution(tensor, problem.slope, kept.right, problem.evaluations, cells)
 
 
 def _solved(problem: Problem, memory: Tensor, enough: int, later: int, on_step: OnStep | None) -> Solution:
@@ -207,8 +228,8 @@ def by_rivals(problem: Problem, memory: Tensor, enough: int, later: int, on_step
         known = chosen or [rivals[:0] for rivals in found.rivals]
         added = [torch.cat(pair).unique() for pair in zip(known, found.rivals, strict=True)]
         done = found.leading >= enough and bool(chosen)
-        if done or sum(map(len, added)) == sum(map(len, chosen)):  # no rival is new: that is all there is
-            break
+        if done or not any(problem.ranks.gather(sum(map(len, added)) - sum(map(len, chosen)))):
+            break  # enough, or no rival is new: that is all there is
         problem.rivals = chosen = added
         here = _solved(problem, here, enough, later, None).tensor
         problem.rivals = None
@@ -240,6 +261,7 @@ def survey(problem: Problem, memory: Tensor) -> Survey:
             near.append(best.indices.flatten())
         rivals.append(torch.cat(near).unique())
     problem.evaluations += 1
+    right, leading = (sum(each) for each in zip(*problem.ranks.gather((right, leading)), strict=True))
     return Survey(right, leading, rivals)
 
 

@@ -25,11 +25,19 @@ Group = Union["ProcessGroup", "Ranks", None]  # what functions take: None is thi
 
 
 class LostRank(UserError, RuntimeError):
-    """A rank that has died, or did not come in time."""
+    """A rank that has died, or did not come in time.
+
+    >>> issubclass(LostRank, UserError)  # the command line tells it in a sentence
+    True
+    """
 
 
 class RankFailed(UserError, RuntimeError):
-    """What went wrong on another rank, so that nothing was done on this one either."""
+    """What went wrong on another rank, so that nothing was done on this one either.
+
+    >>> issubclass(RankFailed, UserError)
+    True
+    """
 
 
 class Ranks:

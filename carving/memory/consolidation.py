@@ -1,5 +1,6 @@
 """Consolidating a memory: its tensor is solved, so that single questions about its pairs are right (`solving.py`)."""
 
+import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ from torch import Tensor
 from carving.answers.answer import Answer
 from carving.answers.fitted import Grid, Solved
 from carving.answers.fitting import SAMPLE, Sample, fitted, strengths_of
-from carving.answers.solving import Solution, solve
+from carving.answers.solving import Problem, Solution, solved
 from carving.cells import check_bits
 from carving.checks import check_number
+from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
@@ -26,6 +28,7 @@ from carving.memory.holdings import Moment
 from carving.memory.kept import Kept
 from carving.memory.pairs import Batch, batches
 from carving.memory.questions import Questions
+from carving.memory.sharing import check_same_state
 from carving.memory.state import EMPTY, State, known_paths
 from carving.paths import Paths
 from carving.symbols import Label, Path
@@ -86,6 +89,7 @@ class Consolidating(Questions):
         paths: Iterable[Path] | None = None,
         bits: int | None = None,
         key: Label = None,
+        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> Consolidation:
         """Choose the tensor so that single questions about these pairs are right, as far as its cells allow.
@@ -94,7 +98,8 @@ class Consolidating(Questions):
         those given) is decoded together first, and refused where that does not come to rest. It starts from the sum and
         stops when the share `accuracy` is right; where that is no more than before, nothing changes. A consolidated
         memory answers from far fewer cells, but takes new pairs as noise, and forgets none. With `bits` (1 to 4, or
-        8) its cells hold no more than 2^bits different numbers, chosen with the solver in the loop.
+        8) its cells hold no more than 2^bits different numbers, chosen with the solver in the loop. Of a group, all
+        ranks give the same pairs, and share the work.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=30, k1=4, compact=True))
@@ -112,8 +117,8 @@ class Consolidating(Questions):
                 check_bits(bits)
             if pairs is not None and paths is not None:
                 raise BadValue("consolidate takes pairs, or paths to decode them from, got both; leave one of them out")
-            chosen = list(chain.from_iterable(batches(pairs, key))) if pairs is not None else decoded(held, paths)
-            state, outcome = consolidated(held, scheme, chosen, Wish(accuracy, bits), on_progress)
+            ranks, chosen = Ranks.of(group), decoded(held, paths, group) if pairs is None else listed_pairs(pairs, key)
+            state, outcome = consolidated(held, scheme, chosen, Wish(accuracy, bits), on_progress, ranks)
             self._put(held, state)
         return outcome
 
@@ -134,15 +139,20 @@ def check_solvable(held: State, accuracy: float) -> LinearScheme:
     return scheme
 
 
-def decoded(held: State, paths: Iterable[Path] | None) -> list[Pair]:
+def listed_pairs(pairs: Document | Iterable[Pair] | Frame, key: Label) -> list[Pair]:
+    """All pairs of what was given."""
+    return list(chain.from_iterable(batches(pairs, key)))
+
+
+def decoded(held: State, paths: Iterable[Path] | None, group: Group = None) -> list[Pair]:
     """What lies under paths, or those that are kept: asked together, which must come to rest."""
     asked = list(known_paths(held).each() if paths is None else paths)
     memory = Moment(held)
     if held.solved is not None:
-        answers: list[Answer] = memory.recall_many(asked, absence=0.0)
+        answers: list[Answer] = memory.recall_many(asked, absence=0.0, group=group)
         rests, way_out = True, ""
     else:
-        together = memory.recall_all(asked, absence=0.0)
+        together = memory.recall_all(asked, absence=0.0, group=group)
         answers, rests = list(together), together.converged
         way_out = "; it is too full, or holds much under other paths"
     if not rests or sum(answer.probability for answer in answers) < SURE * len(answers):
@@ -186,26 +196,21 @@ class Wanted:
 
 
 def consolidated(
-    held: State, scheme: LinearScheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None
+    held: State, scheme: LinearScheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None, ranks: Ranks
 ) -> tuple[State, Consolidation]:
     """The state whose tensor names these pairs, or the same one, if that names no fewer; and how it went."""
-    wanted = Wanted.of(held, pairs)
+    wanted = ranks.agreed(lambda: Wanted.of(held, pairs))
+    if ranks.size > 1:
+        digest = zlib.crc32(b"".join(wanted.paths.names)), zlib.crc32(str(wanted.rows.tolist()).encode())
+        check_same_state(ranks, held, pairs_to_solve=digest, wish=wish)
     before, count = named(held, wanted), len(wanted.rows)
     outcome = Consolidation(count, before, before, wish.accuracy, 0, max(0, held.pairs - count))
     if outcome and wish.bits is None and (held.solved is None or not held.solved.added):
         return held, outcome
     contexts, candidates = scheme.contexts(wanted.paths), held.codebook.all()
     with lasting():
-        found = solve(
-            scheme,
-            held.tensor,
-            contexts,
-            candidates,
-            wanted.rows,
-            accuracy=wish.accuracy,
-            bits=wish.bits,
-            on_step=_as_progress(on_progress),
-        )
+        problem = Problem.of(scheme, contexts, candidates, wanted.rows, ranks)
+        found = solved(problem, held.tensor, wish.accuracy, wish.bits, _as_progress(on_progress))
     outcome = replace(outcome, after=max(before, found.right), evaluations=found.evaluations)
     if found.right < before or (found.right == before and held.solved is None and wish.bits is None):
         return held, outcome
@@ -217,8 +222,8 @@ def consolidated(
             return held, replace(outcome, after=before)  # nothing that a pair stored later could be compared with
         solution = found.scaled(scale)
     check_finite("the solved memory", solution.tensor)
-    solved = calibrated(scheme, solution, wanted, candidates)
-    return replace(held, tensor=solution.tensor, solved=solved, kept=Kept()), outcome
+    known = calibrated(scheme, solution, wanted, candidates)
+    return replace(held, tensor=solution.tensor, solved=known, kept=Kept()), outcome
 
 
 def named(held: State, wanted: Wanted) -> int:
