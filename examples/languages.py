@@ -13,9 +13,9 @@ from carving.structures import ngrams
 
 TEXTS = {
     "english": "all human beings are born free and equal in dignity and rights they are endowed with reason and "
-    "conscience and should act towards one another in a spirit of brotherhood everyone has the right to life liberty and security",
+    "conscience and should act towards one another in a spirit of brotherhood everyone has the right to life",
     "german": "alle menschen sind frei und gleich an rechten geboren sie sind mit vernunft und gewissen begabt und "
-    "sollen einander im geiste der solidarität begegnen jeder hat das recht auf leben freiheit und sicherheit der person",
+    "sollen einander im geiste der solidarität begegnen jeder hat das recht auf leben und freiheit",
     "spanish": "todos los seres humanos nacen libres e iguales en dignidad y derechos y dotados como están de razón y "
     "conciencia deben comportarse fraternalmente los unos con los otros todo individuo tiene derecho a la vida",
 }
