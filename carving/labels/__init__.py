@@ -7,15 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from carving.labels.centroids import CentroidClassifier
     from carving.labels.classifier import MultiLabelClassifier
     from carving.labels.data import Dataset, read
     from carving.labels.heads import OSCHead
     from carving.labels.training import Settings
     from carving.labels.vectors import VectorHead
 
-__all__ = ["Dataset", "MultiLabelClassifier", "OSCHead", "Settings", "VectorHead", "read"]
+__all__ = ["CentroidClassifier", "Dataset", "MultiLabelClassifier", "OSCHead", "Settings", "VectorHead", "read"]
 
 _MODULES = {
+    "CentroidClassifier": "centroids",
     "Dataset": "data",
     "MultiLabelClassifier": "classifier",
     "OSCHead": "heads",

@@ -4,6 +4,9 @@ Sets stand on the dimension before a vector's own: (*, n, shape). Roles act on f
 the role of its value, a node that of its neighbour.
 """
 
+from collections.abc import Iterable, Iterator
+from functools import reduce
+
 import torch
 from torch import Tensor
 
@@ -50,16 +53,31 @@ def ordered(vsa: VSA, x: Tensor, shifts: int = 1) -> Tensor:
 
 
 def in_order(vsa: VSA, vectors: Tensor) -> Tensor:
-    """Vectors (*, n, shape) permuted by how many come after them: all at once."""
+    """Vectors (*, n, shape) permuted by how many come after them."""
     dim = set_dim(vsa, vectors)
+    return torch.cat([_unshuffled(vsa, part) for part in _permuted(vsa, vectors, dim)], dim)
+
+
+def _permuted(vsa: VSA, vectors: Tensor, dim: int) -> Iterator[Tensor]:
+    """The same, some rows at a time, coordinates in the order in which they are rolled."""
     count, size = vectors.shape[dim], vectors.shape[dim + 1]
-    shifts = torch.arange(count - 1, -1, -1, device=vectors.device).unsqueeze(1)
-    places = (torch.arange(size, device=vectors.device) - shifts).remainder(size)
-    if vsa.row.order is not None:
-        order = vsa.row.order(vsa.space).to(vectors.device)
-        places = order[places[:, order.argsort()]]
-    places = places.view(*places.shape, *(1,) * (-dim - 2))
-    return vectors.gather(dim + 1, places.expand(vectors.shape))
+    room, done = rows_within(CACHED, max(1, vectors.numel() // count)), 0
+    while done < count:
+        # Of two copies side by side, every row begins one further than the row before: no index is made.
+        start = (done + 1 - count) % size
+        rows = min(room, count - done, size - start + 1)
+        part = vectors.narrow(dim, done, rows)
+        if vsa.row.order is not None:
+            part = part[..., vsa.row.order(vsa.space).to(part.device)]
+        twice = torch.cat((part, part), dim + 1)
+        strides = list(twice.stride())
+        strides[dim] += strides[dim + 1]
+        yield twice.as_strided(part.shape, strides, start * strides[dim + 1])
+        done += rows
+
+
+def _unshuffled(vsa: VSA, x: Tensor) -> Tensor:
+    return x if vsa.row.order is None else x[..., vsa.row.order(vsa.space).to(x.device).argsort()]
 
 
 def multiset(scheme: Scheme, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -85,7 +103,8 @@ def bundle_sequence(scheme: Scheme, vectors: Tensor, generator: torch.Generator 
     0
     """
     vsa = check_vectors(scheme)
-    return vsa.bundle(in_order(vsa, vectors), generator)
+    total = sum_of(vsa.total(part) for part in _permuted(vsa, vectors, set_dim(vsa, vectors)))
+    return vsa.bundle(_unshuffled(vsa, total).unsqueeze(-1 - len(vsa.facts.memory_shape)), generator)
 
 
 def bind_sequence(scheme: Scheme, vectors: Tensor) -> Tensor:
@@ -116,18 +135,25 @@ def ngrams(scheme: Scheme, vectors: Tensor, n: int = 3, generator: torch.Generat
     count = vectors.shape[dim] - n + 1
     if count < 1:
         raise BadValue(f"a sequence of {vectors.shape[dim]} has no {n} successive vectors; choose a smaller n")
-    numbers = vectors[..., 0, :].numel() if dim == -2 else vectors.numel() // vectors.shape[dim]
-    total: Tensor | None = None
-    for part in slices(count, rows_within(CACHED, numbers)):
-        grams = vectors.narrow(dim, part.start, part.stop - part.start)
-        grams = ordered(vsa, grams, n - 1)
-        for after in range(1, n):
-            following = vectors.narrow(dim, part.start + after, part.stop - part.start)
-            grams = vsa.bind(grams, ordered(vsa, following, n - 1 - after))
-        some = vsa.total(grams)
-        total = some if total is None else total + some
-    assert total is not None
+    numbers = max(1, vectors.numel() // vectors.shape[dim])
+    parts = slices(count, rows_within(CACHED, numbers))
+    total = sum_of(vsa.total(_grams(vsa, vectors, n, dim, part)) for part in parts)
     return vsa.bundle(total.unsqueeze(-1 - len(vsa.facts.memory_shape)), generator)
+
+
+def _grams(vsa: VSA, vectors: Tensor, n: int, dim: int, part: slice) -> Tensor:
+    """The n-grams that begin at these places."""
+    size = part.stop - part.start
+    grams = ordered(vsa, vectors.narrow(dim, part.start, size), n - 1)
+    for after in range(1, n):
+        following = vectors.narrow(dim, part.start + after, size)
+        grams = vsa.bind(grams, ordered(vsa, following, n - 1 - after))
+    return grams
+
+
+def sum_of(parts: Iterable[Tensor]) -> Tensor:
+    """The sum of some tensors, one at least."""
+    return reduce(torch.add, parts)
 
 
 def hash_table(scheme: Scheme, keys: Tensor, values: Tensor, generator: torch.Generator | None = None) -> Tensor:

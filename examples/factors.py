@@ -1,0 +1,25 @@
+"""What is seen: a thing, its colour and its place, all bound in one vector, found by a resonator network.
+
+prints:
+found: a green circle on the left, a red square on the right
+"""
+
+import torch
+
+from carving import make
+from carving.structures import factorise
+
+scheme = make("MAP-I", d=2048)
+words = {
+    "colour": ["red", "green", "blue", "black", "white"],
+    "shape": ["circle", "square", "triangle", "star", "cross"],
+    "place": ["left", "right", "top", "bottom", "middle"],
+}
+books = [scheme.fillers(each) for each in words.values()]
+scenes = torch.stack([
+    scheme.multibind(torch.stack([book[i] for book, i in zip(books, which, strict=True)]))
+    for which in [(1, 0, 0), (0, 1, 1)]
+])  # fmt: skip
+found = factorise(scheme, scenes, books).found.tolist()
+told = [[names[i] for names, i in zip(words.values(), each, strict=True)] for each in found]
+print("found:", ", ".join(f"a {colour} {shape} on the {place}" for colour, shape, place in told))

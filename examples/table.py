@@ -1,0 +1,27 @@
+"""A dictionary in one vector: put, get, replace, remove.
+
+prints:
+apple: red, banana: yellow, plum: blue
+apple: green, banana: yellow, plum: nothing
+"""
+
+from carving import make
+from carving.structures import HashTable, nearest
+
+scheme = make("FHRR", d=8192)
+fruits, colours = ["apple", "banana", "plum"], ["red", "yellow", "blue", "green"]
+keys, values = scheme.fillers(fruits), scheme.fillers(colours)
+table = HashTable(scheme)
+table.add(keys, values[:3])
+
+
+def shown():
+    """What is there, or nothing if it is like no colour."""
+    found = nearest(scheme, table.get(keys), values, threshold=0.3).tolist()
+    return ", ".join(f"{key}: {colours[i] if i >= 0 else 'nothing'}" for key, i in zip(fruits, found, strict=True))
+
+
+print(shown())
+table.replace(keys[0], values[0], values[3])
+table.remove(keys[2], values[2])
+print(shown())

@@ -1,0 +1,24 @@
+"""A family tree in one vector, and a stack of plates: what was put in is found again, and taken out again.
+
+prints:
+left of right: Cleo
+on top: blue, below it: red
+"""
+
+from carving import make
+from carving.structures import Stack, Tree, nearest
+
+scheme = make("CGR", d=8192)
+names = ["Ada", "Bert", "Cleo", "Dan"]
+people = scheme.fillers(names)
+tree = Tree(scheme, scheme.fillers(["left", "right"]))
+for person, path in zip(people, [(0, 0), (0, 1), (1, 0), (1, 1)], strict=True):
+    tree.add(person, path)
+print("left of right:", names[nearest(scheme, tree.get((1, 0)), people)])
+
+colours = ["red", "blue"]
+plates = scheme.fillers(colours)
+stack = Stack(scheme, plates)
+top = nearest(scheme, stack.top, plates)
+stack.pop(plates[top])
+print(f"on top: {colours[top]}, below it: {colours[nearest(scheme, stack.top, plates)]}")
