@@ -56,14 +56,7 @@ def reproduce(
     folder = Path("results") / scale if out is None else out
     rows: dict[str, list[Row]] = {}
     if shard is not None:
-        part = Shard.parse(shard)
-        folder.mkdir(parents=True, exist_ok=True)
-        with pool(workers) as where:
-            for experiment in experiments:
-                file = folder / f"{experiment.name}.jsonl"
-                if fresh:
-                    discard_rows(part.file(file))
-                run(experiment, scale, file, where, console, part)
+        _run_part(experiments, scale, folder, Shard.parse(shard), workers, console, fresh)
         return []
     with _locked(folder), pool(workers) as where:
         for experiment in experiments:
@@ -79,6 +72,25 @@ def reproduce(
         for experiment in experiments
         for comparison in comparisons(experiment, _of_scale(experiment, scale, rows[experiment.name]))
     ]
+
+
+def _run_part(
+    experiments: list[Experiment],
+    scale: str,
+    folder: Path,
+    part: Shard,
+    workers: int | None,
+    console: Console,
+    fresh: bool,
+) -> None:
+    """The rows of one shard, in files of their own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with pool(workers) as where:
+        for experiment in experiments:
+            file = folder / f"{experiment.name}.jsonl"
+            if fresh:
+                discard_rows(part.file(file))
+            run(experiment, scale, file, where, console, part)
 
 
 def _runnable(names: Sequence[str], scale: str, data: Path | None, console: Console) -> list[Experiment]:

@@ -110,16 +110,23 @@ def run(
     # In the order of seeds, which is as good as random: the time that is left can then be told from the time so far.
     todo = sorted((t for k, t in wanted.items() if k not in rows), key=lambda trial: trial.seed(experiment.name))
     if todo:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.exists():  # what lay compressed
-            write_rows(file, rows.values())
-        with file.open("a") as opened, bar(console, experiment.name, len(todo)) as advance:
-            for row in where.rows(experiment, todo):
-                opened.write(json.dumps(row, allow_nan=False) + "\n")
-                opened.flush()
-                rows[key_of(row)] = row
-                advance(1)
+        _run_and_note(experiment, todo, file, rows, where, console)
     ordered = [rows[key] for key in wanted] + [row for key, row in rows.items() if key not in wanted]
     if len(rows) > before:
         write_rows(file, ordered)
     return ordered
+
+
+def _run_and_note(
+    experiment: Experiment, todo: list[Trial], file: Path, rows: dict[str, Row], where: Pool, console: Console
+) -> None:
+    """Run trials, and put each row into the file, and among the others, as soon as it is there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists():  # what lay compressed
+        write_rows(file, rows.values())
+    with file.open("a") as opened, bar(console, experiment.name, len(todo)) as advance:
+        for row in where.rows(experiment, todo):
+            opened.write(json.dumps(row, allow_nan=False) + "\n")
+            opened.flush()
+            rows[key_of(row)] = row
+            advance(1)

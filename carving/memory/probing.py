@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from carving.answers import several
 from carving.answers.answer import Answer
 from carving.answers.likelihood import Likelihood
+from carving.checks import check_number
 from carving.distributed.ranks import Group
 from carving.errors import BadValue
 from carving.index.asked import Asked, ranked_by
@@ -23,16 +24,16 @@ LARGE = 200_000  # leaves of which an index is faster than a scan for one questi
 
 def wished(held: State, probe: float | None, all_leaves: bool, group: Group) -> float | None:
     """The part of a scan's right answers that is wished of an index; None for a scan itself, which ranks share."""
-    can = held.codebook.indexable and held.solved is None and group is None
+    can = held.codebook.indexable and held.solved is None and group is None and all_leaves
     if probe is None:
-        return USUAL if can and all_leaves and len(held.vocabulary) >= LARGE else None
-    if isinstance(probe, bool) or not isinstance(probe, int | float) or not 0 < probe <= 1:
+        return USUAL if can and len(held.vocabulary) >= LARGE else None
+    if not 0 < check_number("probe", probe) <= 1:
         raise BadValue(
             f"probe must be a part of a scan's right answers, above 0 and up to 1, got {probe!r}; 0.999 is usual"
         )
     if probe == 1:
         return None
-    if not can or not all_leaves:
+    if not can:
         raise BadValue(
             f"probe={probe} asks an index, which there is for all leaves of a memory with compact fillers of labels, "
             "OSC(..., compact=True), on the CPU, not consolidated, in one process; leave probe out, and all candidates "

@@ -53,23 +53,11 @@ def factorise(
     >>> factorise(scheme, seen.unsqueeze(0), [shapes, colours, places]).found.tolist()
     [[3, 7, 1]]
     """
-    vsa = check_vectors(scheme)
-    facts = vsa.facts
-    if not (facts.commutative and facts.associative) or vsa.row.inverse is None:
-        raise BadValue(
-            f"factors are found where binding is commutative, associative and has an inverse, and that of {vsa.name} "
-            "is not; MAP-I, BSC, FHRR, CGR and HRR(unitary=True) have one"
-        )
+    vsa = _checked(scheme, bound, codebooks)
     check_choice("activation", activation, ACTIVATIONS)
     check_integer("rounds", rounds, 1)
-    for each in (bound, *codebooks):
-        set_dim(vsa, each)
-    if len(codebooks) < 2:
-        raise BadValue(
-            f"there must be two codebooks at least, got {len(codebooks)}; one alone is searched by `nearest`"
-        )
     sharp = None if activation == "linear" else (vsa.space.d**0.5 if sharpness is None else float(sharpness))
-    size = len(facts.filler_shape)
+    size = len(vsa.facts.filler_shape)
     estimates = [vsa.normalize(vsa.total(book)).expand(len(bound), *(-1,) * size) for book in codebooks]
     pictures = [vsa.picture(book) for book in codebooks]
     found = torch.full((len(bound), len(codebooks)), -1, device=bound.device)
@@ -85,6 +73,24 @@ def factorise(
             estimates[place] = vsa.normalize(summed)
         done = done | _binds(vsa, bound, codebooks, found)
     return Factors(found, done, taken)
+
+
+def _checked(scheme: Scheme, bound: Tensor, codebooks: Sequence[Tensor]) -> VSA:
+    """The architecture, if factors can be found in it."""
+    vsa = check_vectors(scheme)
+    facts = vsa.facts
+    if not (facts.commutative and facts.associative) or vsa.row.inverse is None:
+        raise BadValue(
+            f"factors are found where binding is commutative, associative and has an inverse, and that of {vsa.name} "
+            "is not; MAP-I, BSC, FHRR, CGR and HRR(unitary=True) have one"
+        )
+    for each in (bound, *codebooks):
+        set_dim(vsa, each)
+    if len(codebooks) < 2:
+        raise BadValue(
+            f"there must be two codebooks at least, got {len(codebooks)}; one alone is searched by `nearest`"
+        )
+    return vsa
 
 
 def _without(vsa: VSA, bound: Tensor, estimates: Sequence[Tensor], place: int) -> Tensor:
