@@ -46,7 +46,7 @@ def test_overfilling_is_told_once_a_call_with_before_after_plan_and_way_out():
     memory = Memory.for_pairs(FEW)
     memory.store(FEW)
     (words,) = told(lambda: memory.store(MANY))
-    assert "with 2,006 pairs" in words and "99.9% before" in words and "planned for 0.999" in words
+    assert "with 2,006 pairs" in words and "100.0% before" in words and "planned for 0.999" in words
     assert "Memory.for_pairs" in words and memory.pairs == 2006 and memory.overfull
 
 
