@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 CONTEXT = multiprocessing.get_context("forkserver")  # torch is imported once, whatever the number of processes
-CONTEXT.set_forkserver_preload(["carving.cli"])
+CONTEXT.set_forkserver_preload(["carving.cli", "pytest", "torch.distributed", "typer.testing"])
 
 
 class Failed(Exception):

@@ -47,6 +47,9 @@ def exchanged(ranks):
 # Commands
 
 
+pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch is imported once for all ranks
+
+
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory):
     with crew_in(tmp_path_factory.mktemp("ranks"), size=2) as crew:

@@ -57,8 +57,7 @@ class Problem:
     candidates: Tensor
     wanted: Tensor  # (n,) of candidates
     slope: float
-    count: int  # contexts in all: of several ranks each has its own part of them
-    ranks: Ranks
+    ranks: Ranks = field(default_factory=Ranks.alone)  # of several, each has its own part of the contexts
     right: int = 0  # of the last evaluation,
     leading: int = 0  # and those with a LEAD
     evaluations: int = 0
@@ -71,7 +70,7 @@ class Problem:
         ranks, count = ranks or Ranks.alone(), len(contexts)
         own = slice(*(count * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
         part = contexts if ranks.size == 1 else contexts[own]
-        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.unit, count, ranks)
+        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.unit, ranks)
 
     def value(self, flat: Tensor) -> tuple[float, Tensor]:
         """The value and the gradient at a memory, given as flat real numbers."""
@@ -152,7 +151,7 @@ def solved(
     problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
 ) -> Solution:
     """The solution of a problem, from this memory on; all ranks that share it find the same."""
-    enough = math.ceil(accuracy * problem.count)
+    enough = math.ceil(accuracy * sum(problem.ranks.gather(len(problem.contexts))))
     found = _solved(problem, memory, enough, LATER if bits is None else FOR_ROUNDING, on_step)
     if bits is None:
         return found
