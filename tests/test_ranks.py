@@ -147,7 +147,7 @@ SCHEMES = [OSC(d=24, p=3, compact=True), OSC(d=30, p=2), make("FHRR", d=64), mak
 def test_many_ranks_store_what_one_process_does(crew, count, scheme, planned):
     memory = Memory(scheme, keep_paths=planned)
     if planned:
-        memory._state = replace(memory._state, goal=Goal(0.99, 300, 61), room=(300, 61))
+        memory._state = replace(memory._state, goal=Goal(0.99, 1000, 100), room=(1000, 100))
     memory.store({"before": {"the": "others", "came": "leaf 3"}})
     copy = pickle.dumps(memory)
     total, wanted = one_process(pickle.loads(copy), PAIRS)
