@@ -1,11 +1,11 @@
 """Three processes that stay for a whole module of tests: each test runs functions in two or three of them, as ranks."""
 
 import multiprocessing
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 CONTEXT = multiprocessing.get_context("forkserver")  # torch is imported once, whatever the number of processes
-CONTEXT.set_forkserver_preload(["carving.cli"])
+CONTEXT.set_forkserver_preload(["carving.cli", "pytest", "torch.distributed", "typer.testing"])
 
 
 class Failed(Exception):
@@ -73,8 +73,8 @@ class Crew:
         return [error for _, error in outcomes]
 
     def close(self):
-        for pipe, process in zip(self.pipes, self.processes, strict=True):
-            if process.is_alive():
+        for pipe in self.pipes:
+            with suppress(OSError):  # of one that is gone
                 pipe.send(None)
         for process in self.processes:
             process.join(10)

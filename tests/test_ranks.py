@@ -11,6 +11,9 @@ from carving import OSC, Memory, make
 from carving.distributed import Ranks
 from carving.errors import BadType, BadValue
 from carving.memory.survey import survey
+from carving.prediction.goal import Goal
+
+pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch is imported once for all ranks
 
 
 @pytest.fixture(scope="module")
@@ -135,19 +138,16 @@ def one_process(memory, pairs, **how):
     return memory.store(pairs, **how), contents(memory)
 
 
+SCHEMES = [OSC(d=24, p=3, compact=True), OSC(d=30, p=2), make("FHRR", d=64), make("MAP-B", d=64)]
+
+
 @BOTH
-@pytest.mark.parametrize(
-    "memory",
-    [
-        Memory(OSC(d=24, p=3, compact=True)),
-        Memory(OSC(d=30, p=2), keep_paths=True),
-        Memory(make("FHRR", d=64)),
-        Memory(make("MAP-B", d=64)),
-        Memory.planned(300, 61, keep_paths=True),
-    ],
-    ids=str,
-)
-def test_many_ranks_store_what_one_process_does(crew, count, memory):
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_many_ranks_store_what_one_process_does(crew, count, scheme, planned):
+    memory = Memory(scheme, keep_paths=planned)
+    if planned:
+        memory._state = replace(memory._state, goal=Goal(0.99, 1000, 100), room=(1000, 100))
     memory.store({"before": {"the": "others", "came": "leaf 3"}})
     copy = pickle.dumps(memory)
     total, wanted = one_process(pickle.loads(copy), PAIRS)

@@ -11,18 +11,19 @@ import torch
 from crew import crew_in
 
 from carving import OSC, Memory
-from carving.distributed import launching
+from carving.distributed import Ranks, launching
 from carving.distributed.launching import launch
 
 
 def waits_for_rank(ranks, who, what):
     """Rank `who` does not come to the second exchange: it dies, or sleeps."""
-    ranks.gather("all are here")
+    Ranks(ranks.group).gather("all are here")  # what was exchanged by another object counts, too
+    ranks = Ranks(ranks.group)
     if ranks.rank == who:
         if what == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(60)
-    return ranks.sum_(torch.ones(5))
+    return Ranks(ranks.group).sum_(torch.ones(5))
 
 
 @pytest.mark.parametrize("what", ["die", "hang"])
@@ -45,6 +46,9 @@ def exchanged(ranks):
 
 
 # Commands
+
+
+pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch is imported once for all ranks
 
 
 @pytest.fixture(scope="module")

@@ -75,8 +75,7 @@ class Problem:
     candidates: Tensor
     wanted: Tensor  # (n,) of candidates
     slope: float
-    count: int  # contexts in all: of several ranks each has its own part of them
-    ranks: Ranks
+    ranks: Ranks = field(default_factory=Ranks.alone)  # of several, each has its own part of the contexts
     right: int = 0  # of the last evaluation,
     leading: int = 0  # and those with a LEAD
     evaluations: int = 0
@@ -90,7 +89,7 @@ class Problem:
         ranks, count = ranks or Ranks.alone(), len(contexts)
         own = slice(*(count * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
         part = contexts if ranks.size == 1 else contexts[own]
-        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.unit, count, ranks)
+        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.unit, ranks)
 
     def value(self, flat: Tensor) -> tuple[float, Tensor]:
         """The value and the gradient at a memory, given as flat real numbers."""
@@ -186,8 +185,8 @@ def solved(
     problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
 ) -> Solution:
     """The solution of a problem, from this memory on; all ranks that share it find the same."""
-    enough, large = math.ceil(accuracy * problem.count), len(problem.candidates) > LARGE
-    later = LATER if bits is None else FOR_ROUNDING
+    enough = math.ceil(accuracy * sum(problem.ranks.gather(len(problem.contexts))))
+    later, large = LATER if bits is None else FOR_ROUNDING, len(problem.candidates) > LARGE
     found = (by_rivals if large else _solved)(problem, memory, enough, later, on_step)
     if bits is None:
         return found

@@ -7,7 +7,9 @@ the store by which the group was made: where an exchange breaks, because a rank 
 import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, Union
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -22,6 +24,16 @@ T = TypeVar("T")
 
 
 Group = Union["ProcessGroup", "Ranks", None]  # what functions take: None is this process alone
+
+
+@dataclass
+class Steps:
+    """How many exchanges a process has begun in a group, whoever counts them."""
+
+    done: int = 0
+
+
+STEPS: WeakKeyDictionary[Any, Steps] = WeakKeyDictionary()  # of each group
 
 
 class LostRank(UserError, RuntimeError):
@@ -49,7 +61,7 @@ class Ranks:
 
     def __init__(self, group: "ProcessGroup | None") -> None:
         self.group, self.rank, self.size = group, 0, 1
-        self.device, self._steps, self._store = torch.device("cpu"), 0, None
+        self.device, self._steps, self._store = torch.device("cpu"), Steps(), None
         self.waited = 0.0  # seconds that exchanges took, those included in which others were not there yet
         if group is None:
             return
@@ -60,7 +72,7 @@ class Ranks:
             raise BadValue("a process can only work with a group that it belongs to, got another group")
         if "nccl" in str(dist.get_backend(group)):
             self.device = torch.device("cuda", torch.cuda.current_device())
-        self._store = _store_of(group)
+        self._store, self._steps = _store_of(group), STEPS.setdefault(group, self._steps)
 
     @classmethod
     def alone(cls) -> "Ranks":
@@ -88,11 +100,11 @@ class Ranks:
 
     def _exchange(self, work: Callable[[], object]) -> None:
         """Do what all ranks do at once; if that breaks, say who is missing."""
-        self._steps += 1
+        self._steps.done += 1
         start = time.perf_counter()
         try:
             if self._store is not None:
-                self._store.set(f"carving/{self.rank}", str(self._steps))
+                self._store.set(f"carving/{self.rank}", str(self._steps.done))
             work()
         except RuntimeError as error:
             raise LostRank(self._lost(error)) from error
@@ -117,7 +129,7 @@ class Ranks:
         if self._store is None:
             return []
         try:
-            return [rank for rank in range(self.size) if self._step_of(rank) < self._steps]
+            return [rank for rank in range(self.size) if self._step_of(rank) < self._steps.done]
         except RuntimeError:
             return None
 
