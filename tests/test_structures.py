@@ -94,6 +94,16 @@ def test_the_order_of_coordinates_stays_as_it_is():
     assert vsa.row.order(vsa.space).tolist() == [6, 0, 3, 11, 4, 14, 13, 12, 10, 8, 9, 7, 5, 2, 15, 1]
 
 
+def test_gradients_reach_sequences_also_after_inference(generator):
+    vsa = VSA("HRR", 64, seed=77)
+    with torch.inference_mode():
+        ngrams(vsa, vsa.random(4, generator))
+    x = vsa.random(4, generator).requires_grad_()
+    for made in (ngrams(vsa, x), bundle_sequence(vsa, x), bind_sequence(vsa, x)):
+        (gradient,) = torch.autograd.grad(made.square().sum(), x)
+        assert gradient.isfinite().all() and (gradient.abs().sum(-1) > 0).all()
+
+
 def test_n_grams_are_the_bundle_of_bound_windows(vsa, generator):
     x = vsa.random(9, generator)
     for n in (1, 2, 4, 9):

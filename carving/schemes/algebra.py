@@ -145,7 +145,8 @@ def correlate(space: Space, x: Tensor, role: Tensor) -> Tensor:
 @lru_cache(maxsize=16)
 def shuffle(space: Space) -> Tensor:
     """A random order of the coordinates for the whole space."""
-    return draws.uniforms(draws.bits([b"order"], space.d, seed=space.seed, purpose="order"))[0].argsort()
+    with torch.inference_mode(False):  # it is kept, and may be used in training later
+        return draws.uniforms(draws.bits([b"order"], space.d, seed=space.seed, purpose="order"))[0].argsort()
 
 
 def spectrum(space: Space, x: Tensor) -> Tensor:
