@@ -159,6 +159,16 @@ def signal(space: Space, coefficients: Tensor) -> Tensor:
     return torch.fft.irfft(coefficients, n=space.d)
 
 
+def product(space: Space, x: Tensor) -> Tensor:
+    """Element by element, of vectors (*, n, d)."""
+    return x.prod(-2)
+
+
+def convolution(space: Space, x: Tensor) -> Tensor:
+    """The circular convolution of vectors (*, n, d)."""
+    return torch.fft.irfft(torch.fft.rfft(x).prod(-2), n=space.d)
+
+
 def _product(fresh: Tensor, other: Tensor) -> Tensor:
     """The product, in the place of the first where no gradient wants it: a spectrum less to write."""
     if fresh.requires_grad or other.requires_grad or fresh.shape != torch.broadcast_shapes(fresh.shape, other.shape):

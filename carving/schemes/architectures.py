@@ -131,6 +131,7 @@ class Architecture:
     normal: Operation | None = None  # picture -> the nearest that is as atoms are, where that is not what it settles to
     hard: Operation | None = None  # picture -> every number at its full size, where that is not what is normal
     soft: Operation = P.softened  # the same, smoothly
+    product: Operation | None = None  # vectors (*, n, shape) -> all of them bound, where that is faster than in pairs
     inverse: Operation | None = None  # role atom -> the role atom that undoes it
     no_inverse: str = "; unbind(x, role) does"  # what to do without
     opposite: Operation | None = None  # discrete atom -> the atom with the negated picture
@@ -222,20 +223,24 @@ _MATRIX: Fields = dict(commutative=False, associative=False, ordered=True, norma
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,
                  compose=A.convolve, energy=A.power, identity=_impulse, exact=False, inverse=B.reversed_around,
-                 powers=P.turned_spectrum, order=A.shuffle, normal=P.to_unit, hard=P.to_plain_signs,
+                 powers=P.turned_spectrum, order=A.shuffle, product=A.convolution, normal=P.to_unit,
+                 hard=P.to_plain_signs,
                  options={"unitary": False}, choices={"unitary": (False, True)},
                  variants=(({"unitary": True}, dict(
                      atoms=A.unitary, exact=True, normal=P.to_unit_spectrum, apart=A.spectrum, joined=A.signal)),)),
     Architecture("FHRR",     EACH,       A.phasors,   A.multiply,          A.multiply_conjugate,
                  compose=A.multiply, identity=_complex_ones, complex=True, normal=P.to_circle, inverse=B.conjugate,
-                 powers=P.turned),
+                 powers=P.turned, product=A.product),
     Architecture("MAP-I",    SIGNS,      A.signs,     A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, self_inverse=True, normal=P.to_signs, ties=True, inverse=B.same),
+                 compose=A.multiply, identity=_ones, self_inverse=True, normal=P.to_signs, ties=True, inverse=B.same,
+                 product=A.product),
     Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,
                  compose=A.multiply_rescaled, energy=A.squares, by_coordinate=True, identity=_ones,
-                 settle=P.to_unit_interval, exact=False, hard=P.to_plain_signs, inverse=B.same),
+                 settle=P.to_unit_interval, exact=False, hard=P.to_plain_signs, inverse=B.same,
+                 product=A.product),
     Architecture("MAP-B",    SIGNS,      A.signs,     A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, settle=P.to_signs, ties=True, self_inverse=True, inverse=B.same),
+                 compose=A.multiply, identity=_ones, settle=P.to_signs, ties=True, self_inverse=True, inverse=B.same,
+                 product=A.product),
     Architecture("BSC",      SIGNS,      A.coins,     A.multiply,          A.multiply,             **_BSC),
     Architecture("BSDC-S",   EACH,       A.sparse,    A.shifted,           A.shifted_back,
                  **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False, inverse=B.mirrored),

@@ -77,6 +77,8 @@ class Verbs(ABC):
         """The vectors (*, n, shape) bound: the first with the second, that with the third, and so on."""
         dim = -1 - len(self.facts.filler_shape)
         self._check_set(vectors, dim)
+        if self.row.product is not None:
+            return self.row.product(self.space, vectors)
         if not self.facts.associative:
             first, *rest = vectors.unbind(dim)
             for role in rest:
