@@ -40,7 +40,7 @@ EVERY = [
     VSA("GHRR", 1152, m=3),
     VSA("BSDC-SEG", 1024, bundling="mode"),
 ]
-DRAWS = 20
+DRAWS = 12
 
 
 @pytest.fixture(params=EVERY, ids=str)
