@@ -308,6 +308,18 @@ def test_memories_hold_numbers_and_recall_the_nearest_level():
     assert max(min(abs(error), 24 - abs(error)) for error in around) < 0.5
 
 
+@pytest.mark.parametrize("compact", [True, False])
+def test_levels_that_were_stored_more_often_do_not_lose_to_their_neighbours(compact):
+    """Of ordinary fillers, those stored several times were taken for noisier than their neighbours: 1 of 50 was right."""
+    for seed in range(3):
+        scheme = OSC(128, 2, compact=compact, seed=seed)
+        memory = Memory(scheme, range(21), level(scheme, 21, label="height"))
+        stored = [((f"key {i}",), 7 * i % 21) for i in range(10)]
+        memory.store(stored)
+        answers = memory.recall_many([path for path, _ in stored], absence=0)
+        assert [answer.leaf for answer in answers] == [leaf for _, leaf in stored]
+
+
 def test_estimates_lie_between_levels_and_go_around_circles():
     assert estimate([Answer(1, 1.0, 0.25), Answer(2, 1.0, 0.75)]) == pytest.approx(1.75)
     assert estimate([Answer(350, 1.0, 0.5), Answer(20, 1.0, 0.5)], period=360) == pytest.approx(5)

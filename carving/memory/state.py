@@ -217,7 +217,7 @@ class State:
 
         def made() -> Likelihood:
             prior = likelihood.log_prior(counts, absence)
-            odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths)
+            odds = likelihood.likelihood(scheme, self.energy, self._own(counts), self.stored, prior, self.strengths)
             return replace(odds, numbers=Numbers(absence, self.tally.further()))
 
         return self.kept.once("odds", [self.tensor, counts], (absence, self.tally), made)
@@ -231,6 +231,16 @@ class State:
             return math.log(most / least)
 
         return self.kept.once("prior range", [self.counts], (), made)
+
+    def _own(self, counts: Tensor) -> Tensor:
+        """How often leaves were stored whose pairs add to each other's noise; of fillers that were given, in the mean.
+
+        Those may be alike, so that one which was never stored meets the noise of those that it is like.
+        """
+        if self.codebook.trained is None:
+            return counts
+        often = self.counts.clamp_min(0)
+        return torch.full_like(counts, float(often.square().sum() / often.sum().clamp_min(1)))
 
     def odds_of(self, scheme: LinearScheme, absence: float, rows: NDArray[np.int64]) -> Likelihood:
         """The same for some leaves of the whole vocabulary, without looking at the others."""
