@@ -310,7 +310,7 @@ def test_memories_hold_numbers_and_recall_the_nearest_level():
 
 @pytest.mark.parametrize("compact", [True, False])
 def test_levels_that_were_stored_more_often_do_not_lose_to_their_neighbours(compact):
-    """Of ordinary fillers, those stored several times were taken for noisier than their neighbours: 1 of 50 was right."""
+    """Ordinary fillers stored several times were taken for noisier than their neighbours: 1 of 50 was right."""
     for seed in range(3):
         scheme = OSC(128, 2, compact=compact, seed=seed)
         memory = Memory(scheme, range(21), level(scheme, 21, label="height"))
