@@ -7,6 +7,7 @@ import shlex
 import stat
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from carving import OSC, Memory, __version__, demo, files
 from carving.cli import app, memories, questions
 from carving.errors import BadValue
+from carving.prediction import Plan
 
 DOCUMENT = {"sentence 5": {"subject": "dog", "verb": "chased", "objects": ["cat", "ball"], "line": 12}}
 COMMANDS = ["demo", "plan", "store", "ask", "where", "forget", "merge", "grow", "export", "info", "verify", "reproduce"]
@@ -91,6 +93,8 @@ def test_answers_come_in_json(memory, carving):
     assert json.loads(carving("verify", memory, "--json").output)["whole"]
     planned = json.loads(carving("plan", "--pairs", 1000, "--vocabulary", 1000, "--json").output)
     assert planned["scheme"] == "OSC" and planned["accuracy"] >= 0.99
+    assert {*planned} == {field.name for field in fields(Plan)} | {"others"}
+    assert {each["scheme"] for each in planned["others"]} == {"OSC", "HLB", "TPR"}
     within = json.loads(carving("plan", "--numbers", planned["numbers"], "--vocabulary", 1000, "--json").output)
     assert within["pairs"] >= 1000
 

@@ -87,14 +87,14 @@ def test_a_string_of_another_kind_is_a_string():
 
 def test_every_label_is_made_canonical_once(binding, monkeypatch):
     memory, calls = Memory(binding), Calls(monkeypatch)
-    memory.store([((f"sentence {i}", 7), f"noun {i % 3}") for i in range(12)])
+    memory.store([((f"sentence {i}", 7_000), f"noun {i % 3}") for i in range(12)])
     wanted = {repr(f"sentence {i}"): 1 for i in range(12)} | {repr(f"noun {i}"): 1 for i in range(3)}
     assert {label: calls.labels[label] for label in wanted} == wanted
-    assert calls.labels["7"] == 12  # a number is not looked up: 7, 7.0 are one key; and it is quickly made
+    assert calls.labels["7000"] == 12  # a number is not looked up: 7000, 7000.0 are one key; and it is quickly made
     assert not calls.paths
     calls.labels.clear()
-    memory.recall_many([(f"sentence {i}", 7) for i in range(12)])
-    memory.forget([((f"sentence {i}", 7), f"noun {i % 3}") for i in range(12)])
+    memory.recall_many([(f"sentence {i}", 7_000) for i in range(12)])
+    memory.forget([((f"sentence {i}", 7_000), f"noun {i % 3}") for i in range(12)])
     assert max(calls.labels[f"'sentence {i}'"] for i in range(12)) == 2  # asked, and forgotten
     assert not calls.paths
 

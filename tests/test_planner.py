@@ -18,7 +18,7 @@ from carving.errors import BadType
 from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
 from carving.prediction.kinds import KINDS
 from carving.prediction.operations import osc_question
-from carving.prediction.plan import Plan, pairs_within, plan, plan_within, predict
+from carving.prediction.plan import Plan, pairs_within, plan, plan_within, plans, plans_within, predict
 from carving.prediction.telling import Stray, share_told
 from carving.prediction.thresholds import first
 from carving.prediction.wish import WIDEST, Wish, Wishes
@@ -56,12 +56,12 @@ def test_a_plan_is_the_smallest_of_all(pairs, vocabulary, accuracy, codebook):
 
 
 def test_a_plan_says_what_it_takes():
-    best = plan(1_000, 500, 0.99)
-    every = (best, *best.others)
+    every = best, *others = plans(1_000, 500, 0.99)
+    assert best == plan(1_000, 500, 0.99)
     assert {each.scheme for each in every} == KNOWN
     assert {(each.p, each.compact) for each in every if each.scheme == "OSC"} == set(product((2, 3, 4), (True, False)))
     assert not any(each.joint for each in every)
-    assert [each.numbers for each in best.others] == sorted(each.numbers for each in best.others)
+    assert [each.numbers for each in others] == sorted(each.numbers for each in others)
     for each in every:
         scheme = make(each.scheme, **each.parameters)
         assert each.cells == scheme.facts.memory_scalars
@@ -75,15 +75,15 @@ def test_a_plan_says_what_it_takes():
 
 
 def test_without_the_codebook_the_cells_count_alone():
-    for each in (best := plan(1_000, 500, codebook=False), *best.others):
+    for each in (every := plans(1_000, 500, codebook=False)):
         assert each.numbers == each.cells
         assert each.bytes == 4 * each.cells
     half = plan(1_000, 500, codebook=False, dtype=torch.float16)
-    assert half == replace(best, bytes=best.bytes // 2, extreme=half.extreme)
+    assert half == replace(every[0], bytes=every[0].bytes // 2, extreme=half.extreme)
 
 
 def test_a_side_less_would_not_do():
-    for each in (best := plan(2_000, 1_000, 0.97, slack=0), *best.others):
+    for each in plans(2_000, 1_000, 0.97, slack=0):
         widths = [each.k1]
         if each.scheme == "OSC" and not each.compact:
             widths = KINDS[each.p - 2].widths(each.d - 1, WIDEST)
@@ -92,13 +92,25 @@ def test_a_side_less_would_not_do():
         assert max(smaller) < 0.97
 
 
+@pytest.mark.parametrize(("pairs", "vocabulary", "accuracy"), [(5, 4, 0.99), (40, 10, 0.999), (300, 1_000, 0.9)])
+def test_the_kinds_that_drafts_leave_out_are_not_the_smallest(pairs, vocabulary, accuracy):
+    chosen = plan(pairs, vocabulary, accuracy)
+    assert chosen == plans(pairs, vocabulary, accuracy)[0]
+    assert chosen.numbers == plan(pairs, vocabulary, accuracy, scheme="OSC", p=chosen.p, compact=True).numbers
+
+
+def test_kinds_that_cannot_do_it_at_all_are_left_out():
+    every = plans(400, 4_000, 0.9, shared=200, p=2, widest=0.4, compact=True)
+    assert [each.scheme for each in every] == ["HLB", "TPR"]
+
+
 def test_the_choice_can_be_restricted():
     assert plan(500, 500, scheme="TPR").scheme == "TPR"
-    only = plan(500, 500, scheme="OSC", p=2, compact=False)
-    assert (only.scheme, only.p, only.others) == ("OSC", 2, ())
-    best = plan(500, 500, p=3)
-    assert {(each.scheme, each.p) for each in (best, *best.others)} == {("OSC", 3), ("HLB", None), ("TPR", None)}
-    assert {each.compact for each in (best, *best.others) if each.scheme == "OSC"} == {True, False}
+    (only,) = plans(500, 500, scheme="OSC", p=2, compact=False)
+    assert (only.scheme, only.p) == ("OSC", 2)
+    every = plans(500, 500, p=3)
+    assert {(each.scheme, each.p) for each in every} == {("OSC", 3), ("HLB", None), ("TPR", None)}
+    assert {each.compact for each in every if each.scheme == "OSC"} == {True, False}
     narrow = plan(500, 500, scheme="OSC", p=3, widest=1, compact=False, slack=0)
     assert narrow.k1 == round(narrow.d**0.5)
 
@@ -139,9 +151,9 @@ def test_the_first_number_is_found_from_any_guess(start, least, guess):
 
 
 def test_plan_within_fills_the_room():
-    best = plan_within(60_000, 300, 0.95, slack=0)
-    assert best.extreme is None
-    for each in (best, *best.others):
+    best, *others = plans_within(60_000, 300, 0.95, slack=0)
+    assert best.extreme is None and best == plan_within(60_000, 300, 0.95, slack=0)
+    for each in (best, *others):
         assert each.numbers <= 60_000
         assert each.pairs <= best.pairs
         assert each.accuracy >= 0.95
@@ -186,7 +198,7 @@ def test_a_large_graph_gets_a_plan():
 def test_a_plan_can_be_shown_and_compared():
     best = plan(100, 100, scheme="TPR")
     assert isinstance(best, Plan) and best == plan(100, 100, scheme="TPR")
-    assert "others" not in repr(best)
+    assert "extreme" not in repr(best)
 
 
 @pytest.mark.parametrize(
@@ -380,8 +392,7 @@ def test_a_planned_memory_keeps_its_promise(pairs, vocabulary, shared, p, compac
 
 
 def test_compact_fillers_win_where_the_codebook_counts():
-    best = plan(1_000, 1_000, scheme="OSC", p=3)
-    (paper,) = best.others
+    best, paper = plans(1_000, 1_000, scheme="OSC", p=3)
     assert best.compact and best.parameters["compact"] is True
     assert not paper.compact and "compact" not in paper.parameters
     assert best.codebook == 1_000 * 3 * best.k1
@@ -474,8 +485,7 @@ def test_the_command_tells_what_cheaper_questions_take():
 @pytest.mark.parametrize(("pairs", "vocabulary"), [(100, 100), (400, 1_000), (1_000, 1_000), (2_000, 100)])
 @pytest.mark.parametrize("spread", [0.0, 1.2])
 def test_plans_for_joint_decoding_converge_for_all_seeds(pairs, vocabulary, spread):
-    best = plan(pairs, vocabulary, joint=True, spread=spread)
-    for each in (best, *best.others):
+    for each in plans(pairs, vocabulary, joint=True, spread=spread):
         if each.compact:
             assert min(decoded(each, vocabulary, seed) for seed in range(5)) >= 0.99
 

@@ -8,6 +8,7 @@ best; the rest is scored in float32.
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -293,13 +294,14 @@ def keep(codes: Tensor) -> Kept:
 def coarse(codes: Tensor, kind: str, part: slice) -> Coarse | None:
     """A part of the codes in few bits, made once; parts that overlap are not kept beside each other."""
     made, key = keep(codes).made, (kind, part.start, part.stop)
-    if key not in made:
-        for other, start, stop in list(made):
-            if other == kind and start < part.stop and part.start < stop:
-                del made[other, start, stop]
-        with torch.no_grad():
-            made[key] = Coarse.of(codes[part], kind)
-    return made[key]
+    with suppress(KeyError):  # another thread may take it away at any moment
+        return made[key]
+    for other, start, stop in list(made):
+        if other == kind and start < part.stop and part.start < stop:
+            made.pop((other, start, stop), None)
+    with torch.no_grad():
+        found = made[key] = Coarse.of(codes[part], kind)
+    return found
 
 
 def _version(codes: Tensor) -> int:

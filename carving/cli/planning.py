@@ -18,8 +18,7 @@ from carving.console import number_table
 from carving.errors import BadValue
 from carving.files import check_target
 from carving.memory import Memory
-from carving.prediction.plan import Plan, plan_within
-from carving.prediction.plan import plan as plan_for
+from carving.prediction.plan import Plan, plans, plans_within
 
 PLAN_EPILOG = examples(
     "carving plan --pairs 10000 --vocabulary 2000",
@@ -49,18 +48,25 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """The smallest memory for so many pairs, or the most pairs for so many numbers."""
-    best_plan = planner(pairs, numbers)
+    best_plans = planner(pairs, numbers)
     check_options(joint, spread, out, keep_paths)
-    alone = best_plan(**task.wishes())
-    together = best_plan(**task.wishes(), joint=True, spread=spread) if joint else None
+    alone = best_plans(**task.wishes())
+    together = best_plans(**task.wishes(), joint=True, spread=spread) if joint else []
+    chosen = (together or alone)[0]
     if out is not None:
-        write_empty(out, together or alone, task, keep_paths)
+        write_empty(out, chosen, task, keep_paths)
     if as_json:
-        write_json(asdict(alone) | ({"together": asdict(together)} if together else {}))
+        write_json(as_facts(alone) | ({"together": as_facts(together)} if together else {}))
         return
     write_plans(alone, together, "The smallest memories" if numbers is None else "The fullest memories")
     if out is not None:
-        write_line(f"{out} is an empty memory of {plan_text(together or alone)}: `carving store {out} FILES` fills it")
+        write_line(f"{out} is an empty memory of {plan_text(chosen)}: `carving store {out} FILES` fills it")
+
+
+def as_facts(found: list[Plan]) -> dict[str, object]:
+    """What programs read: the chosen plan, and the others in it."""
+    best, *others = map(asdict, found)
+    return best | {"others": others}
 
 
 def check_options(joint: bool, spread: float, out: FilePath | None, keep_paths: bool) -> None:
@@ -80,15 +86,15 @@ def write_empty(file: FilePath, best: Plan, task: Task, keep_paths: bool) -> Non
         Memory.of_plan(best, task.vocabulary, task.accuracy, keep_paths=keep_paths).save(file)
 
 
-def write_plans(alone: Plan, together: Plan | None, title: str) -> None:
+def write_plans(alone: list[Plan], together: list[Plan], title: str) -> None:
     """The plan and the alternatives, and beside them those for answering all paths together."""
     console = screen()
     console.print(plan_table(alone, title))
-    write_cheaper(alone)
+    write_cheaper(alone[0])
     if together:
         console.print(plan_table(together, f"{title}, if all paths are answered together"))
-        write_cheaper(together)
-        write_line(comparison(alone, together))
+        write_cheaper(together[0])
+        write_line(comparison(alone[0], together[0]))
 
 
 def check_new(file: FilePath) -> None:
@@ -98,26 +104,25 @@ def check_new(file: FilePath) -> None:
         raise BadValue(f"{file} exists, and an empty memory would take its place; name a new file")
 
 
-def planner(pairs: int | None, numbers: int | None) -> Callable[..., Plan]:
+def planner(pairs: int | None, numbers: int | None) -> Callable[..., list[Plan]]:
     """What plans for so many pairs, or within so many numbers."""
     if pairs is not None and numbers is None:
-        return partial(plan_for, pairs)
+        return partial(plans, pairs)
     if numbers is not None and pairs is None:
-        return partial(plan_within, numbers)
+        return partial(plans_within, numbers)
     raise BadValue("give either --pairs or --numbers")
 
 
-def plan_table(best: Plan, title: str) -> Table:
+def plan_table(found: list[Plan], title: str) -> Table:
     """The plan and the alternatives."""
-    plans = (best, *best.others)
     columns = {
-        "scheme": list(map(plan_text, plans)),
-        "pairs": [f"{each.pairs:,}" for each in plans],
-        "accuracy": [f"{each.accuracy:.2%}" for each in plans],
-        "memory": [f"{each.cells:,}" for each in plans],
-        "codebook": [f"{each.codebook:,}" for each in plans],
-        "bytes": [show_bytes(each.bytes) for each in plans],
-        "a question": [operations_text(each) for each in plans],
+        "scheme": list(map(plan_text, found)),
+        "pairs": [f"{each.pairs:,}" for each in found],
+        "accuracy": [f"{each.accuracy:.2%}" for each in found],
+        "memory": [f"{each.cells:,}" for each in found],
+        "codebook": [f"{each.codebook:,}" for each in found],
+        "bytes": [show_bytes(each.bytes) for each in found],
+        "a question": [operations_text(each) for each in found],
     }
     if len(set(columns["pairs"])) == 1:
         del columns["pairs"]

@@ -24,9 +24,11 @@ LARGE = 200_000  # leaves of which an index is faster than a scan for one questi
 
 def wished(held: State, probe: float | None, all_leaves: bool, group: Group) -> float | None:
     """The part of a scan's right answers that is wished of an index; None for a scan itself, which ranks share."""
+    if probe is None and len(held.counts) < LARGE:
+        return None
     can = held.codebook.indexable and held.solved is None and group is None and all_leaves
     if probe is None:
-        return USUAL if can and len(held.vocabulary) >= LARGE else None
+        return USUAL if can else None
     if not 0 < check_number("probe", probe) <= 1:
         raise BadValue(
             f"probe must be a part of a scan's right answers, above 0 and up to 1, got {probe!r}; 0.999 is usual"

@@ -5,7 +5,7 @@ itself is the module here: its function is `carving.plan`.)
 """
 
 from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
-from carving.prediction.plan import Plan, pairs_within, plan_within, predict
+from carving.prediction.plan import Plan, pairs_within, plan_within, plans, plans_within, predict
 from carving.prediction.together import fixed_point
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "osc_accuracy",
     "pairs_within",
     "plan_within",
+    "plans",
+    "plans_within",
     "predict",
     "tpr_accuracy",
     "vsa_accuracy",

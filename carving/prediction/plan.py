@@ -1,9 +1,9 @@
 """Which memory to take: the smallest that reaches an accuracy, and the questions the other way round."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from itertools import starmap
 from typing import Unpack
 
 from carving.checks import check_integer
@@ -13,6 +13,7 @@ from carving.prediction.offer import Offer
 from carving.prediction.search import (
     LARGEST,
     Size,
+    TooLarge,
     cheapest_size,
     drafted_numbers,
     fullest_size,
@@ -57,17 +58,6 @@ class Plan:
     bits: int | None = None  # of a cell, where it is to be sealed: its bytes are those of the cells alone
     # The one of the fewest numbers, or of the most pairs, where another was chosen for its cheaper questions.
     extreme: "Plan | None" = field(default=None, repr=False)
-    every: Callable[[], list["Plan"]] = field(default=list, repr=False, compare=False)  # the best of each kind
-
-    @cached_property
-    def others(self) -> tuple["Plan", ...]:
-        """The best of each other kind, the smallest or the fullest first; looked for when they are asked for."""
-        return tuple(each for each in self.every() if each.kind != self.kind)
-
-    @property
-    def kind(self) -> tuple[str, int | None, bool]:
-        """What it has in common with larger and smaller ones."""
-        return self.scheme, self.p, self.compact
 
 
 def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]) -> Plan:
@@ -107,21 +97,38 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     """
     if wishes.get("bits") == "auto":
         return _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)
+    offers = _offers(pairs, vocabulary, accuracy, shared, wishes)
+    drafts = [drafted_numbers(offer) for offer in offers]
+    worth = HOPEFUL * (1 + offers[0].wish.slack) * min(drafts)
+    return _smallest([offer for offer, draft in zip(offers, drafts, strict=True) if draft <= worth])[0]
+
+
+def plans(
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+) -> list[Plan]:
+    """The best memory of each kind: first that which `plan` chooses, then the smallest; it takes longer than `plan`.
+
+    >>> [each.scheme for each in plans(pairs=100, vocabulary=50, p=2, compact=True)]
+    ['OSC', 'HLB', 'TPR']
+    """
+    if wishes.get("bits") == "auto":
+        best = _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)
+        return plans(pairs, vocabulary, accuracy, shared, **_sealed(wishes, best.bits))
+    return _smallest(_offers(pairs, vocabulary, accuracy, shared, wishes))
+
+
+def _offers(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> list[Offer]:
+    """What kinds of memories offer for these wishes."""
     wish = wish_for(pairs, vocabulary, accuracy, shared, wishes)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
         raise BadValue(f"shared must speak of all {pairs} pairs, got contexts that hold {total}; correct one of them")
-    offers = telling([Offer(wish, kind) for kind in kinds_for(wish)])
-    drafts = [drafted_numbers(offer) for offer in offers]
-    worth = HOPEFUL * (1 + wish.slack) * min(drafts)
-    plans, fewest, limit = _smallest([offer for offer, draft in zip(offers, drafts, strict=True) if draft <= worth])
-    chosen = _chosen(plans, sum(each.numbers <= limit for each in plans), fewest)
-    return replace(chosen, every=partial(_smallest_of_each, wish))
+    return telling([Offer(wish, kind) for kind in kinds_for(wish)])
 
 
-def _smallest(offers: list[Offer]) -> tuple[list[Plan], Plan, int]:
-    """The best memory of each kind, the smallest of all, and the numbers within which questions may be cheaper."""
-    smallest = [_plan(offer, smallest_size(offer)) for offer in offers]
-    fewest = min(smallest, key=lambda each: each.numbers)
+def _smallest(offers: list[Offer]) -> list[Plan]:
+    """The best memory of each kind that can do it at all: the cheapest for what it takes first, then the smallest."""
+    smallest = _possible(offers)
+    fewest = min((plan for _, plan in smallest), key=lambda each: each.numbers)
     limit = math.floor(fewest.numbers * (1 + offers[0].wish.slack))
 
     def cheaper(offer: Offer, plan: Plan) -> Plan:
@@ -130,19 +137,32 @@ def _smallest(offers: list[Offer]) -> tuple[list[Plan], Plan, int]:
         size = cheapest_size(offer, limit, Size(plan.d, plan.k1 or 0))
         return min(plan, _plan(offer, trimmed(offer, size)), key=_cost)
 
-    return sorted(map(cheaper, offers, smallest), key=lambda each: each.numbers), fewest, limit
+    found = sorted(starmap(cheaper, smallest), key=lambda each: each.numbers)
+    return _chosen_first(found, sum(each.numbers <= limit for each in found), fewest)
 
 
-def _smallest_of_each(wish: Wish) -> list[Plan]:
-    return _smallest(telling([Offer(wish, kind) for kind in kinds_for(wish)]))[0]
+def _possible(offers: list[Offer]) -> list[tuple[Offer, Plan]]:
+    """The smallest memory of each kind; where there is none of any kind, that is said."""
+    found, impossible = list[tuple[Offer, Plan]](), list[TooLarge]()
+    for offer in offers:
+        try:
+            found.append((offer, _plan(offer, smallest_size(offer))))
+        except TooLarge as error:
+            impossible.append(error)
+    if not found:
+        raise impossible[0]
+    return found
 
 
 def _of_fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Plan:
-    plans = list[Plan]()
-    for bits in SEALED:
-        own: Wishes = {**wishes, "bits": bits}
-        plans.append(plan(pairs, vocabulary, accuracy, shared, **own))
-    return min(plans, key=lambda each: each.bytes)
+    each = (plan(pairs, vocabulary, accuracy, shared, **_sealed(wishes, bits)) for bits in SEALED)
+    return min(each, key=lambda plan: plan.bytes)
+
+
+def _sealed(wishes: Wishes, bits: int | None) -> Wishes:
+    """The wishes with so many bits a cell."""
+    own: Wishes = {**wishes, "bits": bits}
+    return own
 
 
 def plan_within(
@@ -155,6 +175,17 @@ def plan_within(
     >>> best = plan_within(numbers=100_000, vocabulary=500, scheme="TPR")
     >>> best.d, best.pairs
     (153, 630)
+    """
+    return plans_within(numbers, vocabulary, accuracy, shared, **wishes)[0]
+
+
+def plans_within(
+    numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+) -> list[Plan]:
+    """The memory of each kind that holds the most pairs: first that which `plan_within` chooses, then the fullest.
+
+    >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
+    ['OSC', 'HLB', 'TPR']
     """
     check_integer("numbers", numbers, 1, LARGEST, "they are what the memory may take, with its codebook if that counts")
     wish = _one_context(vocabulary, accuracy, shared, wishes)
@@ -175,8 +206,8 @@ def plan_within(
         size = cheapest_size(offer.holding(least), numbers, Size(plan.d, plan.k1 or 0))
         return min(plan, _plan(offer.holding(most_pairs(offer, *size)), size), key=_cost)
 
-    plans = sorted(map(cheaper, offers, fullest), key=lambda each: -each.pairs)
-    return replace(_chosen(plans, sum(each.pairs >= least for each in plans), most), every=partial(list, plans))
+    found = sorted(map(cheaper, offers, fullest), key=lambda each: -each.pairs)
+    return _chosen_first(found, sum(each.pairs >= least for each in found), most)
 
 
 def pairs_within(
@@ -246,10 +277,11 @@ def _width(kind: Kind, d: int, k1: int | None) -> int:
     return check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")
 
 
-def _chosen(plans: list[Plan], admitted: int, extreme: Plan) -> Plan:
-    """Of the first so many plans the one whose questions are cheapest for what it takes."""
-    chosen = min(plans[:admitted], key=_cost)
-    return replace(chosen, extreme=None if chosen == extreme else extreme)
+def _chosen_first(found: list[Plan], admitted: int, extreme: Plan) -> list[Plan]:
+    """Plans, the one of the first so many whose questions are cheapest for what it takes at the head."""
+    chosen = min(found[:admitted], key=_cost)
+    others = (each for each in found if each is not chosen)
+    return [replace(chosen, extreme=None if chosen == extreme else extreme), *others]
 
 
 def _cost(plan: Plan) -> float:

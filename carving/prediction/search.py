@@ -68,9 +68,13 @@ def _first_side(offer: Offer, suffices: Callable[[int], bool], guess: int) -> in
     return first(possible, guess, SMALLEST)
 
 
-def _too_much(offer: Offer) -> BadValue:
+class TooLarge(BadValue):
+    """No memory of a kind that anyone could make is large enough."""
+
+
+def _too_much(offer: Offer) -> TooLarge:
     wanted = f"accuracy {offer.wish.accuracy}"
-    return BadValue(f"no {offer.kind.scheme} of a possible size reaches {wanted}; ask for less")
+    return TooLarge(f"no {offer.kind.scheme} of a possible size reaches {wanted}; ask for less")
 
 
 def _lowest_side(offer: Offer) -> int:
