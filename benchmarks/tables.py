@@ -17,6 +17,7 @@ PAGES = ("README.md", "docs/performance.md")
 MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 FOUR = ("gaussian", "blocks", "gaussian_compact", "blocks_compact")
 TITLES = ("gaussian", "blocks", "compact, gaussian", "compact, blocks")
+SLOWER = 1.05  # times as long, or as much, is told
 
 Results = dict[str, dict]
 
@@ -83,10 +84,25 @@ def against(results: Results) -> str:
         if row["line"].startswith("Memory")
     ]
     columns = ("line", "fillers", "before, ms", "gaussian now", "blocks now", "before / blocks", "wanted")
-    ratios = [row[name] for row in single for name in ("before_over_same", "before_over_blocks") if row[name]]
-    slower = sum(ratio < 1 / 1.05 for ratio in ratios)
-    summary = f"Slower than before by more than 5 %, in one thread: {slower} of {len(ratios)} comparisons."
+    bases = {"same": "gaussian", "blocks": "blocks"}
+    ratios = [(row, base, row[f"before_over_{base}"]) for row in single for base in bases if row[f"before_over_{base}"]]
+    slower = [f"{_which(row, bases[base])} {ratio:.2f}" for row, base, ratio in ratios if ratio < 1 / SLOWER]
+    room = [(row, base, row["before_MB"], row[f"{base}_MB"]) for row in rows for base in bases if f"{base}_MB" in row]
+    heavier = [
+        f"{_which(row, bases[base])} {before:.1f} and {now:.1f}"
+        for row, base, before, now in room
+        if before is not None and now is not None and now > max(SLOWER * before, before + 1)
+    ]
+    summary = f"Slower than before by more than 5 %, in one thread, {len(slower)} of {len(ratios)} comparisons, by a factor of: "
+    summary += (
+        f"{', '.join(slower) or 'none'}. Higher peak memory, megabytes before and now: {', '.join(heavier) or 'none'}."
+    )
     return f"{table(columns, told, 2)}\n{summary}\n"
+
+
+def _which(row: Row, basis: str) -> str:
+    """A line of the comparison, in words."""
+    return str(row["line"]) if row["fillers"] == "-" else f"{row['line']} ({row['fillers']}, {basis})"
 
 
 def threads(results: Results) -> str:
