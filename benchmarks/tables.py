@@ -93,9 +93,10 @@ def against(results: Results) -> str:
         for row, base, before, now in room
         if before is not None and now is not None and now > max(SLOWER * before, before + 1)
     ]
-    summary = f"Slower than before by more than 5 %, in one thread, {len(slower)} of {len(ratios)} comparisons, by a factor of: "
-    summary += (
-        f"{', '.join(slower) or 'none'}. Higher peak memory, megabytes before and now: {', '.join(heavier) or 'none'}."
+    summary = (
+        f"Slower than before by more than 5 %, in one thread, {len(slower)} of {len(ratios)} comparisons, by a factor "
+        f"of: {', '.join(slower) or 'none'}. Higher peak memory, megabytes before and now: "
+        f"{', '.join(heavier) or 'none'}."
     )
     return f"{table(columns, told, 2)}\n{summary}\n"
 
