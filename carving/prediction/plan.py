@@ -109,7 +109,7 @@ def plans(
     """The best memory of each kind: first that which `plan` chooses, then the smallest; it takes longer than `plan`.
 
     >>> [each.scheme for each in plans(pairs=100, vocabulary=50, p=2, compact=True)]
-    ['OSC', 'HLB', 'TPR']
+    ['OSC', 'TPR', 'HLB']
     """
     if wishes.get("bits") == "auto":
         best = _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)
@@ -185,7 +185,7 @@ def plans_within(
     """The memory of each kind that holds the most pairs: first that which `plan_within` chooses, then the fullest.
 
     >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
-    ['OSC', 'HLB', 'TPR']
+    ['OSC', 'TPR', 'HLB']
     """
     check_integer("numbers", numbers, 1, LARGEST, "they are what the memory may take, with its codebook if that counts")
     wish = _one_context(vocabulary, accuracy, shared, wishes)
