@@ -53,7 +53,13 @@ def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
         return held.solved.after(more).accuracy
     joint = held.goal is not None and held.goal.joint
     bits = None if held.cells is None else held.cells.bits
-    return predicted(held.scheme, held.load + more, len(held.vocabulary), joint, draft, bits)
+    named = 0.0
+    for load, share in held.loads(more):  # the louder pairs are, the less they notice the others
+        each = predicted(held.scheme, load, len(held.vocabulary), joint, draft, bits)
+        if each is None:
+            return None
+        named += share * each
+    return named
 
 
 def falls_short(held: State) -> bool:
