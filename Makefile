@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo reproduce test test-slow check wheel format bench bench-large bench-structures bench-labels campaign campaign-table clean
+.PHONY: demo reproduce test test-slow check wheel docs format bench bench-large bench-structures bench-labels campaign campaign-table clean
 
 demo: $(READY)
 	$(BIN)/carving demo
@@ -26,6 +26,10 @@ check: $(READY)
 
 wheel: $(READY)
 	.ci/wheel $(BIN)/python
+
+# The site, in build/docs: a warning is an error.
+docs: $(READY)
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -1,4 +1,4 @@
-"""The tables of figures in README.md and docs/performance.md, made from results/.
+"""The tables and bars of figures in README.md and docs/, made from results/.
 
 `python benchmarks/tables.py` - at the end of `make bench`. A table stands between `<!-- figures: NAME -->` and
 `<!-- end of figures -->`; one whose results are not there stays as it is. A test compares them.
@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from bars import bits_chart, joint_chart, numbers_chart
 from measuring import RESULTS, Row, said
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/performance.md")
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 FOUR = ("gaussian", "blocks", "gaussian_compact", "blocks_compact")
 TITLES = ("gaussian", "blocks", "compact, gaussian", "compact, blocks")
@@ -162,6 +163,9 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "traces": shares("traces"),
     "memory": memory,
     "campaign": campaign,
+    "bars-numbers": numbers_chart,
+    "bars-joint": joint_chart,
+    "bars-bits": bits_chart,
 }
 
 
