@@ -133,7 +133,7 @@ def assert_literal(side: lines.Asked) -> None:
 
 
 def batches() -> Rows:
-    """256 questions of 10,000 candidates, ms, and shares of the rate of a large product; `top` finds the best itself."""
+    """256 questions of 10,000 candidates, ms, and shares of the rate of a large product; `top` finds the best."""
     for setting in ("B1", "B2", "B3"):
         d, p = SETTINGS[setting]
         ours = {kind: lines.batch(setting, kind) for kind in KINDS}
