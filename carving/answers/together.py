@@ -29,9 +29,6 @@ from carving.scheme import ContextsOrPaths, Scheme
 
 CELLS = 2**21  # weights of candidates in contexts that stand beside each other: they stay in the caches
 SURE = 0.01  # the mean doubt below which the answers count as found
-# Where doubts are left, answers of later rounds count if either tells that they are better:
-FALLEN = 0.9  # of the first round's noise is left at most
-WORTH = 2.0  # standard deviations of chance are promised by their probabilities
 
 OnRound = Callable[[int, float], None]  # the round, and the share of the memory that is not explained yet
 
@@ -84,7 +81,7 @@ def decode(
 
     Of a sealed memory, its `Cells` are given. `known` is what is known beforehand (`Known`). Stored contexts that are
     not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one
-    at a time; the round that explains most of the memory counts, or the first, where that promises no more than chance.
+    at a time; the round that explains most of the memory counts.
     Of several ranks each gives its own contexts (and what they hold), and gets the answers of all, in their order.
 
     >>> from carving import OSC
@@ -132,7 +129,6 @@ class State:
     steady: float  # times the noise of the round before that are no sign of too long a step
     patience: int  # rounds without a change after which nothing more will come
     noise: list[float] = field(default_factory=list)
-    first: Round | None = None
     best: Round | None = None
     lowest: float = math.inf  # the noise of the best round
     still: int = 0
@@ -150,7 +146,6 @@ class State:
         self.noise.append(noise)
         if self.best is not None:
             self.still = 0 if changed and noise < self.lowest else self.still + (noise > 0.999 * self.lowest)
-        self.first = self.first or answers
         if noise < self.lowest:
             self.lowest, self.best = noise, answers
         self.rested = self.still >= self.patience or residual.explained
@@ -165,15 +160,10 @@ class State:
         return torch.lerp(answers.cores, cores, self.damping) if self.damping else answers.cores
 
     def decoded(self, ranks: Ranks) -> Decoded:
-        """The best round's answers, or the first one's, of all ranks."""
-        assert self.first is not None and self.best is not None
-        answers, first = _of_all(self.best, ranks), _of_all(self.first, ranks)
+        """The best round's answers, of all ranks."""
+        assert self.best is not None
+        answers = _of_all(self.best, ranks)
         converged = self.rested and float((1 - answers.probabilities).mean()) < SURE
-        if not converged and self.lowest > FALLEN * self.noise[0]:
-            # Far beyond what can be decoded, answers change by chance as often to the worse as to the better.
-            now, before = answers.probabilities, first.probabilities
-            moved = (now + before)[answers.indices != first.indices].sum()  # right answers that come or go: variance
-            answers = answers if bool((now - before).sum() > WORTH * moved.sqrt()) else first
         rows = answers.indices, answers.probabilities, answers.scores
         return Decoded(*rows, converged, len(self.noise), tuple(self.noise))
 
