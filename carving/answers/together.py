@@ -81,7 +81,7 @@ def decode(
 
     Of a sealed memory, its `Cells` are given. `known` is what is known beforehand (`Known`). Stored contexts that are
     not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one
-    at a time; the round that explains most of the memory counts.
+    at a time; the round that explains most of the memory counts, or the first, where that promises less.
     Of several ranks each gives its own contexts (and what they hold), and gets the answers of all, in their order.
 
     >>> from carving import OSC
@@ -129,6 +129,7 @@ class State:
     steady: float  # times the noise of the round before that are no sign of too long a step
     patience: int  # rounds without a change after which nothing more will come
     noise: list[float] = field(default_factory=list)
+    first: Round | None = None
     best: Round | None = None
     lowest: float = math.inf  # the noise of the best round
     still: int = 0
@@ -146,6 +147,7 @@ class State:
         self.noise.append(noise)
         if self.best is not None:
             self.still = 0 if changed and noise < self.lowest else self.still + (noise > 0.999 * self.lowest)
+        self.first = self.first or answers
         if noise < self.lowest:
             self.lowest, self.best = noise, answers
         self.rested = self.still >= self.patience or residual.explained
@@ -160,10 +162,12 @@ class State:
         return torch.lerp(answers.cores, cores, self.damping) if self.damping else answers.cores
 
     def decoded(self, ranks: Ranks) -> Decoded:
-        """The best round's answers, of all ranks."""
-        assert self.best is not None
-        answers = _of_all(self.best, ranks)
+        """The best round's answers, or the first one's, of all ranks."""
+        assert self.first is not None and self.best is not None
+        answers, first = _of_all(self.best, ranks), _of_all(self.first, ranks)
         converged = self.rested and float((1 - answers.probabilities).mean()) < SURE
+        if not converged and bool(answers.probabilities.sum() < first.probabilities.sum()):
+            answers = first  # as far beyond what can be decoded
         rows = answers.indices, answers.probabilities, answers.scores
         return Decoded(*rows, converged, len(self.noise), tuple(self.noise))
 
