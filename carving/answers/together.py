@@ -29,9 +29,6 @@ from carving.scheme import ContextsOrPaths, Scheme
 
 CELLS = 2**21  # weights of candidates in contexts that stand beside each other: they stay in the caches
 SURE = 0.01  # the mean doubt below which the answers count as found
-# Where doubts are left, answers of later rounds count if either tells that they are better:
-FALLEN = 0.9  # of the first round's noise is left at most
-WORTH = 2.0  # standard deviations of chance are promised by their probabilities
 
 OnRound = Callable[[int, float], None]  # the round, and the share of the memory that is not explained yet
 
@@ -84,7 +81,7 @@ def decode(
 
     Of a sealed memory, its `Cells` are given. `known` is what is known beforehand (`Known`). Stored contexts that are
     not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one
-    at a time; the round that explains most of the memory counts, or the first, where that promises no more than chance.
+    at a time; the round that explains most of the memory counts, or the first, where that promises less.
     Of several ranks each gives its own contexts (and what they hold), and gets the answers of all, in their order.
 
     >>> from carving import OSC
@@ -169,11 +166,8 @@ class State:
         assert self.first is not None and self.best is not None
         answers, first = _of_all(self.best, ranks), _of_all(self.first, ranks)
         converged = self.rested and float((1 - answers.probabilities).mean()) < SURE
-        if not converged and self.lowest > FALLEN * self.noise[0]:
-            # Far beyond what can be decoded, answers change by chance as often to the worse as to the better.
-            now, before = answers.probabilities, first.probabilities
-            moved = (now + before)[answers.indices != first.indices].sum()  # right answers that come or go: variance
-            answers = answers if bool((now - before).sum() > WORTH * moved.sqrt()) else first
+        if not converged and bool(answers.probabilities.sum() < first.probabilities.sum()):
+            answers = first  # as far beyond what can be decoded
         rows = answers.indices, answers.probabilities, answers.scores
         return Decoded(*rows, converged, len(self.noise), tuple(self.noise))
 

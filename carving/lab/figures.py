@@ -124,6 +124,7 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
         if fit is not None:
             axes.plot(x, fit[0] + fit[1] * np.log(x), "-", color=colour, linewidth=0.8)
     _stars(axes, panel, results, published)
+    _marks(axes, panel, results)
     _label(axes, panel.x, panel.label or panel.y, panel.title)
     _scale(axes, panel, results)
 
@@ -193,6 +194,13 @@ def _stars(axes: Axes, panel: Lines, results: Sequence[Summary], published: Sequ
         if points:
             x, y = zip(*points, strict=True)
             axes.plot(x, y, marker, color="none", markeredgecolor="black", markersize=11, label=name)
+
+
+def _marks(axes: Axes, panel: Lines, results: Sequence[Summary]) -> None:
+    """The upright lines of a panel, each where its settings have it."""
+    for (name, place), dash in zip((panel.marks or {}).items(), cycle(DASHES), strict=False):
+        for number, x in enumerate(sorted({place(point.setting) for point in results})):
+            axes.axvline(x, linestyle=dash, color="0.5", linewidth=1.2, label="" if number else name, zorder=0)
 
 
 # Points
