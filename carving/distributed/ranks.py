@@ -186,6 +186,29 @@ class Ranks:
         self._exchange(lambda: dist.broadcast(here, group=self.group, group_src=rank))
         return here.cpu()
 
+    def from_one(self, rank: int, thing: T) -> T:
+        """What one rank has, for all."""
+        if self.group is None:
+            return thing
+        data = bytearray(pickle.dumps(thing) if rank == self.rank else b"")
+        size = self._numbers([len(data)])[rank][0]
+        given = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(size, dtype=torch.uint8)
+        given = self._broadcast(given, rank)
+        return thing if rank == self.rank else pickle.loads(bytes(given.numpy()))
+
+    def to_first(self, tensor: Tensor, rank: int) -> Tensor:
+        """One rank's tensor, for the first one, which gives one of the same shape; the others just take note."""
+        from torch import distributed as dist
+
+        here = tensor.to(self.device).contiguous()
+        if rank == self.rank != 0:
+            self._exchange(lambda: dist.send(here, group=self.group, group_dst=0))
+        elif self.first and rank:
+            self._exchange(lambda: dist.recv(here, group=self.group, group_src=rank))
+        else:
+            self._exchange(lambda: None)
+        return here.to(tensor.device)
+
     def swap(self, parts: Sequence[T]) -> list[T]:
         """To every rank its part, and of every rank the part for this one."""
         if self.group is None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from carving.answers import likelihood
 from carving.answers.fitted import Solved
-from carving.answers.likelihood import Likelihood, squared_norm
+from carving.answers.likelihood import Likelihood
 from carving.answers.numbers import Numbers
 from carving.answers.tally import NOTHING_STORED, ONCE, Strengths, Tally
 from carving.cells import Cells
@@ -136,7 +136,7 @@ class State:
     @property
     def energy(self) -> float:
         """The squared norm of the memory."""
-        return self.kept.once("energy", [self.tensor], (), lambda: squared_norm(self.tensor))
+        return self.kept.once("energy", [self.tensor], (), lambda: self.scheme.squared_norm(self.tensor))
 
     @property
     def squares(self) -> float | None:
