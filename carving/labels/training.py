@@ -193,7 +193,7 @@ def train(
     facts, best = _resumed(file, ranks) or (dict(epochs=settings.last), None)
     progress = Progress(**facts)
     finished = progress.over(settings)
-    learning = Learning(modules, partial(_loss, settings), ranks, per_label=settings.loss == "binary")
+    learning = Learning(modules, partial(_loss, settings=settings), ranks, per_label=settings.loss == "binary")
     while not progress.over(settings):
         with torch.random.fork_rng(devices=[]):
             others = (ranks.rank,) if ranks.rank else ()  # whose chances are not those of the first
@@ -311,7 +311,7 @@ def factor(settings: Settings, epoch: int, done: float) -> float:
     return min(1.0, (done + 1e-3) / 0.05) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _loss(settings: Settings, head: Head, outputs: Tensor, sets: Rows) -> Tensor:
+def _loss(head: Head, outputs: Tensor, sets: Rows, settings: Settings) -> Tensor:
     if settings.loss == "head":
         return head.loss(outputs, sets)
     if head.count <= SAMPLE:
