@@ -193,7 +193,8 @@ def train(
     facts, best = _resumed(file, ranks) or (dict(epochs=settings.last), None)
     progress = Progress(**facts)
     finished = progress.over(settings)
-    learning = Learning(modules, partial(_loss, settings=settings), ranks, per_label=settings.loss == "binary")
+    per_label = settings.loss == "binary"
+    learning = Learning(modules, lambda head, outputs, sets: _loss(head, outputs, sets, settings), ranks, per_label)
     while not progress.over(settings):
         with torch.random.fork_rng(devices=[]):
             others = (ranks.rank,) if ranks.rank else ()  # whose chances are not those of the first
