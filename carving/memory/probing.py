@@ -49,7 +49,7 @@ def check_indexable(held: State, bits: int | str | None) -> None:
     if not held.codebook.indexable or bits is not None:
         raise BadValue(
             "an index is that of a memory with compact fillers of labels, OSC(..., compact=True), not sealed; "
-            "leave index=True out"
+            "leave index=True (--index) out"
         )
 
 
