@@ -108,9 +108,9 @@ def facts_of(held: State) -> dict[str, object]:
 
 def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
     """Refuse ranks whose memories differ before they begin."""
-    counts, flat = held.counts, held.tensor.reshape(-1)
+    flat = held.tensor.reshape(-1)
     step = max(1, len(flat) // LOOKED_AT)
-    contents = (float(counts.sum()), flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
+    contents = (held.stored, flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
     sizes = dict(pairs=held.pairs, leaves=len(held.vocabulary), goal=held.goal)
     ranks.check_same(**facts_of(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
 
