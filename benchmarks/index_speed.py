@@ -5,7 +5,9 @@
 
 Each step is a process of its own, which says what it takes at most (its resident memory, files that it maps included).
 Pairs are so many that a scan is about 99 % right; all leaves are as likely as each other beforehand. Times are those of
-the clock, for a quiet machine, and of the processor.
+the clock, for a quiet machine, and of the processor. The last step asks a memory of a million leaves whether its
+probabilities are as often right as they say. What was wanted stands beside what was measured, by the clock; with ten
+million leaves it goes into results/index-speed.json, and from there into docs/index.md by tables.py.
 """
 
 import argparse
@@ -20,11 +22,16 @@ from pathlib import Path
 from random import Random
 
 import torch
+from measuring import Row, show, write
+from rich.console import Console
 
 from carving import OSC, Memory
+from carving.lab.measures.calibration import error
 from carving.memory import probing
 
-STEPS = ("build", "index", "scan")
+STEPS = ("build", "index", "scan", "calibration")
+MILLION, FULL = 1_000_000, (640, 900)  # leaves whose probabilities are looked at, and pairs
+WANTED = 10_000_000  # the leaves of which something is wanted
 
 
 def main() -> None:
@@ -44,7 +51,7 @@ def main() -> None:
         globals()[given.step](given)
         return
     with tempfile.TemporaryDirectory() as folder:
-        answers = dict[str, list[str | None]]()
+        answers, figures = dict[str, list[str | None]](), dict[str, dict]()
         for step in STEPS:
             options = [f"--{name}={value}" for name, value in vars(given).items() if value is not None]
             command = [sys.executable, __file__, *options, f"--step={step}", f"--file={folder}/m.safetensors"]
@@ -53,16 +60,52 @@ def main() -> None:
                 answers |= said.pop("answers", {})
                 if said:
                     print(json.dumps(said), flush=True)
-        compare(given, answers)
+                    figures[str(said["what"])] = said
+    kept = compare(given, answers)
+    rows = compared(figures, kept)
+    show(Console(), f"Wanted and measured, {given.leaves:,} leaves, {given.threads} threads", rows)
+    if given.leaves == WANTED and not given.dictionary:
+        write("index-speed.json", dict(threads=given.threads, wanted=rows, figures=figures, kept=kept))
 
 
-def compare(given: argparse.Namespace, answers: dict[str, list[str | None]]) -> None:
+def compared(figures: dict[str, dict], kept: dict[str, dict]) -> list[Row]:
+    """What was wanted beside what was measured."""
+    each = {name: said["each_ms"] for name, said in figures.items() if "each_ms" in said}
+    both = 1e3 / (each["vocabulary"] + each["index"])
+    wish = str(probing.USUAL)
+    rows: list[Row] = [
+        dict(figure=f"of the scan's right answers, probe={wish}", wanted=0.99, measured=kept[wish]["of_the_scans"]),
+        dict(
+            figure="one question: times the scan's speed",
+            wanted=20,
+            measured=each["scan: single"] / each[f"{wish}: single"],
+        ),
+        dict(
+            figure="a batch of 256: times the scan's speed",
+            wanted=3,
+            measured=each["scan: batch"] / each[f"{wish}: batch"],
+        ),
+        dict(figure="vocabulary and index: labels a second", wanted=100_000, measured=both),
+        dict(figure="most memory to make and save all, GB", wanted=1.5, measured=figures["save"]["peak_mb"] / 1e3),
+        dict(figure="most memory to load and ask, GB", wanted=1.5, measured=figures["nothing there"]["peak_mb"] / 1e3),
+        dict(figure="loading, s", wanted=10, measured=figures["load"]["seconds"]),
+    ]
+    for pairs in FULL:
+        off = figures[f"calibration with {pairs} pairs"]["error"]
+        rows.append(dict(figure=f"calibration error, a million leaves, {pairs} pairs", wanted=0.02, measured=off))
+    return rows
+
+
+def compare(given: argparse.Namespace, answers: dict[str, list[str | None]]) -> dict[str, dict]:
     """Right answers of the scan, and which part of them each wish kept."""
+    told = dict[str, dict]()
     right = [leaf for _, leaf in pairs_of(given)]
     scanned = [one == leaf for one, leaf in zip(answers["scan"], right, strict=False)]
     for wish, found in answers.items():
         kept = sum(one == leaf for one, leaf, sure in zip(found, right, scanned, strict=False) if sure)
-        print(json.dumps(dict(answers=wish, right=kept / len(scanned), of_the_scans=kept / max(1, sum(scanned)))))
+        told[wish] = dict(right=kept / len(scanned), of_the_scans=kept / max(1, sum(scanned)), asked=len(scanned))
+    print(json.dumps(told))
+    return told
 
 
 def pairs_of(given: argparse.Namespace) -> list[tuple[tuple[str], str]]:
@@ -116,6 +159,27 @@ def scan(given: argparse.Namespace) -> None:
     """The memory loaded, and asked by looking at all candidates."""
     memory = Memory.load(given.file)
     ask(memory, given, (1,))
+
+
+def calibration(given: argparse.Namespace) -> None:
+    """Questions to a million leaves: half of the paths hold something."""
+    leaves = min(MILLION, given.leaves)
+    for pairs in FULL:
+        memory, held = (
+            Memory(OSC(200, 2, compact=True), range(leaves)),
+            [((i,), 1_009 * i % leaves) for i in range(pairs)],
+        )
+        memory.store(held)
+        memory.counts = torch.full((leaves,), pairs / leaves, dtype=torch.float64)
+        some = held[:500]
+        found = memory.recall_many(
+            [path for path, _ in some] + [("nothing", i) for i in range(500)], probe=probing.USUAL
+        )
+        right = [one.found and one.leaf == leaf for one, (_, leaf) in zip(found, some, strict=False)]
+        right += [not one.found for one in found[len(some) :]]
+        chances = torch.tensor([one.probability for one in found], dtype=torch.float64)
+        off = error(chances, torch.tensor(right, dtype=torch.float64))
+        print(json.dumps(dict(what=f"calibration with {pairs} pairs", error=off, right=sum(right) / len(right))))
 
 
 def ask(memory: Memory, given: argparse.Namespace, wishes: Iterable[float]) -> None:

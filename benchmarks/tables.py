@@ -153,6 +153,80 @@ def campaign(results: Results) -> str:
     return table(("attack", "on", "tried", "failed"), rows, 2)
 
 
+def wished(name: str) -> Callable[[Results], str]:
+    """What was wanted beside what was measured."""
+
+    def made(results: Results) -> str:
+        rows = [[row[each] for each in ("figure", "wanted", "measured")] for row in results[name]["wanted"]]
+        return table(("figure", "wanted", "measured"), rows)
+
+    return made
+
+
+def ranks(results: Results) -> str:
+    """Several processes beside one."""
+    names = ("what", "one_process_s", "workers_s", "times_as_fast", "by_processor_time", "exchanges")
+    rows = [[row[name] for name in names] for row in results["ranks-speed"]["rows"]]
+    columns = ("what", "one process, s", "two workers, s", "times as fast", "by processor time", "exchanges, part")
+    return table(columns, rows)
+
+
+def arithmetic(results: Results) -> str:
+    """Memories and vocabularies up to a billion, from measured rates and a network of a gigabyte a second."""
+    known = results["ranks-speed"]["rates"]
+    pair, product = known["pair_us"] / 1e6, 2 / known["operations"]  # seconds: of a pair at d=80, and of a cell of one
+    other = pair - 80**3 * product  # what a pair takes beside its product
+
+    def moved(n: int, size: float) -> str:
+        through = 2 * (n - 1) / n * size
+        return "none" if n == 1 else f"{amount(through)}, {span(through / 1e9)}"
+
+    def labels(n: int) -> str:
+        sent = n * 1e5 * known["label_bytes"]
+        return "none" if n == 1 else f"{amount(sent)}, {span(sent / 1e9)}"
+
+    one, many, weighed = 4 * 342**3, 4 * 737**3, known["candidates"] / 1e9
+    lines: list[tuple[str, Callable[[int], str]]] = [
+        (
+            "a million pairs in one memory (d=342, p=3, 160 MB): storing",
+            lambda n: span(1e6 * (other + 342**3 * product) / n),
+        ),
+        ("its sum: bytes through a rank, time", lambda n: moved(n, one)),
+        (
+            "its memory a rank: what is there, its own part, the result",
+            lambda n: amount((2 if n == 1 else 3) * one),
+        ),
+        ("100,000 labels that every rank has met, from each to all", labels),
+        (
+            "ten million pairs in slabs (d=737, p=3, 1.6 GB): storing",
+            lambda n: span(1e7 * (other + 737**3 * product / n)),
+        ),
+        ("its memory a rank: what is there, and the result", lambda n: amount(2 * many / n)),
+        ("a billion pairs in 83,000 memories of d=80, p=3: storing", lambda n: span(1e9 * pair / n)),
+        ("their tensors a rank", lambda n: amount(83_000 * 4 * 80**3 / n)),
+        ("a billion compact fillers, p=2, k1=14: bytes a rank", lambda n: amount(1e9 * 4 * 2 * 14 / n)),
+        ("questions a second to a billion candidates, in batches", lambda n: f"{weighed * n:.2g}"),
+    ]
+    rows = [[what, *map(each, (1, 16, 256))] for what, each in lines]
+    return table(("", "1 rank", "16 ranks", "256 ranks"), rows)
+
+
+def span(seconds: float) -> str:
+    """A time, in the unit that a person would take."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.1g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def amount(size: float) -> str:
+    """So many bytes, rounded."""
+    for unit, each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if size >= each / 2:
+            return f"{float(f'{size / each:.2g}'):g} {unit}"
+    return f"{size:.0f} bytes"
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
     "questions": questions,
     "labels": labels,
@@ -166,6 +240,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "bars-numbers": numbers_chart,
     "bars-joint": joint_chart,
     "bars-bits": bits_chart,
+    "ranks": ranks,
+    "ranks-wanted": wished("ranks-speed"),
+    "arithmetic": arithmetic,
+    "index-wanted": wished("index-speed"),
 }
 
 

@@ -7,7 +7,7 @@ after the other), `counts` (how often each was stored), `fillers` where they wer
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -178,19 +178,23 @@ def _energy(tensor: Tensor) -> float:
     return math.fsum(numbers[part].double().square().numpy().sum() for part in slices(len(numbers), AT_ONCE))
 
 
-def read(path: Place) -> Contents:
+def read(path: Place, part: Callable[[int], slice] | None = None) -> Contents:
     """What a file holds at one moment; nothing is allocated that its size does not warrant.
 
-    A file that is no memory, or is not as it was written, is a `BadFile`.
+    A file that is no memory, or is not as it was written, is a `BadFile`. With `part`, which says which of so many, the
+    tensor is only these rows of the file's: all of it is looked at, for the checksum, and never held.
     """
-    metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said))
+    left = () if part is None else ("memory",)
+    metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), left=left)
     try:
-        return _contents(metadata, tensors)
+        return _contents(metadata, tensors, part)
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 
 
-def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
+def _contents(
+    metadata: dict[str, str], tensors: dict[str, Tensor], part: Callable[[int], slice] | None = None
+) -> Contents:
     check_sum(metadata, tensors)
     memory, counts, fillers = tensors["memory"], tensors["counts"], tensors.get("fillers")
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
@@ -200,7 +204,7 @@ def _contents(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Contents:
     trained = None if fillers is None else trained_of(scheme, fillers, len(vocabulary))
     contents = Contents(
         scheme=scheme,
-        tensor=_tensor(scheme, memory),
+        tensor=_tensor(scheme, memory, part),
         vocabulary=vocabulary,
         counts=counts,
         fillers=trained,
@@ -314,12 +318,12 @@ def vocabulary_of(names: Tensor, counts: Tensor) -> Vocabulary:
     return vocabulary
 
 
-def _tensor(scheme: Scheme, memory: Tensor) -> Tensor:
-    """The memory in the scheme's own numbers."""
+def _tensor(scheme: Scheme, memory: Tensor, part: Callable[[int], slice] | None = None) -> Tensor:
+    """The memory in the scheme's own numbers, or these rows of it."""
     shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
     if tuple(memory.shape) != shape:
         raise BadValue(f"its scheme {scheme} wants a tensor of shape {shape}, it holds {tuple(memory.shape)}")
-    tensor = memory.to(scheme.dtype)
+    tensor = memory.to(scheme.dtype) if part is None else memory[part(len(memory))].to(scheme.dtype, copy=True)
     return torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
 
 

@@ -128,6 +128,10 @@ class Scheme(ABC, Generic[C]):
             cores = cores * weights.view(-1, *(1,) * (cores.dim() - 1)).to(cores.dtype)
         memory += self._write(cores, contexts)
 
+    def squared_norm(self, memory: Tensor) -> float:
+        """The energy of a memory; that of all ranks, where it is spread over them."""
+        return float(torch.linalg.vector_norm(memory).double().square())
+
     # What the scheme is
 
     @property
@@ -306,7 +310,6 @@ class Scheme(ABC, Generic[C]):
 
 
 # Steps in chunks that fit into the workspace
-
 
 REPEATED = 0.1  # the share of labels that must come again to be worth drawing each once and copying it
 

@@ -75,10 +75,12 @@ def read_whole(
     error: type[BadFile] = BadFile,
     way_out: str = "take a copy",
     only: Collection[str] | None = None,
+    left: Collection[str] = (),
 ) -> tuple[Metadata, Tensors]:
     """What a file says and holds; `check` looks at what it says before tensors are made. See `check_sum`.
 
-    With `only`, tensors of other names have a shape but no numbers (they lie on torch's device "meta").
+    With `only`, tensors of other names have a shape but no numbers (they lie on torch's device "meta"). Those that are
+    `left` stay in the file, and are read from there when they are looked at.
     """
     with _opened(path) as file:
         try:
@@ -93,7 +95,11 @@ def read_whole(
         try:
             start = file.tell()
             return metadata, {
-                entry.name: _tensor(file, start, entry) if only is None or entry.name in only else _outline(entry)
+                entry.name: _outline(entry)
+                if only is not None and entry.name not in only
+                else _left(file, start, entry)
+                if entry.name in left
+                else _tensor(file, start, entry)
                 for entry in entries
             }
         except NotWhole as problem:
@@ -197,6 +203,12 @@ def _tensor(file: FileIO, start: int, entry: _Entry) -> Tensor:
         tensor = torch.empty(entry.shape, dtype=entry.dtype)
     _fill(file, raw_bytes(tensor), f"its tensor {entry.name!r}")
     return tensor
+
+
+def _left(file: FileIO, start: int, entry: _Entry) -> Tensor:
+    """A tensor where it lies; what is written to it stays in this process."""
+    octets = np.memmap(file, np.uint8, "c", start + entry.start, (max(1, entry.end - entry.start),))
+    return torch.from_numpy(octets)[: entry.end - entry.start].view(entry.dtype).view(entry.shape)
 
 
 def _bytes(file: FileIO, count: int) -> bytes:

@@ -1,14 +1,17 @@
 """The index of compact fillers: its cells, what is looked at for a question, how surely, and its file."""
 
+import json
 import math
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from carving import OSC, Memory, Vocabulary
 from carving.answers.ranking import best_of
+from carving.cli import app
 from carving.index import Index, beside
 from carving.index.asked import SHORTLIST
 from carving.index.dial import CELLS, dial
@@ -228,3 +231,33 @@ def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_pat
         with pytest.warns(UserWarning, match="no index that can be used"):
             back = Memory.load(file)
         assert back.recall(*held[3][0], probe=0.99).leaf == held[3][1]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_commands_write_an_index_and_tell_of_it(tmp_path):
+    file, facts, more = tmp_path / "m.safetensors", tmp_path / "facts.json", tmp_path / "more.json"
+    facts.write_text(json.dumps({f"key {i}": f"leaf {i}" for i in range(20)}))
+    more.write_text(json.dumps({"another": "new leaf"}))
+    made = run("store", file, facts, "--d", 60, "--dictionary", 64, "--index", "--json")
+    assert made.exit_code == 0, made.output
+    scheme = json.loads(made.stdout)["scheme"]
+    assert scheme["compact"] and scheme["dictionary"] == 64  # compact, because both are of such fillers
+    size = file.with_name("m.safetensors.index").stat().st_size
+    assert json.loads(run("info", file, "--json").stdout)["index"] == dict(bytes=size, leaves=20)
+    assert "is the index of its 20 leaves\n" in run("info", file).stdout
+    assert run("store", file, more).exit_code == 0
+    assert "is the index of its 20 leaves of the 21; the newer ones" in run("info", file).stdout.replace("\n", " ")
+    assert run("ask", file, "another", "--probe", 0.99).stdout.startswith("new leaf")
+    Memory(OSC(d=20, compact=True), ["x"]).save(file)
+    assert "no index of these leaves" in run("info", file).stdout.replace("\n", " ")
+    refused = run("store", tmp_path / "o.safetensors", facts, "--d", 40, "--no-compact", "--index")
+    assert refused.exit_code == 2 and "compact fillers" in refused.stderr and not (tmp_path / "o.safetensors").exists()
+
+
+def test_plans_of_commands_count_labels_that_are_alike():
+    options = ["--pairs", "30", "--vocabulary", "5000", "--dictionary", "2", "--json"]
+    refused = run("plan", *options)
+    assert refused.exit_code == 2 and "dictionary" in refused.stderr

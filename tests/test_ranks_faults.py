@@ -111,6 +111,20 @@ def test_ranks_verify_files_together(crew, graph, tmp_path):
     assert json.loads(text)["right"] == 40
 
 
+def test_ranks_consolidate_files_together(crew, tmp_path):
+    file, facts = tmp_path / "m.safetensors", tmp_path / "facts.json"
+    pairs = {f"key {i}": f"value {i}" for i in range(60)}
+    memory = Memory(OSC(d=24, k1=4, compact=True))
+    memory.store(pairs)
+    memory.save(file)
+    facts.write_text(json.dumps(pairs))
+    (status, text), (other, silence) = crew(command, ["consolidate", file, facts, "--json"], ranks=2)
+    assert status == other == 0 and silence == ""
+    said = json.loads(text)
+    assert said["right"] == 60 > said["before"] and said["consolidated"]
+    assert Memory.load(file).verify(pairs).right == 60
+
+
 def test_what_goes_wrong_in_ranks_is_said_once_and_leaves_the_file(crew, graph, tmp_path):
     file = tmp_path / "m.safetensors"
     Memory(OSC(d=20)).save(file)

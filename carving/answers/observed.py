@@ -65,7 +65,7 @@ class NumbersSeen:
     def __init__(self, scheme: LinearScheme, memory: Tensor) -> None:
         check_memory(scheme.facts, memory)
         self.scheme, self.even = scheme, scheme.without_traces(memory)
-        self.energy, self.scalars = squared_norm(self.even), scheme.facts.memory_scalars
+        self.energy, self.scalars = scheme.squared_norm(self.even), scheme.facts.memory_scalars
         if not math.isfinite(self.energy):
             raise BadValue("the memory must hold finite numbers, got infinity or not-a-number; store its pairs again")
         self.least = LEAST * max(self.energy, 1.0) / self.scalars  # an empty memory has no energy at all
@@ -74,12 +74,13 @@ class NumbersSeen:
         """The difference."""
         left = self.even if written is None else self.even - self.scheme.without_traces(written)
         residual = left + onsager
-        noise = max(squared_norm(residual) / self.scalars, self.least)
-        return Residual(residual, noise, squared_norm(left) / max(self.energy, 1e-30), noise <= self.least)
+        noise = max(self.scheme.squared_norm(residual) / self.scalars, self.least)
+        unexplained = self.scheme.squared_norm(left) / max(self.energy, 1e-30)
+        return Residual(residual, noise, unexplained, noise <= self.least)
 
     def explained_by(self, stored: Tensor) -> bool:
         """Whether nothing is left over."""
-        return squared_norm(self.even - self.scheme.without_traces(stored)) <= self.least * self.scalars
+        return self.scheme.squared_norm(self.even - self.scheme.without_traces(stored)) <= self.least * self.scalars
 
 
 class CellsSeen:

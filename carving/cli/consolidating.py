@@ -7,8 +7,9 @@ import typer
 
 from carving.cli.input import Files
 from carving.cli.locking import locked
-from carving.cli.options import Json, MemoryFile, OwnSources, Reading, examples
+from carving.cli.options import Json, MemoryFile, OwnSources, Reading, Work, examples
 from carving.cli.output import errors, memory_sentence, write_json, write_line
+from carving.cli.ranks import together
 from carving.console import bar
 from carving.files import check_replaceable
 from carving.memory import Memory
@@ -17,6 +18,7 @@ from carving.memory.consolidation import Consolidation
 CONSOLIDATE_EPILOG = examples(
     "carving consolidate facts.safetensors facts.json",
     "carving consolidate facts.safetensors facts.json --accuracy 0.999 --output small.safetensors",
+    "carving consolidate facts.safetensors facts.json --workers 2",
     "carving consolidate facts.safetensors",
 )
 
@@ -24,6 +26,7 @@ CONSOLIDATE_EPILOG = examples(
 def consolidate(
     memory: MemoryFile,
     reading: Reading,
+    work: Work,
     files: OwnSources = None,
     accuracy: Annotated[float, typer.Option(help="The share of these pairs that is to be named, one at a time.")] = 1.0,
     bits: Annotated[
@@ -40,14 +43,15 @@ def consolidate(
     a consolidated memory, and nothing can be forgotten: keep the files.
     """
     target = output or memory
-    check_replaceable(target, "memory")
-    with locked(target):
-        held = Memory.load(memory)
-        pairs = list(Files.open(files, reading)) if files else None
+    with together(work) as ranks, locked(target, ranks):
+        group = ranks if ranks.size > 1 else None
+        ranks.agreed(lambda: check_replaceable(target, "memory"))
+        held = Memory.load(memory, group=group)
+        pairs = ranks.agreed(lambda: list(Files.open(files, reading)) if files else None)
         with bar(errors, "consolidating", held.pairs if pairs is None else len(pairs)) as advance:
-            outcome = held.consolidate(pairs, accuracy, bits=bits, on_progress=advance)
+            outcome = held.consolidate(pairs, accuracy, bits=bits, group=group, on_progress=advance)
         if output is not None or held.consolidated:
-            held.save(target)
+            held.save(target, group=group)
     if as_json:
         write_json(consolidation_json(outcome) | dict(consolidated=held.consolidated, file=str(target)))
     else:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from carving.cli.options import Json, examples
+from carving.cli.options import Json, Work, examples
 from carving.cli.output import errors, escaped, write_json, write_line
+from carving.cli.ranks import together
 
 if TYPE_CHECKING:
     from carving.labels import training
@@ -90,6 +91,7 @@ def train(
     points: Points,
     testing: Testing,
     wanted: Training,
+    work: Work,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even where a killed run could go on.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace MODEL even if it is something else.")] = False,
     as_json: Json = False,
@@ -97,7 +99,7 @@ def train(
     """Train a classifier for many labels; a run that was killed goes on where it was."""
     from carving.labels.runs import Wish, run
 
-    with _bars() as on_progress:
+    with together(work) as ranks, _bars() as on_progress:
         report = run(
             points.of(data),
             model,
@@ -106,6 +108,7 @@ def train(
             fresh=fresh,
             all_rows=testing.all_rows,
             force=force,
+            ranks=ranks,
             on_progress=on_progress,
         )
     if as_json:

@@ -1,7 +1,7 @@
 """`carving store`, `forget` and `merge`: what changes memories."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from carving.files import identity, precision
 from carving.memory import Memory
 from carving.memory.merging import alike, merged
 from carving.memory.opened import Opened, open_memory
+from carving.memory.probing import check_indexable
 from carving.schemes import make
 
 STORE_EPILOG = examples(
@@ -32,6 +33,7 @@ STORE_EPILOG = examples(
     "carving store mine.safetensors mine.tsv --like yours.safetensors",
     "carving store facts.safetensors facts.json --keep-paths",
     "carving store graph.safetensors graph.jsonl --workers 4",
+    "carving store words.safetensors words.tsv --index",
     "zcat trees.jsonl.gz | carving store trees.safetensors - --format jsonl",
 )
 FORGET_EPILOG = examples(
@@ -47,14 +49,18 @@ def store(
     new: NewMemory,
     work: Work,
     force: Annotated[bool, typer.Option("--force", help="Store more than the memory was planned for.")] = False,
+    index: Annotated[
+        bool, typer.Option("--index", help="Write MEMORY.index too, by which very many leaves are asked at once.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Store files of pairs in a memory; a new memory gets the size that its pairs need."""
     with together(work) as ranks, locked(memory, ranks):
         sources, samples = Files.shared(files, reading, ranks), Samples()
-        done = appended(memory, sources, samples, new, force) if memory.exists() and ranks.size == 1 else None
+        small = memory.exists() and ranks.size == 1 and not index
+        done = appended(memory, sources, samples, new, force) if small else None
         if done is None:  # the file is new, or small, or there is much to store: it is written whole
-            done = rewritten(memory, sources, samples, new, force, ranks)
+            done = rewritten(memory, sources, samples, new, ranks, force=force, index=index)
         skipped = sum(ranks.gather(sources.bad))
         samples = Samples.of_all(ranks.gather(samples))
     if as_json:
@@ -72,17 +78,23 @@ def store(
         write_line(f"  {command}")
 
 
-def rewritten(memory: FilePath, sources: Files, samples: Samples, new: NewMemory, force: bool, ranks: Ranks) -> Stored:
+def rewritten(
+    memory: FilePath, sources: Files, samples: Samples, new: NewMemory, ranks: Ranks, *, force: bool, index: bool
+) -> Stored:
     """Store all of the sources in a memory, new or not, and write its file."""
     group = ranks if ranks.size > 1 else None
-    ranks.check_same(memory=f"{memory} (there: {memory.exists()})", options=new, version=__version__)
+    ranks.check_same(memory=f"{memory} (there: {memory.exists()})", options=(new, index), version=__version__)
+    if not memory.exists() and new.compact is None and (index or new.dictionary) and new.like is None:
+        new = replace(new, compact=True)  # which both are of
     held = existing_memory(memory, new, group) if memory.exists() else new_memory(sources, new, group)
+    if index:
+        check_indexable(held._state, None)
     before = held.predicted()
     with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
         stored = held.store(samples.watch(sources), group=group, on_progress=advance)
     full = Fullness.of(before, held)
     full.check(memory, force)
-    held.save(memory, precision(memory, held.tensor), group=group)
+    held.save(memory, precision(memory, held.tensor), index=index, group=group)
     return Stored(stored, held.scheme, held.pairs, len(held.vocabulary), full)
 
 

@@ -63,6 +63,9 @@ class NewMemory:
     compact: Annotated[
         bool | None, typer.Option("--compact/--no-compact", help="A new memory's fillers, for OSC: k1 numbers, or d.")
     ] = None
+    dictionary: Annotated[
+        int | None, typer.Option(min=2, help="A new memory's compact fillers are made of so many fixed vectors.")
+    ] = None
     seed: Annotated[int | None, typer.Option(min=0, help="A new memory's seed.")] = None
     basis: Annotated[str | None, typer.Option(help="A new memory's contexts, for OSC: blocks or gaussian.")] = None
     accuracy: Annotated[
@@ -121,6 +124,9 @@ class Task:
     compact: Annotated[
         bool | None, typer.Option("--compact/--no-compact", help="OSC with compact fillers only, or without any.")
     ] = None
+    dictionary: Annotated[
+        int, typer.Option(min=0, help="OSC with compact fillers made of so many fixed vectors; 0 for none.")
+    ] = 0
     basis: Annotated[str | None, typer.Option(help="OSC's contexts: blocks, or gaussian as in the paper.")] = None
     slack: Annotated[float, typer.Option(min=0, max=10, help=SLACK_HELP)] = SLACK
     bits: Annotated[

@@ -11,6 +11,7 @@ from carving import sealedfiles
 from carving.answers.answer import Answer
 from carving.checks import show_bytes
 from carving.cli.growth import holdings_json, write_holdings
+from carving.cli.indexing import index_facts, index_sentences
 from carving.cli.input import Files, leaf_readings, path_readings, read_paths
 from carving.cli.journals import journal_facts, journal_sentences
 from carving.cli.options import Json, MemoryFile, Question, Reading, Work, examples
@@ -206,7 +207,7 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
         cells = held.scheme.facts.memory_scalars
         kept = {} if packed is None else dict(paths=len(held), paths_bytes=packed)
         sizes = dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted, consolidated=held.consolidated)
-        write_json(facts | sizes | kept | journal_facts(memory))
+        write_json(facts | sizes | kept | index_facts(memory, held) | journal_facts(memory))
         return
     write_line(memory_sentence(held))
     if held.consolidated:
@@ -216,7 +217,7 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
     write_line(f"{show_bytes(size)} on disk")
     if packed is not None:
         write_line(f"of these, {show_bytes(packed)} are the {len(held):,} paths that it keeps")
-    for sentence in journal_sentences(memory):
+    for sentence in (*index_sentences(memory, held), *journal_sentences(memory)):
         write_line(sentence)
 
 

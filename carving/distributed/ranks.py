@@ -98,14 +98,14 @@ class Ranks:
 
     # Exchanges
 
-    def _exchange(self, work: Callable[[], object]) -> None:
-        """Do what all ranks do at once; if that breaks, say who is missing."""
+    def exchange(self, work: Callable[[], T]) -> T:
+        """What is done by all ranks at once; if that breaks, it is said who is missing."""
         self._steps.done += 1
         start = time.perf_counter()
         try:
             if self._store is not None:
                 self._store.set(f"carving/{self.rank}", str(self._steps.done))
-            work()
+            return work()
         except RuntimeError as error:
             raise LostRank(self._lost(error)) from error
         finally:
@@ -146,7 +146,7 @@ class Ranks:
 
         own = torch.tensor(numbers, dtype=torch.int64, device=self.device)
         every = [torch.empty_like(own) for _ in range(self.size)]
-        self._exchange(lambda: dist.all_gather(every, own, group=self.group))
+        self.exchange(lambda: dist.all_gather(every, own, group=self.group))
         return [each.tolist() for each in every]
 
     def gather(self, thing: T) -> list[T]:
@@ -161,7 +161,7 @@ class Ranks:
         own[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         own = own.to(self.device)
         every = [torch.empty_like(own) for _ in range(self.size)]
-        self._exchange(lambda: dist.all_gather(every, own, group=self.group))
+        self.exchange(lambda: dist.all_gather(every, own, group=self.group))
         return [pickle.loads(bytes(each[:size].cpu().numpy())) for each, size in zip(every, sizes, strict=True)]
 
     def each(self, thing: T) -> Iterator[T]:
@@ -183,8 +183,31 @@ class Ranks:
         from torch import distributed as dist
 
         here = tensor.to(self.device)
-        self._exchange(lambda: dist.broadcast(here, group=self.group, group_src=rank))
+        self.exchange(lambda: dist.broadcast(here, group=self.group, group_src=rank))
         return here.cpu()
+
+    def from_one(self, rank: int, thing: T) -> T:
+        """What one rank has, for all."""
+        if self.group is None:
+            return thing
+        data = bytearray(pickle.dumps(thing) if rank == self.rank else b"")
+        size = self._numbers([len(data)])[rank][0]
+        given = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(size, dtype=torch.uint8)
+        given = self._broadcast(given, rank)
+        return thing if rank == self.rank else pickle.loads(bytes(given.numpy()))
+
+    def to_first(self, tensor: Tensor, rank: int) -> Tensor:
+        """One rank's tensor, for the first one, which gives one of the same shape; the others just take note."""
+        from torch import distributed as dist
+
+        here = tensor.to(self.device).contiguous()
+        if rank == self.rank != 0:
+            self.exchange(lambda: dist.send(here, group=self.group, group_dst=0))
+        elif self.first and rank:
+            self.exchange(lambda: dist.recv(here, group=self.group, group_src=rank))
+        else:
+            self.exchange(lambda: None)
+        return here.to(tensor.device)
 
     def swap(self, parts: Sequence[T]) -> list[T]:
         """To every rank its part, and of every rank the part for this one."""
@@ -197,7 +220,7 @@ class Ranks:
         sent = torch.frombuffer(bytearray(b"".join(data)), dtype=torch.uint8).to(self.device)
         received = torch.empty(sum(sizes), dtype=torch.uint8, device=self.device)
         lengths = list(map(len, data))
-        self._exchange(lambda: dist.all_to_all_single(received, sent, sizes, lengths, group=self.group))
+        self.exchange(lambda: dist.all_to_all_single(received, sent, sizes, lengths, group=self.group))
         return [pickle.loads(bytes(each.numpy())) for each in received.cpu().split(sizes)]
 
     def of_first(self, thing: T) -> T:
@@ -211,7 +234,7 @@ class Ranks:
         """
         if self.group is None:
             return tensor
-        self._exchange(lambda: sum_in_order(self, tensor))
+        self.exchange(lambda: sum_in_order(self, tensor))
         return tensor
 
     def stack(self, tensor: Tensor) -> list[Tensor]:
@@ -222,7 +245,7 @@ class Ranks:
 
         own = tensor.to(self.device).contiguous()
         every = [torch.empty_like(own) for _ in range(self.size)]
-        self._exchange(lambda: dist.all_gather(every, own, group=self.group))
+        self.exchange(lambda: dist.all_gather(every, own, group=self.group))
         return [each.to(tensor.device) for each in every]
 
     # Agreement

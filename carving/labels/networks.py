@@ -76,17 +76,23 @@ def thinned(batch: Features, share: float, training: bool) -> Features:
     return Rows(batch.columns, batch.starts, dropout(batch.values, share, training), batch.width)
 
 
-class Bag(nn.Module):
+class Bag(nn.EmbeddingBag):
     """A linear layer whose input may be sparse: the weighted sum of the features' vectors, and a bias."""
 
     def __init__(self, features: int, outputs: int, dense: bool = False) -> None:
-        super().__init__()
         bound = features**-0.5  # as torch.nn.Linear
-        self.lazy = not dense and features * outputs > LAZY
-        self.weight = nn.Parameter(torch.empty(features, outputs).uniform_(-bound, bound))
+        lazy = not dense and features * outputs > LAZY
+        weight = torch.empty(features, outputs).uniform_(-bound, bound)
+        # DistributedDataParallel asks torch's own class whether its gradients are sparse.
+        super().__init__(features, outputs, mode="sum", sparse=lazy, include_last_offset=True, _weight=weight)
         self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
 
-    def forward(self, batch: Features) -> Tensor:
+    @property
+    def lazy(self) -> bool:
+        """Whether only the rows that a batch touches are updated."""
+        return self.sparse
+
+    def forward(self, batch: Features) -> Tensor:  # type: ignore[override]
         """The layer's outputs, (n, outputs)."""
         if isinstance(batch, Tensor):
             return batch @ self.weight + self.bias
@@ -95,7 +101,7 @@ class Bag(nn.Module):
             self.weight,
             batch.starts,
             mode="sum",
-            sparse=self.lazy,
+            sparse=self.sparse,
             per_sample_weights=batch.values,
             include_last_offset=True,
         )

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import Timeout
+from filelock import BaseFileLock, Timeout
 
+from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.labels import checkpoints, recipe
 from carving.labels.classifier import MultiLabelClassifier
 from carving.labels.data import Dataset, Source, check_pair
+from carving.labels.ranks import learning_on
 from carving.labels.training import OnProgress
 from carving.places import check_folder, lock_for, shown
 from carving.replacing import check_replaceable
@@ -61,26 +63,27 @@ def run(
     fresh: bool = False,
     all_rows: bool = False,
     force: bool = False,
+    ranks: Ranks | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Train on the points of a file, write the model, and evaluate it on test points, if any.
+
+    Of several ranks all read the files and learn together, and the first writes.
 
     Checkpoints lie in a folder beside the model until it is there; nothing else in that folder is touched. `fresh`
     begins anew even where a run that was killed could go on; `all_rows` counts test points without labels as well;
     `force` gives up a file in the model's place that is none.
     """
-    folder = model.with_name(f"{model.name}.checkpoints")
-    _check_files(source, test, model)
-    with _alone(model):
-        check_replaceable(model, "label model", force)
-        check_folder(folder)
-        data = source.read()
-        tested = None if test is None else _read_test(test, data)
+    folder, ranks = model.with_name(f"{model.name}.checkpoints"), ranks or Ranks.alone()
+    ranks.agreed(lambda: _check_files(source, test, model))
+    with _alone(model, ranks), learning_on(ranks):
+        ranks.of_one(lambda: _check_places(model, folder, force))
+        data, tested = ranks.agreed(lambda: _read(source, test))
         if fresh:
-            checkpoints.remove(folder)
+            ranks.of_one(lambda: checkpoints.remove(folder))
         classifier = fitted(data, wish, folder, on_progress)
-        classifier.save(model, force=force)
-        checkpoints.remove(folder)  # only now: until the model is there, they are all there is
+        ranks.of_one(lambda: classifier.save(model, force=force))
+        ranks.of_one(lambda: checkpoints.remove(folder))  # only now: until the model is there, they are all there is
     return Report(
         model=model,
         points=len(data.labelled()),
@@ -124,22 +127,37 @@ def _check_files(source: Source, test: Source | None, model: Path) -> None:
             raise BadValue(f"{shown(model)} holds the data; name another file for the model")
 
 
-def _read_test(test: Source, data: Dataset) -> Dataset:
-    """The test points; whether they belong to the training points is seen now, not after hours of training."""
+def _check_places(model: Path, folder: Path, force: bool) -> None:
+    """See whether the model and its checkpoints may be written."""
+    check_replaceable(model, "label model", force)
+    check_folder(folder)
+
+
+def _read(source: Source, test: Source | None) -> tuple[Dataset, Dataset | None]:
+    """The points; whether the test's belong to the training's is seen now, not after hours of training."""
+    data = source.read()
+    if test is None:
+        return data, None
     tested = test.read()
     check_pair(data, tested, str(test.path))
-    return tested
+    return data, tested
 
 
 @contextmanager
-def _alone(model: Path) -> Iterator[None]:
+def _alone(model: Path, ranks: Ranks) -> Iterator[None]:
     """Two runs must not write the same checkpoints; a path where no file can be is refused."""
+    lock = ranks.agreed(lambda: _taken(model) if ranks.first else None)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _taken(model: Path) -> BaseFileLock:
     lock = lock_for(model)
     try:
         lock.acquire(timeout=0)
     except Timeout:
         raise BadValue(f"another run is training {shown(model)}; wait for it, or name another file") from None
-    try:
-        yield
-    finally:
-        lock.release()
+    return lock

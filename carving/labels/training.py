@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,15 @@ from torch import Tensor, nn
 from carving.answers.ranking import Best
 from carving.checks import check_choice, check_integer, check_number
 from carving.chunks import slices
+from carving.distributed.ranks import Ranks
 from carving.draws import bits
 from carving.errors import BadValue
 from carving.labels import losses, metrics
-from carving.labels.checkpoints import Checkpoint
+from carving.labels.checkpoints import Checkpoint, Facts, Weights
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.networks import Bag, Network, Scaling
+from carving.labels.ranks import Learning, learners
 from carving.labels.rows import Rows, rows_of
 from carving.symbols import Label, canonical, canonical_path
 
@@ -184,30 +187,46 @@ def train(
     """Train in place; with validation the best epoch's weights are kept in the end."""
     if settings.patience is not None and validation is None:
         raise BadValue("early stopping needs a validation part; give one, or patience=None")
-    modules = nn.ModuleDict(dict(network=network, head=head))
+    modules, ranks = nn.ModuleDict(dict(network=network, head=head)), learners()
     optimizers = _optimizers(modules, settings)
     file = Checkpoint(checkpoint, fingerprint(data, validation, settings, head, seed), modules, optimizers)
-    facts, best = file.resume() or (dict(epochs=settings.last), None)
+    facts, best = _resumed(file, ranks) or (dict(epochs=settings.last), None)
     progress = Progress(**facts)
     finished = progress.over(settings)
+    per_label = settings.loss == "binary"
+    learning = Learning(modules, lambda head, outputs, sets: _loss(head, outputs, sets, settings), ranks, per_label)
     while not progress.over(settings):
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeded("epoch", seed, progress.epoch))
-            loss = _epoch(network, head, data, settings, optimizers, progress, seed, on_progress)
+            others = (ranks.rank,) if ranks.rank else ()  # whose chances are not those of the first
+            torch.manual_seed(seeded("epoch", seed, progress.epoch, *others))
+            network.train()
+            loss = _epoch(learning, data, settings, optimizers, progress, seed, on_progress)
         progress.losses.append(loss)
         if validation is not None:
-            progress.validation.append(validated(network, head, validation))
+            progress.validation.append(validated(network, head, validation, ranks))
             if progress.best == progress.epoch - 1:
                 best = _copied(modules)
         if not progress.over(settings):
-            file.write_if_due(asdict(progress), best)
+            ranks.of_one(partial(file.write_if_due, asdict(progress), best))
         on_progress(progress, 0.0)
     if best is not None:
         modules.load_state_dict(best)
     if not finished:
-        file.write_weights(asdict(progress))
+        ranks.of_one(lambda: file.write_weights(asdict(progress)))
     network.eval()
     return progress
+
+
+def _resumed(file: Checkpoint, ranks: Ranks) -> tuple[Facts, Weights | None] | None:
+    """What a checkpoint gives back; of several ranks, which learn the same, every one reads it."""
+    if ranks.size == 1:
+        return file.resume()
+    from carving import __version__
+
+    ranks.check_same(version=f"{__version__} (torch {torch.__version__})", data_and_settings=file.identity)
+    found = ranks.agreed(file.resume)
+    ranks.check_same(checkpoint=None if found is None else found[0])
+    return found
 
 
 def _copied(modules: nn.Module) -> dict[str, Tensor]:
@@ -215,8 +234,7 @@ def _copied(modules: nn.Module) -> dict[str, Tensor]:
 
 
 def _epoch(
-    network: Network,
-    head: Head,
+    learning: Learning,
     data: Dataset,
     settings: Settings,
     optimizers: list[torch.optim.Optimizer],
@@ -225,7 +243,6 @@ def _epoch(
     on_progress: OnEpoch,
 ) -> float:
     """The mean loss of one pass over the data."""
-    network.train()
     epoch, steps, total = progress.epoch, math.ceil(len(data) / settings.batch), 0.0
     for step, indices in enumerate(batches(len(data), settings.batch, seeded("order", seed, epoch))):
         rate = settings.rate * factor(settings, epoch, (epoch * steps + step) / (settings.epochs * steps))
@@ -233,16 +250,19 @@ def _epoch(
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.zero_grad(set_to_none=True)
-        outputs = network(rows_of(data.features, indices))
-        loss = _loss(head, outputs, rows_of(data.labels, indices), settings)
-        loss.backward()
+        total += learning.gradients(data, indices)
         for optimizer in optimizers:
             optimizer.step()
-        total += float(loss.detach()) * len(indices)
-        if not math.isfinite(total):
-            raise BadValue(f"the loss became {total} in epoch {epoch + 1}; lower the rate, or normalise the features")
+        if learning.ranks.size == 1:  # of several, all must see it at once
+            _check_finite(total, epoch)
         on_progress(progress, (step + 1) / steps)
-    return total / len(data)
+    return _check_finite(learning.total(total), epoch) / len(data)
+
+
+def _check_finite(total: float, epoch: int) -> float:
+    if not math.isfinite(total):
+        raise BadValue(f"the loss became {total} in epoch {epoch + 1}; lower the rate, or normalise the features")
+    return total
 
 
 @dataclass(frozen=True)
@@ -328,10 +348,12 @@ def predict(network: nn.Module, head: Head, features: csr_matrix, k: int, bias: 
     return Best(torch.cat([part.scores for part in best]), torch.cat([part.indices for part in best]))
 
 
-def validated(network: nn.Module, head: Head, data: Dataset) -> float:
-    """nDCG@5 of a network on data, a share of 1."""
-    k = min(5, head.count)
-    return metrics.ndcg(predict(network, head, data.features, k).indices.numpy(), data.labels, k)
+def validated(network: nn.Module, head: Head, data: Dataset, ranks: Ranks) -> float:
+    """nDCG@5 of a network on data, a share of 1; every rank predicts its part of the points."""
+    k, points = min(5, head.count), len(data)
+    own = data.features[points * ranks.rank // ranks.size : points * (ranks.rank + 1) // ranks.size]
+    best = ranks.gather(predict(network, head, own, k).indices.numpy())
+    return metrics.ndcg(np.concatenate(best), data.labels, k)
 
 
 def fingerprint(data: Dataset, validation: Dataset | None, settings: Settings, head: Head, seed: int) -> str:

@@ -61,6 +61,11 @@ class Codebook:
             index = self._index = made
         return index
 
+    @property
+    def indexed(self) -> int:
+        """How many of the first leaves are in an index that is there already."""
+        return 0 if self._index is None else len(self._index)
+
     def keep_index(self, index: Index | None) -> None:
         """Take an index of the vocabulary's first labels that was made before."""
         self._index = index

@@ -24,6 +24,7 @@ from carving.index import beside
 from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report
 from carving.memory.codebook import Codebook
 from carving.memory.consolidation import Consolidating
+from carving.memory.counts import Counts
 from carving.memory.forgetting import Strangers, forgotten
 from carving.memory.fullness import told
 from carving.memory.growth import check_whole, larger
@@ -191,12 +192,12 @@ class Memory(Inventory, Reliability, Consolidating):
     @property
     def counts(self) -> Tensor:
         """How often each leaf was stored."""
-        return self._state.counts
+        return self._state.often.given()
 
     @counts.setter
     def counts(self, counts: Tensor) -> None:
         with self._lock:
-            self._state = replace(self._state, counts=counts)
+            self._state = replace(self._state, often=Counts(counts))
 
     @property
     def _codebook(self) -> Codebook:

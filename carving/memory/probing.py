@@ -24,7 +24,7 @@ LARGE = 200_000  # leaves of which an index is faster than a scan for one questi
 
 def wished(held: State, probe: float | None, all_leaves: bool, group: Group) -> float | None:
     """The part of a scan's right answers that is wished of an index; None for a scan itself, which ranks share."""
-    if probe is None and len(held.counts) < LARGE:
+    if probe is None and len(held.vocabulary) < LARGE:
         return None
     can = held.codebook.indexable and held.solved is None and group is None and all_leaves
     if probe is None:
@@ -49,7 +49,7 @@ def check_indexable(held: State, bits: int | str | None) -> None:
     if not held.codebook.indexable or bits is not None:
         raise BadValue(
             "an index is that of a memory with compact fillers of labels, OSC(..., compact=True), not sealed; "
-            "leave index=True out"
+            "leave index=True (--index) out"
         )
 
 

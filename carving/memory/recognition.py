@@ -44,8 +44,7 @@ def _weigh(
     if held.solved is not None:
         return _weigh_solved(held, scheme, contexts, fillers, absence)
     prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
-    rows = held.vocabulary.rows_of(names)
-    counts = torch.cat([held.counts, held.counts.new_zeros(1)])[rows]
+    counts = held.often.of(held.vocabulary.rows_of(names))
     odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior, held.strengths)
     cores = scheme.adjoint(held.tensor, contexts)
     evidence = Evidence.of(scheme, cores, contexts, fillers)

@@ -23,6 +23,7 @@ from carving.memory.codebook import Codebook, Drawn
 from carving.memory.sharing import check_same_state
 from carving.memory.state import State
 from carving.paths import Paths
+from carving.schemes.slab import Slab
 from carving.symbols import Leaf, canonical_all
 from carving.vocabulary import Vocabulary
 
@@ -134,7 +135,8 @@ def sharded(held: State, among: Iterable[Leaf] | None, asked: Paths, group: Grou
     """A rank's part of a question; None where each rank answers all of it, because odds are not merged there."""
     ranks = Ranks.of(group)
     linear = isinstance(held.scheme, LinearScheme) and held.scheme.facts.linear
-    return Shard.of(held, among, asked, ranks) if ranks.size > 1 and linear and held.solved is None else None
+    whole = not isinstance(held.scheme, Slab)  # which all ranks read together
+    return Shard.of(held, among, asked, ranks) if ranks.size > 1 and linear and whole and held.solved is None else None
 
 
 def scanned(

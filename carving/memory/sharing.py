@@ -20,6 +20,7 @@ from carving.memory.pairs import Batch
 from carving.memory.state import State, check_sum, paths_of_both, stricter
 from carving.memory.tallying import Tallying
 from carving.paths import Paths
+from carving.schemes.slab import Slab
 from carving.tensors import lasting
 
 LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is another
@@ -86,7 +87,7 @@ def summed(held: State, ranks: Ranks) -> State:
         if trained is None
         else (trained.shape, float(trained.double().sum()), held.vocabulary.packed(0, len(trained)).tobytes())
     )
-    ranks.check_same(**_facts(held), trained=known)
+    ranks.check_same(**facts_of(held), trained=known)
     tensor, both = ranks.sum_(held.tensor.clone()), held.emptied()
     light = replace(held, tensor=held.tensor.new_empty(0), codebook=None, kept=Kept())  # type: ignore[arg-type]
     for theirs in ranks.each(light):
@@ -97,7 +98,7 @@ def summed(held: State, ranks: Ranks) -> State:
     return both
 
 
-def _facts(held: State) -> dict[str, object]:
+def facts_of(held: State) -> dict[str, object]:
     """What the memories of all ranks must have in common."""
     from carving import __version__
 
@@ -107,17 +108,17 @@ def _facts(held: State) -> dict[str, object]:
 
 def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
     """Refuse ranks whose memories differ before they begin."""
-    counts, flat = held.counts, held.tensor.reshape(-1)
+    flat = held.tensor.reshape(-1)
     step = max(1, len(flat) // LOOKED_AT)
-    contents = (float(counts.sum()), flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
+    contents = (held.stored, flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
     sizes = dict(pairs=held.pairs, leaves=len(held.vocabulary), goal=held.goal)
-    ranks.check_same(**_facts(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
+    ranks.check_same(**facts_of(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
 
 
 def shared_paths(held: State, paths: Paths, group: Group, rounds: int) -> tuple[Ranks, slice]:
     """The ranks that ask for paths together, and which of these are this one's."""
     ranks = Ranks.of(group)
-    if len(paths) < ranks.size:  # so few that each rank had better ask for all of them
+    if len(paths) < ranks.size or isinstance(held.scheme, Slab):  # each rank had better ask for all of them
         return Ranks.alone(), slice(None)
     if ranks.size > 1:
         digest = len(paths), zlib.crc32(b"".join(paths.names))

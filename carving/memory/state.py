@@ -12,7 +12,7 @@ from torch import Tensor
 
 from carving.answers import likelihood
 from carving.answers.fitted import Solved
-from carving.answers.likelihood import Likelihood, squared_norm
+from carving.answers.likelihood import Likelihood
 from carving.answers.numbers import Numbers
 from carving.answers.tally import NOTHING_STORED, ONCE, Strengths, Tally
 from carving.cells import Cells
@@ -20,6 +20,7 @@ from carving.checks import listed
 from carving.errors import BadValue
 from carving.linear import LinearScheme
 from carving.memory.codebook import Codebook
+from carving.memory.counts import Counts
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH
@@ -46,7 +47,7 @@ class State:
     scheme: Scheme
     tensor: Tensor
     vocabulary: Vocabulary
-    counts: Tensor  # (leaves,)
+    often: Counts  # that each leaf was stored
     codebook: Codebook
     goal: Goal | None = None  # what it was planned for
     room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
@@ -70,19 +71,16 @@ class State:
         with lasting():  # so that changes are counted, and what follows from the tensors can be kept
             tensor, counts = scheme.zeros(), torch.zeros(len(vocabulary), dtype=torch.float64)
             codebook = Codebook(scheme, vocabulary, fillers)
-        return cls(scheme, tensor, vocabulary, counts, codebook, goal, room_of(goal), known=known)
+        return cls(scheme, tensor, vocabulary, Counts(counts), codebook, goal, room_of(goal), known=known)
 
     def holding(self, tensor: Tensor, leaves: Collection[bytes] | Vocabulary, weights: Tensor) -> "State":
         """The state with another tensor, and leaves (by their canonical bytes) that were stored so much more."""
         vocabulary, rows = self.vocabulary.extended(leaves)
-        with lasting():
-            counts = torch.cat([self.counts, self.counts.new_zeros(len(vocabulary) - len(self.counts))])
-            counts[rows] += weights
-        codebook = self.codebook
+        often, codebook = self.often.plus(len(vocabulary), rows, weights), self.codebook
         if vocabulary is not self.vocabulary:
             codebook = copy.copy(codebook)  # what it has made stays made
             codebook.vocabulary = vocabulary
-        return replace(self, tensor=tensor, vocabulary=vocabulary, counts=counts, codebook=codebook, kept=Kept())
+        return replace(self, tensor=tensor, vocabulary=vocabulary, often=often, codebook=codebook, kept=Kept())
 
     def emptied(self) -> "State":
         """The same without anything stored: the scheme, the goal and the leaves whose fillers were trained."""
@@ -98,9 +96,14 @@ class State:
         return replace(moved, room=self.room, told=self.told, known=self.known, tally=self.tally, solved=self.solved)
 
     @property
+    def counts(self) -> Tensor:
+        """How often each leaf was stored, (leaves,)."""
+        return self.often.tensor
+
+    @property
     def pairs(self) -> int:
         """How many pairs were stored and not forgotten."""
-        return round(float(self.counts.clamp_min(0).sum()))
+        return round(self.stored)
 
     @property
     def load(self) -> int:
@@ -135,12 +138,12 @@ class State:
     @property
     def stored(self) -> float:
         """The sum of the pairs' weights."""
-        return self.kept.once("stored", [self.counts], (), lambda: float(self.counts.clamp_min(0).sum()))
+        return self.often.stored
 
     @property
     def energy(self) -> float:
         """The squared norm of the memory."""
-        return self.kept.once("energy", [self.tensor], (), lambda: squared_norm(self.tensor))
+        return self.kept.once("energy", [self.tensor], (), lambda: self.scheme.squared_norm(self.tensor))
 
     @property
     def squares(self) -> float | None:
@@ -170,7 +173,8 @@ class State:
                 tally = Tally(((1.0, self.stored),))
             return self._as_the_energy_says(tally).as_strengths() if squares and tally.strengths else ONCE
 
-        return self.kept.once("strengths", [self.tensor, self.counts], self.tally, made)
+        of = [self.tensor, self.counts] if self.scheme.facts.bias else [self.tensor]
+        return self.kept.once("strengths", of, (self.tally, self.stored), made)
 
     @property
     def weighed(self) -> Tally:
@@ -221,7 +225,7 @@ class State:
 
     def odds(self, scheme: LinearScheme, absence: float, rows: Sequence[int]) -> Likelihood:
         """What makes odds of evidence for the leaves of these rows."""
-        counts = self.counts if isinstance(rows, range) else self.counts[list(rows)]
+        counts = self.counts if isinstance(rows, range) else self.often.of(rows)
 
         def made() -> Likelihood:
             prior = likelihood.log_prior(counts, absence)
@@ -234,11 +238,8 @@ class State:
     def prior_range(self) -> float:
         """By how much the log odds of leaves differ at most before the memory is asked."""
 
-        def made() -> float:
-            least, most = (max(0.0, float(each)) + likelihood.UNSEEN for each in self.counts.aminmax())
-            return math.log(most / least)
-
-        return self.kept.once("prior range", [self.counts], (), made)
+        least, most = (max(0.0, each) + likelihood.UNSEEN for each in self.often.summary[1:])
+        return math.log(most / least)
 
     def _own(self, counts: Tensor) -> Tensor:
         """How often leaves were stored whose pairs add to each other's noise; of fillers that were given, in the mean.
@@ -252,8 +253,8 @@ class State:
 
     def odds_of(self, scheme: LinearScheme, absence: float, rows: NDArray[np.int64]) -> Likelihood:
         """The same for some leaves of the whole vocabulary, without looking at the others."""
-        counts = self.counts[torch.from_numpy(rows)]
-        prior = likelihood.log_prior_of(counts, absence, self.stored + likelihood.UNSEEN * len(self.counts))
+        counts = self.often.of(rows)
+        prior = likelihood.log_prior_of(counts, absence, self.stored + likelihood.UNSEEN * len(self.often))
         odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths)
         return replace(odds, numbers=Numbers(absence, self.tally.further()))
 

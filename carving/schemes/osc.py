@@ -24,7 +24,7 @@ from carving.prediction.interference import Basis, bias, unsteady
 from carving.schemes.blocks import Blocks
 from carving.schemes.dictionary import check_dictionary, chosen, vectors
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
-from carving.schemes.subspaces import Ensemble, read_modes, write_modes
+from carving.schemes.subspaces import Ensemble, PartOf, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
 from carving.tensors import BLOCK, columns_outer, one, outer
 from carving.verbs import ContextVerbs
@@ -178,6 +178,12 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         return outer(self.filler_kind.components(fillers, contexts).unbind(1)).view(-1, *self.facts.core_shape)
 
     def _add(self, memory: Tensor, contexts: Subspaces | Blocks, fillers: Tensor, weights: Tensor | None) -> None:
+        self.add_rows(memory, contexts, fillers, weights, slice(0, self.d))
+
+    def add_rows(
+        self, memory: Tensor, contexts: Subspaces | Blocks, fillers: Tensor, weights: Tensor | None, own: slice
+    ) -> None:
+        """Add n pairs to a memory of which only these rows of the first mode are there."""
         vectors = self.filler_kind.bound(self.filler_kind.components(fillers, contexts), contexts)
         scale = contexts.amplitudes if weights is None else contexts.amplitudes * weights
         half = (self.p + 1) // 2
@@ -185,10 +191,10 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         # The left factor has a pair a column, since products of long rows are made in half of the time. It is made in
         # parts that stay in the caches, each for some slabs of the memory.
         first, *rest = (vectors[:, place].mT.contiguous() for place in range(half)) if half > 1 else [vectors[:, 0].mT]
-        first = first * scale
+        first = first[own] * scale
         # A wide right factor is packed by BLAS for every part: parts of half its size keep that small.
         numbers = max(IN_CACHE, right.numel() // 2)
-        for rows in slices(self.d, rows_within(numbers, len(scale) * self.d ** (half - 1))):
+        for rows in slices(len(memory), rows_within(numbers, len(scale) * self.d ** (half - 1))):
             left = columns_outer([first[rows], *rest])
             memory[rows].view(left.shape[0], -1).addmm_(left, right)
 
@@ -206,6 +212,37 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
 
     def _inside(self, memory: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return read_modes(memory.reshape(self.d, -1), self.filler_kind.maps(contexts), self.filler_kind.side)
+
+    # Of a memory of which only some rows of the first mode are there: that mode is made the last one, whose products
+    # are small, so that nothing is ever as large as the whole memory.
+
+    def write_rows(self, cores: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
+        """These rows of what cores make."""
+        if self.p == 1:
+            return self._write(cores, contexts)[own]
+        first, *others = self.filler_kind.maps(contexts)
+        turned = self._scaled(cores, contexts.amplitudes).movedim(1, -1)
+        written = write_modes(turned, [*others, PartOf.last(first, own, self.d)])
+        return written.view(*self.memory_shape[1:], -1).movedim(-1, 0)
+
+    def inside_rows(self, memory: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
+        """What these rows add to what contexts show of the whole."""
+        first, *others = self.filler_kind.maps(contexts)
+        part = PartOf.last(first, own, self.d)
+        if self.p == 1:
+            return part.project(memory.expand(len(contexts), 1, -1))
+        turned = memory.movedim(0, -1).reshape(self.d, -1)
+        cores = read_modes(turned, [*others, part], self.filler_kind.side)
+        return cores.view(-1, *self.facts.core_shape).movedim(-1, 1)
+
+    def adjoint_rows(self, memory: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
+        """What these rows add to the transpose of writing."""
+        return self._scaled(self.inside_rows(memory, contexts, own).contiguous(), contexts.amplitudes)
+
+    def read_rows(self, memory: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
+        """What these rows add to reading."""
+        cores, amplitudes = self.inside_rows(memory, contexts, own).contiguous(), contexts.amplitudes
+        return self._scaled(cores, 1 / amplitudes if self.spread else amplitudes)
 
     def _scaled(self, cores: Tensor, factors: Tensor) -> Tensor:
         return cores.view(-1, *self.facts.core_shape) * factors.view(-1, *(1,) * self.p)

@@ -6,6 +6,7 @@ A map takes rows of n contexts at once: `side` is the number of coordinates insi
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -117,8 +118,35 @@ class Forbidden:
 SubspaceMap = Kept | KeptBlocks | Forbidden
 
 
+@dataclass(frozen=True, eq=False)
+class PartOf:
+    """A map of a space of which only some rows are there; what would come of the others is left out."""
+
+    whole: SubspaceMap
+    rows: slice
+    d: int
+
+    @classmethod
+    def last(cls, whole: SubspaceMap, rows: slice, d: int) -> SubspaceMap:
+        """That of the last mode, of which reading and writing want nothing else than this."""
+        return cast(SubspaceMap, cls(whole, rows, d))
+
+    def project(self, rows: Tensor) -> Tensor:
+        """The rows (n, m, those that are there) -> (n, m, side): what they add to the projection of all of them."""
+        space = rows.new_zeros(*rows.shape[:-1], self.d)
+        space[..., self.rows] = rows
+        return self.whole.project(space)
+
+    def lift(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, side) inside -> (n, m, those that are there)."""
+        return self.whole.lift(rows)[..., self.rows]
+
+
 def read_modes(memory: Tensor, maps: Sequence[SubspaceMap], side: int) -> Tensor:
-    """All modes of a tensor (d, d^(modes-1)) taken inside, each by its map: (n, ..., side), side^modes numbers each."""
+    """All modes of a tensor (d, d^(modes-1)) taken inside, each by its map: (n, ..., side), side^modes numbers each.
+
+    The last map only projects (or lifts), so that it may be that of a part of its space.
+    """
     first, *others = maps
     d = memory.shape[0]
     if others[2:]:  # slab by slab: what one product gives for all of them does not fit into any cache
@@ -128,11 +156,11 @@ def read_modes(memory: Tensor, maps: Sequence[SubspaceMap], side: int) -> Tensor
     count = cores.shape[0]
     for mode, middle in enumerate(others[:-1], start=1):
         cores = middle.contract(cores.view(count, side**mode, d, -1))
-    return others[-1].project(cores.view(count, -1, d)) if others else cores
+    return others[-1].project(cores.view(count, side ** len(others), -1)) if others else cores
 
 
 def write_modes(cores: Tensor, maps: Sequence[SubspaceMap]) -> Tensor:
-    """Cores (n, side, ..., side) lifted mode by mode and summed over contexts: (d, d^(modes-1))."""
+    """Cores (n, side, ..., side) lifted mode by mode and summed over contexts: (d, d^(modes-1)); see `read_modes`."""
     first, *others = maps
     for last in reversed(others):  # from the last mode to the first, each turned to the front when done
         cores = last.lift(cores.flatten(1, -2)).unflatten(1, cores.shape[1:-1]).movedim(-1, 1)

@@ -110,6 +110,27 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
     def _read(self, memory: Tensor, contexts: RolePaths) -> Tensor:
         return contexts.outer @ memory.reshape(self.d, -1).mT
 
+    # Of a memory of which only some rows of the first mode are there, which is that of the filler
+
+    def add_rows(
+        self, memory: Tensor, contexts: RolePaths, fillers: Tensor, weights: Tensor | None, own: slice
+    ) -> None:
+        """Add n pairs to these rows."""
+        weighted = fillers if weights is None else fillers * weights.unsqueeze(1)
+        memory.view(len(memory), -1).addmm_(weighted[:, own].mT, contexts.outer)
+
+    def write_rows(self, cores: Tensor, contexts: RolePaths, own: slice) -> Tensor:
+        """These rows of what cores make."""
+        return (cores[:, own].mT @ contexts.outer).view(-1, *self.memory_shape[1:])
+
+    def read_rows(self, memory: Tensor, contexts: RolePaths, own: slice) -> Tensor:
+        """What these rows add to reading: their own numbers of the cores."""
+        cores = memory.new_zeros(len(contexts), self.d)
+        cores[:, own] = contexts.outer @ memory.reshape(len(memory), -1).mT
+        return cores
+
+    adjoint_rows = read_rows
+
     def _match(self, cores: Tensor, contexts: RolePaths, candidates: Tensor) -> Tensor:
         if candidates.dim() == 2:
             return cores @ candidates.mT

@@ -1,0 +1,138 @@
+"""A scheme whose memory is spread over ranks: each holds a slab, some rows of the tensor's first mode.
+
+Writing touches a rank's own rows alone. Reading is linear, so what a context shows of the memory is the sum of what it
+shows of all slabs: every rank reads its own, and one sum over all ranks gives everyone the same cores. So everything
+that is made of reading and writing works as in one process, as long as all ranks do the same in the same order.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+from torch import Tensor
+
+from carving.contexts import Contexts
+from carving.distributed.ranks import Ranks
+from carving.draws import Bits
+from carving.errors import BadValue
+from carving.facts import Facts
+from carving.linear import LinearScheme
+from carving.paths import Paths
+from carving.scheme import Scheme
+from carving.schemes.fillers import OrdinaryFillers
+from carving.schemes.osc import OSC
+from carving.schemes.tpr import TPR
+
+
+@dataclass(frozen=True, repr=False)
+class Slab(LinearScheme[Any]):
+    """The part of a scheme that is a rank's own.
+
+    >>> part = Slab(OSC(d=40, p=3), Ranks.alone())
+    >>> part.rows, part.zeros().shape, part.parameters == OSC(d=40, p=3).parameters
+    (slice(0, 40, None), torch.Size([40, 40, 40]), True)
+    """
+
+    whole: OSC | TPR
+    ranks: Ranks = field(compare=False)
+
+    def __post_init__(self) -> None:
+        whole = check_sliceable(self.whole)
+        if whole.d < self.ranks.size:
+            raise BadValue(
+                f"every rank holds some of the {whole.d} rows of the first mode, got {self.ranks.size} ranks; "
+                "start fewer"
+            )
+        how = dict(seed=whole.seed, dtype=whole.dtype, device=whole.device, workspace=whole.workspace)
+        vars(self).update(how, name=whole.name)
+        super().__post_init__()
+
+    @cached_property
+    def rows(self) -> slice:
+        """The rows of the first mode that are this rank's."""
+        return rows_of(self.ranks.rank, self.ranks.size, self.whole.d)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Those of the whole scheme."""
+        return self.whole.parameters
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Those of the whole scheme, but for the shape of what a rank holds."""
+        facts, own = self.whole.facts, self.rows
+        return replace(facts, memory_shape=(own.stop - own.start, *facts.memory_shape[1:]))
+
+    # What is a rank's own
+
+    def _add(self, memory: Tensor, contexts: Any, fillers: Tensor, weights: Tensor | None) -> None:
+        self.whole.add_rows(memory, contexts, fillers, weights, self.rows)
+
+    def _write(self, cores: Tensor, contexts: Any) -> Tensor:
+        return self.whole.write_rows(cores, contexts, self.rows)
+
+    def _read(self, memory: Tensor, contexts: Any) -> Tensor:
+        return self.ranks.sum_(self.whole.read_rows(memory, contexts, self.rows))
+
+    def _adjoint(self, memory: Tensor, contexts: Any) -> Tensor:
+        return self.ranks.sum_(self.whole.adjoint_rows(memory, contexts, self.rows))
+
+    def squared_norm(self, memory: Tensor) -> float:
+        """That of all slabs."""
+        return float(sum(self.ranks.gather(super().squared_norm(memory))))
+
+    def without_traces(self, memory: Tensor) -> Tensor:
+        """Without the traces of pairs of modes, as `OrdinaryFillers` takes them out of a whole memory."""
+        whole, own = self.whole, self.rows
+        if not isinstance(whole, OSC) or not isinstance(whole.filler_kind, OrdinaryFillers) or whole.p == 1:
+            return memory
+        even = memory.clone()
+        for first, second in 2 * tuple(combinations(range(whole.p), 2)):
+            if first:
+                diagonal = even.diagonal(dim1=first, dim2=second)
+                diagonal -= diagonal.mean(-1, keepdim=True)
+            else:  # of the first mode a rank has a part of each diagonal
+                diagonal = even.narrow(second, own.start, len(even)).diagonal(dim1=0, dim2=second)
+                diagonal -= self.ranks.sum_(diagonal.sum(-1, keepdim=True)) / whole.d
+        return even
+
+    # What is everyone's
+
+    def _fillers(self, words: Bits) -> Tensor:
+        return self.whole._fillers(words)
+
+    def _contexts(self, paths: Paths) -> Contexts:
+        return self.whole._contexts(paths)
+
+    def _encode(self, fillers: Tensor, contexts: Any) -> Tensor:
+        return self.whole._encode(fillers, contexts)
+
+    def _match(self, cores: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
+        return self.whole._match(cores, contexts, candidates)
+
+    def _expected(self, weights: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
+        return self.whole._expected(weights, contexts, candidates)
+
+    def energy(self, contexts: Any, candidates: Tensor) -> Tensor:
+        """The squared norms of bound candidates."""
+        return self.whole.energy(contexts, candidates)
+
+    def round_trip(self, cores: Tensor, contexts: Any) -> Tensor:
+        """What `adjoint` gives back of each core, written alone."""
+        return self.whole.round_trip(cores, contexts)
+
+
+def rows_of(rank: int, size: int, total: int) -> slice:
+    """The rows of one of so many ranks: in order, and as many as the others have, to one."""
+    return slice(total * rank // size, total * (rank + 1) // size)
+
+
+def check_sliceable(scheme: Scheme) -> OSC | TPR:
+    """The scheme, whose memories can be spread over ranks."""
+    if not isinstance(scheme, OSC | TPR):
+        raise BadValue(
+            f"slabs are rows of a tensor's first mode, which memories of OSC and TPR have, got {scheme}; every rank "
+            "holds such a memory whole: Memory(scheme), and group= when it is stored and asked"
+        )
+    return scheme
