@@ -15,6 +15,7 @@ from carving.encodings import Level, Projection, Sinusoid, Thermometer, random
 from carving.errors import BadValue
 from carving.extras import load as load_extra
 from carving.labels.estimator import Estimator
+from carving.labels.refinements import REFINEMENTS, REGENERATIONS, ridge, step
 from carving.schemes import make
 from carving.schemes.vsa import VSA
 from carving.structures.vectors import check_vectors
@@ -23,37 +24,8 @@ from carving.tensors import as_reals
 LEVELS, ENCODINGS = ("level", "thermometer"), ("level", "thermometer", "projection", "sinusoid")
 TABLE = 2**22  # numbers of bound levels that are held at a time
 BATCH = 64  # points after which centroids are refined
+GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them
 SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities' one is chosen
-
-
-# How the classes that points seem to be of change centroids: weights of each point for its own and for the wrong class.
-
-
-def _adapted(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """AdaptHD: a point that is taken for another class is added to its own and taken from that one."""
-    wrong = cosines.argmax(1).ne(own).to(cosines.dtype)
-    return wrong, wrong
-
-
-def _online(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """OnlineHD: the same, by as much as it is unlike its own class, and as the other one is not sure of it."""
-    wrong, there = cosines.argmax(1).ne(own).to(cosines.dtype), cosines.gather(1, own.unsqueeze(1)).squeeze(1)
-    return wrong * (1 - there), wrong * (1 - cosines.amax(1))
-
-
-def _margin(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Like learning vector quantisation: also where the nearest wrong class is nearly as near as the own one."""
-    there = cosines.gather(1, own.unsqueeze(1)).squeeze(1)
-    other = cosines.scatter(1, own.unsqueeze(1), -2.0).amax(1)
-    close = (there - other < 0.05).to(cosines.dtype)
-    return close, close
-
-
-REFINEMENTS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
-    "adapt": _adapted,
-    "online": _online,
-    "margin": _margin,
-}
 
 
 class CentroidClassifier(Estimator):
@@ -63,7 +35,9 @@ class CentroidClassifier(Estimator):
     steps; what lies outside takes the end), "projection" or "sinusoid" (of standardised features; `bandwidth` is by
     default the root of their number), or a function of tensors (n, features). `refinement` goes over the points
     `epochs` times: "adapt" (AdaptHD), "online" (OnlineHD) or "margin" (also points that are nearly wrong), by steps of
-    `rate`. All randomness comes from the seed, the same for ever.
+    `rate`; or "ridge" solves least squares at once (IntRVFL). `regeneration` draws the coordinates that tell least anew
+    on the way: by "variance" between classes (NeuralHD) or "distance" of wrong points (DistHD). `quantise` compares
+    with the signs of centroids (QuantHD). All randomness comes from the seed, the same for ever.
 
     >>> from sklearn.datasets import load_iris
     >>> flowers = load_iris()
@@ -83,10 +57,13 @@ class CentroidClassifier(Estimator):
         bandwidth: float | None = None,
         epochs: int = 20,
         rate: float = 1.0,
+        regeneration: str | None = None,
+        quantise: bool = False,
         seed: int = 0,
     ) -> None:
         self.scheme, self.d, self.encoding, self.refinement = scheme, d, encoding, refinement
         self.levels, self.bandwidth, self.epochs, self.rate, self.seed = levels, bandwidth, epochs, rate, seed
+        self.regeneration, self.quantise = regeneration, quantise
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from points (n, features) and their classes (n,)."""
@@ -95,15 +72,21 @@ class CentroidClassifier(Estimator):
         self._begin(points, np.unique(names))
         encoded, own = self._encoded(points), numbered(names, self.classes_)
         self._add(encoded, own)
-        for _ in range(check_integer("epochs", self.epochs, 0) if self.refinement else 0):
-            if not self._refine(encoded, own):
-                break
+        if self.refinement == "ridge":
+            self.centroids_ = ridge(encoded, own, len(self.classes_))
+        elif self.refinement:
+            encoded = self._refined(points, encoded, own)
         self._calibrate(encoded, own)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Sequence[Any] | None = None) -> Self:
         """Learn from some points more. The first call needs all classes, and its points tell the features' ranges."""
         points, names = load_extra("sklearn.utils.validation").check_X_y(X, y, dtype=np.float64)
+        if self.refinement == "ridge" or self.regeneration:
+            raise BadValue(
+                "least squares and regeneration look at all points at once, so that nothing can be learned further; "
+                "fit(X, y), or refinement='online' without regeneration"
+            )
         if hasattr(self, "centroids_"):
             self._check_features(points)
             own = numbered(names, self.classes_)
@@ -141,29 +124,40 @@ class CentroidClassifier(Estimator):
         if isinstance(self.encoding, str):
             check_choice("encoding", self.encoding, ENCODINGS)
         if self.refinement is not None:
-            check_choice("refinement", self.refinement, tuple(REFINEMENTS))
+            check_choice("refinement", self.refinement, REFINEMENTS)
+        if self.regeneration is not None:
+            check_choice("regeneration", self.regeneration, tuple(REGENERATIONS))
+            if self.refinement in (None, "ridge"):
+                raise BadValue(
+                    "coordinates are drawn anew between steps; give refinement='adapt', 'online' or 'margin'"
+                )
         if len(classes) < 2:
             raise BadValue(f"there must be two classes at least, got {len(classes)}")
         check_number("rate", self.rate)
         self.scheme_, self.classes_, self.n_features_in_ = vsa, classes, points.shape[1]
         self._low, self._width = points.min(0), np.maximum(np.ptp(points, 0), 1e-12)
         self._mean, self._deviation = points.mean(0), np.maximum(points.std(0), 1e-12)
-        self._code = self._encoder()
-        self.centroids_ = torch.zeros(len(classes), self.scheme_.facts.memory_scalars, dtype=self.scheme_.dtype)
+        numbers = self.scheme_.facts.memory_scalars
+        self._codes = [self._encoder()]
+        self._taken = torch.zeros(numbers, dtype=torch.int64)  # which of the codes each coordinate is of
+        self.centroids_ = torch.zeros(len(classes), numbers, dtype=self.scheme_.dtype)
 
-    def _encoder(self) -> Callable[[Tensor], Tensor]:
+    def _encoder(self, generation: int = 0) -> Callable[[Tensor], Tensor]:
         """What encodes points (n, features), as they are scaled."""
         if not isinstance(self.encoding, str):
+            if generation:
+                raise BadValue(f"coordinates are drawn anew for encodings by name: {', '.join(ENCODINGS)}")
             return self.encoding
+        label, roles = ("classifier", "features") if not generation else (f"{generation}", f"features {generation}")
         scheme, features = self.scheme_, self.n_features_in_
         if self.encoding in LEVELS:
             count = check_integer("levels", self.levels, 2)
-            numbers = (Level if self.encoding == "level" else Thermometer)(scheme, 0, count - 1, label="classifier")
-            return Leveled(scheme, numbers(torch.arange(count)), random(scheme, features, label="features"))
+            numbers = (Level if self.encoding == "level" else Thermometer)(scheme, 0, count - 1, label=label)
+            return Leveled(scheme, numbers(torch.arange(count)), random(scheme, features, label=roles))
         if self.encoding == "projection":
-            return Projection(scheme, features, label="classifier")
+            return Projection(scheme, features, label=label)
         bandwidth = features**0.5 if self.bandwidth is None else self.bandwidth
-        return Sinusoid(scheme, features, bandwidth=bandwidth, label="classifier")
+        return Sinusoid(scheme, features, bandwidth=bandwidth, label=label)
 
     def _encoded(self, points: NDArray[np.float64]) -> Tensor:
         """Unit vectors (n, real numbers) of points."""
@@ -175,30 +169,56 @@ class CentroidClassifier(Estimator):
         else:
             given = torch.from_numpy(points)
         with torch.no_grad():
-            vectors = self.scheme_.picture(self._code(given))
-            return normalize(as_reals(vectors, len(self.scheme_.facts.memory_shape)), dim=1)
+            vectors = self._pictured(self._codes[0], given)
+            for generation in range(1, len(self._codes)):
+                taken = self._taken == generation
+                vectors[:, taken] = self._pictured(self._codes[generation], given)[:, taken]
+            return normalize(vectors, dim=1)
+
+    def _pictured(self, code: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
+        return as_reals(self.scheme_.picture(code(given)), len(self.scheme_.facts.memory_shape))
 
     def _add(self, encoded: Tensor, own: Tensor) -> None:
         self.centroids_ = self.centroids_.index_add(0, own, encoded)
 
+    def _refined(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
+        """Go over the points until nothing changes, with coordinates drawn anew on the way; the points as encoded."""
+        epochs = check_integer("epochs", self.epochs, 0)
+        anew = (
+            {epochs * part // (GENERATIONS + 1) for part in range(1, GENERATIONS + 1)} if self.regeneration else set()
+        )
+        for epoch in range(epochs):
+            if epoch in anew and epoch:
+                encoded = self._regenerated(points, encoded, own)
+            elif not self._refine(encoded, own) and not any(later > epoch for later in anew):
+                break
+        return encoded
+
     def _refine(self, encoded: Tensor, own: Tensor) -> bool:
         """Go over the points once; whether that changed anything."""
-        changed, weigh = False, REFINEMENTS[str(self.refinement)]
+        changed = False
         for rows in slices(len(encoded), BATCH):
             part, right = encoded[rows], own[rows]
-            cosines = self._cosines(part)
-            gained, lost = weigh(cosines, right)
-            wrong = cosines.scatter(1, right.unsqueeze(1), -2.0).argmax(1)
-            step = torch.zeros_like(cosines)
-            step.scatter_(1, right.unsqueeze(1), gained.unsqueeze(1)).scatter_add_(
-                1, wrong.unsqueeze(1), -lost.unsqueeze(1)
-            )
-            self.centroids_ = self.centroids_ + self.rate * step.mT @ part
-            changed = changed or bool(step.any())
+            made = step(self._cosines(part), right, str(self.refinement))
+            self.centroids_ = self.centroids_ + self.rate * made.mT @ part
+            changed = changed or bool(made.any())
         return changed
 
+    def _regenerated(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
+        """Take the coordinates that tell least from an encoding of another label."""
+        telling = REGENERATIONS[str(self.regeneration)](self.centroids_, encoded, own)
+        least = telling.topk(max(1, int(ANEW * len(telling))), largest=False).indices
+        self._codes.append(self._encoder(len(self._codes)))
+        self._taken[least] = len(self._codes) - 1
+        again = self._encoded(points)
+        self.centroids_[:, least] = 0.0
+        self.centroids_[:, least] = self.centroids_[:, least].index_add(0, own, again[:, least])
+        return again
+
     def _cosines(self, encoded: Tensor) -> Tensor:
-        return encoded @ normalize(self.centroids_, dim=1).mT
+        if self.refinement == "ridge":
+            return encoded @ self.centroids_.mT
+        return encoded @ normalize(self.centroids_.sign() if self.quantise else self.centroids_, dim=1).mT
 
     def _calibrate(self, encoded: Tensor, own: Tensor) -> None:
         """Choose the scale of cosines that makes the classes of these points most probable."""
