@@ -67,7 +67,7 @@ class CentroidClassifier(Estimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from points (n, features) and their classes (n,)."""
-        points, names = load_extra("sklearn.utils.validation").check_X_y(X, y, dtype=np.float64)
+        points, names = self._points(X, y)
         load_extra("sklearn.utils.multiclass").check_classification_targets(names)
         self._begin(points, np.unique(names))
         encoded, own = self._encoded(points), numbered(names, self.classes_)
@@ -81,14 +81,13 @@ class CentroidClassifier(Estimator):
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Sequence[Any] | None = None) -> Self:
         """Learn from some points more. The first call needs all classes, and its points tell the features' ranges."""
-        points, names = load_extra("sklearn.utils.validation").check_X_y(X, y, dtype=np.float64)
+        points, names = self._points(X, y, reset=not hasattr(self, "centroids_"))
         if self.refinement == "ridge" or self.regeneration:
             raise BadValue(
                 "least squares and regeneration look at all points at once, so that nothing can be learned further; "
                 "fit(X, y), or refinement='online' without regeneration"
             )
         if hasattr(self, "centroids_"):
-            self._check_features(points)
             own = numbered(names, self.classes_)
         elif classes is None:
             raise BadValue("the first partial_fit needs to know all classes; give classes=[...]")
@@ -103,18 +102,18 @@ class CentroidClassifier(Estimator):
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The cosines (n, classes) of points and centroids."""
-        return self._cosines(self._encoded(self._checked(X))).double().numpy()
+        """The cosines (n, classes) of points and centroids; of two classes how much nearer (n,) the second is."""
+        cosines = self._asked(X).numpy()
+        return cosines[:, 1] - cosines[:, 0] if len(self.classes_) == 2 else cosines
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each point."""
-        cosines = self.decision_function(X)
-        return self.classes_[cosines.argmax(1)]
+        best = self._asked(X).argmax(1).numpy()
+        return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """How probable the classes (n, classes) are: a softmax of cosines whose scale fits the points learned from."""
-        cosines = torch.from_numpy(self.decision_function(X))
-        return torch.softmax(cosines * self.scale_, 1).numpy()
+        return torch.softmax(self._asked(X) * self.scale_, 1).numpy()
 
     # Steps
 
@@ -123,6 +122,8 @@ class CentroidClassifier(Estimator):
         vsa = check_vectors(scheme)
         if isinstance(self.encoding, str):
             check_choice("encoding", self.encoding, ENCODINGS)
+        elif self.regeneration:
+            raise BadValue(f"coordinates are drawn anew for encodings by name: {', '.join(ENCODINGS)}")
         if self.refinement is not None:
             check_choice("refinement", self.refinement, REFINEMENTS)
         if self.regeneration is not None:
@@ -132,9 +133,9 @@ class CentroidClassifier(Estimator):
                     "coordinates are drawn anew between steps; give refinement='adapt', 'online' or 'margin'"
                 )
         if len(classes) < 2:
-            raise BadValue(f"there must be two classes at least, got {len(classes)}")
+            raise BadValue("there must be two classes at least, got one class; points of others are wanted, too")
         check_number("rate", self.rate)
-        self.scheme_, self.classes_, self.n_features_in_ = vsa, classes, points.shape[1]
+        self.scheme_, self.classes_ = vsa, classes
         self._low, self._width = points.min(0), np.maximum(np.ptp(points, 0), 1e-12)
         self._mean, self._deviation = points.mean(0), np.maximum(points.std(0), 1e-12)
         numbers = self.scheme_.facts.memory_scalars
@@ -145,8 +146,6 @@ class CentroidClassifier(Estimator):
     def _encoder(self, generation: int = 0) -> Callable[[Tensor], Tensor]:
         """What encodes points (n, features), as they are scaled."""
         if not isinstance(self.encoding, str):
-            if generation:
-                raise BadValue(f"coordinates are drawn anew for encodings by name: {', '.join(ENCODINGS)}")
             return self.encoding
         label, roles = ("classifier", "features") if not generation else (f"{generation}", f"features {generation}")
         scheme, features = self.scheme_, self.n_features_in_
@@ -176,7 +175,11 @@ class CentroidClassifier(Estimator):
             return normalize(vectors, dim=1)
 
     def _pictured(self, code: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
-        return as_reals(self.scheme_.picture(code(given)), len(self.scheme_.facts.memory_shape))
+        made = self.scheme_.picture(code(given))
+        wanted = (len(given), *self.scheme_.facts.memory_shape)
+        if made.shape != wanted:
+            raise BadValue(f"an encoding of these points must have shape {wanted}, got {tuple(made.shape)}")
+        return as_reals(made, len(wanted) - 1).to(self.scheme_.dtype)
 
     def _add(self, encoded: Tensor, own: Tensor) -> None:
         self.centroids_ = self.centroids_.index_add(0, own, encoded)
@@ -216,9 +219,10 @@ class CentroidClassifier(Estimator):
         return again
 
     def _cosines(self, encoded: Tensor) -> Tensor:
+        centroids = self.centroids_.to(encoded.dtype)
         if self.refinement == "ridge":
-            return encoded @ self.centroids_.mT
-        return encoded @ normalize(self.centroids_.sign() if self.quantise else self.centroids_, dim=1).mT
+            return encoded @ centroids.mT
+        return encoded @ normalize(centroids.sign() if self.quantise else centroids, dim=1).mT
 
     def _calibrate(self, encoded: Tensor, own: Tensor) -> None:
         """Choose the scale of cosines that makes the classes of these points most probable."""
@@ -226,16 +230,17 @@ class CentroidClassifier(Estimator):
         losses = [torch.nn.functional.cross_entropy(scale * cosines, own) for scale in SCALES.double()]
         self.scale_ = float(SCALES[int(torch.stack(losses).argmin())])
 
-    def _checked(self, X: ArrayLike) -> NDArray[np.float64]:
+    def _asked(self, X: ArrayLike) -> Tensor:
+        """Cosines in double precision, so that a point is answered alike alone and among others."""
         if not hasattr(self, "centroids_"):
             raise load_extra("sklearn.exceptions").NotFittedError("the classifier is not trained yet; call fit(X, y)")
-        points: NDArray[np.float64] = load_extra("sklearn.utils.validation").check_array(X, dtype=np.float64)
-        self._check_features(points)
-        return points
+        checked = load_extra("sklearn.utils.validation").validate_data(self, X, dtype=np.float64, reset=False)
+        return self._cosines(self._encoded(checked).double())
 
-    def _check_features(self, points: NDArray[np.float64]) -> None:
-        if points.shape[1] != self.n_features_in_:
-            raise BadValue(f"the model has {self.n_features_in_} features, the points have {points.shape[1]}")
+    def _points(self, X: ArrayLike, y: ArrayLike, reset: bool = True) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        check = load_extra("sklearn.utils.validation").validate_data
+        points, names = check(self, X, y, dtype=np.float64, reset=reset)
+        return points, names
 
 
 def numbered(names: NDArray[Any], classes: NDArray[Any]) -> Tensor:
