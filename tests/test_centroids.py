@@ -12,10 +12,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from carving import VSA
+from carving import OSC, TPR, VSA
+from carving.clifford import CliffordOSC
 from carving.encodings import Level, Record, random
 from carving.labels import CentroidClassifier
-from carving.labels.centroids import Leveled
+from carving.labels.encoders import Leveled, Tabled
 from carving.labels.refinements import RIDGES
 from carving.schemes.architectures import ARCHITECTURES
 
@@ -36,6 +37,22 @@ def test_every_architecture_tells_flowers_apart(name):
     chances = model.predict_proba(test)
     assert np.allclose(chances.sum(1), 1)
     assert (model.classes_[chances.argmax(1)] == model.predict(test)).all()
+
+
+@pytest.mark.parametrize("encoding", ["level", "sinusoid"])
+@pytest.mark.parametrize("scheme", [OSC(16, p=2), TPR(16), CliffordOSC(16, p=2)], ids=lambda scheme: scheme.name)
+def test_memories_tell_flowers_apart(scheme, encoding):
+    X, test, y, truth = halves(IRIS)
+    model = CentroidClassifier(scheme, encoding=encoding, refinement="adapt", epochs=5).fit(X, y)
+    assert model.score(test, truth) > 0.75
+
+
+def test_levels_in_contexts_are_traces():
+    scheme, paths = OSC(12, p=2), [("a",), ("b",), ("c",)]
+    levels = Level(scheme, 0, 4, label="x")(torch.arange(5))
+    slow = [scheme.trace(paths, levels[torch.tensor(row)]).flatten() for row in ([0, 4, 2], [1, 1, 3])]
+    fast = Tabled(scheme, levels, paths)(torch.tensor([[0, 4, 2], [1, 1, 3]]))
+    assert torch.allclose(fast, torch.stack(slow), atol=1e-5)
 
 
 @pytest.mark.parametrize("encoding", ["level", "thermometer", "projection", "sinusoid"])
@@ -62,7 +79,7 @@ def test_bound_levels_are_summed_as_records_are(name, generator, monkeypatch):
     fast = Leveled(vsa, levels(torch.arange(5)), record.roles)
     slow = vsa.picture(record(numbers))
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
-    monkeypatch.setattr("carving.labels.centroids.TABLE", 2 * 5 * vsa.facts.memory_scalars)
+    monkeypatch.setattr("carving.labels.encoders.TABLE", 2 * 5 * vsa.facts.memory_scalars)
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
 
 
@@ -113,7 +130,7 @@ def test_points_are_encoded_by_the_generation_that_each_coordinate_is_of():
     model = CentroidClassifier(d=64, refinement="adapt", regeneration="variance", epochs=10).fit(X, y)
     assert len(model._codes) > 2 and model._taken.unique().tolist() == list(range(len(model._codes)))
     shares = ((X - X.min(0)) / np.ptp(X, 0) * 32 + 0.5).astype(int)
-    each = [model.scheme_.picture(code(torch.from_numpy(shares))) for code in model._codes]
+    each = [code(torch.from_numpy(shares)) for code in model._codes]
     slow = torch.stack([each[taken][:, place] for place, taken in enumerate(model._taken)], 1)
     assert torch.allclose(model._encoded(X), torch.nn.functional.normalize(slow, dim=1), atol=1e-6)
 
@@ -177,7 +194,7 @@ def test_it_is_a_classifier_as_scikit_learn_knows_it():
             ValueError,
             r"shape \(150, 64\), got \(150, 4\)",
         ),
-        (lambda m, X, y: m.set_params(scheme="OSC").fit(X, y), TypeError, "got OSC; Memory"),
+        (lambda m, X, y: m.set_params(scheme=64).fit(X, y), TypeError, "a scheme or the name of one"),
         (lambda m, X, y: m.fit(X * np.nan, y), ValueError, "NaN"),
     ],
 )

@@ -10,26 +10,23 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving.checks import check_choice, check_integer, check_number
-from carving.chunks import rows_within, slices
-from carving.encodings import Level, Projection, Sinusoid, Thermometer, random
-from carving.errors import BadValue
+from carving.chunks import slices
+from carving.errors import BadType, BadValue
 from carving.extras import load as load_extra
+from carving.labels.encoders import ENCODINGS, LEVELS, Encoder, Pictured, encoder
 from carving.labels.estimator import Estimator
 from carving.labels.refinements import REFINEMENTS, REGENERATIONS, ridge, step
+from carving.scheme import Scheme
 from carving.schemes import make
 from carving.schemes.vsa import VSA
-from carving.structures.vectors import check_vectors
-from carving.tensors import as_reals
 
-LEVELS, ENCODINGS = ("level", "thermometer"), ("level", "thermometer", "projection", "sinusoid")
-TABLE = 2**22  # numbers of bound levels that are held at a time
 BATCH = 64  # points after which centroids are refined
 GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them
 SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities' one is chosen
 
 
 class CentroidClassifier(Estimator):
-    """Points are encoded as vectors of an architecture, a class is the sum of its points, and the nearest class wins.
+    """Points are encoded as vectors, a class is the sum of its points, and the nearest class wins.
 
     `encoding` is "level" or "thermometer" (a record of numbers from each feature's least to its largest, in `levels`
     steps; what lies outside takes the end), "projection" or "sinusoid" (of standardised features; `bandwidth` is by
@@ -48,7 +45,7 @@ class CentroidClassifier(Estimator):
 
     def __init__(
         self,
-        scheme: str | VSA = "MAP-I",
+        scheme: str | Scheme = "MAP-I",
         d: int = 4096,
         encoding: str | Callable[[Tensor], Tensor] = "level",
         refinement: str | None = None,
@@ -119,11 +116,15 @@ class CentroidClassifier(Estimator):
 
     def _begin(self, points: NDArray[np.float64], classes: NDArray[Any]) -> None:
         scheme = make(self.scheme, d=self.d, seed=self.seed) if isinstance(self.scheme, str) else self.scheme
-        vsa = check_vectors(scheme)
+        if not isinstance(scheme, Scheme):
+            raise BadType(f"scheme must be a scheme or the name of one, got {scheme!r}; such as make('HRR', d=4096)")
         if isinstance(self.encoding, str):
             check_choice("encoding", self.encoding, ENCODINGS)
-        elif self.regeneration:
-            raise BadValue(f"coordinates are drawn anew for encodings by name: {', '.join(ENCODINGS)}")
+        elif self.regeneration or not isinstance(scheme, VSA):
+            raise BadValue(
+                "regeneration, and schemes other than vector symbolic architectures, take encodings by name: "
+                + ", ".join(ENCODINGS)
+            )
         if self.refinement is not None:
             check_choice("refinement", self.refinement, REFINEMENTS)
         if self.regeneration is not None:
@@ -135,28 +136,21 @@ class CentroidClassifier(Estimator):
         if len(classes) < 2:
             raise BadValue("there must be two classes at least, got one class; points of others are wanted, too")
         check_number("rate", self.rate)
-        self.scheme_, self.classes_ = vsa, classes
+        self.scheme_, self.classes_ = scheme, classes
         self._low, self._width = points.min(0), np.maximum(np.ptp(points, 0), 1e-12)
         self._mean, self._deviation = points.mean(0), np.maximum(points.std(0), 1e-12)
-        numbers = self.scheme_.facts.memory_scalars
-        self._codes = [self._encoder()]
-        self._taken = torch.zeros(numbers, dtype=torch.int64)  # which of the codes each coordinate is of
-        self.centroids_ = torch.zeros(len(classes), numbers, dtype=self.scheme_.dtype)
+        self._codes, numbers = [self._encoder()], scheme.facts.memory_scalars
+        self._taken = torch.zeros(numbers, dtype=torch.int64)  # of which code each coordinate is
+        self.centroids_ = torch.zeros(len(classes), numbers, dtype=scheme.dtype)
 
-    def _encoder(self, generation: int = 0) -> Callable[[Tensor], Tensor]:
+    def _encoder(self, generation: int = 0) -> Encoder:
         """What encodes points (n, features), as they are scaled."""
         if not isinstance(self.encoding, str):
-            return self.encoding
-        label, roles = ("classifier", "features") if not generation else (f"{generation}", f"features {generation}")
-        scheme, features = self.scheme_, self.n_features_in_
-        if self.encoding in LEVELS:
-            count = check_integer("levels", self.levels, 2)
-            numbers = (Level if self.encoding == "level" else Thermometer)(scheme, 0, count - 1, label=label)
-            return Leveled(scheme, numbers(torch.arange(count)), random(scheme, features, label=roles))
-        if self.encoding == "projection":
-            return Projection(scheme, features, label=label)
+            assert isinstance(self.scheme_, VSA)
+            return Pictured(self.scheme_, self.encoding)
+        features, levels = len(self._low), check_integer("levels", self.levels, 2)
         bandwidth = features**0.5 if self.bandwidth is None else self.bandwidth
-        return Sinusoid(scheme, features, bandwidth=bandwidth, label=label)
+        return encoder(self.scheme_, self.encoding, features, bandwidth, levels, generation)
 
     def _encoded(self, points: NDArray[np.float64]) -> Tensor:
         """Unit vectors (n, real numbers) of points."""
@@ -168,18 +162,11 @@ class CentroidClassifier(Estimator):
         else:
             given = torch.from_numpy(points)
         with torch.no_grad():
-            vectors = self._pictured(self._codes[0], given)
+            vectors = self._codes[0](given)
             for generation in range(1, len(self._codes)):
                 taken = self._taken == generation
-                vectors[:, taken] = self._pictured(self._codes[generation], given)[:, taken]
+                vectors[:, taken] = self._codes[generation](given)[:, taken]
             return normalize(vectors, dim=1)
-
-    def _pictured(self, code: Callable[[Tensor], Tensor], given: Tensor) -> Tensor:
-        made = self.scheme_.picture(code(given))
-        wanted = (len(given), *self.scheme_.facts.memory_shape)
-        if made.shape != wanted:
-            raise BadValue(f"an encoding of these points must have shape {wanted}, got {tuple(made.shape)}")
-        return as_reals(made, len(wanted) - 1).to(self.scheme_.dtype)
 
     def _add(self, encoded: Tensor, own: Tensor) -> None:
         self.centroids_ = self.centroids_.index_add(0, own, encoded)
@@ -250,23 +237,3 @@ def numbered(names: NDArray[Any], classes: NDArray[Any]) -> Tensor:
     if len(unknown):
         raise BadValue(f"{unknown[0]!r} is none of the classes that were given; the first call names all of them")
     return torch.from_numpy(places)
-
-
-class Leveled:
-    """Bundles of each feature's level, bound with its role: levels are bound once, and points are sums of rows."""
-
-    def __init__(self, scheme: VSA, levels: Tensor, roles: Tensor) -> None:
-        self.scheme, self.levels, self.roles = scheme, levels, roles
-
-    def __call__(self, numbers: Tensor) -> Tensor:
-        """Bundles (n, shape) of the numbers (n, features) of levels."""
-        scheme, count = self.scheme, len(self.levels)
-        shape, scalars = scheme.facts.memory_shape, scheme.facts.memory_scalars
-        total = torch.zeros(len(numbers), scalars, dtype=scheme.dtype)
-        for part in slices(len(self.roles), rows_within(TABLE, count * scalars)):
-            bound = scheme.picture(scheme.bind(self.levels, self.roles[part].unsqueeze(1)))
-            table = as_reals(bound, len(shape)).flatten(0, 1)
-            rows = numbers[:, part] + count * torch.arange(part.stop - part.start)
-            total += torch.nn.functional.embedding_bag(rows, table, mode="sum")
-        sums = torch.view_as_complex(total.unflatten(1, (-1, 2))) if scheme.facts.memory_dtype.is_complex else total
-        return scheme.bundle(sums.view(len(numbers), 1, *shape))
