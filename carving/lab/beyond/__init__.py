@@ -19,4 +19,5 @@ NAMES = (
     "large-vsa",
     "consolidated",
     "factors",
+    "classification",
 )
