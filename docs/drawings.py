@@ -142,9 +142,13 @@ def noise() -> Figure:
     others = np.arange(n) != 417
     axes.scatter(np.arange(n)[others], scores[others], s=5, color="0.55", linewidths=0)
     axes.scatter([417], scores[417], s=45, color=ORANGE, zorder=3)
-    axes.annotate("the word that is stored there", (417, scores[417]), (12, -3), textcoords="offset points", color=ORANGE)
+    axes.annotate(
+        "the word that is stored there", (417, scores[417]), (12, -3), textcoords="offset points", color=ORANGE
+    )
     axes.set(xlabel="the 1,000 words of the vocabulary", ylabel="score", xlim=(-8, n + 8))
-    axes.set_title("one question to 1,000 facts in 200 x 200 numbers; band: two standard deviations of the noise", fontsize=9)
+    axes.set_title(
+        "one question to 1,000 facts in 200 x 200 numbers; band: two standard deviations of the noise", fontsize=9
+    )
     return figure
 
 
@@ -159,7 +163,9 @@ def capacity() -> Figure:
         most = int(pairs[np.array(shares) >= 0.99][-1])
         axes.plot(most, 0.99, marker, color=colour, markersize=7)
         middle = int(np.argmin(np.abs(np.array(shares) - 0.55)))
-        axes.annotate(f"{d} x {d}\nnumbers", (pairs[middle], 0.55), (6, 0), textcoords="offset points", color=colour, fontsize=9)
+        axes.annotate(
+            f"{d} x {d}\nnumbers", (pairs[middle], 0.55), (6, 0), textcoords="offset points", color=colour, fontsize=9
+        )
     axes.axhline(0.99, color=GREY, linewidth=0.8, zorder=0)
     axes.text(52, 0.975, "99 %: where a\nplan puts you", fontsize=8, color="0.35", va="top")
     axes.set(xscale="log", xlabel="pairs stored", ylabel="questions answered rightly, predicted", ylim=(0, 1.03))
@@ -172,7 +178,12 @@ def capacity() -> Figure:
 def rounds() -> Figure:
     """What happens in a round."""
     figure, axes = canvas(88, 20)
-    steps = ("all contexts are asked:\nsome are sure", "what each expects\nis bound again", "and taken out of\nthe memory", "less noise is left:\nall are asked again")
+    steps = (
+        "all contexts are asked:\nsome are sure",
+        "what each expects\nis bound again",
+        "and taken out of\nthe memory",
+        "less noise is left:\nall are asked again",
+    )
     for number, step in enumerate(steps):
         x = 2 + 21.8 * number
         axes.add_patch(Rectangle((x, 8), 18, 7.5, facecolor=PALE, edgecolor="0.4", linewidth=0.8))
@@ -180,7 +191,9 @@ def rounds() -> Figure:
         if number:
             arrow(axes, (x - 3.8, 11.7), (x, 11.7))
     axes.add_patch(
-        FancyArrowPatch((76, 8), (11, 8), connectionstyle="arc3,rad=-0.12", arrowstyle="-|>", mutation_scale=11, color="0.35")
+        FancyArrowPatch(
+            (76, 8), (11, 8), connectionstyle="arc3,rad=-0.12", arrowstyle="-|>", mutation_scale=11, color="0.35"
+        )
     )
     words(axes, 44, 1.8, "until the answers come to rest")
     return figure

@@ -29,7 +29,9 @@ def pages() -> dict[str, bytes]:
             left = runpy.run_path(str(script), run_name="__main__")
         files[f"{name}.svg"] = picture(name, left)
         files[f"{name}.md"] = page(name, told, text.partition('"""\n\n')[2], out.getvalue()).encode()
-        cards.append(f'<a href="{name}.html"><img alt="" src="../_images/{name}.svg"><b>{name}</b><span>{told}</span></a>')
+        cards.append(
+            f'<a href="{name}.html"><img alt="" src="../_images/{name}.svg"><b>{name}</b><span>{told}</span></a>'
+        )
     head = f"# Gallery\n\nShort scripts to start from, in `examples/`. They ran when this page was made.\n\n"
     images = " ".join(f"![]({name})" for name in files if name.endswith(".svg"))
     toc = "\n".join(["```{toctree}", ":hidden:", "", *(name[:-3] for name in files if name.endswith(".md")), "```"])
@@ -59,7 +61,10 @@ def first_tensor(axes: Axes, left: Names) -> None:
     tensors = [value for value in left.values() if isinstance(value, torch.Tensor)]
     tensors += [value.tensor for value in left.values() if isinstance(getattr(value, "tensor", None), torch.Tensor)]
     largest = max(tensors, key=torch.Tensor.numel) if tensors else torch.zeros(1, 1)
-    axes.imshow(largest.flatten()[:2048].real.float().reshape(1, -1).expand(1, -1).reshape(-1, min(64, largest.numel())), cmap="RdBu")
+    axes.imshow(
+        largest.flatten()[:2048].real.float().reshape(1, -1).expand(1, -1).reshape(-1, min(64, largest.numel())),
+        cmap="RdBu",
+    )
     axes.set(title="numbers that it made", xticks=[], yticks=[])
 
 

@@ -25,7 +25,9 @@ def pages() -> dict[str, str]:
     """The text of each page, by its name."""
     made = {module.__name__: page(module) for module in rooms()}
     lines = [f"| [{name}]({name}.md) | {first_line(import_module(name))} |" for name in made]
-    index = "\n".join(["# Reference", "", "Every public name; the examples are run by the tests.", "", "| | |", "|---|---|", *lines])
+    index = "\n".join(
+        ["# Reference", "", "Every public name; the examples are run by the tests.", "", "| | |", "|---|---|", *lines]
+    )
     toc = "\n".join(["```{toctree}", ":hidden:", *made, "```"])
     return {"index": f"{index}\n\n{toc}\n"} | made
 
@@ -37,7 +39,11 @@ def page(module: ModuleType) -> str:
         thing = getattr(module, name)
         if inspect.isclass(thing) or inspect.isroutine(thing):
             parts.append(f"## {name}\n\n```{{eval-rst}}\n{directive(module, name, thing)}\n```")
-    data = [name for name in module.__all__ if not (inspect.isclass(getattr(module, name)) or inspect.isroutine(getattr(module, name)))]
+    data = [
+        name
+        for name in module.__all__
+        if not (inspect.isclass(getattr(module, name)) or inspect.isroutine(getattr(module, name)))
+    ]
     if data:
         parts.append("## Values and types\n\n" + "\n".join(f"- `{name}`" for name in data))
     return "\n\n".join(parts) + "\n"
