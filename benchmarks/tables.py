@@ -23,9 +23,9 @@ SLOWER = 1.05  # times as long, or as much, is told
 Results = dict[str, dict]
 
 
-def table(columns: tuple[str, ...], rows: list[list[object]], words: int = 1) -> str:
-    """Markdown, of which the first columns are words and the others numbers."""
-    ruler = ["---"] * words + ["---:"] * (len(columns) - words)
+def table(columns: tuple[str, ...], rows: list[list[object]], words: int = 1, last: int = 0) -> str:
+    """Markdown, of which the first and the last columns are words and the others numbers."""
+    ruler = ["---"] * words + ["---:"] * (len(columns) - words - last) + ["---"] * last
     return "".join(f"| {' | '.join(map(rounded, cells))} |\n" for cells in (columns, ruler, *rows))
 
 
@@ -227,6 +227,19 @@ def amount(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
+def others(results: Results) -> str:
+    """The same facts in a dictionary, in SQLite and elsewhere."""
+    facts = results["others"]["facts"]
+    rows = [
+        [row["what"]]
+        + [cell for part in (row, more) for cell in (part["bytes"], part["bits a fact"], part["us"])]
+        + [row["changes"], row["strangers"]]
+        for row, more in zip(facts["1000"], facts["10000"], strict=True)
+    ]
+    columns = ("1,000 facts: bytes", "bits a fact", "µs", "10,000 facts: bytes", "bits a fact", "µs")
+    return table(("", *columns, "changes", "of what was never stored"), rows, last=2)
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
     "questions": questions,
     "labels": labels,
@@ -237,6 +250,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "traces": shares("traces"),
     "memory": memory,
     "campaign": campaign,
+    "others": others,
     "bars-numbers": numbers_chart,
     "bars-joint": joint_chart,
     "bars-bits": bits_chart,
