@@ -1,5 +1,6 @@
 """How full a memory is, as a curve: the share of leaves that it is predicted to name, by the pairs that it holds."""
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ WELL = 0.99  # of the leaves are named by a memory that is well filled
 # Where the curve is looked at, in units of the pairs that are named so well: most of what happens is just beyond.
 PLACES = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 BEYOND = 1.2  # times the pairs that are held are still to be seen
-DIGITS = 2  # of the number of leaves: a few more or less change nothing that could be seen
+NEAR = 1.1  # so many times the leaves, or fewer, change nothing that could be seen
 
 
 class Gauge(NamedTuple):
@@ -88,8 +89,7 @@ def _bits(held: State) -> int | None:
 
 
 def _rounded(leaves: int) -> int:
-    unit = 10 ** max(0, len(str(leaves)) - DIGITS)
-    return round(leaves / unit) * unit
+    return leaves if leaves < 2 else max(2, round(NEAR ** round(math.log(leaves, NEAR))))
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.memory.questions import Questions, check_paths
 from carving.memory.state import State
-from carving.symbols import Leaf, Path
+from carving.symbols import Path
 
 HALVINGS = 60  # of an interval, until a double cannot tell its ends apart
 BROAD = 64.0  # deviations of noise beyond which no threshold lies
@@ -94,8 +94,3 @@ def _threshold(odds: Likelihood, evidence: Evidence, row: int, empty: float) -> 
         found = float(own.log_odds(Evidence(middle * energy, energy, noise), slice(0, 1))) > empty
         low, high = (low, middle) if found else (middle, high)
     return high
-
-
-def leaf_at(memory: Questions, row: int) -> Leaf:
-    """The leaf of a row of the vocabulary."""
-    return memory._state.leaf(row)
