@@ -1,7 +1,7 @@
 // Ask: a path is typed or picked; the answer, and the scores of all leaves that tell why.
 
 import * as api from "./api.js";
-import { card, el, field, fill, later, percent, radios, whole } from "./dom.js";
+import { card, columns, el, field, fill, later, percent, radios, tiny, whole } from "./dom.js";
 import { stripPlot, widthOf } from "./plots.js";
 
 export default function asking(about) {
@@ -58,13 +58,13 @@ export default function asking(about) {
       scores.noise === null ? "." : `, each a dot at its score. Those that are not here lie around 0, two thirds of them within ${scores.noise.toFixed(3)}: that is the noise (shaded: twice that).`,
       scores.threshold === null ? "" : ` From ${scores.threshold.toFixed(2)} on, the best leaf is more likely than nothing.`);
     const row = (each) => el("tr", {}, el("td", { class: "text" }, each.leaf.text), el("td", { class: "number" }, each.strength.toFixed(3)),
-      el("td", { class: "number" }, each.probability === null ? "–" : percent(each.probability)));
+      el("td", { class: "number" }, each.probability === null ? "–" : tiny(each.probability)));
     const rows = scores.named.map(row);
     if (scores.nothing !== null) {
-      rows.push(el("tr", {}, el("td", { class: "text soft" }, "nothing"), el("td", { class: "number" }, "–"), el("td", { class: "number" }, percent(scores.nothing))));
+      rows.push(el("tr", {}, el("td", { class: "text soft" }, "nothing"), el("td", { class: "number" }, "–"), el("td", { class: "number" }, tiny(scores.nothing))));
     }
     fill(table, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "leaf"), el("th", { scope: "col", class: "number" }, "score"),
-      el("th", { scope: "col", class: "number" }, "probability, if it holds one at most"))), el("tbody", {}, rows)));
+      el("th", { scope: "col", class: "number" }, "probability"))), el("tbody", {}, rows)));
   }
   function words(answers, best) {
     if (kind === "leaf") {
@@ -92,8 +92,8 @@ export default function asking(about) {
   const kinds = [["one", "one leaf"], ["top", "the best five"], ["set", "all that it holds"], ...(about.probabilities ? [["leaf", "does it hold this leaf?"]] : [])];
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Ask it"),
     el("p", { class: "soft" }, "Type a path, its roles parted by slashes, or pick one. Answers follow while you type.")),
-  el("div", { class: "grid" },
-    card("The question", field("Path", path), known, picks, radios("What is wanted", "kind", kinds, kind, choose), which, chances, problem),
-    card("The answer", said), card("Why: the scores of all leaves", strip, legend), card("The best candidates", table)));
+  columns([card("The question", field("Path", path), known, picks, radios("What is wanted", "kind", kinds, kind, choose), which, chances, problem)],
+    [card("The answer", said), card("Why: the scores of all leaves", strip, legend), card("The best candidates", table)]));
+  node.lastChild.classList.add("right-wide");
   return { node, shown, repaint };
 }

@@ -1,7 +1,7 @@
 // Change: pairs stored and forgotten in this page's own copy; gauge and cells follow.
 
 import * as api from "./api.js";
-import { card, el, field, fill, whole } from "./dom.js";
+import { card, columns, el, field, fill, whole } from "./dom.js";
 import { gaugeCard, heatCard } from "./pieces.js";
 
 export default function changing(about) {
@@ -58,6 +58,6 @@ export default function changing(about) {
     el("p", { class: "soft small" }, "Nothing is written to the file: “carving explore MEMORY --write” lets you save."));
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Change a copy"),
     el("p", { class: "soft" }, "What you store or forget here stays in this page. Watch the gauge and the cells follow.")),
-  el("div", { class: "grid" }, card("A pair", form, result, problem), card("What was changed", count, list, keeps), gauge.node, heat.node));
+  columns([card("A pair", form, result, problem), card("What was changed", count, list, keeps)], [gauge.node, heat.node]));
   return { node, shown, repaint: () => { gauge.repaint(); heat.repaint(); } };
 }

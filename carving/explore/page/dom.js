@@ -37,24 +37,27 @@ export function radios(legend, name, choices, chosen, onchange) {
       onchange: () => onchange(value) }), words)));
 }
 
+export const columns = (...stacks) => el("div", { class: "columns" }, stacks.map((stack) => el("div", { class: "column" }, stack)));
+
 export const card = (title, ...children) => {
   const id = unique("card");
   return el("section", { class: "card", "aria-labelledby": id }, el("h2", { id }, title), ...children);
 };
 
 export const whole = (value) => Math.round(value).toLocaleString("en");
+export const tiny = (value) => percent(value).replace("more than ", "> ").replace("less than ", "< ");
 export function percent(value, digits) {
   if (value === null || value === undefined) return "unknown";
   const share = 100 * value;
-  if (digits === undefined && value < 1 && share > 99.995) return "more than 99.99 %";
-  if (digits === undefined && value > 0 && share < 0.005) return "less than 0.01 %";
-  return `${share.toFixed(digits ?? (share > 99 || share < 1 ? 2 : 1)).replace(/\.0+$/, "")} %`;
+  if (digits === undefined && value < 1 && share > 99.995) return "more than 99.99\u00a0%";
+  if (digits === undefined && value > 0 && share < 0.005) return "less than 0.01\u00a0%";
+  return `${share.toFixed(digits ?? (share > 99 || share < 1 ? 2 : 1)).replace(/\.0+$/, "")}\u00a0%`;
 }
 export function bytes(value) {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   let unit = 0;
   while (value >= 1000 && unit < units.length - 1) { value /= 1000; unit += 1; }
-  return `${value.toFixed(unit && value < 100 ? 1 : 0)} ${units[unit]}`;
+  return `${value.toFixed(unit && value < 100 ? 1 : 0)}\u00a0${units[unit]}`;
 }
 export const brief = (text, most = 34) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 

@@ -1,7 +1,7 @@
 // Overview: what the memory is, how full, and what its cells look like.
 
 import * as api from "./api.js";
-import { bytes, card, el, fill, percent, whole } from "./dom.js";
+import { bytes, card, columns, el, fill, percent, whole } from "./dom.js";
 import { gaugeCard, heatCard } from "./pieces.js";
 import { histogramPlot, widthOf } from "./plots.js";
 
@@ -57,8 +57,8 @@ export default function overview() {
       repaint();
     } catch (error) { fill(lead, el("p", { class: "error", role: "alert" }, error.message)); }
   }
-  const node = el("div", { class: "view" }, lead, stats, el("div", { class: "grid" }, gauge.node, heat.node,
-    card("How its numbers are spread", chart, spread), card("Bytes against the limit", limit),
-    card("The most stored leaves", most)));
+  const node = el("div", { class: "view" }, lead, stats, columns(
+    [gauge.node, card("How its numbers are spread", chart, spread), card("Bytes against the limit", limit)],
+    [heat.node, card("The most stored leaves", most)]));
   return { node, shown, repaint };
 }

@@ -1,7 +1,7 @@
 // Plan: sliders for what is wished, bars for what each kind of memory takes, and what to copy.
 
 import * as api from "./api.js";
-import { bytes, card, el, field, fill, later, percent, radios, whole } from "./dom.js";
+import { bytes, card, columns, el, field, fill, later, percent, radios, whole } from "./dom.js";
 
 const ACCURACIES = [0.9, 0.95, 0.99, 0.995, 0.999, 0.9999];
 const CUT = 6; // times the fewest numbers: longer bars go on beyond the edge
@@ -85,13 +85,13 @@ export default function planning() {
       .map(([value, text]) => el("option", { value }, text)));
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Plan a memory"),
     el("p", { class: "soft" }, "Say what is to be stored and how well it is to be answered: the smallest memory of each kind is predicted, before anything is made.")),
-  el("div", { class: "grid" }, card("What is wished",
+  columns([card("What is wished",
     labelled("Pairs to be stored:", slider("pairs", STEPS, 6 * STEPS, 3 * STEPS, rounded, whole)),
     labelled("Different leaves:", slider("vocabulary", 4, 6 * STEPS, 27, rounded, whole)),
     labelled("Right answers:", slider("accuracy", 0, ACCURACIES.length - 1, 2, (step) => ACCURACIES[step], (value) => percent(value))),
     radios("Paths are asked", "joint", [["alone", "one at a time"], ["together", "all together"]], "alone", (value) => { wish.joint = value === "together"; soon(); }),
-    field("A cell is kept as", bits)),
-  card("What it takes", words, problem, bars, el("p", { class: "soft small" }, el("span", { class: "key" }), "the memory ", el("span", { class: "key second" }), "its codebook, if kept: labels give it again. Bars that fade go on.")),
-  card("To copy", lines)));
+    field("A cell is kept as", bits))],
+  [card("What it takes", words, problem, bars, el("p", { class: "soft small" }, el("span", { class: "key" }), "the memory ", el("span", { class: "key second" }), "its codebook, if kept: labels give it again. Bars that fade go on.")), card("To copy", lines)]));
+  node.lastChild.classList.add("right-wide");
   return { node, shown: () => { if (!lines.childElementCount) run(); } };
 }

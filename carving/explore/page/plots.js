@@ -35,10 +35,10 @@ export function gaugePlot(gauge, width) {
   const anchor = fits > width * 0.6 ? "end" : "start";
   parts.push(text(fits + (anchor === "end" ? -6 : 6), top - 14, `99 % up to ${whole(gauge.fits)}`,
     { "text-anchor": anchor, class: "warm halo" }));
-  const side = here[0] > width * 0.62 ? "end" : "start";
-  const below = here[1] + 26 > bottom - 4 ? here[1] - 16 : here[1] + 26;
+  const side = here[0] > left + 110 ? "end" : "start";
+  const below = here[1] + 28 > bottom - 4 ? here[1] - 16 : here[1] + 28;
   parts.push(svg("circle", { cx: here[0], cy: here[1], r: 8, class: "here" }),
-    text(here[0] + (side === "end" ? -4 : 4), below, "you are here", { "text-anchor": side, class: "strong halo" }));
+    text(here[0] + (side === "end" ? -10 : 10), below, "you are here", { "text-anchor": side, class: "strong halo" }));
   parts.push(text(left, height - 22, "0"), text(right, height - 22, whole(most), { "text-anchor": "end" }),
     text((left + right) / 2, height - 6, "pairs stored", { "text-anchor": "middle" }));
   const said = `Predicted share of leaves named by pairs stored: ${percent(gauge.here)} now, with ${whole(gauge.held)} pairs.`;
@@ -60,7 +60,7 @@ export function histogramPlot(seen, width) {
 
 // A dot a candidate, in columns over their scores.
 export function stripPlot(scores, answer, width) {
-  const height = 300, left = 14, right = width - 14, top = 56, bottom = height - 50, radius = 3.4;
+  const height = 250, left = 14, right = width - 14, top = 50, bottom = height - 50, radius = scores.leaves > 300 ? 3 : 4.5;
   const values = scores.strengths, best = scores.named[0];
   const spread = scores.noise ? 2 * scores.noise : 0;
   const low = Math.min(-0.25, -spread, ...values), high = Math.max(1.15, scores.threshold ?? 0, ...values) + 0.05;
@@ -85,11 +85,11 @@ export function stripPlot(scores, answer, width) {
   for (const mark of [0, 0.5, 1]) {
     if (mark < high) parts.push(line(x(mark), bottom, x(mark), bottom + 5, "axis"), text(x(mark), bottom + 19, String(mark), { "text-anchor": "middle" }));
   }
-  parts.push(text((left + right) / 2, height - 8, "score: 0 for what is not here, 1 for what was stored once", { "text-anchor": "middle" }));
+  parts.push(text((left + right) / 2, height - 8, width < 420 ? "score: 1 for what was stored once" : "score: 0 for what is not here, 1 for what was stored once", { "text-anchor": "middle" }));
   if (scores.threshold !== null && scores.threshold !== undefined) {
-    const at = x(scores.threshold), anchor = at > width * 0.55 ? "end" : "start";
+    const at = x(scores.threshold), anchor = at > width - 150 ? "end" : "start";
     parts.push(line(at, top - 30, at, bottom, "mark"),
-      text(at + (anchor === "end" ? -6 : 6), top - 24, width < 460 ? "found from here" : "nothing is stored here | found from here on", { "text-anchor": anchor, class: "warm halo" }));
+      text(at + (anchor === "end" ? -6 : 6), top - 24, "found from here on", { "text-anchor": anchor, class: "warm halo" }));
   }
   if (best) {
     const at = x(best.strength), anchor = at > width * 0.7 ? "end" : at < width * 0.3 ? "start" : "middle";

@@ -1,17 +1,17 @@
 // Together: all paths asked at once, round by round.
 
 import * as api from "./api.js";
-import { card, el, fill, percent, whole } from "./dom.js";
+import { card, columns, el, fill, percent, tiny, whole } from "./dom.js";
 import { roundsPlot, widthOf } from "./plots.js";
 
 export default function together(about) {
   const start = el("button", { type: "button", class: "main", onclick: () => run() }, "Ask all paths together");
   const stop = el("button", { type: "button", hidden: true, onclick: () => going?.abort() }, "Stop");
   const words = el("p", { role: "status" }), problem = el("p", { class: "error message", role: "alert" });
-  const plot = el("div"), legend = el("p", { class: "soft small" }), table = el("div", { class: "scroll" }), samples = el("div", { class: "scroll" });
+  const plot = el("div"), legend = el("p", { class: "soft small legend" }), table = el("div", { class: "scroll" }), samples = el("div", { class: "scroll" });
   let rounds = [], going = null;
   const series = () => [["noise", "third"], ["sure", "second"], ...(rounds[0]?.right === null ? [] : [["right", ""]])];
-  const results = el("div", { class: "grid" }, card("Round by round", plot, legend), card("In numbers", table), card("Some of the answers", samples));
+  const results = columns([card("Round by round", plot, legend), card("In numbers", table)], [card("Some of the answers", samples)]);
   results.hidden = true;
 
   function repaint() {
@@ -21,11 +21,11 @@ export default function together(about) {
     results.hidden = false;
     repaint();
     const known = rounds[0].right !== null;
-    const key = (kind, text) => [el("span", { class: `key line ${kind}` }), `${text}  `];
-    fill(legend, known ? key("", "right answers") : [], key("second", "answers that are sure (probability above 90 %)"), key("third", "noise that is left, of the first round's"));
+    const key = (kind, text) => el("span", {}, el("span", { class: `key line ${kind}` }), text);
+    fill(legend, known ? key("", "right answers") : null, key("second", "answers that are sure (probability above 90 %)"), key("third", "noise that is left, of the first round's"));
     const head = ["round", "noise left", "sure", ...(known ? ["right"] : [])];
     fill(table, el("table", {}, el("thead", {}, el("tr", {}, head.map((name, i) => el("th", { scope: "col", class: i ? "number" : null }, name)))),
-      el("tbody", {}, rounds.map((each) => el("tr", {}, el("td", {}, String(each.round)), el("td", { class: "number" }, percent(each.noise)),
+      el("tbody", {}, rounds.map((each) => el("tr", {}, el("td", {}, String(each.round)), el("td", { class: "number" }, tiny(each.noise)),
         el("td", { class: "number" }, percent(each.sure)), known ? el("td", { class: "number" }, percent(each.right)) : null)))));
   }
   function finish(line, asked) {
@@ -34,7 +34,7 @@ export default function together(about) {
     fill(words, `${how}${lastRound.right === null ? "." : `; ${percent(lastRound.right)} right, where single questions get ${percent(rounds[0].right)}.`}`);
     fill(samples, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "path"), el("th", { scope: "col" }, "answer"), el("th", { scope: "col", class: "number" }, "probability"))),
       el("tbody", {}, line.examples.map((each) => el("tr", {}, el("td", { class: "text" }, each.path.text),
-        el("td", { class: "text" }, each.answer.leaf ? each.answer.leaf.text : "nothing"), el("td", { class: "number" }, percent(each.answer.probability)))))));
+        el("td", { class: "text" }, each.answer.leaf ? each.answer.leaf.text : "nothing"), el("td", { class: "number" }, tiny(each.answer.probability)))))));
   }
   async function run() {
     going = new AbortController();
