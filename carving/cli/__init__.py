@@ -7,6 +7,7 @@ import typer
 from carving import __version__
 from carving.cli import (
     consolidating,
+    exploring,
     exporting,
     growth,
     journals,
@@ -46,6 +47,7 @@ COMMANDS = (
     (journals.compact, journals.COMPACT_EPILOG),
     (questions.info, questions.INFO_EPILOG),
     (questions.verify, questions.VERIFY_EPILOG),
+    (exploring.explore, exploring.EXPLORE_EPILOG),
     (lab.reproduce, lab.REPRODUCE_EPILOG),
     (labels.train, labels.TRAIN_EPILOG),
     (labels.evaluate, labels.EVALUATE_EPILOG),
