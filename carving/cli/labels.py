@@ -1,20 +1,16 @@
 """`carving train` and `carving evaluate`: commands only translate; what they call is loaded when they run."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from carving.cli.options import Json, examples
 from carving.cli.output import errors, escaped, write_json, write_line
 
 if TYPE_CHECKING:
-    from carving.labels import training
     from carving.labels.data import Source
     from carving.labels.runs import Evaluation, Report
 
@@ -95,9 +91,10 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a classifier for many labels; a run that was killed goes on where it was."""
+    from carving.labels.bars import bars
     from carving.labels.runs import Wish, run
 
-    with _bars() as on_progress:
+    with bars(errors) as on_progress:
         report = run(
             points.of(data),
             model,
@@ -170,25 +167,3 @@ def _table(measures: dict[str, float]) -> str:
     ks = list(dict.fromkeys(name.split("@")[1] for name in measures))
     lines = ["          " + "".join(f"{'@' + k:>8}" for k in ks)]
     return "\n".join(lines + [f"{n:10}" + "".join(f"{100 * measures[f'{n}@{k}']:8.2f}" for k in ks) for n in names])
-
-
-@contextmanager
-def _bars() -> Iterator[Callable[[str, "training.Progress", float], None]]:
-    """A bar for each network: its epoch, its loss and its validation nDCG; where none can be drawn, a line an epoch."""
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn()
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def on_progress(name: str, progress: "training.Progress", share: float) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=None, state="")
-            state = f"epoch {progress.epoch} of {progress.epochs}"  # that is done, as are loss and validation
-            if progress.losses:
-                state += f", loss {progress.losses[-1]:.3f}"
-            if progress.validation:
-                state += f", validation nDCG@5 {100 * progress.validation[-1]:.2f}"
-            bars.update(tasks[name], total=progress.epochs, completed=progress.epoch + share, state=state)
-            if not errors.is_terminal and not share:  # an epoch has ended
-                errors.print(f"{name}: {state}", markup=False)
-
-        yield on_progress

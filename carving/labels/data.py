@@ -54,7 +54,10 @@ class Dataset:
         check_finite(labels, "labels")
         if (labels.data != 1).any():
             row, column = where(labels, labels.data != 1)
-            raise BadValue(f"labels must be 0 or 1, got {labels[row, column]} in row {row}, column {column}")
+            raise BadValue(
+                "labels must be 0 or 1, neither classes nor continuous numbers, "
+                f"got {labels[row, column]} in row {row}, column {column}"
+            )
         if not labels.nnz:
             raise BadValue("there must be labels, but no point has one; there is nothing to learn or to measure")
         object.__setattr__(self, "features", features)
@@ -82,7 +85,8 @@ def check_finite(matrix: csr_matrix, what: str) -> None:
     wrong = ~np.isfinite(matrix.data)
     if wrong.any():
         row, column = where(matrix, wrong)
-        raise BadValue(f"{what} must be finite numbers, got {matrix[row, column]} in row {row}, column {column}")
+        found = "NaN" if np.isnan(matrix[row, column]) else "infinity"
+        raise BadValue(f"{what} must be finite numbers, got {found} in row {row}, column {column}")
 
 
 def check_pair(train: Dataset, test: Dataset, name: str) -> None:
