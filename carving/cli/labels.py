@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TRAIN_EPILOG = examples(
     "carving train bibtex_train.txt.xz bibtex.safetensors --test bibtex_test.txt.xz",
+    "carving train news.jsonl news.safetensors",
     "carving train mediamill-train.arff small.safetensors --labels -101 --trunk linear --epochs 5",
 )
 EVALUATE_EPILOG = examples("carving evaluate bibtex.safetensors bibtex_test.txt.xz")
@@ -35,16 +36,18 @@ class Points:
             help="ARFF: the XML file of the labels, or their number (negative: the last); else their own file."
         ),
     ] = None
-    pool: Annotated[int, typer.Option(min=1, help="Take means of so many features that follow each other.")] = 1
+    pool: Annotated[
+        int | None, typer.Option(min=1, help="Take means of so many features that follow each other; a model knows it.")
+    ] = None
 
-    def of(self, file: Path) -> "Source":
+    def of(self, file: Path, pool: int = 1) -> "Source":
         """The file, with how it is read."""
         from carving.labels.data import Source
 
         labels: str | int | None = self.labels
         if self.labels is not None and re.fullmatch("-?[0-9]{1,18}", self.labels):
             labels = int(self.labels)
-        return Source(file, self.split, self.column, labels, self.pool)
+        return Source(file, self.split, self.column, labels, self.pool or pool)
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,9 @@ class Training:
 
 
 def train(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Training points: text of the repository, or ARFF.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Training points: text of the repository, ARFF, or texts (.jsonl).")
+    ],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The file to write (.safetensors).")],
     points: Points,
     testing: Testing,
@@ -122,7 +127,8 @@ def evaluate(
     from carving.labels.classifier import MultiLabelClassifier
     from carving.labels.runs import evaluated
 
-    answer = evaluated(MultiLabelClassifier.load(model), points.of(data).read(), all_rows)
+    made = MultiLabelClassifier.load(model)
+    answer = evaluated(made, points.of(data, made.pool_).read(made.words_, made.form_), all_rows)
     if as_json:
         facts = dict(points=answer.points, unlabelled=answer.unlabelled, measures=answer.measures)
         write_json(dict(model=str(model)) | facts)

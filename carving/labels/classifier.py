@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -26,8 +27,8 @@ from carving.labels.keeping import Kept
 from carving.labels.networks import Blend
 from carving.labels.parameters import MultiLabelEstimator
 from carving.labels.rows import Matrix, rows_of, tidy
-from carving.labels.targets import Answer, Form, Labels
-from carving.labels.thresholds import CANDIDATES, Calibration, Held, rarity, spread_of
+from carving.labels.targets import Answer, Form, Label, Labels
+from carving.labels.thresholds import BEST, CANDIDATES, Calibration, Held, rarity, spread_of
 from carving.labels.training import AT_ONCE, OnProgress, Settings, Trainer, predict, split
 from carving.labels.vectors import make_head
 from carving.labels.words import Words, is_texts
@@ -92,8 +93,11 @@ class MultiLabelClassifier(MultiLabelEstimator):
         """
         _refuse(weights)
         check_integer("seed", self.seed, 0, 2**63 - 1)
-        words = Words.fitted(X) if is_texts(X) else None
-        features = self._features(X if words is None else words(X), reset=True)
+        words: Words | None = None
+        if is_texts(X):
+            words = Words.fitted(X)
+            X = words(X)
+        features = self._features(X, reset=True)
         form, labels = Form.of(y)
         whole = Dataset(features, labels)
         with self._shown() as on_progress:
@@ -202,23 +206,40 @@ class MultiLabelClassifier(MultiLabelEstimator):
         They are those at least as probable as the threshold that the held-back points chose, or as one's own; with
         `top_k` the k best instead.
         """
-        if top_k is not None and threshold is not None:
-            raise BadValue("give top_k= or threshold=, not both")
         found = self._given(X, top_k, threshold)
-        return self.form_.answer(found)
+        return self.form_.answer(found.astype(bool))
+
+    def described(
+        self, X: Points, top_k: int | None = None, *, threshold: float | None = None
+    ) -> list[list[tuple[Label, float | None]]]:
+        """What `predict` gives, by name and with probabilities, most probable first; files of old have none (None)."""
+        found, names, answers = self._given(X, top_k, threshold), self.classes_.tolist(), []
+        for start, stop in pairwise(found.indptr.tolist()):
+            best = start + np.argsort(-found.data[start:stop], kind="stable")
+            probable = found.data[best].tolist() if self.calibration_ is not None else [None] * len(best)
+            answers.append([(names[c], p) for c, p in zip(found.indices[best].tolist(), probable, strict=True)])
+        return answers
 
     def _given(self, X: Points, top_k: int | None, threshold: float | None) -> csr_matrix:
+        """The probabilities of the labels that are given, (n, L)."""
+        if top_k is not None and threshold is not None:
+            raise BadValue("give the k best (top_k=, --top) or a threshold (threshold=, --threshold), not both")
         features = self._checked(X)
         if top_k is not None:
-            ids, _ = self.rank(features, top_k)
-            return _sparse(ids, np.ones(ids.shape, bool), self.n_labels_)
+            check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
+            ids, scores = self.rank(features, min(max(top_k, BEST), self.n_labels_))
+            probable = np.ones(ids.shape) if self.calibration_ is None else self._probabilities(scores, ids)
+            probable = np.maximum(probable, np.finfo(np.float64).tiny)
+            return _sparse(ids[:, :top_k], probable[:, :top_k], self.n_labels_)
         least = self._calibrated().threshold if threshold is None else check_number("threshold", threshold)
-        k = min(FIRST, self.n_labels_)
+        k = min(max(FIRST, BEST), self.n_labels_)
         while True:  # until the last of every point is out
             ids, scores = self.rank(features, k)
             probable = self._probabilities(scores, ids)
             if k == self.n_labels_ or not (probable[:, -1] >= least).any():
-                return _sparse(ids, probable >= least, self.n_labels_)
+                made = _sparse(ids, np.where(probable >= least, probable, 0.0), self.n_labels_)
+                made.eliminate_zeros()
+                return made
             k = min(4 * k, self.n_labels_)
 
     def predict_proba(self, X: Points) -> NDArray[np.float64]:
@@ -341,11 +362,8 @@ def _refuse(weights: dict[str, object]) -> None:
 
 
 def _sparse(ids: NDArray[np.int64], values: NDArray[Any], labels: int) -> csr_matrix:
-    """A row a point, in the order of the labels; zeros are left out."""
+    """A row a point, in the order of the labels."""
     order = np.argsort(ids, axis=1)
     ids, values = np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)
     starts = np.arange(len(ids) + 1) * ids.shape[1]
-    made = load_extra("scipy.sparse").csr_matrix((values.ravel(), ids.ravel(), starts), shape=(len(ids), labels))
-    if values.dtype == bool:
-        made.eliminate_zeros()
-    return made
+    return load_extra("scipy.sparse").csr_matrix((values.ravel(), ids.ravel(), starts), shape=(len(ids), labels))

@@ -79,6 +79,7 @@ def run(
         if fresh:
             checkpoints.remove(folder)
         classifier = fitted(data, wish, folder, on_progress)
+        classifier.remember(data.form or classifier.form_, data.words, source.pool)
         classifier.save(model, force=force)
         checkpoints.remove(folder)  # only now: until the model is there, they are all there is
     return Report(
@@ -126,7 +127,7 @@ def _check_files(source: Source, test: Source | None, model: Path) -> None:
 
 def _read_test(test: Source, data: Dataset) -> Dataset:
     """The test points; whether they belong to the training points is seen now, not after hours of training."""
-    tested = test.read()
+    tested = test.read(data.words, data.form)
     check_pair(data, tested, str(test.path))
     return tested
 

@@ -52,20 +52,20 @@ class Form:
         form = cls(SETS, names, np.dtype(np.float32))
         return form, form._gathered(sets)
 
-    def matrix(self, y: Labels) -> csr_matrix:
-        """Labels as zeros and ones (n, L), however they come; sets may speak of these labels alone."""
+    def matrix(self, y: Labels, strangers: bool = False) -> csr_matrix:
+        """Labels as zeros and ones (n, L), however they come; unknown ones are refused, or left out (`strangers`)."""
         if not is_sets(y):
             return tidy(y, "labels")
-        return self._gathered([list(_checked(one)) for one in y])
+        return self._gathered([list(_checked(one)) for one in y], strangers)
 
-    def _gathered(self, sets: list[list[Label]]) -> csr_matrix:
+    def _gathered(self, sets: list[list[Label]], strangers: bool = False) -> csr_matrix:
         numbers = {name: number for number, name in enumerate(self.names.tolist())}
         rows = []
         for one in sets:
-            strangers = [label for label in one if label not in numbers]
-            if strangers:
-                raise BadValue(f"the model knows no label {strangers[0]!r}; its {len(numbers)} labels are in classes_")
-            rows.append(sorted({numbers[label] for label in one}))
+            unknown = [label for label in one if label not in numbers]
+            if unknown and not strangers:
+                raise BadValue(f"the model knows no label {unknown[0]!r}; its {len(numbers)} labels are in classes_")
+            rows.append(sorted({numbers[label] for label in one if label in numbers}))
         columns = np.array([column for row in rows for column in row], dtype=np.int32)
         starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
         ones = np.ones(len(columns), np.float32)

@@ -38,8 +38,8 @@ class Words:
     """The words that count, and how much each.
 
     >>> words = Words.fitted(["the sea and the sun", "the snow"])
-    >>> words(["sun, sun and more sun"]).toarray().round(2).tolist()
-    [[0.58, 0.0, 0.0, 0.82, 0.0]]
+    >>> words.vocabulary, words(["more sun and sea"]).indices.tolist()
+    (['and', 'sea', 'snow', 'sun', 'the'], [0, 1, 3])
     """
 
     vocabulary: list[str]  # by column
