@@ -15,6 +15,7 @@ from carving.cli import (
     labels,
     memories,
     planning,
+    predicting,
     questions,
     sealing,
     where,
@@ -51,6 +52,7 @@ COMMANDS = (
     (lab.reproduce, lab.REPRODUCE_EPILOG),
     (labels.train, labels.TRAIN_EPILOG),
     (labels.evaluate, labels.EVALUATE_EPILOG),
+    (predicting.predict, predicting.PREDICT_EPILOG),
 )
 
 # They write files, and say so only when that is done.

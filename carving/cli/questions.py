@@ -24,6 +24,7 @@ from carving.cli.output import (
     write_limited,
     write_line,
 )
+from carving.cli.predicting import write_model
 from carving.cli.ranks import together
 from carving.cli.sealing import Labels, loaded, write_sealed
 from carving.console import bar
@@ -193,9 +194,13 @@ def _single(answers: list[Answer]) -> list[Outcome]:
 
 
 def info(memory: MemoryFile, as_json: Json = False) -> None:
-    """What a memory is and how full."""
-    if kind_of(memory) == "sealed memory":
+    """What a memory is and how full; or what a label model is."""
+    kind = kind_of(memory)
+    if kind == "sealed memory":
         write_sealed(memory, sealedfiles.read(memory), as_json)
+        return
+    if kind == "label model":
+        write_model(memory, as_json)
         return
     held, size = Memory.load(memory), memory.stat().st_size
     predicted = held.predicted()

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from carving.checks import check_integer, show_bytes
 from carving.errors import BadValue
+from carving.labels import keeping
 from carving.labels.heads import Head
+from carving.labels.keeping import Kept
 from carving.labels.networks import Blend, Scaling
 from carving.labels.training import Settings, network_of
 from carving.labels.vectors import Claim, claimed, make_head
@@ -41,6 +43,7 @@ class Model:
     propensities: Tensor
     favour: float
     seed: int
+    kept: Kept  # what is remembered beside
 
 
 def write(path: Place, model: Model, force: bool = False) -> None:
@@ -49,6 +52,8 @@ def write(path: Place, model: Model, force: bool = False) -> None:
     tensors = {f"network/{name}": tensor for name, tensor in model.network.state_dict().items()}
     tensors |= {f"head/{name}": tensor for name, tensor in model.head.state_dict().items()}
     tensors["propensities"] = model.propensities
+    remembered, beside = keeping.packed(model.kept)
+    tensors |= beside
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     for name, tensor in tensors.items():
         if not all_finite(tensor):
@@ -64,6 +69,7 @@ def write(path: Place, model: Model, force: bool = False) -> None:
         units=model.network.units,
         favour=model.favour,
         seed=model.seed,
+        kept=remembered,
     )
     metadata = dict(format=FORMAT, facts=json.dumps(facts))
     metadata["checksum"] = checksum(tensors, metadata)
@@ -111,7 +117,8 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
     _check_room(claim, bool(facts["head_options"]["trainable"]), tensors)
     head = make_head(facts["head"], facts["labels"], **facts["head_options"])
     _put(head, "head/", tensors)
-    return Model(facts["head"], head, blend, settings, propensities, float(facts["favour"]), facts["seed"])
+    kept = keeping.unpacked(facts.get("kept"), tensors, facts["labels"], facts["features"])
+    return Model(facts["head"], head, blend, settings, propensities, float(facts["favour"]), facts["seed"], kept)
 
 
 def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:

@@ -27,6 +27,7 @@ from carving.labels.heads import Head
 from carving.labels.networks import DENSE, Blend, Network
 from carving.labels.rows import Rows, rows_of
 from carving.labels.scoring import check_finite
+from carving.labels.thresholds import CANDIDATES, Held
 from carving.labels.training import AT_ONCE, Settings, Trainer, split
 
 FEW = 20_000  # points up to which networks are trained again on all of them
@@ -114,6 +115,7 @@ class Chosen:
     favour: float
     ndcg: float
     psndcg: float
+    held: Held | None = None  # what the blend said of the part that was held back
 
 
 def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Blend, Chosen]:
@@ -127,9 +129,10 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Blend, 
         networks += [] if again else [network]
         outputs.append(outputs_of(network, rest))
         ended.append(replace(settings, patience=None, until=progress.best + 1))
-    blend = blended(outputs, ended, trainer.head, rest, metrics.propensities(most.labels))
+    propensities = metrics.propensities(most.labels)
+    blend = blended(outputs, ended, trainer.head, rest, propensities)
     kept = [number for number, weight in enumerate(blend.weights) if weight > 0]
-    chosen = _chosen(blend, ended, kept)
+    chosen = replace(_chosen(blend, ended, kept), held=held_back(outputs, blend, trainer.head, rest, propensities))
     if again:
         final = enumerate(chosen.settings, start=1)
         networks = [trainer(data, settings, f"network {number}", len(kept))[0] for number, settings in final]
@@ -148,6 +151,14 @@ def _chosen(blend: Blended, settings: list[Settings], kept: list[int]) -> Chosen
         ndcg=quality.ndcg,
         psndcg=quality.psndcg,
     )
+
+
+def held_back(outputs: list[Tensor], blend: Blended, head: Head, data: Dataset, propensities: Propensities) -> Held:
+    """The best labels of points that the networks did not learn from, as the blend scores them."""
+    parts = zip(outputs, blend.weights, blend.units, strict=True)
+    cores = torch.stack([weight * (normalize(out, dim=1) if unit else out) for out, weight, unit in parts]).sum(0)
+    best = head.top(cores, min(CANDIDATES, head.count), bias_of(propensities, blend.favour))
+    return Held(best.indices.numpy(), best.scores.numpy(), data.labels)
 
 
 def outputs_of(network: Network, data: Dataset) -> Tensor:

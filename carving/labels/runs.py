@@ -82,6 +82,7 @@ def run(
         if fresh:
             ranks.of_one(lambda: checkpoints.remove(folder))
         classifier = fitted(data, wish, folder, on_progress)
+        classifier.remember(data.form or classifier.form_, data.words, source.pool)
         ranks.of_one(lambda: classifier.save(model, force=force))
         ranks.of_one(lambda: checkpoints.remove(folder))  # only now: until the model is there, they are all there is
     return Report(
@@ -138,7 +139,7 @@ def _read(source: Source, test: Source | None) -> tuple[Dataset, Dataset | None]
     data = source.read()
     if test is None:
         return data, None
-    tested = test.read()
+    tested = test.read(data.words, data.form)
     check_pair(data, tested, str(test.path))
     return data, tested
 
