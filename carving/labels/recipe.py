@@ -21,7 +21,8 @@ from torch.nn.functional import normalize
 
 from carving.answers.ranking import best_of
 from carving.chunks import slices
-from carving.labels import losses, metrics
+from carving.labels import metrics
+from carving.labels.blending import FAVOURS, Propensities, Quality, added, bias_of, measured, scale_of, weighed
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.networks import DENSE, Blend, Network
@@ -35,11 +36,6 @@ BATCHES = {32: 2_000, 64: 8_000, 128: 20_000}  # points of a batch, by how many 
 WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
 STEPS = 700  # that are taken at least, as far as 200 epochs allow
 SCORES = 2**26  # of label scores that are kept at a time for each network, to choose the blend
-PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
-SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
-FAVOURS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # of rare labels: times the logarithm of one over the propensity
-
-Propensities = NDArray[np.float64]
 
 
 def head_options(labels: int) -> dict[str, int]:
@@ -86,13 +82,6 @@ def single(
         return None
     tried = {settings.trunk: settings for settings in trials(data, epochs)}
     return replace(tried.get(trunk, tried["both"]), trunk=trunk, patience=patience)
-
-
-class Quality(NamedTuple):
-    """What a validation part says of a ranking, in shares of 1; the sum of both is what is made large."""
-
-    ndcg: float  # nDCG@5
-    psndcg: float  # PSnDCG@5
 
 
 class Blended(NamedTuple):
@@ -174,7 +163,7 @@ def blended(
         scales.append(scale_of(scores, sets))
         scored.append(scores.mul_(scales[-1]))
     shares, quality = weighed(scored, data, propensities)
-    blend = _added(shares, scored)
+    blend = added(shares, scored)
     best = 0.0
     for favour in FAVOURS[1:]:
         favoured = measured(blend, data, propensities, bias_of(propensities, favour))
@@ -183,46 +172,3 @@ def blended(
     return Blended([share * scale for share, scale in zip(shares, scales, strict=True)], units, best, quality)
 
 
-def bias_of(propensities: Propensities, favour: float) -> Tensor | None:
-    """What is added to the scores so that rare labels are favoured."""
-    return torch.from_numpy(favour * -np.log(propensities)).float() if favour else None
-
-
-def scale_of(scores: Tensor, sets: Rows) -> float:
-    """The factor that makes the label scores (n, L) the best logits."""
-    return min(SCALES, key=lambda scale: float(losses.softmax(scale * scores, sets)))
-
-
-def measured(scores: Tensor, data: Dataset, propensities: Propensities, bias: Tensor | None = None) -> Quality:
-    """The quality of the scores (n, L)."""
-    k = min(5, scores.shape[1])
-    best = best_of(scores if bias is None else scores + bias, k)
-    check_finite(best.scores)
-    ranked = best.indices.numpy()
-    return Quality(metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities))
-
-
-def weighed(scored: list[Tensor], data: Dataset, propensities: Propensities) -> tuple[list[float], Quality]:
-    """Shares that sum to 1, by greedy selection: again and again the one is added that makes the blend best."""
-    known: dict[tuple[int, ...], Quality] = {}
-
-    def tried(counts: tuple[int, ...]) -> Quality:
-        ratio = tuple(int(c) for c in np.array(counts) // np.gcd.reduce(counts))
-        if ratio not in known:
-            known[ratio] = measured(_added(ratio, scored), data, propensities)
-        return known[ratio]
-
-    counts, best = (0,) * len(scored), (0,) * len(scored)
-    for _ in range(PICKS):
-        options = [tuple(c + (i == j) for j, c in enumerate(counts)) for i in range(len(scored))]
-        counts = max(options, key=lambda option: sum(tried(option)))
-        if not any(best) or sum(tried(counts)) > sum(tried(best)):
-            best = counts
-    return [count / sum(best) for count in best], tried(best)
-
-
-def _added(weights: Sequence[float], scored: list[Tensor]) -> Tensor:
-    total = torch.zeros_like(scored[0])
-    for weight, scores in zip(weights, scored, strict=True):
-        total.add_(scores, alpha=weight)
-    return total
