@@ -398,8 +398,8 @@ def test_rare_labels_are_favoured_on_the_scale_of_the_validation():
     data = topics(200)
     tried = [dataclasses.replace(QUICK, loss="head", patience=2)]
     head = OSCHead(data.labels.shape[1], d=72)
-    blend, chosen = recipe.fit(data, Trainer(head, 0), tried)
-    outputs = blend.eval()(rows_of(data.features))
+    scorer, chosen = recipe.fit(data, Trainer(head, 0), tried)
+    outputs = scorer.network.eval()(rows_of(data.features))
     assert chosen.units == [True]
     assert_close(outputs.norm(dim=1), torch.full((200,), chosen.weights[0]))
 
@@ -542,7 +542,7 @@ def test_points_without_labels_and_dense_arrays_are_taken(fitted):
 
 def test_sklearn_can_clone_and_show_it(fitted):
     twin = clone(fitted)
-    assert twin.get_params() == fitted.get_params() and not hasattr(twin, "network_")
+    assert twin.get_params() == fitted.get_params() and not hasattr(twin, "scorer_")
     assert "MultiLabelClassifier" in repr(twin)
 
 

@@ -1,6 +1,7 @@
 """What a validation part says of scores, and how several scores are best added."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from carving.labels import losses, metrics
 from carving.labels.data import Dataset
 from carving.labels.rows import Rows
 from carving.labels.scoring import check_finite
+from carving.labels.training import Settings
 
 PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
 SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
@@ -26,6 +28,20 @@ class Quality(NamedTuple):
 
     ndcg: float  # nDCG@5
     psndcg: float  # PSnDCG@5
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the validation part chose, and what it said: shares of 1."""
+
+    settings: list[Settings]
+    weights: list[float]
+    units: list[bool]
+    favour: float
+    ndcg: float
+    psndcg: float
+    share: float = 0.0  # of the matcher
+    trust: float = 0.0  # in rankers
 
 
 def bias_of(propensities: Propensities, favour: float) -> Tensor | None:
@@ -67,6 +83,7 @@ def weighed(scored: list[Tensor], data: Dataset, propensities: Propensities) -> 
 
 
 def added(weights: Sequence[float], scored: list[Tensor]) -> Tensor:
+    """The weighted sum of scores."""
     total = torch.zeros_like(scored[0])
     for weight, scores in zip(weights, scored, strict=True):
         total.add_(scores, alpha=weight)

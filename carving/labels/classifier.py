@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,26 +11,32 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from carving.checks import check_integer
-from carving.chunks import slices
+from carving.checks import check_choice, check_integer
 from carving.errors import BadValue
 from carving.extras import load as load_extra
-from carving.labels import metrics, models, recipe
+from carving.labels import fast, metrics, models
+from carving.labels import recipe as best
+from carving.labels.blending import bias_of
 from carving.labels.data import Dataset, check_finite
 from carving.labels.estimator import Estimator
 from carving.labels.heads import Head, OSCHead
 from carving.labels.networks import Blend
-from carving.labels.rows import Matrix, rows_of, tidy
-from carving.labels.training import AT_ONCE, OnProgress, Settings, Trainer, predict, split
+from carving.labels.rows import Matrix, tidy
+from carving.labels.scorer import Scorer
+from carving.labels.training import OnProgress, Settings, Trainer, split
 from carving.labels.vectors import make_head
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+RECIPES = ("best", "fast")
+
 
 class MultiLabelClassifier(Estimator):
     """A network with a label head. Without `settings` our recipe makes it; with them, one network is trained so.
 
+    `recipe="best"` trains networks and rankers of what they name; `"fast"` solves or counts instead of training, in
+    seconds, and is a little behind where labels hang on how words stand together.
     `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that are
     held back to choose the epoch, for one network; the recipe has its own. `checkpoints` is a folder: a fit that was
     killed goes on from there and ends with the same numbers. `on_progress` is called as it goes, with the name of a
@@ -49,6 +56,7 @@ class MultiLabelClassifier(Estimator):
         head_options: dict[str, Any] | None = None,
         settings: Settings | None = None,
         *,
+        recipe: str = "best",
         epochs: int | None = None,
         validation: float = 0.0,
         seed: int = 0,
@@ -58,6 +66,7 @@ class MultiLabelClassifier(Estimator):
         self.head = head
         self.head_options = head_options
         self.settings = settings
+        self.recipe = recipe
         self.epochs = epochs
         self.validation = validation
         self.seed = seed
@@ -69,24 +78,43 @@ class MultiLabelClassifier(Estimator):
     def fit(self, X: Matrix, y: Matrix) -> Self:
         """Train on features (n, F) and labels (n, L) of zeros and ones; points without labels are left out."""
         check_integer("seed", self.seed, 0, 2**63 - 1)
+        check_choice("recipe", self.recipe, RECIPES)
         whole = Dataset(X, y)
-        data = whole.labelled()
-        count = data.labels.shape[1]
-        options = self.head_options
+        data, propensities = whole.labelled(), metrics.propensities(whole.labels)
+        self.chosen_: best.Chosen | None = None
+        if self.recipe == "fast":
+            self._check_fast()
+            scorer, self.chosen_ = fast.fit(data, self.seed, self.on_progress)
+            settings: list[Settings] = []
+        else:
+            scorer, settings = self._networks(data)
+        favour = 0.0 if self.chosen_ is None else self.chosen_.favour
+        self._keep(scorer, settings, propensities, favour, data.features.shape[1])
+        return self
+
+    def _networks(self, data: Dataset) -> tuple[Scorer, list[Settings]]:
+        """What networks and a head make of the data: by our recipe, or one of them."""
+        count, options = data.labels.shape[1], self.head_options
         if options is None:
-            options = recipe.head_options(count) if self.head == "OSC" else {}
+            options = best.head_options(count) if self.head == "OSC" else {}
         head = make_head(self.head, count, **(dict(seed=self.seed) | options))
         self._check_recipe(head)
         folder = None if self.checkpoints is None else Path(self.checkpoints)
         trainer = Trainer(head, self.seed, folder, self.on_progress)
-        self.chosen_: recipe.Chosen | None = None
-        if self.settings is None:
-            network, self.chosen_ = recipe.fit(data, trainer, recipe.trials(data, self.epochs))
-            settings, favour = self.chosen_.settings, self.chosen_.favour
-        else:
-            network, settings, favour = self._single(data, trainer, self.settings), [self.settings], 0.0
-        self._keep(head, network, settings, metrics.propensities(whole.labels), favour)
-        return self
+        if self.settings is not None:
+            return Scorer(head, self._single(data, trainer, self.settings)), [self.settings]
+        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs))
+        return scorer, self.chosen_.settings
+
+    def _check_fast(self) -> None:
+        """Refuse what the fast recipe has no use for."""
+        for name in ("settings", "epochs", "head_options"):
+            if getattr(self, name) is not None:
+                raise BadValue(f'recipe="fast" trains no network; leave {name}= out, or take recipe="best"')
+        if self.head != "OSC":
+            raise BadValue(
+                f'recipe="fast" has no head, got {self.head}; take recipe="best" with settings=Settings(...)'
+            )
 
     def _check_recipe(self, head: Head) -> None:
         if self.settings is not None:
@@ -116,12 +144,13 @@ class MultiLabelClassifier(Estimator):
         return Blend([network], [1.0], [False])
 
     def _keep(
-        self, head: Head, network: Blend, settings: list[Settings], propensities: ArrayLike, favour: float
+        self, scorer: Scorer, settings: list[Settings], propensities: ArrayLike, favour: float, features: int
     ) -> None:
-        self.head_, self.network_, self.settings_ = head, network.eval(), settings
         self.propensities_: NDArray[np.float64] = np.asarray(propensities, dtype=np.float64)
-        self.favour_, self._bias = float(favour), recipe.bias_of(self.propensities_, favour)
-        self.n_features_in_, self.n_labels_ = network.features, head.count
+        self.favour_, self.settings_ = float(favour), settings
+        self.scorer_ = replace(scorer, bias=bias_of(self.propensities_, favour))
+        self.head_, self.network_ = scorer.head, None if scorer.network is None else scorer.network.eval()
+        self.n_features_in_, self.n_labels_ = features, len(self.propensities_)
 
     @property
     def validation_(self) -> dict[str, float] | None:
@@ -138,7 +167,7 @@ class MultiLabelClassifier(Estimator):
         features = self._checked(X)
         k = min(5, self.n_labels_) if k is None else k
         check_integer("k", k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
-        scores, ids = predict(self.network_, self.head_, features, k, self._bias)
+        scores, ids = self.scorer_.top(features, k, self.n_labels_)
         return ids.numpy(), scores.numpy()
 
     def predict(self, X: Matrix, k: int | None = None) -> csr_matrix:
@@ -151,10 +180,8 @@ class MultiLabelClassifier(Estimator):
         if k is not None:
             return _sparse(*self.rank(X, k), self.n_labels_)
         features = self._checked(X)
-        with torch.no_grad():
-            parts = list(slices(features.shape[0], AT_ONCE)) or [slice(0, 0)]
-            scores = torch.cat([self.head_(self.network_(rows_of(features, part))) for part in parts])
-            return (scores if self._bias is None else scores + self._bias).numpy()
+        parts = self.scorer_.parts(features.shape[0], self.n_labels_)
+        return torch.cat([self.scorer_.scores(features[part]) for part in parts]).numpy()
 
     def score(self, X: Matrix, y: Matrix, k: int | None = None) -> float:
         """nDCG@k over the points that have labels; k is 5, or all labels where there are fewer."""
@@ -172,7 +199,7 @@ class MultiLabelClassifier(Estimator):
         return metrics.measures(ids, truth.labels, self.propensities_, ks, unlabelled=unlabelled)
 
     def _checked(self, X: Matrix) -> csr_matrix:
-        if not hasattr(self, "network_"):
+        if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError(
                 "the classifier is not trained yet; call fit(X, y), or MultiLabelClassifier.load(file)"
             )
@@ -198,19 +225,22 @@ class MultiLabelClassifier(Estimator):
 
         A label model that is there is replaced; what is something else, or read-only, only with `force`.
         """
-        if not hasattr(self, "network_"):
+        if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError("there is nothing to save before fit(X, y)")
-        propensities = torch.from_numpy(self.propensities_)
-        parts = self.head_, self.network_, self.settings_, propensities, self.favour_
-        models.write(path, models.Model(self.head, *parts, self.seed), force)
+        propensities, scorer = torch.from_numpy(self.propensities_), self.scorer_
+        parts = scorer.head, self.network_, self.settings_, propensities, self.favour_, self.seed
+        more = scorer.matcher, scorer.rankers, self.recipe, self.n_features_in_
+        models.write(path, models.Model(self.head, *parts, *more), force)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model of a file."""
         found = models.read(path)
-        model = cls(found.name, found.head.options, seed=found.seed)
+        options = None if found.head is None else found.head.options
+        model = cls(found.name, options, seed=found.seed, recipe=found.recipe)
         model.chosen_ = None
-        model._keep(found.head, found.network, found.settings, found.propensities.numpy(), found.favour)
+        scorer = Scorer(found.head, found.network, found.matcher, found.rankers)
+        model._keep(scorer, found.settings, found.propensities.numpy(), found.favour, found.features)
         return model
 
 

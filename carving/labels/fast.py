@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from carving.labels import metrics
-from carving.labels.blending import Quality, bias_of
+from carving.labels.blending import Chosen, bias_of
 from carving.labels.data import Dataset
 from carving.labels.matching import Parts, matchers, ranked, shortlisted, solvable, trusted
 from carving.labels.scorer import Rankers, Scorer
@@ -14,8 +14,8 @@ from carving.labels.training import OnProgress, split
 HELD = 4_000  # points at most that are held back
 
 
-def fit(data: Dataset, seed: int = 0, on_progress: OnProgress | None = None) -> tuple[Scorer, float, Quality]:
-    """The scorer, how much it favours rare labels, and what the points that were held back said of it.
+def fit(data: Dataset, seed: int = 0, on_progress: OnProgress | None = None) -> tuple[Scorer, Chosen]:
+    """The scorer, and what the points that were held back chose and said.
 
     Everything is made twice: of most points, to choose on the others, and of all.
     """
@@ -29,4 +29,5 @@ def fit(data: Dataset, seed: int = 0, on_progress: OnProgress | None = None) -> 
         rankers = Rankers(ranked(final, data, seed, on_progress), best.trust)
         final = replace(final, rankers=rankers)
     bias = bias_of(metrics.propensities(data.labels), best.favour)
-    return replace(final, bias=bias), best.favour, best.quality
+    chosen = Chosen([], [], [], best.favour, *best.quality, trust=best.trust)
+    return replace(final, bias=bias), chosen

@@ -32,7 +32,7 @@ WEIGHTS = 2**26  # if these are all the weights that this takes; else labels are
 WAVES = 1_000
 PENALTIES = tuple(10.0 ** (0.5 * i) for i in range(-6, 4))  # of ridge regression, for points of length 1
 FIRST = {True: 3, False: 6}  # the penalty that is tried first, of dense views and of rows
-LIFTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7)  # exponents by which weights of rare labels are raised
+LIFTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # exponents by which weights of rare labels are raised
 WEIGHINGS = (0.0, 0.1, 0.2, 0.3, 0.4)  # exponents by which frequent labels count more than rare ones
 TRUSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # of rankers, beside a match of logits
 
@@ -81,7 +81,7 @@ class Solution(NamedTuple):
 def solved(parts: Parts, seed: int = 0, waves: int = WAVES) -> Pair:
     """Matchers by ridge regression."""
     features = parts.data.features
-    views = [View.rows()]
+    views = [View.halves(features)]
     if is_dense(features):
         views = [View.columns(features, count, seed) for count in (0, waves)]
     best = max((solution(view, parts) for view in views), key=lambda found: sum(found.quality))
@@ -96,7 +96,11 @@ def solved(parts: Parts, seed: int = 0, waves: int = WAVES) -> Pair:
 
 def solution(view: View, parts: Parts) -> Solution:
     """The best penalty for a view, looked for from a usual one on in the direction in which it gets better."""
-    most, rest = (Sums.of(part.features, part.labels, view) for part in (parts.most, parts.rest))
+    usual = parts.data.labels.nnz / len(parts.data)  # labels of a point; the more it has, the less each of them tells
+    most, rest = (
+        Sums.of(part.features, part.labels, view, (part.labels.getnnz(axis=1) / usual) ** -0.5)
+        for part in (parts.most, parts.rest)
+    )
     propensities, tried = metrics.propensities(parts.most.labels), dict[int, Quality]()
 
     def quality(number: int) -> float:

@@ -9,25 +9,22 @@ best.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving.answers.ranking import best_of
 from carving.chunks import slices
 from carving.labels import metrics
-from carving.labels.blending import FAVOURS, Propensities, Quality, added, bias_of, measured, scale_of, weighed
+from carving.labels.blending import FAVOURS, Chosen, Propensities, Quality, added, bias_of, measured, scale_of, weighed
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.networks import DENSE, Blend, Network
-from carving.labels.rows import Rows, rows_of
-from carving.labels.scoring import check_finite
+from carving.labels.rows import rows_of
+from carving.labels.scorer import Scorer
 from carving.labels.training import AT_ONCE, Settings, Trainer, split
 
 FEW = 20_000  # points up to which networks are trained again on all of them
@@ -93,19 +90,7 @@ class Blended(NamedTuple):
     quality: Quality
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """What the validation part chose, and what it said: shares of 1."""
-
-    settings: list[Settings]
-    weights: list[float]
-    units: list[bool]
-    favour: float
-    ndcg: float
-    psndcg: float
-
-
-def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Blend, Chosen]:
+def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer, Chosen]:
     """The blend for these training points, and how it was chosen."""
     again = len(data) <= FEW
     most, rest = split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed)
@@ -124,7 +109,7 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Blend, 
         networks = [trainer(data, settings, f"network {number}", len(kept))[0] for number, settings in final]
     else:
         networks = [networks[i] for i in kept]
-    return Blend(networks, chosen.weights, chosen.units), chosen
+    return Scorer(trainer.head, Blend(networks, chosen.weights, chosen.units)), chosen
 
 
 def _chosen(blend: Blended, settings: list[Settings], kept: list[int]) -> Chosen:
@@ -170,5 +155,3 @@ def blended(
         if sum(favoured) > sum(quality):
             best, quality = favour, favoured
     return Blended([share * scale for share, scale in zip(shares, scales, strict=True)], units, best, quality)
-
-

@@ -1,4 +1,4 @@
-"""Ridge regression of all labels at once, in closed form: two sums over the points, made in passes, and one solution."""
+"""Ridge regression of all labels at once, in closed form: two sums over the points, in passes, and one solution."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ class Sums:
     moments: Numbers  # (F + 1, L)
 
     @classmethod
-    def of(cls, features: csr_matrix, labels: csr_matrix, view: View) -> Self:
-        """The sums over these points, some at a time."""
+    def of(cls, features: csr_matrix, labels: csr_matrix, view: View, weights: Numbers | None = None) -> Self:
+        """The sums over these points, some at a time; a point of weight 2 counts as two."""
         wide = view.outputs(features.shape[1])
         gram, moments = np.zeros((wide + 1, wide + 1)), np.zeros((wide + 1, labels.shape[1]))
         for part in slices(features.shape[0], rows_within(ROOM, wide)):
             seen, truth = view(features[part]), labels[part]
-            squares, products = seen.T @ seen, truth.T @ seen
+            weight = np.ones(truth.shape[0], np.float32) if weights is None else weights[part].astype(np.float32)
+            heavy = load("scipy.sparse").diags_array(weight) @ seen
+            squares, products = heavy.T @ seen, truth.T @ heavy
             if not isinstance(seen, np.ndarray):
                 squares, products = squares.toarray(), products.toarray()
-            total = np.asarray(seen.sum(axis=0)).ravel()
+            total = seen.T @ weight
             gram[:-1, :-1] += squares
             gram[-1, :-1] += total
             gram[:-1, -1] += total
-            gram[-1, -1] += truth.shape[0]
+            gram[-1, -1] += weight.sum(dtype=np.float64)
             moments[:-1] += products.T
-            moments[-1] += np.asarray(truth.sum(axis=0)).ravel()
+            moments[-1] += truth.T @ weight
         return cls(gram, moments)
 
     def __add__(self, other: Sums) -> Sums:

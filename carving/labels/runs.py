@@ -28,6 +28,7 @@ class Wish:
     validation: float = 0.15  # one network: the share of points held back
     patience: int = 4  # one network: epochs without a gain before it stops
     seed: int = 0
+    recipe: str = "best"
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def run(
         model=model,
         points=len(data.labelled()),
         labels=classifier.n_labels_,
-        parameters=sum(weights.numel() for weights in classifier.network_.parameters()),
+        parameters=classifier.scorer_.count,
         validation=classifier.validation_,
         test=None if tested is None else evaluated(classifier, tested, all_rows),
     )
@@ -101,6 +102,7 @@ def fitted(
         wish.head,
         settings=settings,
         epochs=wish.epochs if settings is None else None,
+        recipe=wish.recipe,
         validation=wish.validation,
         seed=wish.seed,
         checkpoints=checkpoints,

@@ -74,6 +74,12 @@ class Scorer:
     rankers: Rankers | None = None
     bias: Tensor | None = None
 
+    @property
+    def count(self) -> int:
+        """How many weights there are."""
+        networks = 0 if self.network is None else sum(weights.numel() for weights in self.network.parameters())
+        return networks + sum(part.map.count for part in (self.matcher, self.rankers) if part is not None)
+
     def matched(self, features: csr_matrix) -> Tensor:
         """How well each label matches (n, L), before rankers are asked."""
         total: Tensor | None = None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float32]
 
 PAIRS = 2_000  # pairs of points whose distances tell how wide waves are
+POWER = 0.5  # to which the length of a row is taken, where it is not 1
 BANDWIDTH = 1.0  # the square of waves' frequency, times the median squared distance of two points
 
 
@@ -41,11 +42,19 @@ class View:
     scale: Numbers  # (F,) or none, which is 1
     waves: int = 0
     seed: int = 0
+    length: float = 1.0  # of a row that is as long as most,
+    power: float = 0.0  # if rows come to their length to this power: longer ones stay a little longer
 
     @classmethod
     def rows(cls, scale: NDArray[np.floating[Any]] | None = None) -> Self:
         """Rows of length 1, their columns weighed before."""
         return cls(np.zeros(0, np.float32), np.zeros(0, np.float32) if scale is None else scale.astype(np.float32))
+
+    @classmethod
+    def halves(cls, features: csr_matrix) -> Self:
+        """Rows whose length is the root of what it was, and in the mean of squares 1."""
+        mean = float(np.mean(lengths(features) ** (2 * POWER))) or 1.0
+        return cls(np.zeros(0, np.float32), np.zeros(0, np.float32), length=mean**-0.5, power=POWER)
 
     @classmethod
     def columns(cls, features: csr_matrix, waves: int = 0, seed: int = 0) -> Self:
@@ -67,7 +76,7 @@ class View:
     def __call__(self, features: csr_matrix) -> csr_matrix | Numbers:
         """The points as they are seen, (n, outputs)."""
         if not self.dense:
-            return unit_rows(features, self.scale if len(self.scale) else None)
+            return unit_rows(features, self.scale if len(self.scale) else None, self.length, self.power)
         plain: Numbers = (features.toarray() - self.shift) * self.scale
         if not self.waves:
             return plain
@@ -84,16 +93,28 @@ class View:
         return directions.T.float().contiguous().numpy(), phases.float().numpy()
 
 
-def unit_rows(features: csr_matrix, scale: Numbers | None = None) -> csr_matrix:
-    """Rows at length 1, their columns weighed before; rows of nothing stay so."""
+def unit_rows(
+    features: csr_matrix, scale: Numbers | None = None, length: float = 1.0, power: float = 0.0
+) -> csr_matrix:
+    """Rows at `length`, times what it was to a power, their columns weighed before; rows of nothing stay so."""
     values = features.data.astype(np.float64)
     if scale is not None:
         values *= scale[features.indices]
-    owners = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
-    lengths = np.sqrt(np.bincount(owners, values**2, features.shape[0]))
-    values /= np.where(lengths > 0, lengths, 1)[owners]
-    parts = values.astype(np.float32), features.indices, features.indptr
+    found = lengths(features, values)
+    factors = length * np.where(found > 0, found, 1) ** (power - 1)
+    parts = (
+        (values * np.repeat(factors, np.diff(features.indptr))).astype(np.float32),
+        features.indices,
+        features.indptr,
+    )
     return load("scipy.sparse").csr_matrix(parts, features.shape)
+
+
+def lengths(features: csr_matrix, values: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """The lengths of the rows, (n,), or of rows of other values in the same places."""
+    values = features.data.astype(np.float64) if values is None else values
+    owners = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
+    return np.asarray(np.sqrt(np.bincount(owners, values**2, features.shape[0])))
 
 
 def _distance(view: View, features: csr_matrix) -> float:
