@@ -22,7 +22,7 @@ from carving.labels.estimator import Estimator
 from carving.labels.heads import Head, OSCHead
 from carving.labels.networks import Blend
 from carving.labels.rows import Matrix, tidy
-from carving.labels.scorer import Scorer
+from carving.labels.scorer import Scorer, cut
 from carving.labels.training import OnProgress, Settings, Trainer, split
 from carving.labels.vectors import make_head
 
@@ -180,7 +180,7 @@ class MultiLabelClassifier(Estimator):
         if k is not None:
             return _sparse(*self.rank(X, k), self.n_labels_)
         features = self._checked(X)
-        parts = self.scorer_.parts(features.shape[0], self.n_labels_)
+        parts = cut(features.shape[0], self.n_labels_)
         return torch.cat([self.scorer_.scores(features[part]) for part in parts]).numpy()
 
     def score(self, X: Matrix, y: Matrix, k: int | None = None) -> float:

@@ -23,10 +23,14 @@ def fit(data: Dataset, seed: int = 0, on_progress: OnProgress | None = None) -> 
     trial, final = (Scorer(None, None, matcher) for matcher in matchers(parts, seed))
     first = None
     if not solvable(data.features, data.labels.shape[1]):
-        first = ranked(trial, parts.most, seed, on_progress, "trial rankers")
-    best = trusted(shortlisted(trial, first, parts.rest), parts.rest, metrics.propensities(parts.most.labels))
+        first = ranked(trial.matching(parts.most.features), parts.most, seed, on_progress, "trial rankers")
+    best = trusted(
+        shortlisted(trial.matching(parts.rest.features), first, parts.rest),
+        parts.rest,
+        metrics.propensities(parts.most.labels),
+    )
     if best.trust:
-        rankers = Rankers(ranked(final, data, seed, on_progress), best.trust)
+        rankers = Rankers(ranked(final.matching(data.features), data, seed, on_progress), best.trust)
         final = replace(final, rankers=rankers)
     bias = bias_of(metrics.propensities(data.labels), best.favour)
     chosen = Chosen([], [], [], best.favour, *best.quality, trust=best.trust)

@@ -38,7 +38,9 @@ class Map:
         """The map, its weights rounded to eight bits on a scale of each label's own."""
         steps = (np.abs(weights).max(axis=0, initial=0) / LEVELS).astype(np.float32)
         levels = np.round(weights / np.where(steps > 0, steps, 1)).clip(-LEVELS, LEVELS)
-        return cls(levels.astype(np.float32) * steps, bias.astype(np.float32), steps)
+        # In one order of memory, as a file gives it back: sums are rounded by it.
+        weights = np.ascontiguousarray(levels.astype(np.float32) * steps)
+        return cls(weights, bias.astype(np.float32), steps)
 
     @classmethod
     def sparse(cls, weights: csr_matrix, bias: NDArray[np.floating]) -> Self:
@@ -48,6 +50,11 @@ class Map:
         weights.eliminate_zeros()
         weights.sort_indices()
         return cls(weights, bias.astype(np.float32))
+
+    def times(self, factor: float) -> Self:
+        """The map whose scores are so many times as large."""
+        make = self.dense if isinstance(self.weights, np.ndarray) else self.sparse
+        return make(self.weights * np.float32(factor), self.bias * np.float32(factor))
 
     @property
     def count(self) -> int:

@@ -20,7 +20,7 @@ from carving.labels.blending import FAVOURS, SCALES, Propensities, Quality, bias
 from carving.labels.data import Dataset
 from carving.labels.maps import Map
 from carving.labels.ridge import Sums
-from carving.labels.scorer import NO, SHORTLIST, Matcher, Scorer
+from carving.labels.scorer import NO, SHORTLIST, Matched, Matcher, Scorer, cut, shortlists
 from carving.labels.training import OnProgress, Progress
 from carving.labels.views import View, is_dense
 
@@ -137,7 +137,7 @@ def counted(parts: Parts) -> Pair:
     trial = _counted(view, parts.most, 0.0, 1.0)
     weighing = max(WEIGHINGS, key=_found(trial, parts).__getitem__)
     trial = _counted(view, parts.most, weighing, 1.0)
-    scale = logit_scale(shortlisted(Scorer(None, None, trial), None, parts.rest))
+    scale = logit_scale(shortlisted(Scorer(None, None, trial).matching(parts.rest.features), None, parts.rest))
     final = View.rows(counting.rarity(parts.data.features))
     return Pair(_counted(view, parts.most, weighing, scale), _counted(final, parts.data, weighing, scale))
 
@@ -153,7 +153,7 @@ def _found(plain: Matcher, parts: Parts) -> dict[float, int]:
     """How many labels of the rest are on their points' shortlists, by how frequent labels are weighed."""
     labels = parts.rest.labels.shape[1]
     frequencies, found = np.maximum(parts.most.labels.getnnz(axis=0), 1), dict.fromkeys(WEIGHINGS, 0)
-    for part in Scorer(None, None, plain).parts(len(parts.rest), labels):
+    for part in cut(len(parts.rest), labels):
         scores, truth = plain(parts.rest.features[part]), parts.rest.labels[part]
         for weighing in WEIGHINGS:
             named = (scores * torch.from_numpy(frequencies**weighing).float()).topk(min(SHORTLIST, labels)).indices
@@ -173,18 +173,17 @@ class Shortlisted(NamedTuple):
     true: Tensor  # (n, s)
 
 
-def shortlisted(scorer: Scorer, rankings: Map | None, data: Dataset) -> Shortlisted:
+def shortlisted(matched: Matched, rankings: Map | None, data: Dataset) -> Shortlisted:
     """The shortlists of these points, some points at a time."""
     labels, view, found = data.labels.shape[1], View.rows(), []
-    for part in scorer.parts(len(data), labels):
-        features = data.features[part]
-        best = best_of(scorer.matched(features), min(SHORTLIST, labels))
+    for part in cut(len(data), labels):
+        best = best_of(matched(part), min(SHORTLIST, labels))
         said = torch.zeros_like(best.scores)
         if rankings is not None:
-            said = torch.from_numpy(rankings(view(features))).gather(1, best.indices).clamp_min_(NO)
+            said = torch.from_numpy(rankings(view(data.features[part]))).gather(1, best.indices).clamp_min_(NO)
         found.append((best.indices, best.scores, said))
-    named, matched, said = (torch.cat(pieces) for pieces in zip(*found, strict=True))
-    return Shortlisted(named, matched, said, torch.from_numpy(metrics.hits(named.numpy(), data.labels)))
+    named, scores, said = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+    return Shortlisted(named, scores, said, torch.from_numpy(metrics.hits(named.numpy(), data.labels)))
 
 
 class Trusted(NamedTuple):
@@ -213,16 +212,16 @@ def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Tr
 
 
 def ranked(
-    scorer: Scorer, data: Dataset, seed: int, on_progress: OnProgress | None = None, name: str = "rankers"
+    matched: Matched, data: Dataset, seed: int, on_progress: OnProgress | None = None, name: str = "rankers"
 ) -> Map:
-    """Rankers of these points, by the shortlists that a scorer without rankers makes of them."""
+    """Rankers of these points, by their shortlists."""
 
     def on_share(share: float) -> None:
         if on_progress is not None:
             on_progress(name, Progress(epochs=1), share)
 
-    shortlists = scorer.shortlists(data.features, data.labels.shape[1])
-    return rankers.trained(View.rows()(data.features), data.labels, shortlists, seed=seed, on_share=on_share)
+    named = shortlists(matched, *data.labels.shape)
+    return rankers.trained(View.rows()(data.features), data.labels, named, seed=seed, on_share=on_share)
 
 
 def logit_scale(short: Shortlisted) -> float:

@@ -96,7 +96,9 @@ def _maps(model: Model) -> tuple[Tensors, dict[str, Any]]:
     facts: dict[str, Any] = dict(recipe=model.recipe, matcher=None, rankers=None)
     if model.matcher is not None:
         view = model.matcher.view
-        seen = dict(shift=torch.from_numpy(view.shift), scale=torch.from_numpy(view.scale))
+        seen = {
+            key: torch.from_numpy(array) for key, array in (("shift", view.shift), ("scale", view.scale)) if len(array)
+        }
         tensors |= {f"matcher/{key}": tensor for key, tensor in (seen | model.matcher.map.tensors()).items()}
         facts["matcher"] = dict(waves=view.waves, seed=view.seed, length=view.length, power=view.power)
     if model.rankers is not None:
@@ -165,7 +167,7 @@ def _matcher(facts: dict[str, Any] | None, tensors: Tensors, features: int, labe
     check_integer("seed", facts["seed"], 0)
     if not all(map(math.isfinite, (facts["length"], facts["power"]))):
         raise BadValue("the length of its rows is no number")
-    shift, scale = tensors.pop("shift"), tensors.pop("scale")
+    shift, scale = (tensors.pop(name, torch.zeros(0)) for name in ("shift", "scale"))
     shapes = {tuple(tensor.shape) for tensor in (shift, scale)}
     if not shapes <= {(0,), (features,)} or {shift.dtype, scale.dtype} != {torch.float32} or len(shift) > len(scale):
         raise BadValue(f"it speaks of {features} features, and has scales of {shapes}")

@@ -8,13 +8,12 @@ ranker says less: that is a clear no.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.answers.ranking import Best, best_of
@@ -35,6 +34,8 @@ NO = -1.0  # what a ranker says at least
 SHORTLIST = 60  # labels of a point that are ranked
 ROOM = 2**24  # scores that are held at a time
 
+Matched = Callable[[slice], Tensor]  # how well each label matches some of the points, (n, L)
+
 
 @dataclass(frozen=True, eq=False)
 class Matcher:
@@ -42,6 +43,10 @@ class Matcher:
 
     view: View
     map: Map
+
+    def times(self, factor: float) -> Matcher:
+        """One whose scores are so many times as large."""
+        return replace(self, map=self.map.times(factor))
 
     def __call__(self, features: csr_matrix) -> Tensor:
         """The scores (n, L)."""
@@ -92,6 +97,10 @@ class Scorer:
         scores = self.matcher(features)
         return scores if total is None else scores.add_(total)
 
+    def matching(self, features: csr_matrix) -> Matched:
+        """The same for parts of the points."""
+        return lambda part: self.matched(features[part])
+
     def scores(self, features: csr_matrix) -> Tensor:
         """The scores of all labels, (n, L)."""
         scores = self.matched(features)
@@ -99,29 +108,24 @@ class Scorer:
             scores = self.rankers(features, scores).add_(scores)
         return scores if self.bias is None else scores + self.bias
 
-    def parts(self, points: int, labels: int) -> list[slice]:
-        """How points are cut so that their scores take no more than some room."""
-        return list(slices(points, min(AT_ONCE, rows_within(ROOM, labels)))) or [slice(0, 0)]
-
     def top(self, features: csr_matrix, k: int, labels: int) -> Best:
         """Scores and numbers (n, k) of each point's best labels, best first."""
         if self.matcher is None and self.rankers is None and self.network is not None and self.head is not None:
             return predict(self.network, self.head, features, k, self.bias)  # which never holds the scores of all
-        best = [best_of(self.scores(features[part]), k) for part in self.parts(features.shape[0], labels)]
+        best = [best_of(self.scores(features[part]), k) for part in cut(features.shape[0], labels)]
         found = Best(torch.cat([part.scores for part in best]), torch.cat([part.indices for part in best]))
         check_finite(found.scores)
         return found
 
-    def shortlists(self, features: csr_matrix, labels: int, size: int = SHORTLIST) -> csr_matrix:
-        """The labels of the highest match of each point, as ones in a matrix (n, L)."""
-        return _ones(self._named(features, labels, min(size, labels)), labels)
 
-    def _named(self, features: csr_matrix, labels: int, size: int) -> Iterator[NDArray[np.int64]]:
-        for part in self.parts(features.shape[0], labels):
-            yield best_of(self.matched(features[part]), size).indices.numpy()
+def cut(points: int, labels: int) -> list[slice]:
+    """How points are cut so that the scores of their labels take no more than some room."""
+    return list(slices(points, min(AT_ONCE, rows_within(ROOM, labels)))) or [slice(0, 0)]
 
 
-def _ones(named: Iterator[NDArray[np.int64]], labels: int) -> csr_matrix:
-    ids = np.concatenate(list(named))
-    starts, stored = np.arange(len(ids) + 1) * ids.shape[1], np.sort(ids, axis=1).ravel()
-    return load("scipy.sparse").csr_matrix((np.ones(ids.size, np.float32), stored, starts), (len(ids), labels))
+def shortlists(matched: Matched, points: int, labels: int) -> csr_matrix:
+    """The labels of the highest match of each point, as ones in a matrix (n, L)."""
+    size = min(SHORTLIST, labels)
+    ids = np.concatenate([best_of(matched(part), size).indices.numpy() for part in cut(points, labels)])
+    ones, starts = np.ones(ids.size, np.float32), np.arange(points + 1) * size
+    return load("scipy.sparse").csr_matrix((ones, np.sort(ids, axis=1).ravel(), starts), (points, labels))
