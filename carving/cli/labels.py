@@ -82,6 +82,9 @@ class Training:
     validation: Annotated[float, typer.Option(help="One network: the share of points held back for validation.")] = 0.15
     patience: Annotated[int, typer.Option(min=1, help="One network: epochs without a gain before it stops.")] = 4
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0
+    recipe: Annotated[
+        str, typer.Option(help="best: networks and rankers. fast: solved or counted, in seconds, and nearly as good.")
+    ] = "best"
 
 
 def train(

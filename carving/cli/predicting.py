@@ -74,13 +74,13 @@ def write_model(file: Path, as_json: bool) -> None:
 
 def _facts(made: "MultiLabelClassifier") -> dict[str, object]:
     networks: Iterable[str] = dict.fromkeys(settings.trunk for settings in made.settings_)
-    way = "our recipe" if made.settings is None else "its own settings"
+    way = f"our recipe ({made.recipe})" if made.settings is None else "its own settings"
     return {
         "kind": "label model",
         "labels": made.n_labels_,
         "features": made.n_features_in_,
         "head": made.head,
-        "weights": sum(weights.numel() for weights in made.network_.parameters()),
+        "weights": made.scorer_.count,
         "networks": list(networks),
         "trained by": way,
         "texts": made.words_ is not None,

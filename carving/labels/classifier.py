@@ -14,22 +14,24 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from carving.checks import check_integer, check_number
-from carving.chunks import slices
+from carving.checks import check_choice, check_integer, check_number
 from carving.console import SafeConsole
 from carving.errors import BadType, BadValue
 from carving.extras import load as load_extra
-from carving.labels import metrics, models, recipe
+from carving.labels import fast, metrics, models
+from carving.labels import recipe as best
 from carving.labels.bars import bars
+from carving.labels.blending import Chosen, bias_of
 from carving.labels.data import Dataset, check_finite
 from carving.labels.heads import Head, OSCHead
 from carving.labels.keeping import Kept
 from carving.labels.networks import Blend
 from carving.labels.parameters import MultiLabelEstimator
-from carving.labels.rows import Matrix, rows_of, tidy
+from carving.labels.rows import Matrix, tidy
+from carving.labels.scorer import Scorer, cut
 from carving.labels.targets import Answer, Form, Label, Labels
-from carving.labels.thresholds import BEST, CANDIDATES, Calibration, Held, rarity, spread_of
-from carving.labels.training import AT_ONCE, OnProgress, Settings, Trainer, predict, split
+from carving.labels.thresholds import BEST, Calibration, Held, rarity, spread_of
+from carving.labels.training import OnProgress, Settings, Trainer, split
 from carving.labels.vectors import make_head
 from carving.labels.words import Words, is_texts
 
@@ -41,10 +43,14 @@ FEWEST = 20  # labelled points below which one network holds none of them back
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+RECIPES = ("best", "fast")
+
 
 class MultiLabelClassifier(MultiLabelEstimator):
     """A network with a label head. Without `settings` our recipe makes it; with them, one network is trained so.
 
+    `recipe="best"` trains networks and rankers of what they name; `"fast"` solves or counts instead of training, in
+    seconds, and is a little behind where labels hang on how words stand together.
     `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that one
     network holds back to choose its epoch and its threshold (below 20 points none); the recipe has its own. With 0 the
     threshold is chosen on points that were learned from, which makes it too sure. `checkpoints` is a folder: a fit that
@@ -67,6 +73,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         head_options: dict[str, Any] | None = None,
         settings: Settings | None = None,
         *,
+        recipe: str = "best",
         epochs: int | None = None,
         validation: float = 0.15,
         seed: int = 0,
@@ -77,6 +84,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         self.head = head
         self.head_options = head_options
         self.settings = settings
+        self.recipe = recipe
         self.epochs = epochs
         self.validation = validation
         self.seed = seed
@@ -93,6 +101,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         """
         _refuse(weights)
         check_integer("seed", self.seed, 0, 2**63 - 1)
+        check_choice("recipe", self.recipe, RECIPES)
         words: Words | None = None
         if is_texts(X):
             words = Words.fitted(X)
@@ -108,25 +117,45 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
     def _trained(self, whole: Dataset, on_progress: OnProgress | None) -> Held:
         """Train, and what was said of the points that were held back."""
-        data = whole.labelled()
-        count = data.labels.shape[1]
-        options = self.head_options
+        data, propensities = whole.labelled(), metrics.propensities(whole.labels)
+        self.chosen_: Chosen | None = None
+        if self.recipe == "fast":
+            self._check_fast()
+            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress)
+            settings, held = list[Settings](), self.chosen_.held
+        else:
+            scorer, settings, held = self._networks(data, on_progress)
+        favour = 0.0 if self.chosen_ is None else self.chosen_.favour
+        self._keep(scorer, settings, propensities, favour, data.features.shape[1])
+        assert held is not None
+        return held
+
+    def _networks(
+        self, data: Dataset, on_progress: OnProgress | None
+    ) -> tuple[Scorer, list[Settings], Held | None]:
+        """What networks and a head make of the data: by our recipe, or one of them."""
+        count, options = data.labels.shape[1], self.head_options
         if options is None:
-            options = recipe.head_options(count) if self.head == "OSC" else {}
+            options = best.head_options(count) if self.head == "OSC" else {}
         head = make_head(self.head, count, **(dict(seed=self.seed) | options))
         self._check_recipe(head)
         folder = None if self.checkpoints is None else Path(self.checkpoints)
         trainer = Trainer(head, self.seed, folder, on_progress)
-        self.chosen_: recipe.Chosen | None = None
-        if self.settings is None:
-            network, self.chosen_ = recipe.fit(data, trainer, recipe.trials(data, self.epochs))
-            settings, favour, held = self.chosen_.settings, self.chosen_.favour, self.chosen_.held
-        else:
-            network, held = self._single(data, trainer, self.settings)
-            settings, favour = [self.settings], 0.0
-        self._keep(head, network, settings, metrics.propensities(whole.labels), favour)
-        assert held is not None
-        return held
+        if self.settings is not None:
+            scorer, held = self._single(data, trainer, self.settings)
+            return scorer, [self.settings], held
+        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs))
+        return scorer, self.chosen_.settings, self.chosen_.held
+
+    def _check_fast(self) -> None:
+        """Refuse what the fast recipe has no use for."""
+        for name in ("settings", "epochs", "head_options"):
+            if getattr(self, name) is not None:
+                raise BadValue(f'recipe="fast" trains no network; leave {name}= out, or take recipe="best"')
+        if self.head != "OSC":
+            raise BadValue(
+                f'recipe="fast" has no head, got {self.head}; take recipe="best" with settings=Settings(...)'
+            )
 
     def _with_empty(self, held: Held, whole: Dataset) -> Held:
         """With points that have no labels, of which none was learned from: as large a share as of the others."""
@@ -163,24 +192,24 @@ class MultiLabelClassifier(MultiLabelEstimator):
                     "settings=Settings(...)"
                 )
 
-    def _single(self, data: Dataset, trainer: Trainer, settings: Settings) -> tuple[Blend, Held]:
+    def _single(self, data: Dataset, trainer: Trainer, settings: Settings) -> tuple[Scorer, Held]:
         rest: Dataset | None = None
         if self.validation and len(data) >= FEWEST:
             data, rest = split(data, self.validation, self.seed)
         elif settings.patience is not None and self.validation:
             settings = replace(settings, patience=None)
         network, self.progress_ = trainer(data, settings, "network", validation=rest)
-        blend, seen = Blend([network], [1.0], [False]), data if rest is None else rest
-        scores, ids = predict(blend, trainer.head, seen.features, min(CANDIDATES, trainer.head.count))
-        return blend, Held(ids.numpy(), scores.numpy(), seen.labels)
+        scorer = Scorer(trainer.head, Blend([network], [1.0], [False]))
+        return scorer, scorer.held(data if rest is None else rest)
 
     def _keep(
-        self, head: Head, network: Blend, settings: list[Settings], propensities: ArrayLike, favour: float
+        self, scorer: Scorer, settings: list[Settings], propensities: ArrayLike, favour: float, features: int
     ) -> None:
-        self.head_, self.network_, self.settings_ = head, network.eval(), settings
         self.propensities_: NDArray[np.float64] = np.asarray(propensities, dtype=np.float64)
-        self.favour_, self._bias = float(favour), recipe.bias_of(self.propensities_, favour)
-        self.n_features_in_, self.n_labels_ = network.features, head.count
+        self.favour_, self.settings_ = float(favour), settings
+        self.scorer_ = replace(scorer, bias=bias_of(self.propensities_, favour))
+        self.head_, self.network_ = scorer.head, None if scorer.network is None else scorer.network.eval()
+        self.n_features_in_, self.n_labels_ = features, len(self.propensities_)
 
     @property
     def validation_(self) -> dict[str, float] | None:
@@ -197,7 +226,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         features = self._checked(X)
         k = min(5, self.n_labels_) if k is None else k
         check_integer("k", k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
-        scores, ids = predict(self.network_, self.head_, features, k, self._bias)
+        scores, ids = self.scorer_.top(features, k, self.n_labels_)
         return ids.numpy(), scores.numpy()
 
     def predict(self, X: Points, top_k: int | None = None, *, threshold: float | None = None) -> Answer:
@@ -262,10 +291,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
         if k is not None:
             return _sparse(*self.rank(X, k), self.n_labels_)
         features = self._checked(X)
-        with torch.no_grad():
-            parts = list(slices(features.shape[0], AT_ONCE)) or [slice(0, 0)]
-            scores = torch.cat([self.head_(self.network_(rows_of(features, part))) for part in parts])
-            return (scores if self._bias is None else scores + self._bias).numpy()
+        parts = cut(features.shape[0], self.n_labels_)
+        return torch.cat([self.scorer_.scores(features[part]) for part in parts]).numpy()
 
     def score(self, X: Points, y: Labels, k: int | None = None) -> float:
         """nDCG@k over the points that have labels; k is 5, or all labels where there are fewer."""
@@ -283,7 +310,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return metrics.measures(ids, truth.labels, self.propensities_, ks, unlabelled=unlabelled)
 
     def _checked(self, X: Points) -> csr_matrix:
-        if not hasattr(self, "network_"):
+        if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError(
                 "the classifier is not trained yet; call fit(X, y), or MultiLabelClassifier.load(file)"
             )
@@ -327,22 +354,24 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
         A label model that is there is replaced; what is something else, or read-only, only with `force`.
         """
-        if not hasattr(self, "network_"):
+        if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError("there is nothing to save before fit(X, y)")
-        propensities = torch.from_numpy(self.propensities_)
-        parts = self.head_, self.network_, self.settings_, propensities, self.favour_
+        propensities, scorer = torch.from_numpy(self.propensities_), self.scorer_
+        parts = scorer.head, self.network_, self.settings_, propensities, self.favour_, self.seed
         kept = Kept(self.form_, self.calibration_, self.settings, self.validation, self.epochs, self.pool_, self.words_)
-        models.write(path, models.Model(self.head, *parts, self.seed, kept), force)
+        more = scorer.matcher, scorer.rankers, self.recipe, self.n_features_in_
+        models.write(path, models.Model(self.head, *parts, kept, *more), force)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model of a file, with the settings that it was made with."""
         found = models.read(path)
-        kept = found.kept
-        model = cls(found.name, found.head.options, kept.settings, epochs=kept.epochs, seed=found.seed)
+        kept, options = found.kept, None if found.head is None else found.head.options
+        model = cls(found.name, options, kept.settings, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
         model.validation = kept.validation
         model.chosen_, model.calibration_ = None, kept.calibration
-        model._keep(found.head, found.network, found.settings, found.propensities.numpy(), found.favour)
+        scorer = Scorer(found.head, found.network, found.matcher, found.rankers)
+        model._keep(scorer, found.settings, found.propensities.numpy(), found.favour, found.features)
         model.remember(kept.form, kept.words, kept.pool)
         return model
 

@@ -30,6 +30,7 @@ class Wish:
     validation: float = 0.15  # one network: the share of points held back
     patience: int = 4  # one network: epochs without a gain before it stops
     seed: int = 0
+    recipe: str = "best"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def run(
         model=model,
         points=len(data.labelled()),
         labels=classifier.n_labels_,
-        parameters=sum(weights.numel() for weights in classifier.network_.parameters()),
+        parameters=classifier.scorer_.count,
         validation=classifier.validation_,
         test=None if tested is None else evaluated(classifier, tested, all_rows),
     )
@@ -105,6 +106,7 @@ def fitted(
         wish.head,
         settings=settings,
         epochs=wish.epochs if settings is None else None,
+        recipe=wish.recipe,
         validation=wish.validation,
         seed=wish.seed,
         checkpoints=checkpoints,

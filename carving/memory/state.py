@@ -184,8 +184,9 @@ class State:
         """
 
         tally, squares = self.tally, self.squares
-        more = squares and tally.strengths and squares > tally.squares and not self._near(squares / tally.squares)
-        return tally.come_again(squares) if more else tally
+        if not squares or not tally.strengths or squares <= tally.squares or self._near(squares / tally.squares):
+            return tally
+        return tally.come_again(squares)
 
     def _as_the_energy_says(self, tally: Tally) -> Tally:
         factor = (self.squares or 0.0) / tally.squares
