@@ -513,10 +513,10 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
     with safe_open(tmp_path / "model", framework="np") as file:
         metadata, names = file.metadata(), set(file.keys())
     facts = json.loads(metadata["facts"])
-    assert metadata["format"] == "carving labels 3"
+    assert metadata["format"] == "carving labels 4"
     assert list(facts) == [
         *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed"),
-        "kept",
+        *("recipe", "matcher", "rankers", "kept"),
     ]
     assert set(facts["kept"]) == {"form", "dtype", "calibration", "settings", "validation", "epochs", "pool"}
     assert {"propensities", "network/networks.0.deep.0.weight", "network/networks.0.scaling.scale"} <= names
