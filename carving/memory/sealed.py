@@ -223,8 +223,8 @@ def check_sealable(held: State) -> None:
     scheme, counts = held.scheme, held.counts
     if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
         raise BadValue(
-            f"sealing takes a memory that is a sum, which one of {scheme} is not, because it settles; memory=\"raw\" or "
-            "another scheme is one"
+            f"sealing takes a memory that is a sum, which one of {scheme} is not, because it settles; "
+            'memory="raw" or another scheme is one'
         )
     check_finite("the memory", held.tensor)
     if not held.pairs:
