@@ -245,8 +245,10 @@ def test_what_cannot_be_sealed_is_told():
         Memory(OSC(30, 2)).seal()
     settled = Memory(make("MAP-B", d=64))
     settled.store({"a": 1})
-    with pytest.raises(BadValue, match="settles"):
+    with pytest.raises(BadValue, match=r'settles; memory="raw" or another scheme'):
         settled.seal()
+    with pytest.raises(BadValue, match=r'8 or "auto", got .two'):
+        memory.seal("two")
     with pytest.raises(BadValue, match="leave one of them out"):
         memory.save("nowhere", torch.float16, bits=2)
     memory.store(held[:5], weight=2.5)

@@ -16,6 +16,7 @@ from carving.lab.measures.predictions import predicted
 from carving.lab.measures.retrieval import joint_accuracy
 from carving.prediction.intervals import noise_in_cells, told
 from carving.prediction.plan import predict
+from carving.prediction.together import fixed_point
 
 ALONE = [
     ("OSC", dict(d=60, p=2, k1=8, compact=True), 300, 300),
@@ -109,6 +110,20 @@ def test_far_below_the_threshold_as_much_is_won_as_is_predicted():
     # Three of a hundred answers: they were given up for those of the first round, since chance might have made them.
     assert together == pytest.approx(predicted(setting, 400, joint=True), abs=0.02)
     assert together > alone + 0.01
+
+
+@pytest.mark.parametrize(("pairs", "whole"), [(289, False), (262, True)])
+def test_finite_memories_fail_a_little_sooner_as_predicted(pairs, whole):
+    """By state evolution alone 291 pairs are found; with 281, half of ten memories were."""
+    sizes = dict(p=2, k1=8, compact=True, spread=0.6)
+    assert fixed_point(289 / 42**2, 2, 8, 1000, 0.6, 2).accuracy > 0.99
+    assert (predict(pairs, 1000, d=42, joint=True, bits=2, **sizes) > 0.99) == whole
+    for seed in range(2):
+        scheme, generator = OSC(42, seed=seed, **sizes), torch.Generator().manual_seed(seed)
+        held, fillers = torch.randint(1000, (pairs,), generator=generator), scheme.fillers(range(1000))
+        paths = [(i,) for i in range(pairs)]
+        found = decode(scheme, Cells.of(scheme.trace(paths, fillers[held]), 2), paths, fillers)
+        assert bool((found.indices == held).all()) == whole
 
 
 def test_bits_are_planned_for_the_fewest_bytes():

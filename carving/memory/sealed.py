@@ -181,13 +181,23 @@ def sealed(held: State, bits: int | str) -> SealedMemory:
     check_sealable(held)
     if held.solved is not None:
         return SealedMemory(_packed(held, held.solved, bits))
-    chosen = fewest_bits(held) if bits == "auto" else check_bits(bits)  # type: ignore[arg-type]
+    wished = _wished(bits)
+    chosen = fewest_bits(held) if wished is None else wished
     return SealedMemory(_with_cells(held, Cells.of(reals(held.tensor), chosen)))
+
+
+def _wished(bits: int | str) -> int | None:
+    """The bits that are wished, None for those that will do."""
+    if isinstance(bits, str):
+        if bits != "auto":
+            raise BadValue(f'bits must be one of 1, 2, 3, 4, 8 or "auto", got {bits!r}')
+        return None
+    return check_bits(bits)
 
 
 def _packed(held: State, solved: Solved, bits: int | str) -> State:
     """A consolidated state in the cells that it was solved for, which are all of it."""
-    grid, wished = solved.grid, None if bits == "auto" else check_bits(bits)  # type: ignore[arg-type]
+    grid, wished = solved.grid, _wished(bits)
     if grid is None:
         raise BadValue(
             "a memory that was consolidated in real numbers is not sealed, because rounding would break it; do that in "
@@ -212,7 +222,10 @@ def check_sealable(held: State) -> None:
     """Refuse what is no sum of pairs that were stored once each, with the weight 1."""
     scheme, counts = held.scheme, held.counts
     if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
-        raise BadValue(f"sealing takes a memory that is a sum, which one of {scheme} is not, because it settles")
+        raise BadValue(
+            f"sealing takes a memory that is a sum, which one of {scheme} is not, because it settles; "
+            'memory="raw" or another scheme is one'
+        )
     check_finite("the memory", held.tensor)
     if not held.pairs:
         raise BadValue("an empty memory has nothing to seal; store something first")

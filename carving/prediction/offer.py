@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from carving.prediction.alone import Stored
 from carving.prediction.kinds import Kind
 from carving.prediction.telling import NAMING, share_told
-from carving.prediction.together import FixedPoint, margin
+from carving.prediction.together import FixedPoint, margin, sooner
 from carving.prediction.twins import told_apart
 from carving.prediction.wish import Wish
 
+WHOLE = 0.9  # of what is decoded together, at least, where the threshold is passed
 LONGEST = 60  # rounds of joint decoding, with the margin: memories that need more are too near to the threshold
 FEW = 32  # pairs; the smallest memory that decodes more of them together has no trouble with one
 
@@ -70,13 +71,19 @@ class Offer:
 
     def _found(self, d: int, k1: int, draft: bool) -> float:
         if self.wish.joint:
-            return self.decoded(d, k1).accuracy
+            return self._found_together(d, k1)
         contexts, pairs, rounding = self.wish.contexts, self.wish.pairs, self.wish.rounding
         sizes = _ladder(sorted(contexts))
         stored = [Stored(max(pairs, 2 * size), self.wish.vocabulary, size, rounding) for size in sizes]
         shares = [self.kind.alone(d, k1, each, draft) for each in stored]
         total = sum(count * _interpolate(size, sizes, shares) for size, count in contexts.items())
         return total / sum(contexts.values())
+
+    def _found_together(self, d: int, k1: int) -> float:
+        found, wish = self.decoded(d, k1).accuracy, self.wish
+        if wish.bits is None or found < WHOLE:
+            return found
+        return self.holding(math.ceil(wish.pairs * (1 + sooner(wish.pairs, wish.spread)))).decoded(d, k1).accuracy
 
     def suffices(self, d: int, k1: int, draft: bool = False) -> bool:
         """Whether the accuracy is reached: for joint decoding with some pairs more than wished, in time."""
