@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo reproduce test test-slow check wheel format bench bench-large bench-structures bench-labels campaign campaign-table clean
+.PHONY: demo reproduce test test-slow check wheel docs figures format bench bench-large bench-structures bench-labels campaign campaign-table clean
 
 demo: $(READY)
 	$(BIN)/carving demo
@@ -26,6 +26,15 @@ check: $(READY)
 
 wheel: $(READY)
 	.ci/wheel $(BIN)/python
+
+# The site, in build/docs: a warning is an error.
+docs: $(READY)
+	$(BIN)/python docs/pages.py build/pages
+	$(BIN)/sphinx-build -W --keep-going -q -c docs build/pages build/docs
+
+# The figures and the report of results/paper, from the rows that lie there: nothing is run.
+figures: $(READY)
+	$(BIN)/python docs/reports.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

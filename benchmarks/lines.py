@@ -117,6 +117,21 @@ def batch_precomputed(setting: str, kind: str) -> Run:
     return Asked(given.osc, given.memory, given.contexts, given.osc.precompute(given.fillers)).best
 
 
+def batch_top(setting: str, kind: str) -> Run:
+    """The same by `top`, which finds the best itself, in float32 alone."""
+    given = asked(setting, kind, BATCH, VOCABULARIES[-1])
+
+    def best() -> object:
+        if SIEVES:
+            answers.set_sieve("off")
+        found = answers.top(given.osc, given.memory, given.contexts, given.fillers)
+        if SIEVES:
+            answers.set_sieve("auto")
+        return found
+
+    return best
+
+
 def sieved(setting: str) -> dict[str, Run]:
     """The best of a batch of questions to compact fillers, and the likeliest, by sieves or in float32 ("off")."""
     from carving.answers.likelihood import likelihood, log_prior, most_likely, squared_norm

@@ -133,11 +133,12 @@ def assert_literal(side: lines.Asked) -> None:
 
 
 def batches() -> Rows:
-    """256 questions of 10,000 candidates, milliseconds, and shares of the rate of a large product."""
+    """256 questions of 10,000 candidates, ms, and shares of the rate of a large product; `top` finds the best."""
     for setting in ("B1", "B2", "B3"):
         d, p = SETTINGS[setting]
         ours = {kind: lines.batch(setting, kind) for kind in KINDS}
         codes = {f"{kind} precomputed": lines.batch_precomputed(setting, kind) for kind in KINDS if "compact" in kind}
+        codes |= {f"{kind} top": lines.batch_top(setting, kind) for kind in KINDS}
         work = {kind: batch_work(setting, kind) for kind in (*KINDS, *codes)}
         rivals = ours | codes | peers.questions(d**p, VOCABULARIES[-1], BATCH)
         yield from shares(setting, rivals, ours | codes, work)
@@ -231,6 +232,7 @@ WANTED: list[tuple[str, str, int | None, str, str, float]] = [
     ("questions",     "B1", 100,    "hlb_over_blocks",              ">=", 1),
     ("batches",       "B2", None,   "blocks_compact_share",         ">=", 0.5),
     ("batches",       "B2", None,   "blocks_compact_share_as_dense", ">=", 0.5),
+    ("batches",       "B2", None,   "blocks_compact_top_share",     ">=", 0.5),
     ("sieves",        "B2", None,   "sieve_gain",                   ">=", 1.3),  # where bfloat16 or int8 are faster
     ("sieves",        "B2", None,   "sieve_gain_likely",            ">=", 1.3),
 ]

@@ -1,4 +1,4 @@
-"""The tables of figures in README.md and docs/, made from results/.
+"""The tables and bars of figures in README.md and docs/, made from results/.
 
 `python benchmarks/tables.py` - at the end of `make bench`. A table stands between `<!-- figures: NAME -->` and
 `<!-- end of figures -->`; one whose results are not there stays as it is. A test compares them.
@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from bars import bits_chart, joint_chart, numbers_chart
 from measuring import RESULTS, Row, said
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/performance.md", "docs/distributed.md", "docs/index.md")
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 FOUR = ("gaussian", "blocks", "gaussian_compact", "blocks_compact")
 TITLES = ("gaussian", "blocks", "compact, gaussian", "compact, blocks")
@@ -22,9 +23,9 @@ SLOWER = 1.05  # times as long, or as much, is told
 Results = dict[str, dict]
 
 
-def table(columns: tuple[str, ...], rows: list[list[object]], words: int = 1) -> str:
-    """Markdown, of which the first columns are words and the others numbers."""
-    ruler = ["---"] * words + ["---:"] * (len(columns) - words)
+def table(columns: tuple[str, ...], rows: list[list[object]], words: int = 1, last: int = 0) -> str:
+    """Markdown, of which the first and the last columns are words and the others numbers."""
+    ruler = ["---"] * words + ["---:"] * (len(columns) - words - last) + ["---"] * last
     return "".join(f"| {' | '.join(map(rounded, cells))} |\n" for cells in (columns, ruler, *rows))
 
 
@@ -226,6 +227,19 @@ def amount(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
+def others(results: Results) -> str:
+    """The same facts in a dictionary, in SQLite and elsewhere."""
+    facts = results["others"]["facts"]
+    rows = [
+        [row["what"]]
+        + [cell for part in (row, more) for cell in (part["bytes"], part["bits a fact"], part["us"])]
+        + [row["changes"], row["strangers"]]
+        for row, more in zip(facts["1000"], facts["10000"], strict=True)
+    ]
+    columns = ("1,000 facts: bytes", "bits a fact", "µs", "10,000 facts: bytes", "bits a fact", "µs")
+    return table(("", *columns, "changes", "of what was never stored"), rows, last=2)
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
     "questions": questions,
     "labels": labels,
@@ -236,6 +250,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "traces": shares("traces"),
     "memory": memory,
     "campaign": campaign,
+    "others": others,
+    "bars-numbers": numbers_chart,
+    "bars-joint": joint_chart,
+    "bars-bits": bits_chart,
     "ranks": ranks,
     "ranks-wanted": wished("ranks-speed"),
     "arithmetic": arithmetic,

@@ -64,6 +64,15 @@ def treebank(count: int, seed: int = 0) -> dict[str, Document]:
     return {f"tree {i}": tree("sentence", chance) for i in range(1, count + 1)}
 
 
+def stored(trees: int = 1000, accuracy: float = 0.99) -> tuple[Memory, list[Pair]]:
+    """The trees in a memory that the planner chose, which keeps its paths, and their pairs."""
+    pairs = list(flatten(treebank(trees)))
+    words = len({canonical(leaf) for _, leaf in pairs})
+    memory = Memory.of_plan(planner.plan(len(pairs), words, accuracy), words, accuracy, keep_paths=True)
+    memory.store(pairs)
+    return memory, pairs
+
+
 def run(
     console: Console,
     trees: int = 1000,

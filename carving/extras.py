@@ -10,6 +10,7 @@ EXTRAS = {
     "sklearn": "labels",
     "matplotlib": "plots",
     "pyarrow": "parquet",
+    "uvicorn": "explore",
 }  # the extra that brings each package
 
 

@@ -14,11 +14,25 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch.testing import assert_close
 
-from carving.labels import MultiLabelClassifier, OSCHead, VectorHead, checkpoints, metrics, networks, recipe, training
+from carving.labels import (
+    MultiLabelClassifier,
+    OSCHead,
+    VectorHead,
+    blending,
+    checkpoints,
+    metrics,
+    networks,
+    recipe,
+    training,
+)
 from carving.labels.data import Dataset
+from carving.labels.maps import Map
+from carving.labels.matching import Pair
 from carving.labels.networks import Bag, Blend, Network, Scaling, thinned
 from carving.labels.rows import label_sets, rows_of
+from carving.labels.scorer import Matcher
 from carving.labels.training import Progress, Settings, Trainer
+from carving.labels.views import View
 
 EXACT = dict(rtol=0, atol=0)
 CLOSE = dict(rtol=1e-5, atol=1e-6)
@@ -287,7 +301,7 @@ def test_the_blend_prefers_what_is_right_and_weights_sum_to_one():
     head = OSCHead(12, **HEAD)
     right = head.summed(rows_of(data.labels))
     noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0))
-    weights, (ndcg, psndcg) = recipe.weighed([head(noise), head(right)], data, metrics.propensities(data.labels))
+    weights, (ndcg, psndcg) = blending.weighed([head(noise), head(right)], data, metrics.propensities(data.labels))
     assert abs(sum(weights) - 1) < 1e-9 and weights[1] >= 0.5
     assert ndcg > 0.99 and psndcg > 0.99
 
@@ -302,7 +316,7 @@ def test_two_halves_of_the_truth_are_blended():
         known[:, part] = truth[:, part]
         exact = head.summed(rows_of(csr_matrix(known)))
         halves.append(exact + 0.02 * torch.randn(exact.shape, generator=generator))
-    weights, (ndcg, _) = recipe.weighed([head(half) for half in halves], data, metrics.propensities(data.labels))
+    weights, (ndcg, _) = blending.weighed([head(half) for half in halves], data, metrics.propensities(data.labels))
     alone = metrics.ndcg(head.top(halves[0], 5)[1].numpy(), data.labels, 5)
     assert min(weights) > 0.2 and ndcg > alone + 0.1
 
@@ -350,7 +364,7 @@ def test_many_points_are_trained_on_once(monkeypatch):
     data = topics(100)
     made = MultiLabelClassifier(epochs=1, on_progress=lambda name, *_: names.add(name)).fit(data.features, data.labels)
     assert names == {"trial 1 of 3", "trial 2 of 3", "trial 3 of 3"}
-    assert 1 <= len(made.network_.networks) <= 3
+    assert len(made.chosen_.settings) <= 3 and made.chosen_.share > 0
 
 
 def test_rows_of_any_size_come_to_one_length():
@@ -368,14 +382,14 @@ def test_stored_twice_is_stored_once_and_nothing_is_asked():
     assert_close(made.decision_function(twice), made.decision_function(once))
     assert made.predict(data.features[:0]).shape == (0, data.labels.shape[1])
     assert made.decision_function(data.features[:0]).shape == (0, data.labels.shape[1])
-    with pytest.raises(ValueError, match="got nan in row 0, column 2"):
+    with pytest.raises(ValueError, match="got NaN in row 0, column 2"):
         made.predict(csr_matrix(([np.nan], [2], [0, 1]), twice.shape))
 
 
 def test_fewer_labels_than_five_are_ranked_and_measured():
     data = topics(40, features=5, labels=3)
     made = MultiLabelClassifier(settings=QUICK).fit(data.features, data.labels)
-    assert made.predict(data.features).sum(axis=1).min() == 3
+    assert made.rank(data.features)[0].shape == (40, 3)
     assert set(made.evaluate(data.features, data.labels)) == {
         f"{m}@{k}" for m in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3)
     }
@@ -393,14 +407,21 @@ def test_loading_leaves_the_generator_alone(tmp_path):
     assert made.chosen_ is None
 
 
-def test_rare_labels_are_favoured_on_the_scale_of_the_validation():
+def silent(parts):
+    """A matcher that knows nothing."""
+    features, labels = parts.data.features.shape[1], parts.data.labels.shape[1]
+    return Matcher(View.rows(), Map.dense(np.zeros((features, labels)), np.arange(labels, 0, -1)))
+
+
+def test_rare_labels_are_favoured_on_the_scale_of_the_validation(monkeypatch):
     """Also where one network is chosen alone: outputs that were trained for their direction have any length."""
     data = topics(200)
     tried = [dataclasses.replace(QUICK, loss="head", patience=2)]
     head = OSCHead(data.labels.shape[1], d=72)
-    blend, chosen = recipe.fit(data, Trainer(head, 0), tried)
-    outputs = blend.eval()(rows_of(data.features))
-    assert chosen.units == [True]
+    monkeypatch.setattr(recipe, "matchers", lambda parts, *_: Pair(*[silent(parts)] * 2))
+    scorer, chosen = recipe.fit(data, Trainer(head, 0), tried)
+    outputs = scorer.network.eval()(rows_of(data.features))
+    assert chosen.units == [True] and chosen.share == 0
     assert_close(outputs.norm(dim=1), torch.full((200,), chosen.weights[0]))
 
 
@@ -410,21 +431,22 @@ def test_scores_of_a_blend_are_those_of_its_outputs(monkeypatch):
     q, right = metrics.propensities(data.labels), head.summed(rows_of(data.labels))
     outputs = [right + 2 * torch.randn(right.shape, generator=torch.Generator().manual_seed(i)) for i in range(2)]
     settings = [dataclasses.replace(QUICK, loss=loss) for loss in ("head", "softmax")]
-    weights, units, favour, found = recipe.blended(outputs, settings, head, data, q)
+    weights, units, share, found = recipe.blended(outputs, settings, head, data, q)
+    assert share == 0
     assert units == [True, False] and min(weights) > 0
     whole = weights[0] * torch.nn.functional.normalize(outputs[0], dim=1) + weights[1] * outputs[1]
-    ranked = head.top(whole, 5, recipe.bias_of(q, favour))[1].numpy()
+    ranked = head.top(whole, 5)[1].numpy()
     assert np.allclose(found, (metrics.ndcg(ranked, data.labels, 5), metrics.psndcg(ranked, data.labels, 5, q)))
     monkeypatch.setattr(recipe, "SCORES", 12 * 50)
     seen = []
-    monkeypatch.setattr(recipe, "measured", lambda scores, *_: (seen.append(scores.shape), (0.0, 0.0))[1])
+    monkeypatch.setattr(blending, "measured", lambda scores, *_: (seen.append(scores.shape), (0.0, 0.0))[1])
     recipe.blended(outputs, settings, head, data, q)
     assert set(seen) == {(50, 12)}
 
 
 def test_rare_labels_are_favoured_by_their_propensity():
-    assert recipe.bias_of(np.array([0.5, 0.1]), 0.0) is None
-    assert_close(recipe.bias_of(np.array([0.5, 0.1]), 2.0), torch.tensor([2 * np.log(2), 2 * np.log(10)]).float())
+    assert blending.bias_of(np.array([0.5, 0.1]), 0.0) is None
+    assert_close(blending.bias_of(np.array([0.5, 0.1]), 2.0), torch.tensor([2 * np.log(2), 2 * np.log(10)]).float())
 
 
 def test_scales_of_outputs_make_logits():
@@ -434,7 +456,7 @@ def test_scales_of_outputs_make_logits():
     drawn = torch.multinomial(logits.softmax(1), 1, generator=torch.Generator().manual_seed(1))
     outputs = logits @ torch.linalg.pinv(head.codes()).mT
     for scale in (1.0, 8.0):
-        assert recipe.scale_of(head(outputs / scale), label_sets(drawn.tolist(), 12)) == scale
+        assert blending.scale_of(head(outputs / scale), label_sets(drawn.tolist(), 12)) == scale
 
 
 @pytest.mark.parametrize("labels", [1, 2, 983, 20_000])
@@ -448,8 +470,6 @@ def test_the_recipe_refuses_heads_whose_scores_do_not_add(options):
     data = topics(40)
     with pytest.raises(ValueError, match=r"scores add, got .*settings=Settings"):
         MultiLabelClassifier(head_options=HEAD | options).fit(data.features, data.labels)
-    with pytest.raises(ValueError, match=r"rows of many lengths; .*MultiLabelBinarizer"):
-        MultiLabelClassifier().fit(data.features, [[1, 2], [3]] * 20)
     with pytest.raises(ValueError, match="leave epochs=3 out"):
         MultiLabelClassifier(settings=QUICK, epochs=3).fit(data.features, data.labels)
     with pytest.raises(ValueError, match="epochs must be an integer of at least 1"):
@@ -493,10 +513,12 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
     with safe_open(tmp_path / "model", framework="np") as file:
         metadata, names = file.metadata(), set(file.keys())
     facts = json.loads(metadata["facts"])
-    assert metadata["format"] == "carving labels 3"
+    assert metadata["format"] == "carving labels 4"
     assert list(facts) == [
-        *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed")
+        *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed"),
+        *("recipe", "matcher", "rankers", "kept"),
     ]
+    assert set(facts["kept"]) == {"form", "dtype", "calibration", "settings", "validation", "epochs", "pool"}
     assert {"propensities", "network/networks.0.deep.0.weight", "network/networks.0.scaling.scale"} <= names
     common = {"missing", "absolute", "trainable", "cached", "seed"}
     assert set(facts["head_options"]) == common | {"d", "p", "k1", "form", "rank", "tanh", "basis"}
@@ -512,6 +534,9 @@ def test_a_model_of_the_first_version_is_read_as_gaussian():
     """The file was written when heads had no choice of a basis."""
     old = MultiLabelClassifier.load(Path(__file__).parent / "old" / "labels-1.safetensors")
     assert old.head_.scheme.basis == "gaussian"
+    assert old.predict([[0, 0, 1]], top_k=2).toarray().tolist() == [[0, 0, 1, 1]]
+    with pytest.raises(ValueError, match="of a version without thresholds"):
+        old.predict([[0, 0, 1]])
     scores = old.decision_function([[0, 0, 1], [1, 1, 0]])
     assert scores[0] == pytest.approx([-0.1116488, -1.2815518, 2.1406255, 2.1392741], abs=1e-4)
     assert scores[1] == pytest.approx([3.6590419, 3.6340384, -0.9849157, -0.6673654], abs=1e-4)
@@ -542,7 +567,7 @@ def test_points_without_labels_and_dense_arrays_are_taken(fitted):
 
 def test_sklearn_can_clone_and_show_it(fitted):
     twin = clone(fitted)
-    assert twin.get_params() == fitted.get_params() and not hasattr(twin, "network_")
+    assert twin.get_params() == fitted.get_params() and not hasattr(twin, "scorer_")
     assert "MultiLabelClassifier" in repr(twin)
 
 
@@ -559,7 +584,7 @@ def test_mistakes_are_told(fitted, tmp_path):
     data = topics(20)
     with pytest.raises(NotFittedError, match="fit"):
         MultiLabelClassifier().predict(data.features)
-    with pytest.raises(ValueError, match="40 features, the points have 41"):
+    with pytest.raises(ValueError, match="X has 41 features, but MultiLabelClassifier is expecting 40"):
         fitted.predict(csr_matrix((1, 41)))
     with pytest.raises(ValueError, match="another label set"):
         fitted.score(data.features, csr_matrix(np.eye(20, 13)))

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from carving import lab as experiments
 from carving.errors import BadValue
-from carving.lab import NAMES, beyond, experiment, load, measures, paper, reproduce
+from carving.lab import NAMES, beyond, experiment, figures, load, measures, paper, reproduce
 from carving.lab.experiment import SCALES, Experiment, Gaps, Lines, Points, Published, Trial, grid, planned, trials
 from carving.lab.measures.bases import BASES, bases
 from carving.lab.measures.calibration import calibration
@@ -328,6 +328,16 @@ def test_gaps_are_listed_in_standard_errors():
     rows = [{"setting": {"a": 1}, "trial": i, "measured": {"gain": gain}} for i, gain in enumerate((-0.01, -0.03))]
     first, largest = panel_table(rows, Gaps("gain", ("a",)))[1]
     assert first == ["a=1", "-0.02 ± 0.01", "2", "-2.0"] and largest[1] == "-0.0200"
+
+
+def test_upright_lines_stand_where_each_size_has_them():
+    sizes = [{"kind": "a", "N": pairs, "bits a pair": x} for pairs in (16, 64) for x in (5.0, 50.0)]
+    rows = [{"setting": setting, "trial": 0, "measured": {"retrieval": 0.5}} for setting in sizes]
+    panel, axes = load("bits").panels[0], pytest.importorskip("matplotlib.figure").Figure().add_subplot()
+    figures._lines(axes, panel, rows, ())
+    upright = {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2}
+    assert sorted(upright) == pytest.approx([4, 4.04, 6, 6.06])
+    assert axes.get_legend_handles_labels()[1] == ["a", *panel.marks]
 
 
 # Measures

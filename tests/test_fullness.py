@@ -155,3 +155,16 @@ def test_all_pairs_stored_again_one_by_one_fill_a_memory_no_more():
     for pair in pairs[50:]:
         memory.store([pair])
     assert memory._state.load == 100
+
+
+def test_what_is_missed_of_pairs_stored_again_in_a_nearly_full_memory_is_read_from_its_energy():
+    """Noise hides most of what a pair adds when it comes again; predictions stay within a tenth all the same."""
+    pairs = [((f"k{i}",), f"v{i * 7 % 200}") for i in range(300)]
+    memory = Memory.planned(pairs=300, vocabulary=200)
+    memory.store(pairs)
+    for half in (pairs[:150], pairs[150:]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Overfull)  # in between it is too full, indeed
+            for pair in half:
+                memory.store([pair])
+        assert abs(memory.predicted() - memory.verify(pairs).share) < 0.1

@@ -242,7 +242,7 @@ REUSED = {
 def test_leaves_that_unknown_contexts_hold_as_well_do_not_echo(name):
     """Ten leaves, used as Zipf says; half of the contexts are asked for, and as many that hold nothing."""
     right, alone, promised = 0, 0, 0.0
-    for seed in range(2):
+    for seed in range(6):  # of one memory all may be right, or half
         memory = Memory(REUSED[name]().like(seed=seed))
         held = torch.multinomial(1 / torch.arange(1.0, 11), 150, True, generator=torch.Generator().manual_seed(seed))
         memory.store([((f"c{i}",), f"n{leaf}") for i, leaf in enumerate(held.tolist())])
@@ -253,7 +253,7 @@ def test_leaves_that_unknown_contexts_hold_as_well_do_not_echo(name):
         alone += sum(one.leaf == leaf for one, leaf in zip(single, wanted, strict=True))
         promised += sum(one.probability for one in together)
     assert right >= alone
-    assert promised / 300 == pytest.approx(right / 300, abs=0.05)
+    assert promised / 900 == pytest.approx(right / 900, abs=0.05)
 
 
 def test_a_path_may_be_given_more_often_than_there_are_leaves():

@@ -334,7 +334,7 @@ def test_matrices_of_any_kind_become_csr_of_float32_and_stay_as_they_were():
     [
         (np.ones((2, 3)), np.ones((3, 2)), "2 and 3 rows"),
         (np.ones((0, 3)), np.ones((0, 2)), "without rows"),
-        (np.array([[0, 1], [1, math.nan]]), np.ones((2, 1)), "nan in row 1, column 1"),
+        (np.array([[0, 1], [1, math.nan]]), np.ones((2, 1)), "NaN in row 1, column 1"),
         (np.ones((2, 3)), np.array([[1, 0], [1, 2]]), "2.0 in row 1, column 1"),
         (np.ones((2, 3)), np.zeros((2, 2)), "no point has one"),
         (np.ones(3), np.ones((3, 2)), "shape"),

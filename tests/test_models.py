@@ -93,7 +93,7 @@ def test_a_model_cannot_pass_for_one_of_a_version_without_checksums(fitted, tmp_
     fitted.save(tmp_path / "model")
     whole = (tmp_path / "model").read_bytes()
     for changed in (whole, whole.replace(b'"checksum"', b'"chuckles"')):
-        (tmp_path / "model").write_bytes(changed.replace(b"carving labels 3", b"carving labels 2"))
+        (tmp_path / "model").write_bytes(changed.replace(b"carving labels 4", b"carving labels 2"))
         with pytest.raises(BadModel, match="which its version did not"):
             MultiLabelClassifier.load(tmp_path / "model")
 

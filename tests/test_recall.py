@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, make, top
-from carving.answers.ranking import best_of
+from carving.answers.ranking import MANY, best_of
 
 
 def sorted_by_hand(scores, k):
@@ -22,6 +22,23 @@ def test_ties_stand_in_order(rows, k):
     found = best_of(scores, k)
     assert found.indices.tolist() == sorted_by_hand(scores, k)
     assert_close(found.scores, scores.gather(1, found.indices))
+
+
+@given(st.integers(1_024, 1_300), st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_the_largest_of_long_rows_is_found_in_parts(width, seed, ties, odd):
+    """What torch finds in one pass over rows too short to be worth it, ties, infinities and what is no number too."""
+    draw = torch.Generator().manual_seed(seed)
+    scores = (
+        torch.randint(0, 9, (65, width), generator=draw).float() if ties else torch.randn(65, width, generator=draw)
+    )
+    if odd:
+        scores[0], scores[1] = -torch.inf, torch.inf
+        scores[torch.arange(2, 9), torch.randint(0, width, (7,), generator=draw)] = torch.nan
+    for rows in (scores, torch.cat([scores, scores], 1)[:, 3 : width + 3]):
+        assert rows.numel() >= MANY
+        found, values = best_of(rows, 1), rows.max(dim=1, keepdim=True)
+        assert torch.equal(found.indices, values.indices)
+        assert_close(found.scores, values.values, equal_nan=True)
 
 
 @pytest.fixture(params=[1_000, 2**25], ids=["small workspace", "large workspace"])

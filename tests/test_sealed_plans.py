@@ -12,6 +12,8 @@ from carving.answers.together import decode
 from carving.cells import BITS, Cells, distortion
 from carving.cli import app
 from carving.errors import BadValue
+from carving.lab.measures.predictions import predicted
+from carving.lab.measures.retrieval import joint_accuracy
 from carving.prediction.intervals import noise_in_cells, told
 from carving.prediction.plan import predict
 
@@ -97,6 +99,16 @@ def test_joint_decoding_is_predicted_within_two_points_away_from_the_threshold(b
             right += int((found.indices == torch.arange(pairs)).sum())
         expected = predict(pairs, pairs, d=d, k1=8, p=2, compact=True, joint=True, spread=spread, bits=bits)
         assert expected == pytest.approx(right / (pairs * seeds), abs=0.02)
+
+
+def test_far_below_the_threshold_as_much_is_won_as_is_predicted():
+    setting = {"scheme": "OSC", "signed": True, "compact": True, "basis": "blocks", "d": 13, "p": 3, "k1": 5, "bits": 2}
+    setting |= {"N": 400, "L": 1000, "fillers": "even"}
+    found = [joint_accuracy(setting, seed) for seed in range(6)]
+    alone, together = (sum(each[name] for each in found) / len(found) for name in ("alone", "retrieval"))
+    # Three of a hundred answers: they were given up for those of the first round, since chance might have made them.
+    assert together == pytest.approx(predicted(setting, 400, joint=True), abs=0.02)
+    assert together > alone + 0.01
 
 
 def test_bits_are_planned_for_the_fewest_bytes():

@@ -216,3 +216,104 @@ def test_a_loss_that_is_no_number_is_a_sentence(files, tmp_path, monkeypatch):
     monkeypatch.setattr("carving.labels.training._loss", lambda head, outputs, *_: outputs.sum() * float("nan"))
     result = run("train", files[0], tmp_path / "m", "--trunk", "linear")
     assert result.exit_code == 2 and "lower the rate" in result.stderr
+
+
+# Texts, predictions, and what a model remembers
+
+TOPICS = {
+    "sea": "wave ship sail salt harbour tide",
+    "snow": "ski peak frost winter slope ice",
+    "sun": "summer beach heat light shade noon",
+    "city": "street tram market tower crowd noise",
+}
+
+
+def write_texts(path, count, seed):
+    """Texts of one or two topics, a line each."""
+    rng = np.random.RandomState(seed)
+    with path.open("w") as file:
+        for _ in range(count):
+            own = rng.choice(list(TOPICS), rng.randint(1, 3), replace=False).tolist()
+            words = [word for topic in own for word in rng.choice(TOPICS[topic].split(), 4)]
+            file.write(json.dumps(dict(text=" ".join(words), labels=own)) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """A model of texts, and test texts."""
+    folder = tmp_path_factory.mktemp("texts")
+    train, test = write_texts(folder / "train.jsonl", 200, 0), write_texts(folder / "test.jsonl", 60, 1)
+    result = run("train", train, folder / "m.safetensors", "--trunk", "linear", "--test", test, "--json")
+    assert result.exit_code == 0, result.output
+    return folder / "m.safetensors", test, json.loads(result.stdout)
+
+
+def test_texts_are_trained_on_evaluated_and_labelled(told):
+    model, test, facts = told
+    assert facts["labels"] == 4 and facts["test"]["nDCG@1"] > 0.9
+    assert json.loads(run("evaluate", model, test, "--json").stdout)["measures"] == facts["test"]
+    wanted = [set(json.loads(line)["labels"]) for line in test.read_text().splitlines()]
+    answers = [json.loads(line) for line in run("predict", model, test, "--json").stdout.splitlines()]
+    found = [{one["label"] for one in answer["labels"]} for answer in answers]
+    assert sum(mine == theirs for mine, theirs in zip(found, wanted, strict=True)) > 50
+    made = MultiLabelClassifier.load(model)
+    assert [
+        set(row) for row in made.predict([json.loads(line)["text"] for line in test.read_text().splitlines()])
+    ] == found
+
+
+def test_plain_lines_are_texts_too_and_the_best_come_first(told, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("wave ship tide\nski frost and ice\n")
+    shown = run("predict", told[0], lines, "--top", 2).stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["sea", "snow"] and all(len(line.split("\t")) == 2 for line in shown)
+    assert run("predict", told[0], lines, "--threshold", 1).stdout.splitlines() == ["", ""]
+
+
+def test_a_model_says_what_it_is(told, files, tmp_path):
+    shown = run("info", told[0]).stdout
+    assert "4 labels (city, sea, snow, sun)" in shown and "texts, by 24 words" in shown and "from probability" in shown
+    model = tmp_path / "pooled"
+    assert run("train", files[0], model, "--pool", 3, "--trunk", "linear", "--epochs", 3).exit_code == 0
+    facts = json.loads(run("info", model, "--json").stdout)
+    assert (
+        facts["pool"] == 3
+        and facts["features"] == 10
+        and facts["labels"] == 8
+        and facts["trained by"] == "its own settings"
+    )
+    assert run("evaluate", model, files[1]).exit_code == 0  # it knows how its points are pooled
+    predicted = run("predict", model, files[1], "--top", 3).stdout.splitlines()
+    data = read(files[1]).pooled(3)
+    ids, _ = MultiLabelClassifier.load(model).rank(data.features, 3)
+    assert [{int(cell.split()[0]) for cell in line.split("\t")} for line in predicted] == [
+        set(row) for row in ids.tolist()
+    ]
+
+
+def test_points_without_labels_are_labelled(files, told, tmp_path):
+    model, bare = tmp_path / "model", tmp_path / "bare.txt"
+    assert run("train", files[0], model, "--trunk", "linear", "--epochs", 3).exit_code == 0
+    bare.write_text("1 30 8\n 0:1 3:1\n")
+    assert len(run("predict", model, bare, "--top", 1).stdout.splitlines()) == 1
+    empty = tmp_path / "none.jsonl"
+    empty.write_text('{"text": "wave and tide"}\n')
+    assert run("predict", told[0], empty).stdout.startswith("sea ")
+    for arguments, says in (
+        (("predict", told[0], files[1], "--top", 2, "--threshold", 0.5), "not both"),
+        (("evaluate", told[0], files[1]), "trained on texts"),
+        (("train", empty, tmp_path / "m"), "has no labels"),
+        (("train", told[1], tmp_path / "m", "--pool", 2), "leave --split, --labels and --pool out"),
+        (("predict", model, told[1]), "line 1"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2 and says in " ".join(result.output.split()), result.output
+    for line, says in (
+        ("nothing", "is no JSON"),
+        ("[]", "has no text"),
+        ('{"text": "a", "labels": "b"}', "no list of"),
+    ):
+        empty.write_text(line + "\n")
+        result = run("train", empty, tmp_path / "m")
+        assert result.exit_code == 2 and says in " ".join(result.output.split()), result.output

@@ -110,13 +110,13 @@ def test_the_metadata_are_what_people_expect(metadata):
 
 def test_the_base_is_small_and_extras_bring_the_rest(metadata, requirements):
     assert needed(requirements, "") == BASE
-    assert metadata.get_all("Provides-Extra") == ["labels", "parquet", "plots", "all", "campaign", "dev"]
+    assert metadata.get_all("Provides-Extra") == ["labels", "parquet", "plots", "all", "campaign", "docs", "dev"]
     assert needed(requirements, "labels") == {"scikit-learn", "scipy"}
     assert needed(requirements, "parquet") == {"pyarrow"}
     assert needed(requirements, "plots") == {"matplotlib"}
     assert needed(requirements, "all") == {"carving[labels,parquet,plots]"}
     assert needed(requirements, "campaign") == {"atheris"}
-    assert needed(requirements, "dev") > {"carving[all]"}
+    assert needed(requirements, "dev") > {"carving[all]", "carving[docs]"}
 
 
 def test_every_package_that_may_be_missing_has_its_extra(requirements):

@@ -104,6 +104,17 @@ class Tally:
         quietest = next(s for (s, _), n in zip(loudest, many, strict=True) if n >= enough)
         return self.squares / quietest**2
 
+    def loads(self, more: int = 0) -> tuple[tuple[int, float], ...]:
+        """The noise that pairs of each strength meet, as so many pairs of that strength; and their share of all pairs.
+
+        So many pairs more, of a weight of 1, are noise to them as well.
+
+        >>> Tally(((1.0, 99.0), (10.0, 1.0))).loads()
+        ((199, 0.99), (2, 0.01))
+        """
+        noise = self.squares + more
+        return tuple((max(1, round(noise / s**2)), n / self.number) for s, n in self.strengths)
+
     @property
     def plain(self) -> bool:
         """Whether every pair is held once, and nothing is known of paths."""
@@ -135,6 +146,21 @@ class Tally:
             rest = (*((s, n - gone if s == old else n) for s, n in left.strengths), (old - weight, gone))
             left = Tally(_tidy(rest), left.leaves)
         return left
+
+    def come_again(self, squares: float) -> "Tally":
+        """The same sum of strengths with this sum of squares: pairs of the commonest strength came twice, unseen.
+
+        Two of them become one that is twice as strong, which is how they were counted and what they are.
+
+        >>> Tally(((1.0, 10.0),)).come_again(16.0).strengths
+        ((1.0, 4.0), (2.0, 3.0))
+        """
+        strength, number = max(self.strengths, key=lambda level: level[1])
+        twice = min((squares - self.squares) / (2 * strength**2), number / 2)
+        rest = ((s, n - 2 * twice if s == strength else n) for s, n in self.strengths)
+        again = Tally(_tidy((*rest, (2 * strength, twice))), self.leaves)
+        factor = squares / again.squares
+        return again if factor <= 1 + ALIKE else again.scaled(factor)
 
     def scaled(self, factor: float) -> "Tally":
         """About the same sum of strengths with so many times the sum of their squares.

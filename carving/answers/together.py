@@ -7,7 +7,7 @@ of the noise that it sees, so that the noise stays Gaussian, with the variance t
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypedDict, Unpack
 
@@ -29,9 +29,6 @@ from carving.scheme import ContextsOrPaths, Scheme
 
 CELLS = 2**21  # weights of candidates in contexts that stand beside each other: they stay in the caches
 SURE = 0.01  # the mean doubt below which the answers count as found
-# Where doubts are left, answers of later rounds count if either tells that they are better:
-FALLEN = 0.9  # of the first round's noise is left at most
-WORTH = 2.0  # standard deviations of chance are promised by their probabilities
 
 OnRound = Callable[[int, float], None]  # the round, and the share of the memory that is not explained yet
 
@@ -84,7 +81,7 @@ def decode(
 
     Of a sealed memory, its `Cells` are given. `known` is what is known beforehand (`Known`). Stored contexts that are
     not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one
-    at a time; the round that explains most of the memory counts, or the first, where that promises no more than chance.
+    at a time; the round that explains most of the memory counts, or the first, where that promises less.
     Of several ranks each gives its own contexts (and what they hold), and gets the answers of all, in their order.
 
     >>> from carving import OSC
@@ -94,26 +91,75 @@ def decode(
     >>> found.converged, int((found.indices == torch.arange(60)).sum())
     (True, 60)
     """
-    check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
-    question = Question.of(scheme, contexts, candidates, known)
-    seen, scalars = observed(question.scheme, memory), scheme.facts.memory_scalars
-    cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=scheme.device)
-    state, ranks = State(scheme.zeros(), seen.steady, seen.patience), ranks or Ranks.alone()
-    for number in range(rounds):
-        written = ranks.sum_(question.written(cores)) if number else None
-        residual = _same(seen.residual(written, state.onsager, state.doubt), ranks)
-        answers = question.asked(residual.numbers, cores, residual.noise)
-        changes = ranks.gather((answers.doubt, state.changed_by(answers)))
-        answers = answers._replace(doubt=sum(doubt for doubt, _ in changes))
+    going = Decoding(scheme, memory, contexts, candidates, rounds=rounds, ranks=ranks, **known)
+    for step in going:
         if on_round:
-            on_round(number + 1, residual.left)
-        if state.rests_after(answers, residual, any(changed for _, changed in changes)):
-            break
-        cores = state.damped(answers, cores, residual.numbers, scalars)
-    decoded = state.decoded(ranks)
-    if not decoded.converged or state.best is None:
-        return decoded
-    return replace(decoded, explained=seen.explained_by(ranks.sum_(question.stored(state.best.indices, candidates))))
+            on_round(step.number, step.left)
+    return going.decoded()
+
+
+class Step(NamedTuple):
+    """What is known after a round."""
+
+    number: int
+    noise: float  # the variance of the interference, in one number of the memory
+    left: float  # the share of the memory that is not explained yet
+    indices: Tensor  # (rows,) of this rank's candidates; -1 where nothing is more probable
+    probabilities: Tensor  # (rows,) of these answers
+
+
+class Decoding:
+    """A decoding, round by round: who iterates over it sees every `Step`, may stop, and asks for what was `decoded`.
+
+    >>> from carving import OSC
+    >>> scheme = OSC(d=30, compact=True)
+    >>> paths, fillers = [(i,) for i in range(60)], scheme.fillers(range(60))
+    >>> going = Decoding(scheme, scheme.trace(paths, fillers), paths, fillers)
+    >>> [int((step.indices == torch.arange(60)).sum()) for step in going]
+    [53, 60, 60]
+    >>> going.decoded().converged
+    True
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        memory: Tensor | Cells,
+        contexts: ContextsOrPaths,
+        candidates: Tensor,
+        *,
+        rounds: int = 100,
+        ranks: Ranks | None = None,
+        **known: Unpack[Known],
+    ) -> None:
+        self.rounds = check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
+        self.question, self.candidates = Question.of(scheme, contexts, candidates, known), candidates
+        self.seen, self.ranks = observed(self.question.scheme, memory), ranks or Ranks.alone()
+        self.state = State(scheme.zeros(), self.seen.steady, self.seen.patience)
+
+    def __iter__(self) -> Iterator[Step]:
+        """The rounds, one after the other, until the answers rest."""
+        question, seen, state, ranks, scheme = self.question, self.seen, self.state, self.ranks, self.question.scheme
+        cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=scheme.device)
+        for number in range(self.rounds):
+            written = ranks.sum_(question.written(cores)) if number else None
+            residual = _same(seen.residual(written, state.onsager, state.doubt), ranks)
+            answers = question.asked(residual.numbers, cores, residual.noise)
+            changes = ranks.gather((answers.doubt, state.changed_by(answers)))
+            answers = answers._replace(doubt=sum(doubt for doubt, _ in changes))
+            rests = state.rests_after(answers, residual, any(changed for _, changed in changes))
+            yield Step(number + 1, residual.noise, residual.left, answers.indices, answers.probabilities)
+            if rests:
+                break
+            cores = state.damped(answers, cores, residual.numbers, scheme.facts.memory_scalars)
+
+    def decoded(self) -> Decoded:
+        """What the rounds so far have found."""
+        decoded, best = self.state.decoded(self.ranks), self.state.best
+        if not decoded.converged or best is None:
+            return decoded
+        stored = self.ranks.sum_(self.question.stored(best.indices, self.candidates))
+        return replace(decoded, explained=self.seen.explained_by(stored))
 
 
 def _same(residual: Residual, ranks: Ranks) -> Residual:
@@ -169,11 +215,8 @@ class State:
         assert self.first is not None and self.best is not None
         answers, first = _of_all(self.best, ranks), _of_all(self.first, ranks)
         converged = self.rested and float((1 - answers.probabilities).mean()) < SURE
-        if not converged and self.lowest > FALLEN * self.noise[0]:
-            # Far beyond what can be decoded, answers change by chance as often to the worse as to the better.
-            now, before = answers.probabilities, first.probabilities
-            moved = (now + before)[answers.indices != first.indices].sum()  # right answers that come or go: variance
-            answers = answers if bool((now - before).sum() > WORTH * moved.sqrt()) else first
+        if not converged and bool(answers.probabilities.sum() < first.probabilities.sum()):
+            answers = first  # as far beyond what can be decoded
         rows = answers.indices, answers.probabilities, answers.scores
         return Decoded(*rows, converged, len(self.noise), tuple(self.noise))
 

@@ -7,6 +7,7 @@ import typer
 from carving import __version__
 from carving.cli import (
     consolidating,
+    exploring,
     exporting,
     growth,
     journals,
@@ -14,6 +15,7 @@ from carving.cli import (
     labels,
     memories,
     planning,
+    predicting,
     questions,
     sealing,
     where,
@@ -46,9 +48,11 @@ COMMANDS = (
     (journals.compact, journals.COMPACT_EPILOG),
     (questions.info, questions.INFO_EPILOG),
     (questions.verify, questions.VERIFY_EPILOG),
+    (exploring.explore, exploring.EXPLORE_EPILOG),
     (lab.reproduce, lab.REPRODUCE_EPILOG),
     (labels.train, labels.TRAIN_EPILOG),
     (labels.evaluate, labels.EVALUATE_EPILOG),
+    (predicting.predict, predicting.PREDICT_EPILOG),
 )
 
 # They write files, and say so only when that is done.

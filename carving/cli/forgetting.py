@@ -1,7 +1,8 @@
 """What `carving forget` tells: what was taken out, and what was left alone because it is not there."""
 
-from carving.cli.output import path_text, write_limited, write_line
+from carving.cli.output import write_limited, write_line
 from carving.formats.documents import Pair
+from carving.formats.typed import path_text
 from carving.memory.forgetting import Strangers
 from carving.symbols import Leaf, Path, canonical, canonical_path
 

@@ -1,13 +1,12 @@
 """What comes in on the command line: labels, paths, and files of pairs."""
 
 import json
-import math
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Self, TypeGuard
+from typing import IO, Any, Self
 
 import typer
 
@@ -16,7 +15,8 @@ from carving.cli.options import Reading
 from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair, brief
-from carving.symbols import Label, Leaf, Path
+from carving.formats.typed import is_label, path_readings
+from carving.symbols import Path
 
 DELIMITERS = {r"\t": "\t", "tab": "\t"}  # what a shell makes hard to type
 IN_MEMORY = 16 << 20  # bytes of a pipe
@@ -101,28 +101,6 @@ class Kept(SpooledTemporaryFile[bytes]):
         return self._source
 
 
-def parse_label(text: str) -> Label:
-    """A role or leaf of the command line: numbers, true, false, null and quoted text as in JSON, the rest as text."""
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if _is_label(value) else text
-
-
-def label_argument(label: object) -> str | None:
-    """The argument that `parse_label` takes for this label, if there is any."""
-    if not _is_label(label) or (isinstance(label, str) and not label.isprintable()):
-        return None
-    if isinstance(label, str) and parse_label(label) == label and not label.startswith("-"):  # no option, no "-"
-        return label
-    return json.dumps(label, ensure_ascii=False)
-
-
-def _is_label(value: object) -> TypeGuard[str | int | float | bool | None]:
-    return isinstance(value, str | int | None) or (isinstance(value, float) and math.isfinite(value))
-
-
 def read_paths(as_text: bool) -> list[list[Path]]:
     """The paths of the standard input, one a line: roles parted by tabs, or a JSON array. Each in all its readings."""
     try:
@@ -143,21 +121,8 @@ def _parse_path(line: str, number: int, as_text: bool) -> list[Path]:
             roles: object = json.loads(line)
         except (ValueError, RecursionError):
             roles = None
-        if not isinstance(roles, list) or not roles or not all(map(_is_label, roles)):
+        if not isinstance(roles, list) or not roles or not all(map(is_label, roles)):
             wanted = "an array of roles was wanted"
             raise BadValue(f"standard input, line {number}: {wanted}, got {brief(line)}; --text takes it as text")
         return [tuple(roles)]
     return path_readings(line.split("\t"), as_text)
-
-
-def path_readings(roles: Sequence[str], as_text: bool) -> list[Path]:
-    """The paths that roles may mean: numbers may be text in the file that they came from, so both are tried."""
-    plain = tuple(roles)
-    typed = plain if as_text else tuple(map(parse_label, roles))
-    return [plain] if typed == plain else [typed, plain]
-
-
-def leaf_readings(text: str, as_text: bool) -> list[Leaf]:
-    """The leaves that an argument may mean: a number, or the same as text."""
-    typed = text if as_text else parse_label(text)
-    return [text] if typed == text else [typed, text]

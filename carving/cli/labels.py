@@ -1,26 +1,23 @@
 """`carving train` and `carving evaluate`: commands only translate; what they call is loaded when they run."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from carving.cli.options import Json, Work, examples
 from carving.cli.output import errors, escaped, write_json, write_line
 from carving.cli.ranks import together
 
 if TYPE_CHECKING:
-    from carving.labels import training
     from carving.labels.data import Source
     from carving.labels.runs import Evaluation, Report
 
 TRAIN_EPILOG = examples(
     "carving train bibtex_train.txt.xz bibtex.safetensors --test bibtex_test.txt.xz",
+    "carving train news.jsonl news.safetensors",
     "carving train mediamill-train.arff small.safetensors --labels -101 --trunk linear --epochs 5",
 )
 EVALUATE_EPILOG = examples("carving evaluate bibtex.safetensors bibtex_test.txt.xz")
@@ -40,16 +37,18 @@ class Points:
             help="ARFF: the XML file of the labels, or their number (negative: the last); else their own file."
         ),
     ] = None
-    pool: Annotated[int, typer.Option(min=1, help="Take means of so many features that follow each other.")] = 1
+    pool: Annotated[
+        int | None, typer.Option(min=1, help="Take means of so many features that follow each other; a model knows it.")
+    ] = None
 
-    def of(self, file: Path) -> "Source":
+    def of(self, file: Path, pool: int = 1) -> "Source":
         """The file, with how it is read."""
         from carving.labels.data import Source
 
         labels: str | int | None = self.labels
         if self.labels is not None and re.fullmatch("-?[0-9]{1,18}", self.labels):
             labels = int(self.labels)
-        return Source(file, self.split, self.column, labels, self.pool)
+        return Source(file, self.split, self.column, labels, self.pool or pool)
 
 
 @dataclass(frozen=True)
@@ -83,10 +82,15 @@ class Training:
     validation: Annotated[float, typer.Option(help="One network: the share of points held back for validation.")] = 0.15
     patience: Annotated[int, typer.Option(min=1, help="One network: epochs without a gain before it stops.")] = 4
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0
+    recipe: Annotated[
+        str, typer.Option(help="best: networks and rankers. fast: solved or counted, in seconds, and nearly as good.")
+    ] = "best"
 
 
 def train(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Training points: text of the repository, or ARFF.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Training points: text of the repository, ARFF, or texts (.jsonl).")
+    ],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The file to write (.safetensors).")],
     points: Points,
     testing: Testing,
@@ -97,9 +101,10 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a classifier for many labels; a run that was killed goes on where it was."""
+    from carving.labels.bars import bars
     from carving.labels.runs import Wish, run
 
-    with together(work) as ranks, _bars() as on_progress:
+    with together(work) as ranks, bars(errors) as on_progress:
         report = run(
             points.of(data),
             model,
@@ -128,7 +133,8 @@ def evaluate(
     from carving.labels.classifier import MultiLabelClassifier
     from carving.labels.runs import evaluated
 
-    answer = evaluated(MultiLabelClassifier.load(model), points.of(data).read(), all_rows)
+    made = MultiLabelClassifier.load(model)
+    answer = evaluated(made, points.of(data, made.pool_).read(made.words_, made.form_), all_rows)
     if as_json:
         facts = dict(points=answer.points, unlabelled=answer.unlabelled, measures=answer.measures)
         write_json(dict(model=str(model)) | facts)
@@ -173,25 +179,3 @@ def _table(measures: dict[str, float]) -> str:
     ks = list(dict.fromkeys(name.split("@")[1] for name in measures))
     lines = ["          " + "".join(f"{'@' + k:>8}" for k in ks)]
     return "\n".join(lines + [f"{n:10}" + "".join(f"{100 * measures[f'{n}@{k}']:8.2f}" for k in ks) for n in names])
-
-
-@contextmanager
-def _bars() -> Iterator[Callable[[str, "training.Progress", float], None]]:
-    """A bar for each network: its epoch, its loss and its validation nDCG; where none can be drawn, a line an epoch."""
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn()
-    with Progress(*columns, console=errors, disable=not errors.is_terminal) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def on_progress(name: str, progress: "training.Progress", share: float) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=None, state="")
-            state = f"epoch {progress.epoch} of {progress.epochs}"  # that is done, as are loss and validation
-            if progress.losses:
-                state += f", loss {progress.losses[-1]:.3f}"
-            if progress.validation:
-                state += f", validation nDCG@5 {100 * progress.validation[-1]:.2f}"
-            bars.update(tasks[name], total=progress.epochs, completed=progress.epoch + share, state=state)
-            if not errors.is_terminal and not share:  # an epoch has ended
-                errors.print(f"{name}: {state}", markup=False)
-
-        yield on_progress

@@ -14,9 +14,9 @@ from typing import TextIO
 import typer
 
 from carving.answers.answer import Answer
-from carving.cli.input import label_argument
 from carving.console import SafeConsole, visible
 from carving.files import NotFlushed, identity
+from carving.formats.typed import label_argument, leaf_json, leaf_text
 from carving.memory import Memory
 from carving.scheme import Scheme
 from carving.symbols import Path
@@ -90,13 +90,6 @@ def write_json(value: object) -> None:
     _print(json.dumps(value, default=repr).replace("\x7f", r"\u007f"))  # the one control that JSON lets through
 
 
-def leaf_json(leaf: object) -> object:
-    """A leaf for JSON; bytes and what JSON has no number for as text."""
-    if isinstance(leaf, bytes):
-        return leaf.decode(errors="backslashreplace")
-    return str(leaf) if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
-
-
 def answer_json(answer: Answer) -> dict[str, object]:
     """An answer for JSON; no probability as null."""
     probability = None if math.isnan(answer.probability) else answer.probability
@@ -109,16 +102,6 @@ def answer_sentence(answer: Answer) -> str:
         return f"nothing is stored there (probability {answer.probability:.4f})"
     probability = "" if math.isnan(answer.probability) else f", probability {answer.probability:.4f}"
     return f"{leaf_text(answer.leaf)}  (score {answer.score:.2f}{probability})"
-
-
-def leaf_text(leaf: object) -> str:
-    """A leaf for people: text as it is, the rest as in JSON."""
-    return leaf if isinstance(leaf, str) else json.dumps(leaf_json(leaf))
-
-
-def path_text(path: Path) -> str:
-    """A path for people."""
-    return " / ".join(map(str, path))
 
 
 def ask_command(file: FilePath, path: Path) -> str | None:

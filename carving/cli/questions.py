@@ -12,21 +12,19 @@ from carving.answers.answer import Answer
 from carving.checks import show_bytes
 from carving.cli.growth import holdings_json, write_holdings
 from carving.cli.indexing import index_facts, index_sentences
-from carving.cli.input import Files, leaf_readings, path_readings, read_paths
+from carving.cli.input import Files, read_paths
 from carving.cli.journals import journal_facts, journal_sentences
 from carving.cli.options import Json, MemoryFile, Question, Reading, Work, examples
 from carving.cli.output import (
     answer_json,
     answer_sentence,
     errors,
-    leaf_json,
-    leaf_text,
     memory_sentence,
-    path_text,
     write_json,
     write_limited,
     write_line,
 )
+from carving.cli.predicting import write_model
 from carving.cli.ranks import together
 from carving.cli.sealing import Labels, loaded, write_sealed
 from carving.console import bar
@@ -34,6 +32,7 @@ from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.files import identity
 from carving.formats.documents import Pair
+from carving.formats.typed import leaf_json, leaf_readings, leaf_text, path_readings, path_text
 from carving.memory import Memory
 from carving.memory.holdings import Holdings
 from carving.memory.sealed import SealedMemory
@@ -195,9 +194,13 @@ def _single(answers: list[Answer]) -> list[Outcome]:
 
 
 def info(memory: MemoryFile, as_json: Json = False) -> None:
-    """What a memory is and how full."""
-    if kind_of(memory) == "sealed memory":
+    """What a memory is and how full; or what a label model is."""
+    kind = kind_of(memory)
+    if kind == "sealed memory":
         write_sealed(memory, sealedfiles.read(memory), as_json)
+        return
+    if kind == "label model":
+        write_model(memory, as_json)
         return
     held, size = Memory.load(memory), memory.stat().st_size
     predicted = held.predicted()

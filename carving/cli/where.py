@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from carving.answers.answer import Answer
-from carving.cli.input import Files, leaf_readings
+from carving.cli.input import Files
 from carving.cli.options import Json, MemoryFile, Reading, examples
-from carving.cli.output import answer_json, answer_sentence, errors, leaf_json, path_text, write_json, write_line
+from carving.cli.output import answer_json, answer_sentence, errors, write_json, write_line
 from carving.cli.sealing import Labels, loaded
 from carving.console import bar
+from carving.formats.typed import leaf_json, leaf_readings, path_text
 from carving.symbols import Leaf, Path
 
 WHERE_EPILOG = examples(

@@ -81,6 +81,7 @@ class Lines:
     percent: bool = True
     fit: bool = False  # the best a + b ln(x), solid, with the points dotted
     only: Setting | None = None  # leaves out the settings that differ from it
+    marks: Mapping[str, Callable[[Setting], float]] | None = None  # names of upright lines, and where settings have them
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from carving.lab.experiment import Lines, Panel, Points, Setting, agrees
 from carving.lab.rows import Row
 from carving.lab.summaries import Summary, summaries
+from carving.lab.words import cells_of, setting_words
 
 Point = tuple[float, float, float]  # x, mean, deviation
 Pairs = list[tuple[Summary, Summary]]  # of x and of y
@@ -15,13 +16,20 @@ Pairs = list[tuple[Summary, Summary]]  # of x and of y
 def panel_summaries(rows: Sequence[Row], panel: Panel) -> list[Summary]:
     """The summaries of the settings that a panel shows."""
     quantity = panel.y if isinstance(panel, Lines | Points) else panel.value
-    return summaries((row for row in rows if agrees(row["setting"], panel.only)), quantity)
+    kept = [row for row in rows if agrees(row["setting"], panel.only)]
+    return summaries(map(with_cells, kept) if quantity == "cells" else kept, quantity)
+
+
+def with_cells(row: Row) -> Row:
+    """A row that measured a dimension, with the numbers of a memory of that dimension."""
+    d = row["measured"].get("d")
+    cells = None if d is None else cells_of(row["setting"], d)
+    return row if cells is None else {**row, "measured": {**row["measured"], "cells": cells}}
 
 
 def series_name(setting: Setting, keys: Sequence[str]) -> str:
     """What a series is called."""
-    values = [(key, setting[key]) for key in keys if key in setting]
-    return " ".join(value if isinstance(value, str) else f"{key}={value}" for key, value in values)
+    return setting_words(setting, keys)
 
 
 def by_series(results: Sequence[Summary], keys: Sequence[str]) -> dict[str, list[Summary]]:

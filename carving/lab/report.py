@@ -1,4 +1,4 @@
-"""One report over everything that ran: report.md, and report.html with the figures inside."""
+"""One report over everything that ran, a summary first: report.md, and report.html with the figures inside."""
 
 import base64
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 from carving.console import visible
 from carving.lab.experiment import Experiment
 from carving.lab.rows import Row
-from carving.lab.summaries import comparisons
-from carving.lab.tables import Table, comparison_table, panel_table
+from carving.lab.summaries import Comparison, comparisons
+from carving.lab.tables import Table, comparison_table, panel_table, reasons_table, verdicts_table
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Heading:
-    """A title, of level 1 or 2."""
+    """A title, of level 1 or 2, and the name by which links find it."""
 
     text: str
     level: int = 2
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,23 +49,34 @@ class Quoted:
     text: str
 
 
-Block = Heading | Picture | Quoted | str | Table
+@dataclass(frozen=True)
+class Contents:
+    """Links to headings."""
+
+    headings: Sequence[Heading]
+
+
+Block = Heading | Picture | Quoted | Contents | str | Table
+
+
+def title(experiment: Experiment) -> Heading:
+    """What a section is called."""
+    return Heading(f"{experiment.name}: {experiment.title}", anchor=experiment.name)
 
 
 def section(outcome: Outcome, folder: Path) -> list[Block]:
     """What there is to say of one experiment, with its figure, if that lies in the folder."""
     experiment, rows = outcome.experiment, outcome.rows
-    blocks: list[Block] = [Heading(f"{experiment.name}: {experiment.title}"), f"The paper: {experiment.source}."]
+    blocks: list[Block] = [title(experiment), f"In the paper: {experiment.source}."]
     if outcome.unfinished:
         total = outcome.unfinished + len(rows)
         blocks.append(f"Unfinished: {outcome.unfinished} of {total} trials are still to run.")
     if experiment.notes:
         blocks.append(experiment.notes)
-    blocks += _beside_published(experiment, rows)
     picture = folder / f"{experiment.name}.png"
     if picture.exists():
         blocks.append(Picture(picture, experiment.title))
-    return [*blocks, *_tables(experiment, rows), _made_with(rows)]
+    return [*blocks, *_tables(experiment, rows), *_beside_published(experiment, rows), _made_with(rows)]
 
 
 def _beside_published(experiment: Experiment, rows: Sequence[Row]) -> list[Block]:
@@ -73,7 +85,7 @@ def _beside_published(experiment: Experiment, rows: Sequence[Row]) -> list[Block
     if not every:
         return [f"No number to compare with: {experiment.unpublished}"]
     reached = [comparison for comparison in every if comparison.ours is not None]
-    blocks: list[Block] = [comparison_table(reached)] if reached else []
+    blocks: list[Block] = ["Ours beside the published numbers:", comparison_table(reached)] if reached else []
     if len(reached) < len(every):
         blocks.append(f"{len(every) - len(reached)} of {len(every)} published numbers are not run at this scale.")
     return blocks
@@ -84,7 +96,8 @@ def _tables(experiment: Experiment, rows: Sequence[Row]) -> list[Block]:
     for panel in experiment.panels:
         head, body = panel_table(rows, panel)
         if body:
-            blocks += [f"{panel.title or experiment.title} (mean ± standard deviation over trials)", (head, body)]
+            name = panel.title or experiment.title
+            blocks += [f"{name[:1].upper()}{name[1:]} (mean ± standard deviation over trials):", (head, body)]
     return blocks
 
 
@@ -94,23 +107,61 @@ def _made_with(rows: Sequence[Row]) -> Quoted:
     return Quoted(f"{len(rows)} trials, {seconds:,.1f} seconds of work. Made with {'; '.join(software)}.")
 
 
+def summary(outcomes: Sequence[Outcome]) -> list[Block]:
+    """How many numbers agree, how many differ and why, what could not be compared."""
+    every = {outcome.experiment.name: comparisons(outcome.experiment, outcome.rows) for outcome in outcomes}
+    numbers = [comparison for several in every.values() for comparison in several]
+    published = [comparison for comparison in numbers if not comparison.published.predicted]
+    ours = [comparison for comparison in numbers if comparison.published.predicted]
+    blocks: list[Block] = [f"{_count(published, 'numbers of the paper')} {_count(ours, 'numbers of our own theory')}"]
+    blocks.append(verdicts_table(every))
+    reasons = reasons_table(numbers)
+    if reasons[1]:
+        blocks += ["Why numbers differ, or cannot be compared:", reasons]
+    return blocks
+
+
+def _count(numbers: Sequence[Comparison], name: str) -> str:
+    """What became of so many numbers, in a sentence."""
+    counts = {word: sum(one.verdict.startswith(word) for one in numbers) for word in ("agrees", "differs", "not comp")}
+    rest = len(numbers) - sum(counts.values())
+    agree, differ, other = counts.values()
+    said = f"Of {len(numbers)} {name}, {agree} agree with what was measured, {differ} differ"
+    said += f", {other} cannot be compared" if other else ""
+    return said + (f", {rest} were not run at this scale, or only once." if rest else ".")
+
+
+def preface(scale: str) -> str:
+    """What the numbers are."""
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return (
+        f"Scale {scale}; written on {machine}. Every number in the column “ours” was measured by the rows that lie beside "
+        "this report (one line of JSON a trial); published numbers stand in their own column. A difference is given in "
+        "standard errors, of our mean and of the published one together (the printed ± is taken for a standard "
+        "deviation over 10 trials, the last digit for rounded); up to three of them “agrees”. Two exact numbers agree "
+        "when they are equal as printed. Accuracies are shares of 1."
+    )
+
+
 def write(outcomes: Sequence[Outcome], scale: str, folder: Path) -> Path:
     """report.md and report.html; the path of the first."""
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     blocks: list[Block] = [
-        Heading(f"The paper, reproduced at scale `{scale}`", 1),
-        f"Machine: {machine}. Every number in the column `ours` was measured by the rows that lie beside this report "
-        "(one line of JSON a trial); published numbers stand in their own column. A difference is given in standard "
-        "errors, of our mean and of the published one together (the printed ± is taken for a standard deviation over "
-        "10 trials, the last digit for rounded); up to three of them `agrees`. Two exact numbers agree when they are "
-        "equal as printed. Accuracies are shares of 1.",
+        Heading(f"The paper, reproduced at scale {scale}", 1),
+        *summary(outcomes),
+        preface(scale),
+        Contents([title(outcome.experiment) for outcome in outcomes]),
     ]
     for outcome in outcomes:
         blocks += section(outcome, folder)
     file = folder / "report.md"
-    file.write_text("\n\n".join(map(_markdown, blocks)) + "\n")
+    file.write_text(as_markdown(blocks))
     (folder / "report.html").write_text(PAGE.format(body="\n".join(map(_html, blocks))))
     return file
+
+
+def as_markdown(blocks: Sequence[Block]) -> str:
+    """A page of Markdown."""
+    return "\n\n".join(map(_markdown, blocks)) + "\n"
 
 
 def _markdown(block: Block) -> str:
@@ -119,12 +170,15 @@ def _markdown(block: Block) -> str:
             return block
         case Heading(text, level):
             return f"{'#' * level} {text}"
+        case Contents(headings):
+            return "\n".join(f"- [{heading.text}](#{slug(heading.text)})" for heading in headings)
         case Picture(file, text):
             return f"![{text}]({file.name})"
         case Quoted(text):
             return _plain(text)
         case (head, body):
-            lines = [list(map(_plain, head)), ["---"] * len(head), *(list(map(_plain, line)) for line in body)]
+            ruler = ["---:" if _is_number(body, at) else "---" for at in range(len(head))]
+            lines = [list(map(_plain, head)), ruler, *(list(map(_plain, line)) for line in body)]
             return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -133,30 +187,66 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*\[\]|])", r"\\\1", escape(visible(text), quote=False))
 
 
+def slug(text: str) -> str:
+    """What a heading is called in links, as hosts of Markdown do it.
+
+    >>> slug("tpr: minimum dimension for 99 %, TPR against OSC")
+    'tpr-minimum-dimension-for-99--tpr-against-osc'
+    """
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def _is_number(body: Sequence[Sequence[str]], at: int) -> bool:
+    """Whether a column is one of numbers."""
+    cells = [line[at] for line in body if at < len(line) and line[at]]
+    return bool(cells) and all(re.match(r"[-+−]?[\d∞]", cell) and len(cell) < 24 for cell in cells)
+
+
 def _html(block: Block) -> str:
     match block:
-        case str(text) | Quoted(text):
-            return f"<p>{escape(visible(text))}</p>"
-        case Heading(text, level):
-            return f"<h{level}>{escape(text)}</h{level}>"
+        case str(text):
+            return f"<p>{_set(text)}</p>"
+        case Quoted(text):
+            return f'<p class="made">{escape(visible(text))}</p>'
+        case Heading(text, level, anchor):
+            return f'<h{level} id="{escape(anchor)}">{escape(text)}</h{level}>'
+        case Contents(headings):
+            links = "".join(f'<li><a href="#{escape(one.anchor)}">{escape(one.text)}</a></li>' for one in headings)
+            return f"<nav><ul>{links}</ul></nav>"
         case Picture(file, text):
             data = base64.b64encode(file.read_bytes()).decode()
             return f'<img alt="{escape(text)}" src="data:image/png;base64,{data}">'
         case (head, body):
-            return f"<table><thead>{_line(head, 'th')}</thead><tbody>{''.join(map(_line, body))}</tbody></table>"
+            numbers = [_is_number(body, at) for at in range(len(head))]
+            lines = "".join(_line(line, numbers) for line in body)
+            return f"<table><thead>{_line(head, numbers, 'th')}</thead><tbody>{lines}</tbody></table>"
 
 
-def _line(cells: Sequence[str], tag: str = "td") -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(visible(cell))}</{tag}>" for cell in cells) + "</tr>"
+def _set(text: str) -> str:
+    """A sentence of ours, set: names in backticks as code, powers raised."""
+    coded = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(visible(text)))
+    return re.sub(r"(?<=\w)\^(\w+)", r"<sup>\1</sup>", coded)
+
+
+def _line(cells: Sequence[str], numbers: Sequence[bool], tag: str = "td") -> str:
+    kinds = [' class="number"' if number else "" for number in numbers]
+    return (
+        "<tr>" + "".join(f"<{tag}{k}>{escape(visible(c))}</{tag}>" for k, c in zip(kinds, cells, strict=True)) + "</tr>"
+    )
 
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Carving: the paper, reproduced</title>
 <style>
-body {{ font: 15px/1.5 sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em; }}
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.55 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; }}
+h2 {{ margin-top: 2.5em; }}
 table {{ border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto; }}
-td, th {{ border-bottom: 1px solid #ccc; padding: 2px 8px; text-align: left; }}
-img {{ max-width: 100%; }}
+td, th {{ border-bottom: 1px solid #8885; padding: 2px 8px; text-align: left; vertical-align: top; }}
+.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
+.made {{ font-size: 13px; opacity: 0.75; }}
+img {{ max-width: 100%; background: #fff; }}
+nav ul {{ columns: 2 20em; }}
 </style></head><body>
 {body}
 </body></html>

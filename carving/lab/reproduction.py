@@ -1,7 +1,7 @@
 """Runs experiments, draws their figures, and reports on everything that ever ran into the folder."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,9 +64,9 @@ def reproduce(
             if fresh:
                 discard_rows(file, *shard_files(file))
             rows[experiment.name] = run(experiment, scale, file, where, console)
-        outcomes = list(_outcomes(scale, folder, rows))
-        _draw([outcome for outcome in outcomes if outcome.experiment.name in rows], folder, console)
-        write(outcomes, scale, folder)
+        reached = list(outcomes(scale, folder, rows))
+        _draw([outcome for outcome in reached if outcome.experiment.name in rows], folder, console)
+        write(reached, scale, folder)
     return [
         comparison
         for experiment in experiments
@@ -130,7 +130,7 @@ def _of_scale(experiment: Experiment, scale: str, rows: Iterable[Row]) -> list[R
     return [by_key[trial.key] for trial in planned(experiment, scale) if trial.key in by_key]
 
 
-def _outcomes(scale: str, folder: Path, known: dict[str, list[Row]]) -> Iterator[Outcome]:
+def outcomes(scale: str, folder: Path, known: Mapping[str, list[Row]]) -> Iterator[Outcome]:
     """Every experiment that has rows of this scale in the folder; those that are known are not read again."""
     for name in NAMES:
         rows = known[name] if name in known else read_rows(folder / f"{name}.jsonl")

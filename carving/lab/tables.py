@@ -7,6 +7,7 @@ from carving.lab.experiment import Cells, Gaps, Heat, Lines, Panel, Points, Sett
 from carving.lab.panels import Point, by_series, curve, log_fit, measured_pairs, panel_summaries, series_name
 from carving.lab.rows import Row
 from carving.lab.summaries import Comparison, Summary
+from carving.lab.words import axis_words, setting_words, value_words
 
 Table = tuple[list[str], list[list[str]]]  # a head, and rows of cells
 
@@ -40,7 +41,7 @@ def _with_error(value: float, error: float | None) -> str:
 
 def setting_text(setting: Setting) -> str:
     """A setting in words."""
-    return ", ".join(f"{key}={value}" for key, value in setting.items() if value is not None)
+    return setting_words(setting, [key for key in setting if key not in ("part", "asks")])
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
@@ -65,6 +66,29 @@ def _compared(comparison: Comparison) -> list[str]:
     ]
 
 
+def verdicts_table(every: Mapping[str, Sequence[Comparison]]) -> Table:
+    """Of each experiment, what became of its numbers, the paper's and those of our theory."""
+    words = ("agrees", "differs", "not comparable")
+    head = ["experiment", "numbers", "agree", "differ", "not comparable", "not run, or once"]
+    body = []
+    for name, several in every.items():
+        counts = [sum(one.verdict.startswith(word) for one in several) for word in words]
+        body.append([name, *map(str, [len(several), *counts, len(several) - sum(counts)])])
+    sums = [sum(int(line[at]) for line in body) for at in range(1, len(head))]
+    return head, [line for line in body if line[1] != "0"] + [["all", *map(str, sums)]]
+
+
+def reasons_table(numbers: Sequence[Comparison]) -> Table:
+    """Why numbers differ or cannot be compared, and how many do."""
+    reasons: dict[tuple[str, str], int] = {}
+    for one in numbers:
+        kind, _, why = one.verdict.partition(": ")
+        if why:
+            reasons[kind, why] = reasons.get((kind, why), 0) + 1
+    ranked = sorted(reasons.items(), key=lambda item: -item[1])
+    return ["verdict", "why", "numbers"], [[kind, why, str(count)] for (kind, why), count in ranked]
+
+
 def panel_table(rows: Sequence[Row], panel: Panel) -> Table:
     """What a panel shows, mean ± deviation over trials."""
     match panel:
@@ -83,7 +107,7 @@ def panel_table(rows: Sequence[Row], panel: Panel) -> Table:
 def _series_table(series: Mapping[str, Sequence[Summary]], column: str) -> Table:
     """A row for each series, a column for each value of the setting's key."""
     columns = sorted({point.setting[column] for points in series.values() for point in points})
-    head = ["", *(f"{column}={number_text(x) if isinstance(x, float) else x}" for x in columns)]
+    head = ["", *(value_words(column, round(x, 4) if isinstance(x, float) else x) for x in columns)]
     body = []
     for name, points in series.items():
         cells = {point.setting[column]: _with_error(point.mean, point.deviation) for point in points}
@@ -121,7 +145,8 @@ def _cells_table(results: Sequence[Summary], panel: Cells) -> Table:
 def _heat_table(results: Sequence[Summary], panel: Heat) -> Table:
     """The best of each row of colours, and which are as good."""
     guides = panel.guides or {}
-    head = [panel.y, f"best {panel.x}", f"{panel.x} within 2 s.e. of the best", panel.value, *guides]
+    across, along = axis_words(panel.x), axis_words(panel.y)
+    head = [along, f"best {across}", f"{across} within 2 s.e. of the best", axis_words(panel.value), *guides]
     body = []
     for y in sorted({point.setting[panel.y] for point in results}):
         line = [point for point in results if point.setting[panel.y] == y]
@@ -141,7 +166,7 @@ def _points_table(rows: Sequence[Row], panel: Points) -> Table:
     """A row for each setting, and the largest difference; none where settings are whole curves."""
     settings = measured_pairs(rows, panel)
     pairs = [pairs[0] for pairs in settings if len(pairs) == 1]
-    head = ["setting", panel.x, f"{panel.y} (± standard error)", "trials", "difference"]
+    head = ["setting", axis_words(panel.x), f"{axis_words(panel.y)} (± standard error)", "trials", "difference"]
     body = [
         [setting_text(x.setting), number_text(x.mean), _with_error(y.mean, y.error), str(y.trials),
          f"{x.mean - y.mean:+.4f}"]

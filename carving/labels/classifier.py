@@ -3,44 +3,68 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from carving.checks import check_integer
-from carving.chunks import slices
-from carving.errors import BadValue
+from carving.checks import check_choice, check_integer, check_number
+from carving.console import SafeConsole
+from carving.errors import BadType, BadValue
 from carving.extras import load as load_extra
-from carving.labels import metrics, models, recipe
+from carving.labels import fast, metrics, models
+from carving.labels import recipe as best
+from carving.labels.bars import bars
+from carving.labels.blending import Chosen, bias_of
 from carving.labels.data import Dataset, check_finite
-from carving.labels.estimator import Estimator
 from carving.labels.heads import Head, OSCHead
+from carving.labels.keeping import Kept
 from carving.labels.networks import Blend
-from carving.labels.rows import Matrix, rows_of, tidy
-from carving.labels.training import AT_ONCE, OnProgress, Settings, Trainer, predict, split
+from carving.labels.parameters import MultiLabelEstimator
+from carving.labels.rows import Matrix, tidy
+from carving.labels.scorer import Scorer, cut
+from carving.labels.targets import Answer, Form, Label, Labels
+from carving.labels.thresholds import BEST, Calibration, Held, rarity, spread_of
+from carving.labels.training import OnProgress, Settings, Trainer, split
 from carving.labels.vectors import make_head
+from carving.labels.words import Words, is_texts
+
+Points: TypeAlias = "Matrix | Sequence[str]"  # features, or texts
+
+FIRST = 32  # labels of a point that are looked at first, where the threshold decides
+FEWEST = 20  # labelled points below which one network holds none of them back
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+RECIPES = ("best", "fast")
 
-class MultiLabelClassifier(Estimator):
+
+class MultiLabelClassifier(MultiLabelEstimator):
     """A network with a label head. Without `settings` our recipe makes it; with them, one network is trained so.
 
-    `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that are
-    held back to choose the epoch, for one network; the recipe has its own. `checkpoints` is a folder: a fit that was
-    killed goes on from there and ends with the same numbers. `on_progress` is called as it goes, with the name of a
-    network, its `Progress`, and the share of its epoch that is done.
+    `recipe="best"` trains networks and rankers of what they name; `"fast"` solves or counts instead of training, in
+    seconds, and is a little behind where labels hang on how words stand together.
+    `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that one
+    network holds back to choose its epoch and its threshold (below 20 points none); the recipe has its own. With 0 the
+    threshold is chosen on points that were learned from, which makes it too sure. `checkpoints` is a folder: a fit that
+    was killed goes on from there and ends with the same numbers. `verbose=1` shows a bar; `on_progress` is called as it
+    goes, with the name of a network, its `Progress`, and the share of its epoch that is done.
 
     >>> features = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 8
-    >>> labels = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 8
+    >>> labels = [["sun"], ["sea"], ["snow", "ski"], ["sea", "sun"]] * 8  # or zeros and ones, an array or CSR
     >>> settings = Settings(trunk="linear", epochs=30, batch=8, rate=0.1)
     >>> model = MultiLabelClassifier(settings=settings).fit(features, labels)
-    >>> model.predict([[0, 0, 1]], k=2).toarray()
-    array([[0., 0., 1., 1.]], dtype=float32)
+    >>> model.predict([[0, 0, 1], [1, 1, 0]])
+    [('ski', 'snow'), ('sea', 'sun')]
+    >>> model.predict([[1, 0, 0]], top_k=1)
+    [('sun',)]
     """
 
     def __init__(
@@ -49,44 +73,104 @@ class MultiLabelClassifier(Estimator):
         head_options: dict[str, Any] | None = None,
         settings: Settings | None = None,
         *,
+        recipe: str = "best",
         epochs: int | None = None,
-        validation: float = 0.0,
+        validation: float = 0.15,
         seed: int = 0,
         checkpoints: str | os.PathLike[str] | None = None,
         on_progress: OnProgress | None = None,
+        verbose: int = 0,
     ) -> None:
         self.head = head
         self.head_options = head_options
         self.settings = settings
+        self.recipe = recipe
         self.epochs = epochs
         self.validation = validation
         self.seed = seed
         self.checkpoints = checkpoints
         self.on_progress = on_progress
+        self.verbose = verbose
 
     # Training
 
-    def fit(self, X: Matrix, y: Matrix) -> Self:
-        """Train on features (n, F) and labels (n, L) of zeros and ones; points without labels are left out."""
+    def fit(self, X: Points, y: Labels, **weights: object) -> Self:
+        """Train on features (n, F), or texts, and labels: zeros and ones (n, L), or a set of names for each point.
+
+        Points without labels are left out of training; the threshold is chosen with some of them.
+        """
+        _refuse(weights)
         check_integer("seed", self.seed, 0, 2**63 - 1)
-        whole = Dataset(X, y)
-        data = whole.labelled()
-        count = data.labels.shape[1]
-        options = self.head_options
+        check_choice("recipe", self.recipe, RECIPES)
+        words: Words | None = None
+        if is_texts(X):
+            words = Words.fitted(X)
+            X = words(X)
+        features = self._features(X, reset=True)
+        form, labels = Form.of(y)
+        whole = Dataset(features, labels)
+        with self._shown() as on_progress:
+            held = self._trained(whole, on_progress)
+        self.remember(form, words)
+        self.calibration_: Calibration | None = Calibration.fitted(self._with_empty(held, whole), self.propensities_)
+        return self
+
+    def _trained(self, whole: Dataset, on_progress: OnProgress | None) -> Held:
+        """Train, and what was said of the points that were held back."""
+        data, propensities = whole.labelled(), metrics.propensities(whole.labels)
+        self.chosen_: Chosen | None = None
+        if self.recipe == "fast":
+            self._check_fast()
+            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress)
+            settings, held = list[Settings](), self.chosen_.held
+        else:
+            scorer, settings, held = self._networks(data, on_progress)
+        favour = 0.0 if self.chosen_ is None else self.chosen_.favour
+        self._keep(scorer, settings, propensities, favour, data.features.shape[1])
+        assert held is not None
+        return held
+
+    def _networks(
+        self, data: Dataset, on_progress: OnProgress | None
+    ) -> tuple[Scorer, list[Settings], Held | None]:
+        """What networks and a head make of the data: by our recipe, or one of them."""
+        count, options = data.labels.shape[1], self.head_options
         if options is None:
-            options = recipe.head_options(count) if self.head == "OSC" else {}
+            options = best.head_options(count) if self.head == "OSC" else {}
         head = make_head(self.head, count, **(dict(seed=self.seed) | options))
         self._check_recipe(head)
         folder = None if self.checkpoints is None else Path(self.checkpoints)
-        trainer = Trainer(head, self.seed, folder, self.on_progress)
-        self.chosen_: recipe.Chosen | None = None
-        if self.settings is None:
-            network, self.chosen_ = recipe.fit(data, trainer, recipe.trials(data, self.epochs))
-            settings, favour = self.chosen_.settings, self.chosen_.favour
-        else:
-            network, settings, favour = self._single(data, trainer, self.settings), [self.settings], 0.0
-        self._keep(head, network, settings, metrics.propensities(whole.labels), favour)
-        return self
+        trainer = Trainer(head, self.seed, folder, on_progress)
+        if self.settings is not None:
+            scorer, held = self._single(data, trainer, self.settings)
+            return scorer, [self.settings], held
+        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs))
+        return scorer, self.chosen_.settings, self.chosen_.held
+
+    def _check_fast(self) -> None:
+        """Refuse what the fast recipe has no use for."""
+        for name in ("settings", "epochs", "head_options"):
+            if getattr(self, name) is not None:
+                raise BadValue(f'recipe="fast" trains no network; leave {name}= out, or take recipe="best"')
+        if self.head != "OSC":
+            raise BadValue(
+                f'recipe="fast" has no head, got {self.head}; take recipe="best" with settings=Settings(...)'
+            )
+
+    def _with_empty(self, held: Held, whole: Dataset) -> Held:
+        """With points that have no labels, of which none was learned from: as large a share as of the others."""
+        empty = np.flatnonzero(whole.labels.getnnz(axis=1) == 0)
+        share = held.labels.shape[0] / (len(whole) - len(empty))
+        empty = empty[np.linspace(0, len(empty) - 1, round(share * len(empty))).round().astype(np.int64)]
+        if not len(empty):
+            return held
+        return held.and_(Held(*self.rank(whole.features[empty], held.ids.shape[1]), whole.labels[empty]))
+
+    def _shown(self) -> AbstractContextManager[OnProgress | None]:
+        """Who watches: whoever `on_progress` is, or a bar."""
+        if self.on_progress is not None or not self.verbose:
+            return nullcontext(self.on_progress)
+        return bars(SafeConsole(stderr=True, highlight=False))
 
     def _check_recipe(self, head: Head) -> None:
         if self.settings is not None:
@@ -108,20 +192,24 @@ class MultiLabelClassifier(Estimator):
                     "settings=Settings(...)"
                 )
 
-    def _single(self, data: Dataset, trainer: Trainer, settings: Settings) -> Blend:
-        held: Dataset | None = None
-        if self.validation:
-            data, held = split(data, self.validation, self.seed)
-        network, self.progress_ = trainer(data, settings, "network", validation=held)
-        return Blend([network], [1.0], [False])
+    def _single(self, data: Dataset, trainer: Trainer, settings: Settings) -> tuple[Scorer, Held]:
+        rest: Dataset | None = None
+        if self.validation and len(data) >= FEWEST:
+            data, rest = split(data, self.validation, self.seed)
+        elif settings.patience is not None and self.validation:
+            settings = replace(settings, patience=None)
+        network, self.progress_ = trainer(data, settings, "network", validation=rest)
+        scorer = Scorer(trainer.head, Blend([network], [1.0], [False]))
+        return scorer, scorer.held(data if rest is None else rest)
 
     def _keep(
-        self, head: Head, network: Blend, settings: list[Settings], propensities: ArrayLike, favour: float
+        self, scorer: Scorer, settings: list[Settings], propensities: ArrayLike, favour: float, features: int
     ) -> None:
-        self.head_, self.network_, self.settings_ = head, network.eval(), settings
         self.propensities_: NDArray[np.float64] = np.asarray(propensities, dtype=np.float64)
-        self.favour_, self._bias = float(favour), recipe.bias_of(self.propensities_, favour)
-        self.n_features_in_, self.n_labels_ = network.features, head.count
+        self.favour_, self.settings_ = float(favour), settings
+        self.scorer_ = replace(scorer, bias=bias_of(self.propensities_, favour))
+        self.head_, self.network_ = scorer.head, None if scorer.network is None else scorer.network.eval()
+        self.n_features_in_, self.n_labels_ = features, len(self.propensities_)
 
     @property
     def validation_(self) -> dict[str, float] | None:
@@ -133,37 +221,87 @@ class MultiLabelClassifier(Estimator):
 
     # Answers
 
-    def rank(self, X: Matrix, k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def rank(self, X: Points, k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Numbers and scores (n, k) of each point's best labels, best first; five, or all where there are fewer."""
         features = self._checked(X)
         k = min(5, self.n_labels_) if k is None else k
         check_integer("k", k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
-        scores, ids = predict(self.network_, self.head_, features, k, self._bias)
+        scores, ids = self.scorer_.top(features, k, self.n_labels_)
         return ids.numpy(), scores.numpy()
 
-    def predict(self, X: Matrix, k: int | None = None) -> csr_matrix:
-        """The k best labels of each point (five), as ones in a matrix (n, L)."""
-        ids, _ = self.rank(X, k)
-        return _sparse(ids, np.ones(ids.shape, np.float32), self.n_labels_)
+    def predict(self, X: Points, top_k: int | None = None, *, threshold: float | None = None) -> Answer:
+        """The labels of each point, in the form that y had: an array of zeros and ones, a CSR matrix, or tuples.
 
-    def decision_function(self, X: Matrix, k: int | None = None) -> NDArray[np.float32] | csr_matrix:
+        They are those at least as probable as the threshold that the held-back points chose, or as one's own; with
+        `top_k` the k best instead.
+        """
+        found = self._given(X, top_k, threshold)
+        return self.form_.answer(found.astype(bool))
+
+    def described(
+        self, X: Points, top_k: int | None = None, *, threshold: float | None = None
+    ) -> list[list[tuple[Label, float | None]]]:
+        """What `predict` gives, by name and with probabilities, most probable first; files of old have none (None)."""
+        found, names, answers = self._given(X, top_k, threshold), self.classes_.tolist(), []
+        for start, stop in pairwise(found.indptr.tolist()):
+            best = start + np.argsort(-found.data[start:stop], kind="stable")
+            probable = found.data[best].tolist() if self.calibration_ is not None else [None] * len(best)
+            answers.append([(names[c], p) for c, p in zip(found.indices[best].tolist(), probable, strict=True)])
+        return answers
+
+    def _given(self, X: Points, top_k: int | None, threshold: float | None) -> csr_matrix:
+        """The probabilities of the labels that are given, (n, L)."""
+        if top_k is not None and threshold is not None:
+            raise BadValue("give the k best (top_k=, --top) or a threshold (threshold=, --threshold), not both")
+        features = self._checked(X)
+        if top_k is not None:
+            check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
+            ids, scores = self.rank(features, min(max(top_k, BEST), self.n_labels_))
+            probable = np.ones(ids.shape) if self.calibration_ is None else self._probabilities(scores, ids)
+            probable = np.maximum(probable, np.finfo(np.float64).tiny)
+            return _sparse(ids[:, :top_k], probable[:, :top_k], self.n_labels_)
+        least = self._calibrated().threshold if threshold is None else check_number("threshold", threshold)
+        k = min(max(FIRST, BEST), self.n_labels_)
+        while True:  # until the last of every point is out
+            ids, scores = self.rank(features, k)
+            probable = self._probabilities(scores, ids)
+            if k == self.n_labels_ or not (probable[:, -1] >= least).any():
+                made = _sparse(ids, np.where(probable >= least, probable, 0.0), self.n_labels_)
+                made.eliminate_zeros()
+                return made
+            k = min(4 * k, self.n_labels_)
+
+    def predict_proba(self, X: Points) -> NDArray[np.float64]:
+        """How probably each point has each label, (n, L); no row need sum to 1."""
+        return self._probabilities(np.asarray(self.decision_function(X)))
+
+    def _probabilities(
+        self, scores: NDArray[np.float32], ids: NDArray[np.int64] | slice = slice(None)
+    ) -> NDArray[np.float64]:
+        rare = rarity(self.propensities_)[ids]
+        return self._calibrated().probabilities(scores, spread_of(scores), rare)
+
+    def _calibrated(self) -> Calibration:
+        if self.calibration_ is None:
+            raise BadValue("the model's file is of a version without thresholds; predict(X, top_k=5), or train anew")
+        return self.calibration_
+
+    def decision_function(self, X: Points, k: int | None = None) -> NDArray[np.float32] | csr_matrix:
         """The scores of all labels as an array (n, L); with k those of the k best, as a CSR matrix."""
         if k is not None:
             return _sparse(*self.rank(X, k), self.n_labels_)
         features = self._checked(X)
-        with torch.no_grad():
-            parts = list(slices(features.shape[0], AT_ONCE)) or [slice(0, 0)]
-            scores = torch.cat([self.head_(self.network_(rows_of(features, part))) for part in parts])
-            return (scores if self._bias is None else scores + self._bias).numpy()
+        parts = cut(features.shape[0], self.n_labels_)
+        return torch.cat([self.scorer_.scores(features[part]) for part in parts]).numpy()
 
-    def score(self, X: Matrix, y: Matrix, k: int | None = None) -> float:
+    def score(self, X: Points, y: Labels, k: int | None = None) -> float:
         """nDCG@k over the points that have labels; k is 5, or all labels where there are fewer."""
         truth = self._truth(X, y)
         ranked = self.rank(truth.features, k)[0]
         return metrics.ndcg(ranked, truth.labels, ranked.shape[1])
 
     def evaluate(
-        self, X: Matrix, y: Matrix, ks: tuple[int, ...] | None = None, unlabelled: bool = False
+        self, X: Points, y: Labels, ks: tuple[int, ...] | None = None, unlabelled: bool = False
     ) -> dict[str, float]:
         """P, nDCG, PSP and PSnDCG at each k (1, 3, 5); propensities are those of the training points."""
         truth = self._truth(X, y)
@@ -171,20 +309,38 @@ class MultiLabelClassifier(Estimator):
         ids, _ = self.rank(truth.features, max(ks))
         return metrics.measures(ids, truth.labels, self.propensities_, ks, unlabelled=unlabelled)
 
-    def _checked(self, X: Matrix) -> csr_matrix:
-        if not hasattr(self, "network_"):
+    def _checked(self, X: Points) -> csr_matrix:
+        if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError(
                 "the classifier is not trained yet; call fit(X, y), or MultiLabelClassifier.load(file)"
             )
-        features = tidy(X, "features")
-        if features.shape[1] != self.n_features_in_:
-            raise BadValue(f"the model has {self.n_features_in_} features, the points have {features.shape[1]}")
+        if is_texts(X):
+            if self.words_ is None:
+                raise BadValue("the model was trained on numbers, got texts; make them numbers in the same way")
+            X = self.words_(X)
+        return self._features(X)
+
+    def _features(self, X: Matrix, reset: bool = False) -> csr_matrix:
+        """Features as scikit-learn wants them checked; what is wrong is a mistake that a person can mend."""
+        try:
+            features = load_extra("sklearn.utils.validation").validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype="numeric",
+                ensure_all_finite=False,
+                ensure_min_samples=1 if reset else 0,
+            )
+        except ValueError as error:
+            raise BadValue(str(error)) from None
+        features = tidy(features, "features")
         check_finite(features, "features")
         return features
 
-    def _truth(self, X: Matrix, y: Matrix) -> Dataset:
-        truth = Dataset(X, y)
-        self._checked(truth.features)
+    def _truth(self, X: Points, y: Labels) -> Dataset:
+        features = self._checked(X)
+        truth = Dataset(features, self.form_.matrix(y))
         if truth.labels.shape[1] != self.n_labels_:
             raise BadValue(
                 f"the model has {self.n_labels_} labels, the data {truth.labels.shape[1]}: it is of another label set"
@@ -198,23 +354,43 @@ class MultiLabelClassifier(Estimator):
 
         A label model that is there is replaced; what is something else, or read-only, only with `force`.
         """
-        if not hasattr(self, "network_"):
+        if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError("there is nothing to save before fit(X, y)")
-        propensities = torch.from_numpy(self.propensities_)
-        parts = self.head_, self.network_, self.settings_, propensities, self.favour_
-        models.write(path, models.Model(self.head, *parts, self.seed), force)
+        propensities, scorer = torch.from_numpy(self.propensities_), self.scorer_
+        parts = scorer.head, self.network_, self.settings_, propensities, self.favour_, self.seed
+        kept = Kept(self.form_, self.calibration_, self.settings, self.validation, self.epochs, self.pool_, self.words_)
+        more = scorer.matcher, scorer.rankers, self.recipe, self.n_features_in_
+        models.write(path, models.Model(self.head, *parts, kept, *more), force)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model of a file."""
+        """The model of a file, with the settings that it was made with."""
         found = models.read(path)
-        model = cls(found.name, found.head.options, seed=found.seed)
-        model.chosen_ = None
-        model._keep(found.head, found.network, found.settings, found.propensities.numpy(), found.favour)
+        kept, options = found.kept, None if found.head is None else found.head.options
+        model = cls(found.name, options, kept.settings, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
+        model.validation = kept.validation
+        model.chosen_, model.calibration_ = None, kept.calibration
+        scorer = Scorer(found.head, found.network, found.matcher, found.rankers)
+        model._keep(scorer, found.settings, found.propensities.numpy(), found.favour, found.features)
+        model.remember(kept.form, kept.words, kept.pool)
         return model
 
+    def remember(self, form: Form, words: Words | None = None, pool: int = 1) -> None:
+        """What labels are called and in which form they are given, and how points become features: for files."""
+        self.form_, self.classes_, self.words_, self.pool_ = form, form.names, words, pool
 
-def _sparse(ids: NDArray[np.int64], values: NDArray[np.float32], labels: int) -> csr_matrix:
+
+def _refuse(weights: dict[str, object]) -> None:
+    """Say what fit does not take."""
+    given = [name for name, value in weights.items() if value is not None]
+    if given:
+        raise BadType(
+            f"fit takes no {given[0]}: the cosines that networks are trained for have none. Let points that count more "
+            "stand in X and y several times; rare labels are favoured by the recipe itself"
+        )
+
+
+def _sparse(ids: NDArray[np.int64], values: NDArray[Any], labels: int) -> csr_matrix:
     """A row a point, in the order of the labels."""
     order = np.argsort(ids, axis=1)
     ids, values = np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)

@@ -4,7 +4,8 @@
     train.features, train.labels                                  # scipy CSR matrices, (points, F) and (points, L)
 
 Files: the text of the Extreme Classification Repository (in one file, or as features and labels in two), with its
-split files; MULAN's and MEKA's ARFF. The name's ending tells ARFF; .xz, .gz and .bz2 are unpacked. Matrices of one's
+split files; MULAN's and MEKA's ARFF; texts with their labels (see `words`). The name's ending tells ARFF and .jsonl;
+.xz, .gz and .bz2 are unpacked. Matrices of one's
 own are a `Dataset(features, labels, name)`.
 """
 
@@ -22,7 +23,9 @@ from carving.errors import BadValue
 from carving.extras import load
 from carving.labels.arff import read_arff
 from carving.labels.rows import tidy
-from carving.labels.text import File, name_of, read_split, read_text, read_two, unpacked, where
+from carving.labels.targets import Form
+from carving.labels.text import File, lines_of, name_of, read_split, read_text, read_two, unpacked, where
+from carving.labels.words import Words, holds_texts, read_texts
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -40,6 +43,8 @@ class Dataset:
     features: csr_matrix  # (points, F)
     labels: csr_matrix  # (points, L), of ones
     name: str = ""
+    form: Form | None = None  # what labels are called, where they have names
+    words: Words | None = None  # what the features are, where the points were texts
 
     def __post_init__(self) -> None:
         features, labels = tidy(self.features, "features"), tidy(self.labels, "labels")
@@ -54,7 +59,10 @@ class Dataset:
         check_finite(labels, "labels")
         if (labels.data != 1).any():
             row, column = where(labels, labels.data != 1)
-            raise BadValue(f"labels must be 0 or 1, got {labels[row, column]} in row {row}, column {column}")
+            raise BadValue(
+                "labels must be 0 or 1, neither classes nor continuous numbers, "
+                f"got {labels[row, column]} in row {row}, column {column}"
+            )
         if not labels.nnz:
             raise BadValue("there must be labels, but no point has one; there is nothing to learn or to measure")
         object.__setattr__(self, "features", features)
@@ -82,7 +90,8 @@ def check_finite(matrix: csr_matrix, what: str) -> None:
     wrong = ~np.isfinite(matrix.data)
     if wrong.any():
         row, column = where(matrix, wrong)
-        raise BadValue(f"{what} must be finite numbers, got {matrix[row, column]} in row {row}, column {column}")
+        found = "NaN" if np.isnan(matrix[row, column]) else "infinity"
+        raise BadValue(f"{what} must be finite numbers, got {found} in row {row}, column {column}")
 
 
 def check_pair(train: Dataset, test: Dataset, name: str) -> None:
@@ -139,9 +148,42 @@ class Source:
     labels: File | int | None = None
     pool: int = 1
 
-    def read(self) -> Dataset:
-        """The points."""
-        if not self.path.exists():
-            raise FileNotFoundError(f"there is no file {self.path}")
+    def read(self, words: Words | None = None, form: Form | None = None) -> Dataset:
+        """The points; texts by these words, and with these labels alone, or by their own."""
+        self._check(words)
+        if holds_texts(self.path):
+            return self._texts(words, form)
         data = read(self.path, split=self.split, column=self.column, labels=self.labels)
         return data.pooled(self.pool) if self.pool > 1 else data
+
+    def features(self, words: Words | None = None) -> csr_matrix:
+        """The points' features alone, (n, F); they need no labels. Texts are those of a .jsonl file, or its lines."""
+        if words is not None:
+            self._check(None)
+            with lines_of(self.path) as lines:
+                plain = [] if holds_texts(self.path) else [line.decode(errors="replace").strip() for _, line in lines]
+            return words(plain or read_texts(self.path).texts)
+        self._check(words)
+        if unpacked(self.path).suffix.lower() == ".arff" or self.labels is not None:
+            return self.read().features
+        found = read_text(self.path, unlabelled=True)[0]
+        found = found if self.split is None else found[read_split(self.split, found.shape[0], self.column)]
+        return pooled(found, self.pool) if self.pool > 1 else found
+
+    def _check(self, words: Words | None) -> None:
+        if not self.path.exists():
+            raise FileNotFoundError(f"there is no file {self.path}")
+        if words is not None and not holds_texts(self.path):
+            raise BadValue(
+                f"the model was trained on texts, and {self.path.name} holds none; such a file ends in .jsonl"
+            )
+
+    def _texts(self, words: Words | None, form: Form | None) -> Dataset:
+        if self.split is not None or self.labels is not None or self.pool > 1:
+            raise BadValue("texts name their own labels and have no columns: leave --split, --labels and --pool out")
+        texts, labels = read_texts(self.path)
+        if not any(labels):
+            raise BadValue(f"{self.path} has no labels: none of its {len(texts)} texts has one")
+        words = Words.fitted(texts) if words is None else words
+        form, matrix = Form.of(labels) if form is None else (form, form.matrix(labels, strangers=True))
+        return Dataset(words(texts), matrix, name_of(self.path), form, words)

@@ -56,14 +56,14 @@ def ranking(scores: ArrayLike, k: int) -> Ids:
 
 def precision(ranked: ArrayLike, labels: csr_matrix, k: int, **mean: Unpack[Mean]) -> float:
     """P@k: the share of the k best that are right."""
-    hits = _hits(_checked(ranked, labels, k), labels)
-    return _averaged(hits.sum(axis=1) / k, None, labels, **mean)
+    found = hits(_checked(ranked, labels, k), labels)
+    return _averaged(found.sum(axis=1) / k, None, labels, **mean)
 
 
 def ndcg(ranked: ArrayLike, labels: csr_matrix, k: int, **mean: Unpack[Mean]) -> float:
     """nDCG@k: right labels count less the later they come, relative to all labels coming first."""
-    hits = _hits(_checked(ranked, labels, k), labels)
-    return _averaged(hits @ _discounts(k) / _attainable(labels, k), None, labels, **mean)
+    found = hits(_checked(ranked, labels, k), labels)
+    return _averaged(found @ _discounts(k) / _attainable(labels, k), None, labels, **mean)
 
 
 def psp(ranked: ArrayLike, labels: csr_matrix, k: int, propensities: ArrayLike, **mean: Unpack[Mean]) -> float:
@@ -102,7 +102,7 @@ def _attainable(labels: csr_matrix, k: int) -> Numbers:
     return gains[np.clip(labels.getnnz(axis=1), 1, k) - 1]
 
 
-def _hits(ranks: Ids, labels: csr_matrix) -> NDArray[np.bool_]:
+def hits(ranks: Ids, labels: csr_matrix) -> NDArray[np.bool_]:
     """Whether each rank names a label of its point, (n, k)."""
     keys = _owners(labels) * labels.shape[1] + labels.indices
     if not labels.has_sorted_indices:
@@ -122,7 +122,7 @@ def _gains(ranked: ArrayLike, labels: csr_matrix, k: int, propensities: ArrayLik
     """What each rank earns, and each rank of the best ranking: (n, k) both."""
     weights = _weights(propensities, labels.shape[1])
     ranks = _checked(ranked, labels, k)
-    return _hits(ranks, labels) * weights[ranks], _best(weights[labels.indices], labels, k)
+    return hits(ranks, labels) * weights[ranks], _best(weights[labels.indices], labels, k)
 
 
 def _best(weights: Numbers, labels: csr_matrix, k: int) -> Numbers:

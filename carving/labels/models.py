@@ -12,17 +12,24 @@ from torch import Tensor, nn
 
 from carving.checks import check_integer, show_bytes
 from carving.errors import BadValue
+from carving.labels import keeping
 from carving.labels.heads import Head
+from carving.labels.keeping import Kept
+from carving.labels.maps import Map
 from carving.labels.networks import Blend, Scaling
+from carving.labels.scorer import Matcher, Rankers
 from carving.labels.training import Settings, network_of
 from carving.labels.vectors import Claim, claimed, make_head
+from carving.labels.views import View
 from carving.places import Place, shown
 from carving.replacing import check_replaceable, replace_whole
 from carving.tensorfiles import DAMAGE, BadFile, Tensors, all_finite, check_sum, checksum, read_whole
 
-FORMAT = "carving labels 3"
+FORMAT = "carving labels 4"
 FIRST, SECOND = "carving labels 1", "carving labels 2"  # without checksums; in the first there was no choice of a basis
+THIRD = "carving labels 3"  # networks alone
 BEFORE = frozenset({"format", "facts"})  # what those said
+WAVES = 2**16  # waves at most, and each takes as many numbers as there are features
 FREE, TIMES = 2**28, 2**10  # bytes that a head may take for labels' codes: so many, and so many times the file's own
 
 
@@ -35,53 +42,86 @@ class Model:
     """What a file holds."""
 
     name: str  # of the head
-    head: Head
-    network: Blend
+    head: Head | None  # None where there are no networks
+    network: Blend | None
     settings: list[Settings]
     propensities: Tensor
     favour: float
     seed: int
+    kept: Kept  # what is remembered beside
+    matcher: Matcher | None = None
+    rankers: Rankers | None = None
+    recipe: str = "best"
+    features: int = 0
 
 
 def write(path: Place, model: Model, force: bool = False) -> None:
     """Write the model, whole or not at all; what is no label model is not replaced, unless `force` is given."""
     check_replaceable(path, "label model", force)
-    tensors = {f"network/{name}": tensor for name, tensor in model.network.state_dict().items()}
-    tensors |= {f"head/{name}": tensor for name, tensor in model.head.state_dict().items()}
+    tensors, facts = _networks(model)
+    facts |= dict(favour=model.favour, seed=model.seed)
     tensors["propensities"] = model.propensities
+    remembered, beside = keeping.packed(model.kept)
+    tensors |= beside
+    more, said = _maps(model)
+    tensors, facts = tensors | more, facts | said
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     for name, tensor in tensors.items():
         if not all_finite(tensor):
             raise BadValue(f"the model's {name} holds not-a-number or infinity; train it anew, at a lower rate")
-    facts = dict(
-        head=model.name,
-        head_options=model.head.options,
-        labels=model.head.count,
-        features=model.network.features,
-        settings=[asdict(settings) for settings in model.settings],
-        scaling=model.network.scalings,
-        weights=model.network.weights,
-        units=model.network.units,
-        favour=model.favour,
-        seed=model.seed,
-    )
-    metadata = dict(format=FORMAT, facts=json.dumps(facts))
+    metadata = dict(format=FORMAT, facts=json.dumps(facts | dict(kept=remembered)))
     metadata["checksum"] = checksum(tensors, metadata)
     replace_whole(path, tensors, metadata)
+
+
+def _networks(model: Model) -> tuple[Tensors, dict[str, Any]]:
+    """What a file holds and says of networks and their head."""
+    tensors: Tensors = {}
+    for name, module in (("network", model.network), ("head", model.head)):
+        if module is not None:
+            tensors |= {f"{name}/{key}": tensor for key, tensor in module.state_dict().items()}
+    network = model.network
+    return tensors, dict(
+        head=model.name,
+        head_options={} if model.head is None else model.head.options,
+        labels=len(model.propensities),
+        features=model.features if network is None else network.features,
+        settings=[asdict(settings) for settings in model.settings],
+        scaling=[] if network is None else network.scalings,
+        weights=[] if network is None else network.weights,
+        units=[] if network is None else network.units,
+    )
+
+
+def _maps(model: Model) -> tuple[Tensors, dict[str, Any]]:
+    """What a file holds and says of a matcher and rankers."""
+    tensors: Tensors = {}
+    facts: dict[str, Any] = dict(recipe=model.recipe, matcher=None, rankers=None)
+    if model.matcher is not None:
+        view = model.matcher.view
+        seen = {
+            key: torch.from_numpy(array) for key, array in (("shift", view.shift), ("scale", view.scale)) if len(array)
+        }
+        tensors |= {f"matcher/{key}": tensor for key, tensor in (seen | model.matcher.map.tensors()).items()}
+        facts["matcher"] = dict(waves=view.waves, seed=view.seed, length=view.length, power=view.power)
+    if model.rankers is not None:
+        tensors |= {f"rankers/{key}": tensor for key, tensor in model.rankers.map.tensors().items()}
+        facts["rankers"] = dict(trust=model.rankers.trust, shortlist=model.rankers.shortlist)
+    return tensors, facts
 
 
 def read(path: Place) -> Model:
     """The model of a file; one that is none, or is not as it was written, is a `BadModel`."""
 
     def check_format(metadata: dict[str, str]) -> None:
-        if metadata.get("format") not in (FORMAT, SECOND, FIRST):
+        if metadata.get("format") not in (FORMAT, THIRD, SECOND, FIRST):
             raise BadModel(
                 f"{shown(path)} is a safetensors file, but no label model of this version; `carving train` makes one"
             )
 
     metadata, tensors = read_whole(path, "model", check_format, BadModel)
     try:
-        check_sum(metadata, tensors, None if metadata["format"] == FORMAT else BEFORE)
+        check_sum(metadata, tensors, None if metadata["format"] in (FORMAT, THIRD) else BEFORE)
         facts = json.loads(metadata["facts"])
         if metadata["format"] == FIRST and facts["head"] == "OSC":
             facts["head_options"].setdefault("basis", "gaussian")
@@ -99,7 +139,17 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
         if not all_finite(tensor):
             raise BadValue(f"its {name} holds not-a-number or infinity")
     _check_claims(facts, tensors)
+    known = facts["features"], facts["labels"]
+    matcher = _matcher(facts.get("matcher"), _below("matcher/", tensors), *known)
+    rankers = _rankers(facts.get("rankers"), _below("rankers/", tensors), *known)
     settings = [Settings(**options) for options in facts["settings"]]
+    head, blend = _head_and_blend(facts, settings, tensors) if settings else (None, None)
+    kept = keeping.unpacked(facts.get("kept"), tensors, facts["labels"], facts["features"])
+    parts = head, blend, settings, propensities, float(facts["favour"]), facts["seed"], kept, matcher, rankers
+    return Model(facts["head"], *parts, facts.get("recipe", "best"), facts["features"])
+
+
+def _head_and_blend(facts: dict[str, Any], settings: list[Settings], tensors: Tensors) -> tuple[Head, Blend]:
     claim = claimed(facts["head"], facts["labels"], facts["head_options"])
     with torch.random.fork_rng(devices=[]), torch.device("meta"):  # weights that take no room, only to be replaced
         networks = [
@@ -111,7 +161,36 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
     _check_room(claim, bool(facts["head_options"]["trainable"]), tensors)
     head = make_head(facts["head"], facts["labels"], **facts["head_options"])
     _put(head, "head/", tensors)
-    return Model(facts["head"], head, blend, settings, propensities, float(facts["favour"]), facts["seed"])
+    return head, blend
+
+
+def _matcher(facts: dict[str, Any] | None, tensors: Tensors, features: int, labels: int) -> Matcher | None:
+    if facts is None:
+        return None
+    check_integer("waves", facts["waves"], 0, WAVES)
+    check_integer("seed", facts["seed"], 0)
+    if not all(map(math.isfinite, (facts["length"], facts["power"]))):
+        raise BadValue("the length of its rows is no number")
+    shift, scale = (tensors.pop(name, torch.zeros(0)) for name in ("shift", "scale"))
+    shapes = {tuple(tensor.shape) for tensor in (shift, scale)}
+    if not shapes <= {(0,), (features,)} or {shift.dtype, scale.dtype} != {torch.float32} or len(shift) > len(scale):
+        raise BadValue(f"it speaks of {features} features, and has scales of {shapes}")
+    view = View(shift.numpy(), scale.numpy(), **facts)
+    return Matcher(view, Map.of(tensors, view.outputs(features), labels))
+
+
+def _rankers(facts: dict[str, Any] | None, tensors: Tensors, features: int, labels: int) -> Rankers | None:
+    if facts is None:
+        return None
+    check_integer("shortlist", facts["shortlist"], 1)
+    if not math.isfinite(facts["trust"]):
+        raise BadValue("the trust in its rankers is no number")
+    return Rankers(Map.of(tensors, features, labels), float(facts["trust"]), facts["shortlist"])
+
+
+def _below(prefix: str, tensors: Tensors) -> Tensors:
+    """The tensors whose names begin so, by what follows."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:
@@ -120,10 +199,10 @@ def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:
     check_integer("seed", facts["seed"], 0)
     networks = len(facts["settings"])
     lengths = {len(facts[name]) for name in ("settings", "scaling", "weights", "units")}
-    if not 0 < networks <= len(tensors) or len(lengths) > 1:
+    if not (facts.get("matcher") is None) <= networks <= len(tensors) or len(lengths) > 1:
         raise BadValue(f"it speaks of {networks} networks, and not of as many scalings, weights and units")
     flags = [*facts["units"], *(dense for _, dense in facts["scaling"])]
-    if {type(flag) for flag in flags} != {bool}:
+    if not {type(flag) for flag in flags} <= {bool}:
         raise BadValue("its units and scalings are neither true nor false")
     if not all(map(math.isfinite, (*facts["weights"], facts["favour"]))):
         raise BadValue("its networks' weights are no numbers")

@@ -9,37 +9,33 @@ best.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving.answers.ranking import best_of
 from carving.chunks import slices
-from carving.labels import losses, metrics
+from carving.labels import metrics
+from carving.labels.blending import Chosen, Propensities, Quality, bias_of, scale_of, weighed
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
+from carving.labels.matching import Parts, matchers, ranked, shortlisted, trusted
 from carving.labels.networks import DENSE, Blend, Network
-from carving.labels.rows import Rows, rows_of
-from carving.labels.scoring import check_finite
+from carving.labels.rows import rows_of
+from carving.labels.scorer import Matcher, Scorer
 from carving.labels.training import AT_ONCE, Settings, Trainer, split
+from carving.labels.views import is_dense
 
 FEW = 20_000  # points up to which networks are trained again on all of them
 HELD = 4_000  # points at most that are held back for validation, where there are more
 BATCHES = {32: 2_000, 64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
 WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
 STEPS = 700  # that are taken at least, as far as 200 epochs allow
+WAVES = 2_000  # of the matcher of dense features
 SCORES = 2**26  # of label scores that are kept at a time for each network, to choose the blend
-PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
-SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
-FAVOURS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)  # of rare labels: times the logarithm of one over the propensity
-
-Propensities = NDArray[np.float64]
 
 
 def head_options(labels: int) -> dict[str, int]:
@@ -88,66 +84,60 @@ def single(
     return replace(tried.get(trunk, tried["both"]), trunk=trunk, patience=patience)
 
 
-class Quality(NamedTuple):
-    """What a validation part says of a ranking, in shares of 1; the sum of both is what is made large."""
-
-    ndcg: float  # nDCG@5
-    psndcg: float  # PSnDCG@5
-
-
 class Blended(NamedTuple):
-    """How the outputs of networks are blended."""
+    """How the outputs of networks are blended, and how much of a matcher's scores is added to theirs."""
 
     weights: list[float]
     units: list[bool]  # which outputs are brought to length 1 before
-    favour: float  # of rare labels
+    share: float  # of the matcher
     quality: Quality
 
-
-@dataclass(frozen=True)
-class Chosen:
-    """What the validation part chose, and what it said: shares of 1."""
-
-    settings: list[Settings]
-    weights: list[float]
-    units: list[bool]
-    favour: float
-    ndcg: float
-    psndcg: float
+    @property
+    def kept(self) -> list[int]:
+        """The networks that are in the blend, by their numbers."""
+        return [number for number, weight in enumerate(self.weights) if weight > 0]
 
 
-def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Blend, Chosen]:
-    """The blend for these training points, and how it was chosen."""
-    again = len(data) <= FEW
-    most, rest = split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed)
-    networks: list[Network] = []
-    outputs, ended = [], []
-    for number, settings in enumerate(tried, start=1):
-        network, progress = trainer(most, settings, f"trial {number}", len(tried), rest)
-        networks += [] if again else [network]
-        outputs.append(outputs_of(network, rest))
-        ended.append(replace(settings, patience=None, until=progress.best + 1))
-    blend = blended(outputs, ended, trainer.head, rest, metrics.propensities(most.labels))
-    kept = [number for number, weight in enumerate(blend.weights) if weight > 0]
-    chosen = _chosen(blend, ended, kept)
+def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer, Chosen]:
+    """The scorer for these training points, and how it was chosen."""
+    again, watch = len(data) <= FEW, (trainer.seed, trainer.on_progress)
+    parts = Parts(data, *split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed))
+    networks, ended = _tried(parts, trainer, tried)
+    matcher, known = matchers(parts, trainer.seed, WAVES), metrics.propensities(parts.most.labels)
+    outputs = [outputs_of(network, parts.rest) for network in networks]
+    blend = blended(outputs, ended, trainer.head, parts.rest, known, matcher.trial)
+    networks, settings = [networks[i] for i in blend.kept], [ended[i] for i in blend.kept]
+    trial = _scorer(trainer.head, networks, blend, matcher.trial)
+    sparse = not is_dense(data.features)  # rankers of few dense features know no more than a matcher does
+    first = ranked(trial.matching(parts.most.features), parts.most, *watch, "trial rankers") if sparse else None
+    best = trusted(shortlisted(trial.matching(parts.rest.features), first, parts.rest), parts.rest, known)
+    held = trial.ranking(first, best.trust, bias_of(known, best.favour)).held(parts.rest)
     if again:
-        final = enumerate(chosen.settings, start=1)
-        networks = [trainer(data, settings, f"network {number}", len(kept))[0] for number, settings in final]
-    else:
-        networks = [networks[i] for i in kept]
-    return Blend(networks, chosen.weights, chosen.units), chosen
+        del trial, networks
+        count = len(settings)
+        networks = [trainer(data, each, f"network {number}", count)[0] for number, each in enumerate(settings, start=1)]
+    scorer = _scorer(trainer.head, networks, blend, matcher.final)
+    if best.trust:
+        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch), best.trust)
+    weights, units = [blend.weights[i] for i in blend.kept], [blend.units[i] for i in blend.kept]
+    return scorer, Chosen(settings, weights, units, best.favour, *best.quality, blend.share, best.trust, held)
 
 
-def _chosen(blend: Blended, settings: list[Settings], kept: list[int]) -> Chosen:
-    weights, units, favour, quality = blend
-    return Chosen(
-        settings=[settings[i] for i in kept],
-        weights=[weights[i] for i in kept],
-        units=[units[i] for i in kept],
-        favour=favour,
-        ndcg=quality.ndcg,
-        psndcg=quality.psndcg,
-    )
+def _tried(parts: Parts, trainer: Trainer, tried: list[Settings]) -> tuple[list[Network], list[Settings]]:
+    """Networks that learned from most points, and settings that end where each was best."""
+    networks, ended = [], []
+    for number, settings in enumerate(tried, start=1):
+        network, progress = trainer(parts.most, settings, f"trial {number}", len(tried), parts.rest)
+        networks.append(network)
+        ended.append(replace(settings, patience=None, until=progress.best + 1))
+    return networks, ended
+
+
+def _scorer(head: Head, networks: list[Network], blend: Blended, matcher: Matcher) -> Scorer:
+    """The networks of a blend and its matcher, each if it has a share."""
+    weights, units = [blend.weights[i] for i in blend.kept], [blend.units[i] for i in blend.kept]
+    network = Blend(networks, weights, units).eval() if networks else None
+    return Scorer(head if networks else None, network, matcher.times(blend.share) if blend.share else None)
 
 
 def outputs_of(network: Network, data: Dataset) -> Tensor:
@@ -159,9 +149,14 @@ def outputs_of(network: Network, data: Dataset) -> Tensor:
 
 
 def blended(
-    outputs: list[Tensor], settings: list[Settings], head: Head, data: Dataset, propensities: Propensities
+    outputs: list[Tensor],
+    settings: list[Settings],
+    head: Head,
+    data: Dataset,
+    propensities: Propensities,
+    matcher: Matcher | None = None,
 ) -> Blended:
-    """How the outputs are best blended for these labels.
+    """How the outputs are best blended for these labels, and a matcher's scores with theirs.
 
     Scores of OSC add as outputs do, so each network is scored once; where labels are very many, for fewer points.
     """
@@ -173,56 +168,8 @@ def blended(
             scores = head(normalize(output[points], dim=1) if unit else output[points])
         scales.append(scale_of(scores, sets))
         scored.append(scores.mul_(scales[-1]))
+    if matcher is not None:
+        scored.append(matcher(data.features))  # which are logits as they are
     shares, quality = weighed(scored, data, propensities)
-    blend = _added(shares, scored)
-    best = 0.0
-    for favour in FAVOURS[1:]:
-        favoured = measured(blend, data, propensities, bias_of(propensities, favour))
-        if sum(favoured) > sum(quality):
-            best, quality = favour, favoured
-    return Blended([share * scale for share, scale in zip(shares, scales, strict=True)], units, best, quality)
-
-
-def bias_of(propensities: Propensities, favour: float) -> Tensor | None:
-    """What is added to the scores so that rare labels are favoured."""
-    return torch.from_numpy(favour * -np.log(propensities)).float() if favour else None
-
-
-def scale_of(scores: Tensor, sets: Rows) -> float:
-    """The factor that makes the label scores (n, L) the best logits."""
-    return min(SCALES, key=lambda scale: float(losses.softmax(scale * scores, sets)))
-
-
-def measured(scores: Tensor, data: Dataset, propensities: Propensities, bias: Tensor | None = None) -> Quality:
-    """The quality of the scores (n, L)."""
-    k = min(5, scores.shape[1])
-    best = best_of(scores if bias is None else scores + bias, k)
-    check_finite(best.scores)
-    ranked = best.indices.numpy()
-    return Quality(metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities))
-
-
-def weighed(scored: list[Tensor], data: Dataset, propensities: Propensities) -> tuple[list[float], Quality]:
-    """Shares that sum to 1, by greedy selection: again and again the one is added that makes the blend best."""
-    known: dict[tuple[int, ...], Quality] = {}
-
-    def tried(counts: tuple[int, ...]) -> Quality:
-        ratio = tuple(int(c) for c in np.array(counts) // np.gcd.reduce(counts))
-        if ratio not in known:
-            known[ratio] = measured(_added(ratio, scored), data, propensities)
-        return known[ratio]
-
-    counts, best = (0,) * len(scored), (0,) * len(scored)
-    for _ in range(PICKS):
-        options = [tuple(c + (i == j) for j, c in enumerate(counts)) for i in range(len(scored))]
-        counts = max(options, key=lambda option: sum(tried(option)))
-        if not any(best) or sum(tried(counts)) > sum(tried(best)):
-            best = counts
-    return [count / sum(best) for count in best], tried(best)
-
-
-def _added(weights: Sequence[float], scored: list[Tensor]) -> Tensor:
-    total = torch.zeros_like(scored[0])
-    for weight, scores in zip(weights, scored, strict=True):
-        total.add_(scores, alpha=weight)
-    return total
+    weights = [share * scale for share, scale in zip(shares, scales, strict=False)]
+    return Blended(weights, units, shares[-1] if matcher is not None else 0.0, quality)

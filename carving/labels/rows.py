@@ -102,7 +102,8 @@ def _array(matrix: ArrayLike, what: str) -> NDArray[np.generic]:
         way_out = "; scikit-learn's MultiLabelBinarizer makes one of label sets" if what == "labels" else ""
         raise BadValue(f"{what} must be a matrix (points, {what}), got rows of many lengths{way_out}") from None
     if array.ndim != 2:
-        raise BadValue(f"{what} must have shape (points, {what}), got {array.shape}")
+        way_out = "; one class a point, or continuous numbers, are for other classifiers" if what == "labels" else ""
+        raise BadValue(f"{what} must have shape (points, {what}), got {array.shape}{way_out}")
     return array
 
 

@@ -30,6 +30,7 @@ class Wish:
     validation: float = 0.15  # one network: the share of points held back
     patience: int = 4  # one network: epochs without a gain before it stops
     seed: int = 0
+    recipe: str = "best"
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,14 @@ def run(
         if fresh:
             ranks.of_one(lambda: checkpoints.remove(folder))
         classifier = fitted(data, wish, folder, on_progress)
+        classifier.remember(data.form or classifier.form_, data.words, source.pool)
         ranks.of_one(lambda: classifier.save(model, force=force))
         ranks.of_one(lambda: checkpoints.remove(folder))  # only now: until the model is there, they are all there is
     return Report(
         model=model,
         points=len(data.labelled()),
         labels=classifier.n_labels_,
-        parameters=sum(weights.numel() for weights in classifier.network_.parameters()),
+        parameters=classifier.scorer_.count,
         validation=classifier.validation_,
         test=None if tested is None else evaluated(classifier, tested, all_rows),
     )
@@ -104,6 +106,7 @@ def fitted(
         wish.head,
         settings=settings,
         epochs=wish.epochs if settings is None else None,
+        recipe=wish.recipe,
         validation=wish.validation,
         seed=wish.seed,
         checkpoints=checkpoints,
@@ -138,7 +141,7 @@ def _read(source: Source, test: Source | None) -> tuple[Dataset, Dataset | None]
     data = source.read()
     if test is None:
         return data, None
-    tested = test.read()
+    tested = test.read(data.words, data.form)
     check_pair(data, tested, str(test.path))
     return data, tested
 

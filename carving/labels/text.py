@@ -67,12 +67,12 @@ def unpacked(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
 
 
-def read_text(path: Path) -> Matrices:
-    """Features and labels of a file in the repository's format."""
+def read_text(path: Path, unlabelled: bool = False) -> Matrices:
+    """Features and labels of a file in the repository's format; one without any label is refused unless it may be."""
     with lines_of(path) as lines:
         points, wide, known = header(path, lines, "points features labels")
         features, labels = _parsed(path, lines, points, wide, known)
-    if not labels.nnz:
+    if not labels.nnz and not unlabelled:
         raise BadValue(f"{path} has no labels: none of its {points} points has one")
     return features, labels
 

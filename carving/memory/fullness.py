@@ -30,16 +30,22 @@ def predicted(
 
     A draft takes milliseconds, and is some points off where cores are small. A sealed one has so many bits a cell.
     """
-    known = identity(scheme)
-    if not _predictable(known, joint) or leaves < 2 or not pairs:
+    sizes = sizes_of(scheme, joint)
+    if sizes is None or leaves < 2 or not pairs:
         return None
-    sizes = {name: known[name] for name in SIZES if name in known} | ({"joint": True} if joint else {})
-    if known.get("spread"):
-        sizes["spread"] = known["spread"]
     try:
-        return planner.predict(pairs, leaves, scheme=known["name"], draft=draft, bits=bits, **sizes)
+        return planner.predict(pairs, leaves, scheme=identity(scheme)["name"], draft=draft, bits=bits, **sizes)
     except UserError:  # a memory is none the worse for being outside of what is predicted
         return None
+
+
+def sizes_of(scheme: Scheme, joint: bool) -> dict[str, Any] | None:
+    """A scheme's parameters as predictions take them; None where there are none for it."""
+    known = identity(scheme)
+    if not _predictable(known, joint):
+        return None
+    sizes = {name: known[name] for name in SIZES if name in known} | ({"joint": True} if joint else {})
+    return sizes | ({"spread": known["spread"]} if known.get("spread") else {})
 
 
 def _predictable(known: dict[str, Any], joint: bool) -> bool:
@@ -53,7 +59,13 @@ def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
         return held.solved.after(more).accuracy
     joint = held.goal is not None and held.goal.joint
     bits = None if held.cells is None else held.cells.bits
-    return predicted(held.scheme, held.load + more, len(held.vocabulary), joint, draft, bits)
+    named = 0.0
+    for load, share in held.loads(more):  # the louder pairs are, the less they notice the others
+        each = predicted(held.scheme, load, len(held.vocabulary), joint, draft, bits)
+        if each is None:
+            return None
+        named += share * each
+    return named
 
 
 def falls_short(held: State) -> bool:

@@ -2,13 +2,11 @@
 
 import math
 from abc import ABC
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
-from carving.answers import best, fitted, likelihood, sets, several, together
+from carving.answers import best, fitted, likelihood, sets, several
 from carving.answers.answer import Answer, Answers
-from carving.answers.likelihood import UNSEEN
 from carving.answers.ranking import Best
 from carving.checks import as_path, check_absence, check_integer, listed
 from carving.chunks import slices
@@ -16,13 +14,13 @@ from carving.distributed.ranks import Group
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
 from carving.linear import LinearScheme
-from carving.memory import sharing
 from carving.memory.changes import OnProgress, report
+from carving.memory.jointly import Together
 from carving.memory.pairs import BATCH, Batch, as_pair
 from carving.memory.probing import probed, wished
 from carving.memory.recognition import weighed
 from carving.memory.shards import Shard, scanned, sharded
-from carving.memory.state import EMPTY, State, check_sum, known_paths
+from carving.memory.state import EMPTY, State, known_paths
 from carving.memory.wording import answers, top_answers
 from carving.paths import Paths
 from carving.prediction.goal import Goal
@@ -124,7 +122,7 @@ class Questions(ABC):
         """One answer a path, or one list of answers a path; see `recall`.
 
         `probe` is the part of a full scan's right answers that is wished: below 1, an index of compact fillers finds
-        them among a few of the candidates ([docs/index.md](docs/index.md)). Without it, all candidates are looked at
+        them among a few of the candidates ([docs/candidates.md](docs/candidates.md)). Without it, all candidates are looked at
         where the vocabulary is small, and 0.999 is wished where the index is faster. With a process group of
         torch.distributed, all ranks ask the same, each weighs its part of the vocabulary, all of it, and all have the
         same answers.
@@ -230,37 +228,13 @@ class Questions(ABC):
         core each: of a group, all ranks ask the same, and share the paths.
         """
         held = self._state
-        check_sum(held, "asking for all paths together takes pairs out of a sum")
         asked = check_paths(known_paths(held).each() if paths is None else paths, held)
-        rows, candidates = held.held_candidates(among)
-        times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
-        ranks, own = sharing.shared_paths(held, asked.distinct()[0], group, rounds)
-        counts = held.counts[list(rows)].clamp_min(0)
-        decoded = together.decode(
-            held.scheme,
-            held.observed,
-            held.scheme.contexts(asked.distinct()[0][own]),
-            candidates,
-            rounds=rounds,
-            on_round=_rounds_as_progress(on_progress, len(asked)),
-            ranks=ranks,
-            holds=list(times.values())[own],
-            prior=counts + UNSEEN,
-            shares=counts / max(held.stored, 1.0),
-            absence=check_absence(absence),
-            strengths=held.strengths,
-        )
-        columns = (decoded.indices.tolist(), decoded.scores.tolist(), decoded.probabilities.tolist())
-        answers = {name: list[Answer]() for name in times}
-        owners = (name for name, count in times.items() for _ in range(count))
-        for name, index, score, chance in zip(owners, *columns, strict=True):
-            leaf = None if index < 0 else held.vocabulary[rows[index]]
-            answers[name].append(Answer(leaf, score, min(chance, 1.0), found=index >= 0))
-        ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
-        # Where all that was stored was asked for, cells tell whether it was found.
-        whole = held.cells is None or len(asked) < held.pairs or decoded.explained
-        answered = (next(ordered[name]) for name in asked.names)
-        return Answers(answered, decoded.converged and whole, decoded.rounds, asked)
+        going, told = Together(held, asked, among, absence, rounds, group), 0
+        for step in going:  # so many questions are done as the share of the memory that is explained
+            done = max(told, round(len(asked) * (1 - min(1.0, step.left))))
+            report(on_progress, done - told)
+            told = done
+        return going.answers()
 
     def rebuild(self, paths: Iterable[Path] | None = None, **how: Unpack[Asking]) -> Document:
         """The document that lies under these paths, or those that are kept; where nothing is found, nothing stands."""
@@ -352,21 +326,6 @@ def _answers_without_probability(held: State, ranked: Best, rows: Sequence[int])
     return [
         [Answer(held.vocabulary[rows[i]], score, math.nan) for i, score in zip(*pair, strict=True)] for pair in each
     ]
-
-
-def _rounds_as_progress(on_progress: OnProgress | None, questions: int) -> Callable[[int, float], None] | None:
-    """Rounds of joint decoding as questions that are done: as many as the share of the memory that is explained."""
-    if on_progress is None:
-        return None
-    reported = 0
-
-    def on_round(_: int, left: float) -> None:
-        nonlocal reported
-        done = max(reported, round(questions * (1 - min(1.0, left))))
-        on_progress(done - reported)
-        reported = done
-
-    return on_round
 
 
 def check_threshold(threshold: float) -> None:

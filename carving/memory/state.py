@@ -110,6 +110,10 @@ class State:
         """How many pairs, each stored once, would fill it as much: what is predicted depends on it."""
         return round(self.weighed.load) if self.tally.strengths else self.pairs
 
+    def loads(self, more: int = 0) -> tuple[tuple[int, float], ...]:
+        """The same for pairs of each strength, and which share of all they are; with so many pairs more."""
+        return self.weighed.loads(more) if self.tally.strengths else ((self.pairs + more, 1.0),)
+
     @property
     def share(self) -> float:
         """The part of the tensor's energy that is of pairs: all but the noise of few bits."""
@@ -180,12 +184,17 @@ class State:
         """
 
         tally, squares = self.tally, self.squares
-        return self._as_the_energy_says(tally) if squares and tally.strengths and squares > tally.squares else tally
+        if not squares or not tally.strengths or squares <= tally.squares or self._near(squares / tally.squares):
+            return tally
+        return tally.come_again(squares)
 
     def _as_the_energy_says(self, tally: Tally) -> Tally:
         factor = (self.squares or 0.0) / tally.squares
-        near = abs(math.log(factor)) <= OFF + SIGMAS * self.chance
-        return tally if near or factor == math.inf else tally.scaled(factor)
+        return tally if factor == math.inf or self._near(factor) else tally.scaled(factor)
+
+    def _near(self, factor: float) -> bool:
+        """Whether the energy is that of the tally, but for chance."""
+        return abs(math.log(factor)) <= OFF + SIGMAS * self.chance
 
     def candidates(self, among: Iterable[Leaf] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Leaf]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""

@@ -59,6 +59,11 @@ class Plan:
     # The one of the fewest numbers, or of the most pairs, where another was chosen for its cheaper questions.
     extreme: "Plan | None" = field(default=None, repr=False)
 
+    @property
+    def kind(self) -> str:
+        """Which kind of memory it is, in words."""
+        return kind_words(self.scheme, self.p, self.compact)
+
 
 def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]) -> Plan:
     """The smallest memory that is predicted to answer this share of its contexts wholly right.
@@ -115,6 +120,25 @@ def plans(
         best = _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)
         return plans(pairs, vocabulary, accuracy, shared, **_sealed(wishes, best.bits))
     return _smallest(_offers(pairs, vocabulary, accuracy, shared, wishes))
+
+
+def drafts(
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+) -> list[tuple[str, int]]:
+    """About how many numbers each kind takes, in milliseconds; none where only a search can tell (`joint`).
+
+    >>> drafts(pairs=1_000, vocabulary=500, scheme="HLB")
+    [('HLB', 15387714)]
+    """
+    offers = _offers(pairs, vocabulary, accuracy, shared, wishes)
+    kinds = [kind_words(offer.kind.scheme, offer.kind.p, offer.kind.compact) for offer in offers]
+    each = zip(kinds, map(drafted_numbers, offers), strict=True)
+    return sorted((draft for draft in each if draft[1]), key=lambda draft: draft[1])
+
+
+def kind_words(scheme: str, p: int | None, compact: bool) -> str:
+    """A kind of memory in words."""
+    return f"{scheme}{f' of order {p}' if p else ''}{', compact' if compact else ''}"
 
 
 def _offers(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> list[Offer]:

@@ -193,7 +193,9 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         # parts that stay in the caches, each for some slabs of the memory.
         first, *rest = (vectors[:, place].mT.contiguous() for place in range(half)) if half > 1 else [vectors[:, 0].mT]
         first = first[own] * scale
-        for rows in slices(len(memory), rows_within(IN_CACHE, len(scale) * self.d ** (half - 1))):
+        # A wide right factor is packed by BLAS for every part: parts of half its size keep that small.
+        numbers = max(IN_CACHE, right.numel() // 2)
+        for rows in slices(len(memory), rows_within(numbers, len(scale) * self.d ** (half - 1))):
             left = columns_outer([first[rows], *rest])
             memory[rows].view(left.shape[0], -1).addmm_(left, right)
 

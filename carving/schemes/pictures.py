@@ -46,7 +46,7 @@ def equal_indices(space: Space, x: Tensor, others: Tensor) -> Tensor:
 
 def as_bipolar(space: Space, x: Tensor) -> Tensor:
     """Bits as +1 (clear) and -1 (set)."""
-    return 1 - 2 * x.to(space.dtype)
+    return x.to(space.dtype, copy=True).mul_(-2).add_(1)  # in place: pictures are many times as large as bits
 
 
 def as_numbers(space: Space, x: Tensor) -> Tensor:

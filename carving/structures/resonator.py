@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from carving.checks import check_choice, check_integer
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
 from carving.schemes.vsa import VSA
+from carving.structures.renewals import SIGNED, WEIGHTS, Bundles, Renewal, Segments
 from carving.structures.vectors import check_vectors, set_dim
-
-ACTIVATIONS = ("linear", "attention")
 
 
 class Factors(NamedTuple):
@@ -37,14 +36,17 @@ def factorise(
     codebooks: Sequence[Tensor],
     *,
     rounds: int = 200,
-    activation: str = "linear",
+    activation: str | None = None,
     sharpness: float | None = None,
+    generator: torch.Generator | None = None,
 ) -> Factors:
     """The vectors, one of each codebook (m, shape), that bind to each of bound (n, shape).
 
-    `activation="linear"` weighs a codebook by its similarities, as published; "attention" by their softmax, `sharpness`
-    times the similarities (by default the root of the number of coordinates). For architectures whose binding is
-    commutative, associative and has an inverse; best for those in which that is exact.
+    `activation` weighs a codebook: "linear", by its similarities, as first published; "least squares", which holds more
+    of three factors; "attention", by their softmax; "sparse", by what stands out, with noise from the generator, which
+    holds most where there is time for many rounds. `sharpness` is that of the softmax, or the sparse threshold in
+    deviations. Codes of segments (BSDC-SEG) have the sparse way alone, and `sharpness` is how many are drawn. For
+    architectures whose binding is commutative, associative and has an inverse; best for those in which that is exact.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=1024)
@@ -54,25 +56,43 @@ def factorise(
     [[3, 7, 1]]
     """
     vsa = _checked(scheme, bound, codebooks)
-    check_choice("activation", activation, ACTIVATIONS)
     check_integer("rounds", rounds, 1)
-    sharp = None if activation == "linear" else (vsa.space.d**0.5 if sharpness is None else float(sharpness))
-    size = len(vsa.facts.filler_shape)
-    estimates = [vsa.normalize(vsa.total(book)).expand(len(bound), *(-1,) * size) for book in codebooks]
-    pictures = [vsa.picture(book) for book in codebooks]
+    segmented = vsa.row.segmented
+    named = check_choice("activation", activation or ("sparse" if segmented else "linear"), tuple(WEIGHTS))
+    if named == "sparse" and not isinstance(generator, torch.Generator):
+        raise BadType(
+            f"the sparse way draws, so that it takes a generator, got {generator!r}; "
+            "give torch.Generator().manual_seed(0)"
+        )
+    if not segmented:
+        weigh = [WEIGHTS[named](vsa, book, sharpness, generator) for book in codebooks]
+        return _searched(vsa, bound, codebooks, Bundles(vsa, codebooks, weigh), rounds, named in SIGNED)
+    if named != "sparse":
+        raise BadValue(f"codes of segments are factored in the sparse way, got activation={activation!r}; leave it out")
+    assert generator is not None
+    return _searched(vsa, bound, codebooks, Segments(vsa, codebooks, sharpness, generator), rounds, False)
+
+
+def _searched(
+    vsa: VSA, bound: Tensor, codebooks: Sequence[Tensor], renewal: Renewal, rounds: int, signed: bool
+) -> Factors:
+    """The search; vectors whose factors are found leave it."""
     found = torch.full((len(bound), len(codebooks)), -1, device=bound.device)
-    done = torch.zeros(len(bound), dtype=torch.bool, device=bound.device)
+    left = torch.arange(len(bound), device=bound.device)
+    estimates = [renewal.first(place, len(bound)) for place in range(len(codebooks))]
     taken = 0
-    while taken < rounds and not bool(done.all()):
+    while taken < rounds and len(left):
         taken += 1
-        for place, book in enumerate(codebooks):
-            alike = vsa.similarity(_without(vsa, bound, estimates, place), book)
-            found[:, place] = torch.where(done, found[:, place], alike.argmax(-1))
-            weights = alike if sharp is None else torch.softmax(sharp * alike, -1)
-            summed = torch.tensordot(weights.to(pictures[place].dtype), pictures[place], 1)
-            estimates[place] = vsa.normalize(summed)
-        done = done | _binds(vsa, bound, codebooks, found)
-    return Factors(found, done, taken)
+        for place in range(len(codebooks)):
+            alike = renewal.alike(bound, estimates, place)
+            found[left, place] = (alike.abs() if signed else alike).argmax(-1)
+            estimates[place] = renewal.renewed(alike, place)
+        open_ = ~_binds(vsa, bound, codebooks, found[left])
+        if not bool(open_.all()):
+            left, bound, estimates = left[open_], bound[open_], [estimate[open_] for estimate in estimates]
+    converged = torch.ones(len(found), dtype=torch.bool, device=found.device)
+    converged[left] = False
+    return Factors(found, converged, taken)
 
 
 def _checked(scheme: Scheme, bound: Tensor, codebooks: Sequence[Tensor]) -> VSA:
@@ -91,14 +111,6 @@ def _checked(scheme: Scheme, bound: Tensor, codebooks: Sequence[Tensor]) -> VSA:
             f"there must be two codebooks at least, got {len(codebooks)}; one alone is searched by `nearest`"
         )
     return vsa
-
-
-def _without(vsa: VSA, bound: Tensor, estimates: Sequence[Tensor], place: int) -> Tensor:
-    """The vectors unbound from all estimates but one."""
-    for other, estimate in enumerate(estimates):
-        if other != place:
-            bound = vsa.unbind(bound, estimate)
-    return bound
 
 
 def _binds(vsa: VSA, bound: Tensor, codebooks: Sequence[Tensor], found: Tensor) -> Tensor:

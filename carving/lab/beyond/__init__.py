@@ -18,4 +18,6 @@ NAMES = (
     "recall-in-context",
     "large-vsa",
     "consolidated",
+    "factors",
+    "classification",
 )

@@ -34,6 +34,10 @@ def settings(pairs: int, step: int) -> list[Setting]:
     ]
 
 
+MARKS = {
+    "the limit, log2 L": lambda setting: math.log2(setting["N"]),
+    "static retrieval, by its formula": lambda setting: RIBBON * math.log2(setting["N"]),
+}
 EXPERIMENT = Experiment(
     name="bits",
     title="the share of pairs named against bits a pair",
@@ -48,6 +52,6 @@ EXPERIMENT = Experiment(
         "small": (trials(2, settings(300, 1)),),
         "paper": (trials(3, settings(1000, 1)),),
     },
-    panels=(Lines("bits a pair", "retrieval", ("kind",), "as many fillers as pairs", log_x=True),),
+    panels=(Lines("bits a pair", "retrieval", ("kind",), "as many fillers as pairs", log_x=True, marks=MARKS),),
     unpublished="no vector symbolic memory is published in bits.",
 )

@@ -20,7 +20,11 @@ def settings(asked: int, sizes: tuple[tuple[int, int, int], ...] = SIZES) -> lis
 def reliability(d: int, p: int) -> Points:
     """What was said and what was true, in memories of one size."""
     return Points(
-        "probability", "share right", ("load", "fillers"), f"OSC d={d}, p={p}", only={"scheme": "OSC", "d": d, "p": p}
+        "probability",
+        "share right",
+        ("load", "fillers"),
+        "OSC, " + " x ".join([str(d)] * p),
+        only={"scheme": "OSC", "d": d, "p": p},
     )
 
 

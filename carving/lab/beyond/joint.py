@@ -49,7 +49,7 @@ EXPERIMENT = Experiment(
     },
     panels=(
         Lines("cells a pair", "alone", SERIES, "one at a time", log_x=True),
-        Lines("cells a pair", "retrieval", SERIES, "joint", log_x=True),
+        Lines("cells a pair", "retrieval", SERIES, "all together", log_x=True),
     ),
     unpublished="the paper does not decode together.",
 )

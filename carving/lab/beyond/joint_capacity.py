@@ -39,7 +39,7 @@ EXPERIMENT = Experiment(
         ),
     },
     panels=(
-        Lines("cells a pair", "retrieval", SERIES, "joint", log_x=True),
+        Lines("cells a pair", "retrieval", SERIES, "all together", log_x=True),
         Lines("cells a pair", "rounds", SERIES, "rounds", percent=False, log_x=True, log_y=True),
         *(Cells(SERIES, "d", quantity, quantity) for quantity in ("alone", "converged")),
     ),

@@ -17,7 +17,12 @@ def schemes(side: int, vsas: list[str], p: int = 2, **axes: object) -> list[Sett
 def panel(how: str) -> Lines:
     """One way of drawing fillers."""
     return Lines(
-        "L", "retrieval", ("scheme", "d", "signed", "compact"), f"{how} fillers", log_x=True, only={"fillers": how}
+        "L",
+        "retrieval",
+        ("scheme", "d", "signed", "compact"),
+        {"uniform": "words equally often", "zipf": "some words oftener (Zipf)"}[how],
+        log_x=True,
+        only={"fillers": how},
     )
 
 

@@ -19,7 +19,7 @@ def squares(p: int, sides: list[int], load: int, widths: list[int], questions: i
 
 def panel(p: int, guides: dict[str, float]) -> Heat:
     """The map of one order."""
-    return Heat("k1", "d", "retrieval", f"p={p}", only={"p": p}, guides=guides)
+    return Heat("k1", "d", "retrieval", f"order {p}", only={"p": p}, guides=guides)
 
 
 EXPERIMENT = Experiment(
@@ -42,6 +42,9 @@ EXPERIMENT = Experiment(
             trials(10, squares(3, [20, 30, 40, 50], 25, WIDTHS[:13], 500)),
         ),
     },
-    panels=(panel(2, {"sqrt(d)": 0.5}), panel(3, {"sqrt(d)": 0.5, "d^(1/3)": 1 / 3})),
+    panels=(
+        panel(2, {"square root of the side": 0.5}),
+        panel(3, {"square root of the side": 0.5, "cube root of the side": 1 / 3}),
+    ),
     unpublished="the paper prints the map only, without N; the table gives the best k1 of each d and its plateau.",
 )

@@ -29,10 +29,12 @@ EXPERIMENT = Experiment(
         "paper": (trials(10, BUNDLES, NOISE, PAIRS), trials(3, FILLED, TPRS), trials(1, filled("TPR", (32, 3)))),
     },
     panels=(
-        Lines("N", "error", ("fillers",), "recovery (n=24, 12 roles, depth 2)", "relative error", False, True, False),
+        Lines(
+            "N", "error", ("fillers",), "what comes back, by where fillers lie", "relative error", False, True, False
+        ),
         Lines("cells", "noise", ("scheme", "p"), "noise of one pair", "variance of a score", True, True, False),
-        Lines("N", "retrieval", ("scheme", "d"), "4,096 and 4,095 cells, p=2", only={"p": 2}),
-        Lines("N", "retrieval", ("scheme", "d"), "8,000 and 7,770 cells, p=3", only={"p": 3}),
+        Lines("N", "retrieval", ("scheme", "p"), "4,096 numbers against 4,095", only={"p": 2}),
+        Lines("N", "retrieval", ("scheme", "p"), "8,000 numbers against 7,770", only={"p": 3}),
         Cells(("scheme",), "n", "fillers", "numbers of fillers that come back exactly, at depth 1, 2, 3"),
         Cells(("scheme",), "n", "share", "the same for each number of the memory"),
     ),

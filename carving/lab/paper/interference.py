@@ -51,8 +51,18 @@ EXPERIMENT = Experiment(
         "paper": (trials(20, repeated(400, ALONE)), trials(10, repeated(20, SHARED))),
     },
     panels=(
-        Lines("k1", "relative", ("d", "p"), "variance in units of (N-1)/d^p", percent=False, only={"d": 20}),
-        Lines("shared", "variance", ("d",), "shared contexts", "", True, True, percent=False, only={"N": 1000}),
+        Lines("k1", "relative", ("d", "p"), "100 pairs in contexts of different sizes", percent=False, only={"d": 20}),
+        Lines(
+            "shared",
+            "variance",
+            ("d",),
+            "1,000 pairs, paths that hold several leaves",
+            "",
+            True,
+            True,
+            percent=False,
+            only={"N": 1000},
+        ),
     ),
     published=tuple(number for setting in [*ALONE, *SHARED] for number in theorem(setting, **numbers(setting))),
 )

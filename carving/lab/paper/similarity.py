@@ -4,7 +4,12 @@ from carving.lab.experiment import Experiment, Lines, Setting, grid, trials
 from carving.lab.measures.similarity import bound_similarity
 from carving.lab.paper.capacity_4096 import VSAS
 
-KINDS = ("to its filler", "in two contexts", "to a stranger")
+TITLES = {
+    "to its filler": "a bound filler and its filler",
+    "in two contexts": "a filler bound in two contexts",
+    "to a stranger": "a bound filler and a stranger",
+}
+KINDS = tuple(TITLES)
 
 
 def schemes(sides: list[int]) -> list[Setting]:
@@ -26,6 +31,6 @@ EXPERIMENT = Experiment(
         "small": (trials(5, schemes([16, 32, 64])),),
         "paper": (trials(10, schemes([16, 32, 64, 90])),),
     },
-    panels=tuple(Lines("cells", kind, ("scheme",), kind, label="similarity", percent=False) for kind in KINDS),
+    panels=tuple(Lines("cells", kind, ("scheme",), TITLES[kind], "similarity", True, percent=False) for kind in KINDS),
     unpublished="appendix A says it in words.",
 )

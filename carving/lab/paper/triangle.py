@@ -25,9 +25,9 @@ EXPERIMENT = Experiment(
         "paper": (trials(1, FOOTPRINTS, TOTALS), trials(50, SIGNALS, COHERENT)),
     },
     panels=(
-        Lines("depth", "footprint", ("scheme", "p"), "numbers of the memory, d=128", percent=False, log_y=True),
-        Lines("L", "total", ("scheme", "p"), "numbers in all, 40,000 in the memory", "", True, True, False),
-        Lines("N", "over the bound", ("d", "p"), "coherence, Welch's bound = 1", percent=False),
+        Lines("depth", "footprint", ("scheme", "p"), "the memory, 128 dimensions", percent=False, log_y=True),
+        Lines("L", "total", ("scheme", "p"), "with the codebook, 40,000 in the memory", "", True, True, False),
+        Lines("N", "over the bound", ("d", "p"), "how alike bound pairs are, at most", "multiple of Welch's bound", percent=False),
     ),
     published=(
         Published(

@@ -1,0 +1,90 @@
+"""`carving predict`, and what `carving info` says of a label model; what they call is loaded when they run."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carving.checks import show_bytes
+from carving.cli.labels import Points
+from carving.cli.options import Json, examples
+from carving.cli.output import write_json, write_line
+
+if TYPE_CHECKING:
+    from carving.labels import MultiLabelClassifier
+    from carving.labels.targets import Label
+
+PREDICT_EPILOG = examples(
+    "carving predict news.safetensors fresh.jsonl",
+    "carving predict bibtex.safetensors bibtex_test.txt.xz --top 5 --json",
+)
+FIRST = 5  # names that are shown of many
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `carving train` wrote.")],
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="Points as it was trained on; for texts .jsonl, or a text on each line."),
+    ],
+    points: Points,
+    top: Annotated[int | None, typer.Option(min=1, help="The so many best labels of each point.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Labels of at least this probability; by default it has its own.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The labels of points with their probabilities: a line a point, best first; an empty line where there are none."""
+    from carving.labels import MultiLabelClassifier
+
+    made = MultiLabelClassifier.load(model)
+    features = points.of(data, made.pool_).features(made.words_)
+    for row, found in enumerate(made.described(features, top, threshold=threshold)):
+        if as_json:
+            write_json(dict(point=row, labels=[dict(label=label, probability=p) for label, p in found]))
+        else:
+            write_line(*(_shown(label, p) for label, p in found)) if found else write_line("")
+
+
+def _shown(label: "Label", probability: float | None) -> str:
+    return str(label) if probability is None else f"{label} {probability:.2f}"
+
+
+def write_model(file: Path, as_json: bool) -> None:
+    """What a label model is."""
+    from carving.labels import MultiLabelClassifier
+
+    made = MultiLabelClassifier.load(file)
+    facts = _facts(made) | dict(file=str(file), bytes=file.stat().st_size)
+    if as_json:
+        write_json(facts)
+        return
+    names = ", ".join(map(str, made.classes_[:FIRST].tolist())) + (", ..." if made.n_labels_ > FIRST else "")
+    write_line(f"a label model: {made.n_labels_:,} labels ({names}), {made.head} head, {facts['weights']:,} weights")
+    kind = (
+        f"texts, by {made.n_features_in_:,} words" if made.words_ is not None else f"{made.n_features_in_:,} features"
+    )
+    pooled = f", of {made.pool_} columns each" if made.pool_ > 1 else ""
+    write_line(f"points are {kind}{pooled}; trained by {facts['trained by']}, seed {made.seed}")
+    if made.calibration_ is not None:
+        write_line(f"a label is given from probability {made.calibration_.threshold:.2f} on")
+    write_line(f"{show_bytes(file.stat().st_size)} on disk")
+
+
+def _facts(made: "MultiLabelClassifier") -> dict[str, object]:
+    networks: Iterable[str] = dict.fromkeys(settings.trunk for settings in made.settings_)
+    way = f"our recipe ({made.recipe})" if made.settings is None else "its own settings"
+    return {
+        "kind": "label model",
+        "labels": made.n_labels_,
+        "features": made.n_features_in_,
+        "head": made.head,
+        "weights": made.scorer_.count,
+        "networks": list(networks),
+        "trained by": way,
+        "texts": made.words_ is not None,
+        "pool": made.pool_,
+        "threshold": None if made.calibration_ is None else made.calibration_.threshold,
+        "seed": made.seed,
+    }

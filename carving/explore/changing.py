@@ -1,0 +1,106 @@
+"""The view Change: pairs stored and forgotten in a page's copy, which is written to the file if somebody saves it."""
+
+import warnings
+from threading import RLock
+
+from carving.errors import BadValue, Overfull
+from carving.explore.asking import meant
+from carving.explore.exhibit import Copy, Gallery, Verb
+from carving.explore.given import Given
+from carving.explore.shown import Json, leaf_shown, path_shown
+from carving.formats.documents import Pair
+from carving.memory import Memory
+from carving.memory.opened import open_memory
+from carving.memory.sealed import SealedMemory
+
+CHANGING = RLock()  # warnings are caught for all threads, so one changes at a time
+LISTED = 50  # changes that are listed, the last ones
+
+
+def open_page(gallery: Gallery, given: Given) -> Json:
+    """A copy for a page, and its name."""
+    return dict(session=gallery.open())
+
+
+def store(gallery: Gallery, given: Given) -> Json:
+    """Store a pair in the copy."""
+    held = gallery.copy(given.text("session"))
+    with CHANGING, held.lock, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", Overfull)
+        pair = _pair(held, given)
+        held.memory.store([pair])
+        held.note("store", pair)
+    return _done(held, pair, told=[str(each.message) for each in told if issubclass(each.category, Overfull)])
+
+
+def forget(gallery: Gallery, given: Given) -> Json:
+    """Take a pair out of the copy; one that is probably not there is left alone."""
+    held = gallery.copy(given.text("session"))
+    with held.lock:
+        pair = _pair(held, given)
+        strangers = held.memory.forget([pair])
+        if not strangers:
+            held.note("forget", pair)
+    return _done(held, pair, stranger=bool(strangers))
+
+
+def _pair(held: Copy, given: Given) -> Pair:
+    if isinstance(held.memory, SealedMemory):
+        raise BadValue("a sealed memory is asked, not changed; `carving unseal` makes one of it that can be")
+    return meant(held, given.text("path"), given.text("leaf"))
+
+
+def _done(held: Copy, pair: Pair, stranger: bool = False, told: list[str] | None = None) -> Json:
+    return dict(
+        path=path_shown(pair[0]),
+        leaf=leaf_shown(pair[1]),
+        left_alone=stranger,
+        warnings=told or [],
+        **changes_shown(held),
+    )
+
+
+def changes_shown(held: Copy) -> Json:
+    """What was changed in a copy, the last first."""
+    last = held.changes[: -LISTED - 1 : -1]
+    each = [dict(verb=verb, path=path_shown(path), leaf=leaf_shown(leaf)) for verb, (path, leaf) in last]
+    return dict(changes=each, count=len(held.changes), pairs=held.memory.pairs)
+
+
+def changes(gallery: Gallery, given: Given) -> Json:
+    """What was changed in the copy of a page."""
+    return changes_shown(gallery.copy(given.text("session")))
+
+
+def reset(gallery: Gallery, given: Given) -> Json:
+    """A fresh copy of the memory."""
+    return changes_shown(gallery.reset(given.text("session")))
+
+
+def save(gallery: Gallery, given: Given) -> Json:
+    """Make the copy's changes in the file, beside what others have changed there meanwhile."""
+    name = given.text("session")
+    held, file = gallery.copy(name), gallery.exhibit.file
+    if file is None:
+        raise BadValue("nothing is written unless the explorer was started with --write; start it so to save")
+    with CHANGING, held.lock:
+        if not held.changes:
+            raise BadValue("nothing was changed; store or forget something first")
+        with warnings.catch_warnings(), open_memory(file) as opened:
+            warnings.simplefilter("ignore", Overfull)  # of which was told when the copy was changed
+            for verb, pairs in _together(held.changes):
+                opened.store(pairs) if verb == "store" else opened.forget(pairs)
+        saved = len(held.changes)
+        gallery.exhibit.memory, gallery.exhibit.pairs = Memory.load(file), held.pairs
+        return dict(saved=saved, file=str(file), **changes_shown(gallery.reset(name)))
+
+
+def _together(changes: list[tuple[Verb, Pair]]) -> list[tuple[Verb, list[Pair]]]:
+    """Changes of one kind that follow each other, as one."""
+    parts: list[tuple[Verb, list[Pair]]] = []
+    for verb, pair in changes:
+        if parts and parts[-1][0] == verb:
+            parts[-1][1].append(pair)
+        else:
+            parts.append((verb, [pair]))
+    return parts

@@ -1,0 +1,93 @@
+"""The view Overview: what a memory is in words and numbers, how full, and what its cells look like."""
+
+import torch
+
+from carving.checks import show_bits
+from carving.explore.exhibit import Gallery
+from carving.explore.given import Given
+from carving.explore.shown import Json, leaf_shown, number
+from carving.files import identity, reals
+from carving.memory.census import held_bytes, least_bytes, most_stored
+from carving.memory.gauge import WELL, gauge
+from carving.memory.portrait import distribution, slice_of
+from carving.memory.sealed import SealedMemory
+from carving.schemes.words import words_of
+
+MOST_STORED = 12  # leaves that are listed
+FINE = 127  # levels of a colour, either way
+REACH = 3.5  # deviations that the strongest colour stands for
+
+
+def about(gallery: Gallery, given: Given) -> Json:
+    """What is explored, and what can be done with it."""
+    exhibit = gallery.exhibit
+    memory = exhibit.memory
+    return dict(
+        name=exhibit.name,
+        sealed=isinstance(memory, SealedMemory),
+        writable=exhibit.file is not None,
+        probabilities=memory.has_probabilities,
+        keeps_paths=memory.keeps_paths,
+        known_pairs=len(exhibit.pairs),
+    )
+
+
+def overview(gallery: Gallery, given: Given) -> Json:
+    """A memory in words and numbers."""
+    held = gallery.copy(given.text("session"))
+    memory = held.memory
+    return dict(
+        words=words_of(memory.scheme),
+        scheme=identity(memory.scheme)["name"],
+        parameters={key: str(value) for key, value in identity(memory.scheme).items() if key != "name"},
+        shape=list(memory.tensor.shape),
+        cells=memory.scheme.facts.memory_scalars,
+        pairs=memory.pairs,
+        leaves=len(memory.vocabulary),
+        paths=len(held.catalogue),
+        bytes=held_bytes(memory),
+        least_bytes=least_bytes(memory),
+        bits=show_bits(memory.bits) if isinstance(memory, SealedMemory) else None,
+        consolidated=memory.consolidated,
+        goal=None if memory.goal is None else dict(accuracy=memory.goal.accuracy, pairs=memory.goal.pairs),
+        most_stored=[dict(leaf=leaf_shown(leaf), times=times) for leaf, times in most_stored(memory, MOST_STORED)],
+        changes=len(held.changes),
+    )
+
+
+def fullness(gallery: Gallery, given: Given) -> Json:
+    """The gauge; null where nothing is predicted."""
+    seen = gauge(gallery.copy(given.text("session")).memory)
+    if seen is None:
+        return dict(gauge=None)
+    points = [dict(pairs=pairs, named=named) for pairs, named in zip(seen.pairs, seen.named, strict=True)]
+    return dict(
+        gauge=dict(points=points, held=seen.held, here=seen.here, fits=seen.fits, more=seen.more, accuracy=WELL)
+    )
+
+
+def cells(gallery: Gallery, given: Given) -> Json:
+    """A slice of the cells, in whole numbers from -127 to 127: 3.5 deviations, either way."""
+    memory = gallery.copy(given.text("session")).memory
+    further = max(0, memory.tensor.dim() - 2)
+    chosen = given.text("at", "") or ",".join(["0"] * further)
+    at = tuple(Given({"at": each}).integer("at", None, 0, 2**31) for each in chosen.split(",") if each)
+    seen = slice_of(memory, at)
+    levels = (seen.numbers * (FINE / REACH)).round().clamp(-FINE, FINE).to(torch.int8)
+    return dict(
+        rows=levels.tolist(), shape=list(seen.shape), at=list(at), step=list(seen.step), deviation=seen.deviation
+    )
+
+
+def histogram(gallery: Gallery, given: Given) -> Json:
+    """How the cells' numbers are distributed, beside the normal curve."""
+    memory = gallery.copy(given.text("session")).memory
+    seen = distribution(memory)
+    return dict(
+        edges=list(seen.edges),
+        counts=list(seen.counts),
+        normal=list(seen.normal),
+        looked_at=seen.looked_at,
+        all=reals(memory.tensor).numel(),
+        deviation=number(seen.deviation),
+    )

@@ -1,0 +1,63 @@
+// Change: pairs stored and forgotten in this page's own copy; gauge and cells follow.
+
+import * as api from "./api.js";
+import { card, columns, el, field, fill, whole } from "./dom.js";
+import { gaugeCard, heatCard } from "./pieces.js";
+
+export default function changing(about) {
+  const path = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "my dog / says", maxlength: 4000 });
+  const leaf = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "woof", maxlength: 4000 });
+  const result = el("p", { class: "message", role: "status" }), problem = el("p", { class: "error message", role: "alert" });
+  const list = el("ul", { class: "list" }), count = el("p", {});
+  const gauge = gaugeCard(), heat = heatCard();
+  const store = el("button", { type: "submit", class: "main" }, "Store");
+  const forget = el("button", { type: "button", onclick: () => run("forget") }, "Forget");
+  const reset = el("button", { type: "button", onclick: () => again("reset") }, "Start again");
+  const save = el("button", { type: "button", onclick: () => again("save") }, "Save to the file");
+  const form = el("form", { class: "field", onsubmit: (event) => { event.preventDefault(); run("store"); } },
+    field("Path", path), field("Leaf", leaf), el("div", { class: "row" }, store, forget));
+
+  function tell(state) {
+    fill(count, state.count ? `${whole(state.count)} ${state.count === 1 ? "change" : "changes"}; the copy holds ${whole(state.pairs)} pairs.`
+      : `Nothing is changed yet; the copy holds ${whole(state.pairs)} pairs.`);
+    fill(list, state.changes.map((each) => el("li", {}, el("span", { class: `verb ${each.verb}` }, each.verb === "store" ? "stored" : "forgotten"),
+      `${each.path.text} → ${each.leaf.text}`)));
+    reset.disabled = save.disabled = !state.count;
+    gauge.refresh();
+    heat.refresh();
+  }
+  async function run(verb) {
+    store.disabled = forget.disabled = true;
+    try {
+      const done = await api.change(verb, { path: path.value, leaf: leaf.value });
+      const pair = `${done.path.text} → ${done.leaf.text}`;
+      fill(problem, done.warnings.join(" "));
+      result.className = done.left_alone ? "message soft" : "message done";
+      fill(result, done.left_alone ? `${pair} is probably not in there: it was left alone.` : `${verb === "store" ? "Stored" : "Forgotten"}: ${pair}`);
+      tell(done);
+    } catch (error) { fill(result); fill(problem, error.message); }
+    store.disabled = forget.disabled = about.sealed;
+  }
+  async function again(what) {
+    try {
+      const done = await api.change(what);
+      result.className = "message done";
+      fill(problem);
+      fill(result, what === "save" ? `Saved ${whole(done.saved)} changes to ${done.file}.` : "This is a fresh copy of the memory.");
+      tell(done);
+    } catch (error) { fill(problem, error.message); }
+  }
+  async function shown() {
+    try { tell(await api.ask("changes")); } catch (error) { fill(problem, error.message); }
+  }
+  if (about.sealed) {
+    store.disabled = forget.disabled = true;
+    fill(problem, "This memory is sealed: it can be asked, but not changed.");
+  }
+  const keeps = about.writable ? el("div", { class: "row" }, save, reset) : el("div", { class: "field" }, el("div", { class: "row" }, reset),
+    el("p", { class: "soft small" }, "Nothing is written to the file: “carving explore MEMORY --write” lets you save."));
+  const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Change a copy"),
+    el("p", { class: "soft" }, "What you store or forget here stays in this page. Watch the gauge and the cells follow.")),
+  columns([card("A pair", form, result, problem), card("What was changed", count, list, keeps)], [gauge.node, heat.node]));
+  return { node, shown, repaint: () => { gauge.repaint(); heat.repaint(); } };
+}

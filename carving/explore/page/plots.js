@@ -1,0 +1,143 @@
+// Small plots in SVG, and the heat map on a canvas: each is drawn from what the library counted, nothing is computed.
+
+import { brief, percent, svg, whole } from "./dom.js";
+
+const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+
+// As wide as it is shown, so that letters keep their size.
+function frame(width, height, title, ...children) {
+  return svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title },
+    svg("title", {}, title), ...children);
+}
+const text = (x, y, words, how = {}) => svg("text", { x, y, ...how }, words);
+const line = (x1, y1, x2, y2, kind) => svg("line", { x1, y1, x2, y2, class: kind });
+const path = (points, kind) => svg("path", { class: kind,
+  d: points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("") });
+
+export const widthOf = (node) => Math.max(300, Math.min(1100, node.clientWidth || 600));
+
+export function gaugePlot(gauge, width) {
+  const height = 280, left = 48, right = width - 16, top = 34, bottom = height - 46;
+  const most = gauge.points.at(-1).pairs;
+  const low = Math.min(gauge.here, ...gauge.points.map((point) => point.named));
+  const floor = Math.max(0, Math.floor(low * 10) / 10 - (low > 0.95 ? 0.05 : 0));
+  const x = scale(0, most, left, right), y = scale(floor, 1, bottom, top);
+  const points = [[x(0), y(1)], ...gauge.points.map((point) => [x(point.pairs), y(point.named)])];
+  const here = [x(gauge.held), y(gauge.here)], fits = x(gauge.fits);
+  const parts = [];
+  const steps = [floor, (floor + 1) / 2, 1];
+  for (const step of steps) {
+    parts.push(line(left, y(step), right, y(step), "axis"),
+      text(left - 8, y(step) + 4, percent(step, 0), { "text-anchor": "end" }));
+  }
+  parts.push(path([...points, [points.at(-1)[0], bottom], [left, bottom]], "area"), path(points, "curve"));
+  parts.push(line(fits, top - 8, fits, bottom, "mark"));
+  const anchor = fits > width * 0.6 ? "end" : "start";
+  parts.push(text(fits + (anchor === "end" ? -6 : 6), top - 14, `99 % up to ${whole(gauge.fits)}`,
+    { "text-anchor": anchor, class: "warm halo" }));
+  const side = here[0] > left + 110 ? "end" : "start";
+  const below = here[1] + 28 > bottom - 4 ? here[1] - 16 : here[1] + 28;
+  parts.push(svg("circle", { cx: here[0], cy: here[1], r: 8, class: "here" }),
+    text(here[0] + (side === "end" ? -10 : 10), below, "you are here", { "text-anchor": side, class: "strong halo" }));
+  parts.push(text(left, height - 22, "0"), text(right, height - 22, whole(most), { "text-anchor": "end" }),
+    text((left + right) / 2, height - 6, "pairs stored", { "text-anchor": "middle" }));
+  const said = `Predicted share of leaves named by pairs stored: ${percent(gauge.here)} now, with ${whole(gauge.held)} pairs.`;
+  return frame(width, height, said, parts);
+}
+
+export function histogramPlot(seen, width) {
+  const height = 240, left = 12, right = width - 12, top = 16, bottom = height - 44;
+  const most = Math.max(...seen.counts, ...seen.normal);
+  const x = scale(seen.edges[0], seen.edges.at(-1), left, right), y = scale(0, most, bottom, top);
+  const bars = seen.counts.map((count, i) => svg("rect", { class: "bar-fill", x: x(seen.edges[i]) + 0.5, y: y(count),
+    width: Math.max(1, x(seen.edges[i + 1]) - x(seen.edges[i]) - 1), height: bottom - y(count) }));
+  const middles = seen.normal.map((count, i) => [(x(seen.edges[i]) + x(seen.edges[i + 1])) / 2, y(count)]);
+  const marks = [-3, -2, -1, 0, 1, 2, 3].map((mark) => text(x(mark), bottom + 18, String(mark), { "text-anchor": "middle" }));
+  return frame(width, height, "How the numbers are distributed, with the normal curve", bars, path(middles, "curve"),
+    line(left, bottom, right, bottom, "axis"), marks,
+    text((left + right) / 2, height - 6, "deviations from zero", { "text-anchor": "middle" }));
+}
+
+// A dot a candidate, in columns over their scores.
+export function stripPlot(scores, answer, width) {
+  const height = 250, left = 14, right = width - 14, top = 50, bottom = height - 50, radius = scores.leaves > 300 ? 3 : 4.5;
+  const values = scores.strengths, best = scores.named[0];
+  const spread = scores.noise ? 2 * scores.noise : 0;
+  const low = Math.min(-0.25, -spread, ...values), high = Math.max(1.15, scores.threshold ?? 0, ...values) + 0.05;
+  const x = scale(low, high, left, right), columns = new Map();
+  const parts = [];
+  if (spread) {
+    parts.push(svg("rect", { x: x(-spread), y: top, width: x(spread) - x(-spread), height: bottom - top, class: "area", rx: 4 }),
+      text(x(0), top - 8, "noise", { "text-anchor": "middle" }));
+  }
+  values.forEach((value) => {
+    const column = Math.round(x(value) / (2 * radius));
+    columns.set(column, (columns.get(column) ?? 0) + 1);
+  });
+  const tallest = Math.max(...columns.values());
+  const rise = Math.min(2 * radius, (bottom - top - 8) / tallest);
+  for (const [column, count] of columns) {
+    for (let i = 0; i < count; i += 1) {
+      parts.push(svg("circle", { cx: column * 2 * radius, cy: bottom - radius - i * rise, r: radius, class: "dot" }));
+    }
+  }
+  parts.push(line(left, bottom, right, bottom, "axis"));
+  for (const mark of [0, 0.5, 1]) {
+    if (mark < high) parts.push(line(x(mark), bottom, x(mark), bottom + 5, "axis"), text(x(mark), bottom + 19, String(mark), { "text-anchor": "middle" }));
+  }
+  parts.push(text((left + right) / 2, height - 8, width < 420 ? "score: 1 for what was stored once" : "score: 0 for what is not here, 1 for what was stored once", { "text-anchor": "middle" }));
+  if (scores.threshold !== null && scores.threshold !== undefined) {
+    const at = x(scores.threshold), anchor = at > width - 150 ? "end" : "start";
+    parts.push(line(at, top - 30, at, bottom, "mark"),
+      text(at + (anchor === "end" ? -6 : 6), top - 24, "found from here on", { "text-anchor": anchor, class: "warm halo" }));
+  }
+  if (best) {
+    const at = x(best.strength), anchor = at > width * 0.7 ? "end" : at < width * 0.3 ? "start" : "middle";
+    parts.push(svg("circle", { cx: at, cy: bottom - radius - 2, r: answer.found ? 8 : 6, class: answer.found ? "here" : "dot" }),
+      text(at + (anchor === "end" ? 8 : 0), bottom - 24, brief(best.leaf.text, 28), { "text-anchor": anchor, class: "strong halo" }));
+  }
+  const said = `Scores of ${whole(scores.leaves)} leaves; the best is ${best ? `${best.leaf.text} with ${best.strength.toFixed(2)}` : "none"}`
+    + (scores.threshold ? `, found from ${scores.threshold.toFixed(2)} on` : "");
+  return frame(width, height, said, parts);
+}
+
+// Several shares between 0 and 1 by rounds.
+export function roundsPlot(rounds, series, width) {
+  const height = 280, left = 48, right = width - 16, top = 14, bottom = height - 46;
+  const most = Math.max(4, rounds.at(-1)?.round ?? 1);
+  const x = scale(1, most, left, right), y = scale(0, 1, bottom, top), parts = [];
+  for (const step of [0, 0.5, 1]) {
+    parts.push(line(left, y(step), right, y(step), "axis"), text(left - 8, y(step) + 4, percent(step, 0), { "text-anchor": "end" }));
+  }
+  for (const [name, kind] of series) {
+    const points = rounds.filter((each) => each[name] !== null).map((each) => [x(each.round), y(Math.min(1, each[name]))]);
+    if (points.length) parts.push(path(points, `curve ${kind}`));
+  }
+  const every = Math.ceil(most / 10);
+  for (let round = 1; round <= most; round += every) {
+    parts.push(text(x(round), bottom + 18, String(round), { "text-anchor": "middle" }));
+  }
+  parts.push(text((left + right) / 2, height - 6, "round", { "text-anchor": "middle" }));
+  return frame(width, height, `Rounds of asking all paths together, ${rounds.length} so far`, parts);
+}
+
+// Blue below zero, red above; the ground of the theme in the middle.
+export function drawHeat(canvas, seen, dark) {
+  const rows = seen.rows, middle = dark ? [26, 34, 37] : [250, 251, 250];
+  const ends = dark ? [[105, 184, 211], [227, 154, 114]] : [[24, 92, 122], [176, 72, 34]];
+  canvas.width = rows[0].length;
+  canvas.height = rows.length;
+  canvas.style.aspectRatio = `${canvas.width} / ${canvas.height}`;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  let at = 0;
+  for (const row of rows) {
+    for (const value of row) {
+      const share = Math.abs(value) / 127, end = ends[value < 0 ? 0 : 1];
+      for (let i = 0; i < 3; i += 1) image.data[at + i] = middle[i] + share * (end[i] - middle[i]);
+      image.data[at + 3] = 255;
+      at += 4;
+    }
+  }
+  context.putImageData(image, 0, 0);
+}

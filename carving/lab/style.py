@@ -1,0 +1,146 @@
+"""How figures look: a colour, a mark and a dash for each series, the same in every panel and, as far as known, every figure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+# Okabe and Ito's colours, which differ in brightness too and for the colour-blind.
+BLACK, BLUE, ORANGE, GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
+PINK, SKY, YELLOW = "#CC79A7", "#56B4E9", "#E69F00"
+GREY = "#8C8C8C"
+STYLE = {
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "svg.hashsalt": "carving",
+    "svg.fonttype": "path",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
+MINOR = frozenset(  # architectures that are grey among many
+    ("HRR", "FHRR", "GHRR", "VTB", "MBAT", "MAP-I", "MAP-B", "MAP-C", "BSC", "BSDC-CDT", "BSDC-S", "BSDC-SEG", "CGR")
+)
+EMPHASISED = 7  # series with a colour of their own; the others are grey, with their names beside them
+DASHES = {2: "-", 3: "--", 4: ":", 1: "-."}  # by the order of the memory
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn."""
+
+    colour: str
+    marker: str = ""
+    dash: str | tuple[int, tuple[int, ...]] = "-"
+    hollow: bool = False  # so are marks of order 3
+    labelled: bool = False  # its name stands beside it, not in the legend
+    faint: bool = False  # one of the grey ones
+
+
+KNOWN = {  # families that many figures have, the most important first
+    "OSC": Look(BLUE, "o"),
+    "OSC, compact fillers": Look(GREEN, "^"),
+    "OSC, compact fillers, asked together": Look(ORANGE, "D"),
+    "OSC, compact fillers, asked together, loud": Look(YELLOW, "P"),
+    "OSC, compact fillers, loud": Look(YELLOW, "P"),
+    "OSC, signed contexts": Look(SKY, "v"),
+    "OSC, contexts without signs": Look(BLUE, "o"),
+    "OSC, signed contexts, compact fillers": Look(GREEN, "^"),
+    "sealed, together": Look(GREEN, "^"),
+    "the paper's OSC": Look(BLUE, "o"),
+    "compact, together": Look(ORANGE, "D"),
+    "consolidated": Look(PINK, "v"),
+    "TPR": Look(PINK, "v"),
+    "HLB": Look(BLACK, "s"),
+    "CliffordOSC": Look(ORANGE, "X"),
+    "CliffordTPR": Look(YELLOW, "h"),
+    "VSA": Look(BLACK, "s"),
+    "FHRR": Look(GREEN, "<"),
+    "MAP-I": Look(ORANGE, ">"),
+    "VTB": Look(SKY, "h"),
+}
+FREE = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW, BLACK)
+MARKS = "os^vDPXhp<>*d"
+NUMBER = r"\d+(?:,\d{3})*"
+SIZE = re.compile(rf", (?:{NUMBER} x )+{NUMBER}|, {NUMBER} numbers|, (?:side|blades)[^,]*")
+ORDER = re.compile(r", order \d|, context’s size rounded up")
+LOUD = re.compile(r"loudness [\d.]+")
+BITS = re.compile(r", (\d+) bits?$")
+BIT_DASHES = {32: "-", 1: "-", 2: "--", 3: ":", 4: "-.", 8: (0, (4, 1, 1, 1, 1, 1))}
+
+
+def family(name: str) -> str:
+    """A series without what its shade, its dash and its mark tell: size, order, loudness, bits."""
+    return BITS.sub("", LOUD.sub("loud", ORDER.sub("", SIZE.sub("", name))))
+
+
+def looks(names: Iterable[str]) -> dict[str, Look]:
+    """A look for every series of a figure; of more than seven families the least known are grey.
+
+    >>> looks(["HLB, 4,096 numbers", "OSC, order 3"])["OSC, order 3"].dash
+    '--'
+    """
+    every = list(dict.fromkeys(names))
+    families: dict[str, list[str]] = {}
+    for name in every:
+        families.setdefault(family(name), []).append(name)
+    chosen: dict[str, Look] = {}
+    given = _of_families(families)
+    for kind, members in families.items():
+        sized = [name for name in members if SIZE.search(name)]
+        for name in members:
+            chosen[name] = _dashed(given[kind], name)
+        if len({name.count(" x ") for name in sized}) == 1 < len(sized) and not given[kind].faint:
+            for place, name in enumerate(sorted(sized, key=_cells)):
+                share = place / (len(sized) - 1)
+                colour = _mixed(given[kind].colour, 0.55 * (1 - share))
+                chosen[name] = replace(chosen[name], colour=colour, labelled=len(sized) > 2)
+    return {name: chosen[name] for name in every}
+
+
+def _of_families(families: Mapping[str, list[str]]) -> dict[str, Look]:
+    """Known families keep their looks, others take what is free, until seven series are emphasised."""
+    known = sorted((kind for kind in families if kind in KNOWN), key=list(KNOWN).index)
+    ranked = [*known, *(kind for kind in families if kind not in KNOWN)]
+    few, given = len(families) <= EMPHASISED, {}
+    taken: set[str] = set()
+    room = EMPHASISED
+    for kind in ranked:
+        size = 1 if all(map(SIZE.search, families[kind])) else len(families[kind])
+        look = KNOWN.get(kind)
+        if look is None or look.colour in taken:
+            look = next((Look(FREE[at], MARKS[at]) for at in range(len(FREE)) if FREE[at] not in taken), None)
+        if look is None or size > room or (not few and kind in MINOR):
+            look = Look(GREY, labelled=True, faint=True)
+        else:
+            taken.add(look.colour)
+            room -= size
+        given[kind] = look
+    return given
+
+
+def _dashed(look: Look, name: str) -> Look:
+    order = 3 if name.count(" x ") == 2 else next((order for order in DASHES if f"order {order}" in name), 2)
+    rounded, bits = "rounded up" in name, BITS.search(name)
+    if bits and not look.faint:
+        count = int(bits[1])
+        at = (MARKS.find(look.marker) + list(BIT_DASHES).index(count)) % len(MARKS) if count in BIT_DASHES else 0
+        return replace(look, dash=BIT_DASHES.get(count, "-"), marker=MARKS[at])
+    return replace(
+        look, dash=":" if rounded else DASHES[order], hollow=order > 2, marker="x" if rounded else look.marker
+    )
+
+
+def _cells(name: str) -> float:
+    """How large the memory is that a name tells of."""
+    found = SIZE.search(name)
+    sides = [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", found.group())] if found else [0.0]
+    product = 1.0
+    for side in sides:
+        product *= side
+    return product
+
+
+def _mixed(colour: str, white: float) -> str:
+    """A colour, paler."""
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * white):02X}" for part in parts)

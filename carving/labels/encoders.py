@@ -1,0 +1,103 @@
+"""Points as the numbers of one vector or memory, for every scheme: what CentroidClassifier compares."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from carving.chunks import rows_within, slices
+from carving.encodings import Level, Projection, Sinusoid, Thermometer, random
+from carving.errors import BadValue
+from carving.scheme import Scheme
+from carving.schemes.vsa import VSA
+from carving.tensors import as_reals
+
+LEVELS, ENCODINGS = ("level", "thermometer"), ("level", "thermometer", "projection", "sinusoid")
+TABLE = 2**22  # numbers of bound levels that are held at a time
+
+Encoder = Callable[[Tensor], Tensor]
+
+
+def encoder(
+    scheme: Scheme, encoding: str, features: int, bandwidth: float, levels: int, generation: int = 0
+) -> Encoder:
+    """What makes numbers (n, numbers) of points (n, features): scaled ones, or the numbers of their levels.
+
+    Architectures bundle; other schemes write levels into a memory, a context each, and arrays into a single context.
+    """
+    label, roles = ("classifier", "features") if not generation else (f"{generation}", f"features {generation}")
+    if encoding in LEVELS:
+        numbers = (Level if encoding == "level" else Thermometer)(scheme, 0, levels - 1, label=label)
+        fillers = numbers(torch.arange(levels))
+        if isinstance(scheme, VSA):
+            return Pictured(scheme, Leveled(scheme, fillers, random(scheme, features, label=roles)))
+        return Tabled(scheme, fillers, [(f"{roles} {feature}",) for feature in range(features)])
+    if encoding == "projection":
+        made: Encoder = Projection(scheme, features, label=label)
+    else:
+        made = Sinusoid(scheme, features, bandwidth=bandwidth, label=label)
+    return Pictured(scheme, made) if isinstance(scheme, VSA) else Written(scheme, made, (roles,))
+
+
+class Pictured:
+    """Vectors of an architecture, as real numbers."""
+
+    def __init__(self, scheme: VSA, code: Encoder) -> None:
+        self.scheme, self.code = scheme, code
+
+    def __call__(self, given: Tensor) -> Tensor:
+        """Numbers (n, numbers)."""
+        made = self.scheme.picture(self.code(given))
+        wanted = (len(given), *self.scheme.facts.memory_shape)
+        if made.shape != wanted:
+            raise BadValue(f"an encoding of these points must have shape {wanted}, got {tuple(made.shape)}")
+        return as_reals(made, len(wanted) - 1).to(self.scheme.dtype)
+
+
+class Leveled:
+    """Bundles of each feature's level, bound with its role: levels are bound once, and points are sums of rows."""
+
+    def __init__(self, scheme: VSA, levels: Tensor, roles: Tensor) -> None:
+        self.scheme, self.levels, self.roles = scheme, levels, roles
+
+    def __call__(self, numbers: Tensor) -> Tensor:
+        """Bundles (n, shape) of the numbers (n, features) of levels."""
+        scheme, count = self.scheme, len(self.levels)
+        shape, scalars = scheme.facts.memory_shape, scheme.facts.memory_scalars
+        total = torch.zeros(len(numbers), scalars, dtype=scheme.dtype)
+        for part in slices(len(self.roles), rows_within(TABLE, count * scalars)):
+            bound = scheme.picture(scheme.bind(self.levels, self.roles[part].unsqueeze(1)))
+            table = as_reals(bound, len(shape)).flatten(0, 1)
+            rows = numbers[:, part] + count * torch.arange(part.stop - part.start)
+            total += torch.nn.functional.embedding_bag(rows, table, mode="sum")
+        sums = torch.view_as_complex(total.unflatten(1, (-1, 2))) if scheme.facts.memory_dtype.is_complex else total
+        return scheme.bundle(sums.view(len(numbers), 1, *shape))
+
+
+class Tabled:
+    """Memories of each feature's level in its context: what a context makes of every level is written once."""
+
+    def __init__(self, scheme: Scheme, levels: Tensor, paths: list[tuple[str, ...]]) -> None:
+        self.scheme, self.levels, self.paths = scheme, levels, paths
+
+    def __call__(self, numbers: Tensor) -> Tensor:
+        """Memories (n, numbers) of the numbers (n, features) of levels."""
+        tables = (written(self.scheme, self.levels, path) for path in self.paths)
+        return torch.stack([table[rows] for table, rows in zip(tables, numbers.mT, strict=True)]).sum(0)
+
+
+class Written:
+    """Fillers in one context."""
+
+    def __init__(self, scheme: Scheme, code: Encoder, path: tuple[str, ...]) -> None:
+        self.scheme, self.code, self.path = scheme, code, path
+
+    def __call__(self, given: Tensor) -> Tensor:
+        """Memories (n, numbers)."""
+        return written(self.scheme, self.code(given), self.path)
+
+
+def written(scheme: Scheme, fillers: Tensor, path: tuple[str, ...]) -> Tensor:
+    """Fillers (n, *filler_shape), each alone in that context: (n, numbers)."""
+    contexts = scheme.contexts([path])
+    return torch.stack([scheme.trace(contexts, filler.unsqueeze(0)).flatten() for filler in fillers])

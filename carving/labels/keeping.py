@@ -1,0 +1,101 @@
+"""What a model remembers beside its weights: names of labels, threshold, settings, how points are read.
+
+Facts are JSON; lists of words are their JSON as a tensor of bytes, since they may be long. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from carving.checks import check_integer
+from carving.errors import BadValue
+from carving.labels.targets import ARRAY, SETS, SPARSE, Form
+from carving.labels.thresholds import Calibration
+from carving.labels.training import Settings
+from carving.labels.words import Words
+
+NAMES, WORDS, WEIGHTS = "kept/labels", "kept/words", "kept/word weights"
+DTYPES = ("bool", "int8", "uint8", "int16", "int32", "int64", "float32", "float64")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a model remembers."""
+
+    form: Form
+    calibration: Calibration | None = None  # files of earlier versions have none
+    settings: Settings | None = None  # of one network; None is the recipe
+    validation: float = 0.15
+    epochs: int | None = None
+    pool: int = 1
+    words: Words | None = None  # where the points were texts
+
+
+def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """As facts and tensors of a file."""
+    form, calibration = kept.form, kept.calibration
+    dtype = form.dtype.name if form.dtype.name in DTYPES else "int64"
+    tensors = {} if form.kind != SETS else {NAMES: _bytes(form.names.tolist())}
+    if kept.words is not None:
+        tensors |= {WORDS: _bytes(kept.words.vocabulary), WEIGHTS: torch.from_numpy(kept.words.weights.copy())}
+    facts = dict(
+        form=form.kind,
+        dtype=dtype,
+        calibration=None if calibration is None else asdict(calibration),
+        settings=None if kept.settings is None else asdict(kept.settings),
+        validation=kept.validation,
+        epochs=kept.epochs,
+        pool=kept.pool,
+    )
+    return facts, tensors
+
+
+def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: int, features: int) -> Kept:
+    """What a file of so many labels and features says; None are the facts of an earlier version."""
+    if facts is None:
+        return Kept(Form(SPARSE, np.arange(labels), np.dtype(np.float32)))
+    if facts["form"] not in (ARRAY, SPARSE, SETS) or facts["dtype"] not in DTYPES:
+        raise BadValue(f"it speaks of labels in the form {facts['form']!r} of {facts['dtype']!r}")
+    names = np.arange(labels)
+    if facts["form"] == SETS:
+        listed = _list(tensors[NAMES], labels, "labels")
+        names = np.array(listed, dtype=object if isinstance(listed[0], str) else np.int64)
+    words = None
+    if WORDS in tensors:
+        weights = tensors[WEIGHTS]
+        if weights.shape != (features,) or weights.dtype != torch.float64:
+            raise BadValue(f"it speaks of {features} words, and has weights of {tuple(weights.shape)}, {weights.dtype}")
+        words = Words(_list(tensors[WORDS], features, "words"), weights.numpy())
+    if (
+        type(facts["validation"]) not in (int, float)
+        or not 0 <= facts["validation"] < 1
+        or not isinstance(facts["epochs"], int | None)
+    ):
+        raise BadValue("its validation part and its epochs are no numbers")
+    return Kept(
+        Form(facts["form"], names, np.dtype(facts["dtype"])),
+        None if facts["calibration"] is None else Calibration.from_facts(facts["calibration"]),
+        None if facts["settings"] is None else Settings(**facts["settings"]),
+        facts["validation"],
+        facts["epochs"],
+        check_integer("pool", facts["pool"], 1),
+        words,
+    )
+
+
+def _bytes(words: list[Any]) -> Tensor:
+    return torch.frombuffer(bytearray(json.dumps(words).encode()), dtype=torch.uint8)
+
+
+def _list(tensor: Tensor, count: int, what: str) -> list[Any]:
+    listed = json.loads(bytes(tensor.numpy().tobytes()))
+    kinds = {type(word) for word in listed} if isinstance(listed, list) else set()
+    if len(kinds) != 1 or not kinds <= {str, int} or len(listed) != count or len(set(listed)) != count:
+        raise BadValue(f"it speaks of {count} {what}, and does not name as many")
+    return listed

@@ -1,0 +1,116 @@
+"""Linear maps from what is seen of a point to the scores of all labels, in few bits: dense ones in eight, sparse ones
+in sixteen a weight.
+
+Weights are rounded when a map is made, so that a file holds what was fitted, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from carving.errors import BadValue
+from carving.extras import load
+from carving.tensorfiles import Tensors
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+LEVELS = 127  # of a weight in eight bits, on each side of zero
+
+Numbers = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Weights (outputs of a view, L) and a bias (L,)."""
+
+    weights: csr_matrix | Numbers
+    bias: Numbers
+    steps: Numbers | None = None  # (L,), of dense weights: what one level is
+
+    @classmethod
+    def dense(cls, weights: NDArray[np.floating], bias: NDArray[np.floating]) -> Self:
+        """The map, its weights rounded to eight bits on a scale of each label's own."""
+        steps = (np.abs(weights).max(axis=0, initial=0) / LEVELS).astype(np.float32)
+        levels = np.round(weights / np.where(steps > 0, steps, 1)).clip(-LEVELS, LEVELS)
+        # In one order of memory, as a file gives it back: sums are rounded by it.
+        weights = np.ascontiguousarray(levels.astype(np.float32) * steps)
+        return cls(weights, bias.astype(np.float32), steps)
+
+    @classmethod
+    def sparse(cls, weights: csr_matrix, bias: NDArray[np.floating]) -> Self:
+        """The map, its weights rounded to sixteen bits."""
+        weights = weights.tocsr().copy()
+        weights.data = weights.data.clip(-6e4, 6e4).astype(np.float16).astype(np.float32)
+        weights.eliminate_zeros()
+        weights.sort_indices()
+        return cls(weights, bias.astype(np.float32))
+
+    def times(self, factor: float) -> Self:
+        """The map whose scores are so many times as large."""
+        make = self.dense if isinstance(self.weights, np.ndarray) else self.sparse
+        return make(self.weights * np.float32(factor), self.bias * np.float32(factor))
+
+    @property
+    def count(self) -> int:
+        """How many weights there are."""
+        return int(self.weights.size if isinstance(self.weights, np.ndarray) else self.weights.nnz) + len(self.bias)
+
+    def __call__(self, seen: csr_matrix | Numbers) -> Numbers:
+        """The scores (n, L) of points as a view shows them."""
+        scores = seen @ self.weights
+        scores = np.asarray(scores if isinstance(scores, np.ndarray) else scores.toarray(), dtype=np.float32)
+        scores += self.bias
+        return scores
+
+    # Files
+
+    def tensors(self) -> Tensors:
+        """What a file keeps of it."""
+        if isinstance(self.weights, np.ndarray):
+            assert self.steps is not None
+            levels = np.round(self.weights / np.where(self.steps > 0, self.steps, 1))
+            arrays = dict(levels=levels.astype(np.int8), steps=self.steps, bias=self.bias)
+        else:
+            arrays = dict(
+                starts=self.weights.indptr.astype(np.int64),
+                columns=self.weights.indices.astype(np.int32),
+                values=self.weights.data.astype(np.float16),
+                bias=self.bias,
+            )
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    @classmethod
+    def of(cls, tensors: Tensors, inputs: int, labels: int) -> Self:
+        """The map of a file, once it is seen to be one of so many inputs and labels."""
+        sizes = [("bias", (labels,), torch.float32)]
+        if "levels" in tensors:
+            sizes += [("levels", (inputs, labels), torch.int8), ("steps", (labels,), torch.float32)]
+        else:
+            stored = tensors["values"].numel()
+            sizes += [("starts", (inputs + 1,), torch.int64), ("columns", (stored,), torch.int32)]
+            sizes += [("values", (stored,), torch.float16)]
+        for name, shape, dtype in sizes:
+            if tuple(tensors[name].shape) != shape or tensors[name].dtype != dtype:
+                raise BadValue(f"it speaks of {name} of {shape}, {dtype}, and has {tuple(tensors[name].shape)}")
+        if len(sizes) != len(tensors):
+            raise BadValue(f"a linear map has no {sorted(set(tensors) - {name for name, *_ in sizes})}")
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        if "levels" in arrays:
+            return cls(arrays["levels"].astype(np.float32) * arrays["steps"], arrays["bias"], arrays["steps"])
+        _check_places(arrays["starts"], arrays["columns"], labels)
+        parts = arrays["values"].astype(np.float32), arrays["columns"], arrays["starts"]
+        return cls(load("scipy.sparse").csr_matrix(parts, (inputs, labels)), arrays["bias"])
+
+
+def _check_places(starts: NDArray[np.int64], columns: NDArray[np.int32], labels: int) -> None:
+    """Refuse what would lead a product out of its arrays."""
+    if starts[0] != 0 or starts[-1] != len(columns) or (np.diff(starts) < 0).any():
+        raise BadValue("the rows of its sparse weights do not follow each other")
+    if len(columns) and not 0 <= columns.min() <= columns.max() < labels:
+        raise BadValue(f"its sparse weights name labels from {columns.min()} to {columns.max()}, of {labels}")

@@ -1,0 +1,239 @@
+"""Matchers and rankers for training points: what is chosen about them is chosen on a part that is held back.
+
+Where features are few, all labels are solved at once by ridge regression; dense features are seen as waves where that
+is better. Where features are many and sparse, labels are counted, and rankers look at what the counts name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from carving.answers.ranking import best_of
+from carving.labels import counting, metrics, rankers
+from carving.labels.blending import FAVOURS, SCALES, Propensities, Quality, bias_of, measured
+from carving.labels.data import Dataset
+from carving.labels.maps import Map
+from carving.labels.ridge import Sums
+from carving.labels.scorer import NO, SHORTLIST, Matched, Matcher, Scorer, cut, shortlists
+from carving.labels.training import OnProgress, Progress
+from carving.labels.views import View, is_dense
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+FEW = 4_096  # features up to which labels are solved by ridge regression,
+WEIGHTS = 2**26  # if these are all the weights that this takes; else labels are counted
+WAVES = 1_000
+PENALTIES = tuple(10.0 ** (0.5 * i) for i in range(-6, 4))  # of ridge regression, for points of length 1
+FIRST = {True: 3, False: 6}  # the penalty that is tried first, of dense views and of rows
+LIFTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # exponents by which weights of rare labels are raised
+WEIGHINGS = (0.0, 0.1, 0.2, 0.3, 0.4)  # exponents by which frequent labels count more than rare ones
+TRUSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # of rankers, beside a match of logits
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Training points, and how they are cut: most of them, and the rest that is held back."""
+
+    data: Dataset
+    most: Dataset
+    rest: Dataset
+
+
+class Pair(NamedTuple):
+    """A matcher of most points, to be looked at on the rest, and the one of all points that is made the same way."""
+
+    trial: Matcher
+    final: Matcher
+
+
+def solvable(features: csr_matrix, labels: int) -> bool:
+    """Whether all labels are solved at once."""
+    wide = features.shape[1]
+    return bool(wide <= FEW and max(wide, WAVES) * labels <= WEIGHTS)
+
+
+def matchers(parts: Parts, seed: int = 0, waves: int = WAVES) -> Pair:
+    """The matchers for these points; their scores are logits."""
+    features, labels = parts.data.features, parts.data.labels.shape[1]
+    return solved(parts, seed, waves) if solvable(features, labels) else counted(parts)
+
+
+# Where features are few
+
+
+class Solution(NamedTuple):
+    """A view, the sums over most points and over the rest as it shows them, and the penalty that was best."""
+
+    view: View
+    most: Sums
+    rest: Sums
+    penalty: float
+    quality: Quality
+
+
+def solved(parts: Parts, seed: int = 0, waves: int = WAVES) -> Pair:
+    """Matchers by ridge regression."""
+    features = parts.data.features
+    views = [View.halves(features)]
+    if is_dense(features):
+        views = [View.columns(features, count, seed) for count in (0, waves)]
+    best = max((solution(view, parts) for view in views), key=lambda found: sum(found.quality))
+    weights, known = best.most.solved(best.penalty), metrics.propensities(parts.most.labels)
+    scores = torch.from_numpy(_mapped(best.view, weights, parts.rest.features))
+    qualities = {lift: measured(scores * _raised(known, lift), parts.rest, known) for lift in LIFTS}
+    lift = max(LIFTS, key=lambda tried: sum(qualities[tried]))
+    scale = _scale(scores * _raised(known, lift), parts.rest)
+    whole, of_all = (best.most + best.rest).solved(best.penalty), metrics.propensities(parts.data.labels)
+    return Pair(*(_solved(best.view, w, scale, p**-lift) for w, p in ((weights, known), (whole, of_all))))
+
+
+def solution(view: View, parts: Parts) -> Solution:
+    """The best penalty for a view, looked for from a usual one on in the direction in which it gets better."""
+    usual = parts.data.labels.nnz / len(parts.data)  # labels of a point; the more it has, the less each of them tells
+    most, rest = (
+        Sums.of(part.features, part.labels, view, (part.labels.getnnz(axis=1) / usual) ** -0.5)
+        for part in (parts.most, parts.rest)
+    )
+    propensities, tried = metrics.propensities(parts.most.labels), dict[int, Quality]()
+
+    def quality(number: int) -> float:
+        if number not in tried:
+            scores = _mapped(view, most.solved(PENALTIES[number]), parts.rest.features)
+            tried[number] = measured(torch.from_numpy(scores), parts.rest, propensities)
+        return sum(tried[number])
+
+    best = FIRST[view.dense]
+    for step in (1, -1):
+        while 0 <= best + step < len(PENALTIES) and quality(best + step) > quality(best):
+            best += step
+    return Solution(view, most, rest, PENALTIES[best], tried[best])
+
+
+def _mapped(view: View, weights: NDArray[np.float64], features: csr_matrix) -> NDArray[np.float32]:
+    return np.asarray(view(features) @ weights[:-1].astype(np.float32) + weights[-1].astype(np.float32))
+
+
+def _solved(view: View, weights: NDArray[np.float64], scale: float, raised: NDArray[np.float64]) -> Matcher:
+    return Matcher(view, Map.dense(weights[:-1] * (scale * raised), weights[-1] * (scale * raised)))
+
+
+def _raised(propensities: Propensities, lift: float) -> Tensor:
+    return torch.from_numpy(propensities**-lift).float()
+
+
+# Where features are many
+
+
+def counted(parts: Parts) -> Pair:
+    """Matchers by counting."""
+    view = View.rows(counting.rarity(parts.most.features))
+    trial = _counted(view, parts.most, 0.0, 1.0)
+    weighing = max(WEIGHINGS, key=_found(trial, parts).__getitem__)
+    trial = _counted(view, parts.most, weighing, 1.0)
+    scale = logit_scale(shortlisted(Scorer(None, None, trial).matching(parts.rest.features), None, parts.rest))
+    final = View.rows(counting.rarity(parts.data.features))
+    return Pair(_counted(view, parts.most, weighing, scale), _counted(final, parts.data, weighing, scale))
+
+
+def _counted(view: View, data: Dataset, weighing: float, scale: float) -> Matcher:
+    sums = counting.sums(data.features, data.labels, view).tocsc()  # (L, F)
+    frequencies = data.labels.getnnz(axis=0).astype(np.float64)
+    sums.data *= (scale * np.maximum(frequencies, 1) ** weighing).astype(np.float32)[sums.indices]
+    return Matcher(view, Map.sparse(sums.T, np.zeros(len(frequencies))))
+
+
+def _found(plain: Matcher, parts: Parts) -> dict[float, int]:
+    """How many labels of the rest are on their points' shortlists, by how frequent labels are weighed."""
+    labels = parts.rest.labels.shape[1]
+    frequencies, found = np.maximum(parts.most.labels.getnnz(axis=0), 1), dict.fromkeys(WEIGHINGS, 0)
+    for part in cut(len(parts.rest), labels):
+        scores, truth = plain(parts.rest.features[part]), parts.rest.labels[part]
+        for weighing in WEIGHINGS:
+            named = (scores * torch.from_numpy(frequencies**weighing).float()).topk(min(SHORTLIST, labels)).indices
+            found[weighing] += int(metrics.hits(named.numpy(), truth).sum())
+    return found
+
+
+# Rankers
+
+
+class Shortlisted(NamedTuple):
+    """The shortlists of points: which labels they name, what was matched and said of these, and whether it is so."""
+
+    named: Tensor  # (n, s), best first
+    matched: Tensor  # (n, s)
+    said: Tensor  # (n, s), by rankers; zeros without
+    true: Tensor  # (n, s)
+
+
+def shortlisted(matched: Matched, rankings: Map | None, data: Dataset) -> Shortlisted:
+    """The shortlists of these points, some points at a time."""
+    labels, view, found = data.labels.shape[1], View.rows(), []
+    for part in cut(len(data), labels):
+        best = best_of(matched(part), min(SHORTLIST, labels))
+        said = torch.zeros_like(best.scores)
+        if rankings is not None:
+            said = torch.from_numpy(rankings(view(data.features[part]))).gather(1, best.indices).clamp_min_(NO)
+        found.append((best.indices, best.scores, said))
+    named, scores, said = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+    return Shortlisted(named, scores, said, torch.from_numpy(metrics.hits(named.numpy(), data.labels)))
+
+
+class Trusted(NamedTuple):
+    """How much rankers are trusted and rare labels favoured, and what the points that were held back say of it."""
+
+    trust: float
+    favour: float
+    quality: Quality
+
+
+def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Trusted:
+    """The best of some trusts, and then of some favours on the scale that the scores then have."""
+
+    def of(trust: float, favour: float) -> Trusted:
+        scores = short.matched + trust * short.said
+        bias = bias_of(propensities, favour)
+        scores = scores if bias is None else scores + bias[short.named]
+        k = min(5, scores.shape[1])
+        ranked = short.named.gather(1, best_of(scores, k).indices).numpy()
+        quality = metrics.ndcg(ranked, data.labels, k), metrics.psndcg(ranked, data.labels, k, propensities)
+        return Trusted(trust, favour, Quality(*quality))
+
+    best = max((of(trust, 0.0) for trust in TRUSTS), key=lambda tried: sum(tried.quality))
+    scale = 1 + best.trust / 2
+    return max((of(best.trust, scale * favour) for favour in FAVOURS), key=lambda tried: sum(tried.quality))
+
+
+def ranked(
+    matched: Matched, data: Dataset, seed: int, on_progress: OnProgress | None = None, name: str = "rankers"
+) -> Map:
+    """Rankers of these points, by their shortlists."""
+
+    def on_share(share: float) -> None:
+        if on_progress is not None:
+            on_progress(name, Progress(epochs=1), share)
+
+    named = shortlists(matched, *data.labels.shape)
+    return rankers.trained(View.rows()(data.features), data.labels, named, seed=seed, on_share=on_share)
+
+
+def logit_scale(short: Shortlisted) -> float:
+    """The factor that makes the scores of shortlists the best logits."""
+
+    def loss(scale: float) -> float:
+        return float(-(scale * short.matched).log_softmax(1)[short.true].mean())
+
+    return min(SCALES, key=loss) if bool(short.true.any()) else 1.0
+
+
+def _scale(scores: Tensor, data: Dataset) -> float:
+    best = best_of(scores, min(SHORTLIST, scores.shape[1]))
+    true = torch.from_numpy(metrics.hits(best.indices.numpy(), data.labels))
+    return logit_scale(Shortlisted(best.indices, best.scores, torch.zeros_like(best.scores), true))

@@ -1,0 +1,143 @@
+"""How a fitted model scores labels: what matches a point, networks or a linear map, and rankers of its shortlist.
+
+    score = match + trust * ranker + favour * log(1 / propensity)
+
+The shortlist of a point are its labels of the highest match. The ranker of a label that is not on it says -1, and no
+ranker says less: that is a clear no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from carving.answers.ranking import Best, best_of
+from carving.chunks import rows_within, slices
+from carving.extras import load
+from carving.labels.data import Dataset
+from carving.labels.heads import Head
+from carving.labels.maps import Map
+from carving.labels.networks import Blend
+from carving.labels.rows import rows_of
+from carving.labels.scoring import check_finite
+from carving.labels.thresholds import CANDIDATES, Held
+from carving.labels.training import AT_ONCE, predict
+from carving.labels.views import View
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+NO = -1.0  # what a ranker says at least
+SHORTLIST = 60  # labels of a point that are ranked
+ROOM = 2**24  # scores that are held at a time
+
+Matched = Callable[[slice], Tensor]  # how well each label matches some of the points, (n, L)
+
+
+@dataclass(frozen=True, eq=False)
+class Matcher:
+    """Scores of all labels straight from features: a view, and a linear map of what it shows."""
+
+    view: View
+    map: Map
+
+    def times(self, factor: float) -> Matcher:
+        """One whose scores are so many times as large."""
+        return replace(self, map=self.map.times(factor))
+
+    def __call__(self, features: csr_matrix) -> Tensor:
+        """The scores (n, L)."""
+        return torch.from_numpy(self.map(self.view(features)))
+
+
+@dataclass(frozen=True, eq=False)
+class Rankers:
+    """Linear classifiers of the labels on a shortlist, and how much they are trusted beside the match."""
+
+    map: Map  # of rows at length 1
+    trust: float
+    shortlist: int = SHORTLIST
+
+    def __call__(self, features: csr_matrix, matched: Tensor) -> Tensor:
+        """What they add to the scores (n, L) that were matched."""
+        said = torch.from_numpy(self.map(View.rows()(features))).clamp_min_(NO)
+        named = best_of(matched, min(self.shortlist, matched.shape[1])).indices
+        added = torch.full_like(matched, NO).scatter_(1, named, said.gather(1, named))
+        return added.mul_(self.trust)
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """All of it: networks through their head, a matcher beside or instead of them, rankers, and a bias (L,)."""
+
+    head: Head | None
+    network: Blend | None
+    matcher: Matcher | None = None
+    rankers: Rankers | None = None
+    bias: Tensor | None = None
+
+    @property
+    def count(self) -> int:
+        """How many weights there are."""
+        networks = 0 if self.network is None else sum(weights.numel() for weights in self.network.parameters())
+        return networks + sum(part.map.count for part in (self.matcher, self.rankers) if part is not None)
+
+    def matched(self, features: csr_matrix) -> Tensor:
+        """How well each label matches (n, L), before rankers are asked."""
+        total: Tensor | None = None
+        if self.network is not None and self.head is not None:
+            with torch.no_grad():
+                total = self.head(self.network(rows_of(features)))
+        if self.matcher is None:
+            assert total is not None  # there is a network or a matcher
+            return total
+        scores = self.matcher(features)
+        return scores if total is None else scores.add_(total)
+
+    def matching(self, features: csr_matrix) -> Matched:
+        """The same for parts of the points."""
+        return lambda part: self.matched(features[part])
+
+    def scores(self, features: csr_matrix) -> Tensor:
+        """The scores of all labels, (n, L)."""
+        scores = self.matched(features)
+        if self.rankers is not None:
+            scores = self.rankers(features, scores).add_(scores)
+        return scores if self.bias is None else scores + self.bias
+
+    def ranking(self, map: Map | None, trust: float, bias: Tensor | None = None) -> Scorer:
+        """With rankers of the shortlist, if they are trusted, and a bias."""
+        return replace(self, rankers=Rankers(map, trust) if map is not None and trust else None, bias=bias)
+
+    def held(self, data: Dataset) -> Held:
+        """What it says of points that were held back."""
+        labels = data.labels.shape[1]
+        best = self.top(data.features, min(CANDIDATES, labels), labels)
+        return Held(best.indices.numpy(), best.scores.numpy(), data.labels)
+
+    def top(self, features: csr_matrix, k: int, labels: int) -> Best:
+        """Scores and numbers (n, k) of each point's best labels, best first."""
+        if self.matcher is None and self.rankers is None and self.network is not None and self.head is not None:
+            return predict(self.network, self.head, features, k, self.bias)  # which never holds the scores of all
+        best = [best_of(self.scores(features[part]), k) for part in cut(features.shape[0], labels)]
+        found = Best(torch.cat([part.scores for part in best]), torch.cat([part.indices for part in best]))
+        check_finite(found.scores)
+        return found
+
+
+def cut(points: int, labels: int) -> list[slice]:
+    """How points are cut so that the scores of their labels take no more than some room."""
+    return list(slices(points, min(AT_ONCE, rows_within(ROOM, labels)))) or [slice(0, 0)]
+
+
+def shortlists(matched: Matched, points: int, labels: int) -> csr_matrix:
+    """The labels of the highest match of each point, as ones in a matrix (n, L)."""
+    size = min(SHORTLIST, labels)
+    ids = np.concatenate([best_of(matched(part), size).indices.numpy() for part in cut(points, labels)])
+    ones, starts = np.ones(ids.size, np.float32), np.arange(points + 1) * size
+    return load("scipy.sparse").csr_matrix((ones, np.sort(ids, axis=1).ravel(), starts), (points, labels))

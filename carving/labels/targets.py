@@ -1,0 +1,122 @@
+"""What y may be: zeros and ones as an array or CSR, or a set of labels for each point; answers have the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carving.errors import BadType, BadValue
+from carving.extras import load
+from carving.labels.rows import Matrix, is_sparse, tidy
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Label: TypeAlias = "int | str"
+Labels: TypeAlias = "Matrix | Sequence[Iterable[Label]]"  # what y may be
+Answer: TypeAlias = "NDArray[Any] | csr_matrix | list[tuple[Label, ...]]"
+Names = NDArray[Any]
+
+ARRAY, SPARSE, SETS = "array", "sparse", "sets"
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """How labels came, and what they are called: so answers are given.
+
+    >>> found = Form.of([["sun", "sea"], ["sea"]])[1]
+    >>> found.toarray().tolist()
+    [[1.0, 1.0], [1.0, 0.0]]
+    """
+
+    kind: str  # array, sparse or sets
+    names: Names  # (L,), of the columns
+    dtype: np.dtype[Any]  # of an answer's numbers
+
+    @classmethod
+    def of(cls, y: Labels) -> tuple[Form, csr_matrix]:
+        """The form of y, and y as zeros and ones (n, L)."""
+        if y is None:
+            raise BadValue("MultiLabelClassifier requires y to be passed, but the target y is None")
+        if not is_sets(y):
+            labels = tidy(y, "labels")
+            dtype = np.asarray(y).dtype if not is_sparse(y) else np.dtype(np.float32)
+            return cls(SPARSE if is_sparse(y) else ARRAY, np.arange(labels.shape[1]), dtype), labels
+        sets = [list(_checked(one)) for one in y]
+        names = _sorted({label for one in sets for label in one})
+        form = cls(SETS, names, np.dtype(np.float32))
+        return form, form._gathered(sets)
+
+    def matrix(self, y: Labels, strangers: bool = False) -> csr_matrix:
+        """Labels as zeros and ones (n, L), however they come; unknown ones are refused, or left out (`strangers`)."""
+        if not is_sets(y):
+            return tidy(y, "labels")
+        return self._gathered([list(_checked(one)) for one in y], strangers)
+
+    def _gathered(self, sets: list[list[Label]], strangers: bool = False) -> csr_matrix:
+        numbers = {name: number for number, name in enumerate(self.names.tolist())}
+        rows = []
+        for one in sets:
+            unknown = [label for label in one if label not in numbers]
+            if unknown and not strangers:
+                raise BadValue(f"the model knows no label {unknown[0]!r}; its {len(numbers)} labels are in classes_")
+            rows.append(sorted({numbers[label] for label in one if label in numbers}))
+        columns = np.array([column for row in rows for column in row], dtype=np.int32)
+        starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+        ones = np.ones(len(columns), np.float32)
+        return load("scipy.sparse").csr_matrix((ones, columns, starts), (len(rows), len(self.names)))
+
+    def answer(self, found: csr_matrix) -> Answer:
+        """Zeros and ones (n, L) in the form that y had."""
+        if self.kind == SPARSE:
+            return found.astype(self.dtype)
+        if self.kind == ARRAY:
+            return found.toarray().astype(self.dtype)
+        names = self.names.tolist()
+        return [tuple(names[c] for c in found.indices[a:b]) for a, b in _spans(found)]
+
+
+def is_sets(y: object) -> TypeGuard[Sequence[Iterable[Label]]]:
+    """Whether y is a set of labels for each point: rows of many lengths, of names, or of numbers beyond 1.
+
+    Rows of equal length that hold zeros and ones alone are an array; a Python `set` or `frozenset` is never one.
+    """
+    if isinstance(y, np.ndarray) or hasattr(y, "__array__") or not isinstance(y, Sequence) or isinstance(y, str):
+        return isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1 and len(y) > 0 and _is_set(y[0])
+    rows = list(y)
+    if not rows or not all(_is_set(row) for row in rows):
+        return False
+    if any(isinstance(row, set | frozenset) for row in rows) or len({len(row) for row in rows}) > 1:
+        return True
+    return any(
+        isinstance(label, str) or (isinstance(label, Integral) and label not in (0, 1)) for row in rows for label in row
+    )
+
+
+def _is_set(row: object) -> bool:
+    return isinstance(row, list | tuple | set | frozenset)
+
+
+def _checked(labels: Iterable[Any]) -> Iterable[Label]:
+    if not _is_set(labels):
+        raise BadType(f"every point has a set of labels, got {labels!r} where one was wanted; write [{labels!r}]")
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, str | Integral):
+            raise BadType(f"labels are names or whole numbers, got {label!r} in a label set")
+    return labels
+
+
+def _sorted(labels: set[Label]) -> Names:
+    """Names in their order; numbers and names are not mixed."""
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise BadType("labels must be all names or all numbers, got some of each; write the numbers as text")
+    return np.array(sorted(labels), dtype=object if any(isinstance(label, str) for label in labels) else np.int64)
+
+
+def _spans(matrix: csr_matrix) -> Iterable[tuple[int, int]]:
+    return zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True)

@@ -1,0 +1,71 @@
+"""All paths of a memory asked together, round by round, and the answers that come of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from carving.answers.answer import Answer, Answers
+from carving.answers.likelihood import UNSEEN
+from carving.answers.together import Decoding, Step
+from carving.checks import check_absence
+from carving.distributed.ranks import Group
+from carving.memory import sharing
+from carving.memory.state import State, check_sum
+from carving.paths import Paths
+from carving.symbols import Leaf
+
+
+class Together:
+    """Paths that are asked together; a path that holds several leaves is given as often.
+
+    Who iterates over it sees the rounds, and may stop; `answers` are then those of the best round so far.
+    """
+
+    def __init__(
+        self,
+        held: State,
+        asked: Paths,
+        among: Iterable[Leaf] | None = None,
+        absence: float = 0.5,
+        rounds: int = 100,
+        group: Group = None,
+    ) -> None:
+        check_sum(held, "asking for all paths together takes pairs out of a sum")
+        self.held, self.asked = held, asked
+        self.rows, candidates = held.held_candidates(among)
+        self.times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
+        ranks, own = sharing.shared_paths(held, asked.distinct()[0], group, rounds)
+        counts = held.counts[list(self.rows)].clamp_min(0)
+        self._decoding = Decoding(
+            held.scheme,
+            held.observed,
+            held.scheme.contexts(asked.distinct()[0][own]),
+            candidates,
+            rounds=rounds,
+            ranks=ranks,
+            holds=list(self.times.values())[own],
+            prior=counts + UNSEEN,
+            shares=counts / max(held.stored, 1.0),
+            absence=check_absence(absence),
+            strengths=held.strengths,
+        )
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self._decoding)
+
+    def owners(self) -> Iterator[bytes]:
+        """The name of the path that each row of a step belongs to."""
+        return (name for name, count in self.times.items() for _ in range(count))
+
+    def answers(self) -> Answers:
+        """One answer for each path that was given, in its order."""
+        held, decoded = self.held, self._decoding.decoded()
+        columns = (decoded.indices.tolist(), decoded.scores.tolist(), decoded.probabilities.tolist())
+        answers = {name: list[Answer]() for name in self.times}
+        for name, index, score, chance in zip(self.owners(), *columns, strict=True):
+            leaf = None if index < 0 else held.vocabulary[self.rows[index]]
+            answers[name].append(Answer(leaf, score, min(chance, 1.0), found=index >= 0))
+        ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
+        # Where all that was stored was asked for, cells tell whether it was found.
+        whole = held.cells is None or len(self.asked) < held.pairs or decoded.explained
+        answered = (next(ordered[name]) for name in self.asked.names)
+        return Answers(answered, decoded.converged and whole, decoded.rounds, self.asked)

@@ -1,0 +1,96 @@
+"""Why an answer is given: the strengths of all candidates in a context, the noise, and from where on one is found."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carving.answers.likelihood import Evidence, Likelihood
+from carving.checks import check_absence
+from carving.contexts import Contexts
+from carving.linear import LinearScheme
+from carving.memory.questions import Questions, check_paths
+from carving.memory.state import State
+from carving.symbols import Path
+
+HALVINGS = 60  # of an interval, until a double cannot tell its ends apart
+BROAD = 64.0  # deviations of noise beyond which no threshold lies
+
+
+class Scores(NamedTuple):
+    """What a path shows of every leaf of the vocabulary."""
+
+    strengths: Tensor  # (leaves,) about 1 for what was stored once, about 0 for the rest
+    chances: Tensor | None  # (leaves,) the probability of each, at most one being there; None where there is none
+    nothing: float | None  # that of nothing being there
+    noise: float  # the deviation of the strengths of leaves that are not there
+    threshold: float | None  # from this strength on the best leaf is more probable than nothing
+
+    def best(self, count: int) -> list[int]:
+        """The rows of the so many best leaves, by their probability."""
+        order = self.strengths if self.chances is None else self.chances
+        # Where many are as good as impossible, their strengths tell them apart.
+        ranked = torch.stack([order.double(), self.strengths.double()], 1)
+        first = order.topk(min(4 * count, len(order))).indices
+        return sorted(first.tolist(), key=lambda row: tuple(ranked[row].tolist()), reverse=True)[:count]
+
+
+def scores(memory: Questions, path: Path, absence: float = 0.5) -> Scores:
+    """What a path shows of every leaf: why `recall` answers as it does.
+
+    >>> from carving import OSC, Memory
+    >>> memory = Memory(OSC(d=40, p=2))
+    >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+    2
+    >>> seen = scores(memory, ("dog", "says"))
+    >>> seen.strengths.argmax().item(), bool(seen.strengths.max() > seen.threshold), seen.noise < 0.1
+    (0, True, True)
+    """
+    held, absence = memory._state, check_absence(absence)
+    asked, scheme = check_paths([path], held), held.scheme
+    contexts, fillers = scheme.contexts(asked), held.codebook.all()
+    if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+        return _alone(scheme.score(held.tensor, contexts, fillers)[0])
+    if held.solved is not None:
+        inner = scheme.inner(scheme.adjoint(held.tensor, contexts), contexts, fillers)
+        return _alone((inner / scheme.energy(contexts, fillers))[0])
+    return _weighed(held, scheme, contexts, fillers, absence)
+
+
+def _alone(strengths: Tensor) -> Scores:
+    """Strengths without odds: their noise is that of most of them."""
+    middle = strengths.median()
+    # 1.4826 times the median of what they are off is the deviation of a normal distribution.
+    return Scores(strengths, None, None, 1.4826 * float((strengths - middle).abs().median()), None)
+
+
+def _weighed(held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, absence: float) -> Scores:
+    odds = held.odds(scheme, absence, range(len(held.vocabulary)))
+    cores = scheme.adjoint(held.tensor, contexts)
+    evidence = Evidence.of(scheme, cores, contexts, fillers)
+    logs = odds.log_odds(evidence, slice(0, len(fillers)))[0].double()
+    empty = math.log(absence) if absence else -math.inf
+    total = torch.logaddexp(logs.logsumexp(0), torch.tensor(empty, dtype=torch.float64))
+    spreads = (odds.variance_along(evidence, slice(0, len(fillers))) / evidence.energy).sqrt()
+    threshold = _threshold(odds, evidence, int(logs.argmax()), empty) if absence else None
+    chances, strengths = (logs - total).exp(), evidence.strengths.expand(1, len(fillers))[0]
+    return Scores(strengths, chances, float((empty - total).exp()), float(spreads.median()), threshold)
+
+
+def _threshold(odds: Likelihood, evidence: Evidence, row: int, empty: float) -> float:
+    """The strength from which on a candidate is more probable than nothing, found by halving: odds grow with it."""
+    # In double precision: where there is hardly any noise, the odds of neighbouring strengths are far apart.
+    own = odds.only(torch.tensor([row]))
+    shift = None if own.shift is None else own.shift.double()
+    own = Likelihood(own.variance.double(), own.log_prior.double(), own.norm, own.strengths, own.numbers, shift)
+    energy = evidence.energy.expand(1, len(odds.variance))[:, row : row + 1].double()
+    noise = None if evidence.noise is None else evidence.noise.expand(1, len(odds.variance))[:, row : row + 1].double()
+    unit = own.variance_along(Evidence(energy, energy, noise), slice(0, 1))
+    reach = max(own.strengths.values) + BROAD * float((unit / energy).sqrt().max())
+    low, high = -reach, reach
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        found = float(own.log_odds(Evidence(middle * energy, energy, noise), slice(0, 1))) > empty
+        low, high = (low, middle) if found else (middle, high)
+    return high

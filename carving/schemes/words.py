@@ -1,0 +1,38 @@
+"""Schemes in words, for people who do not know their names."""
+
+from carving.scheme import Scheme
+
+NAMES = {
+    "OSC": "Orthogonal Subspace Carving",
+    "CliffordOSC": "Orthogonal Subspace Carving with Clifford algebra",
+    "TPR": "a tensor product representation",
+    "HLB": "Hadamard linear binding",
+    "HRR": "holographic reduced representations",
+    "FHRR": "holographic reduced representations of phases",
+    "VTB": "vector-derived binding",
+    "MBAT": "matrix binding of additive terms",
+    "MAP-I": "multiply, add, permute with whole numbers",
+    "MAP-B": "multiply, add, permute with signs",
+    "MAP-C": "multiply, add, permute with real numbers",
+    "BSC": "binary spatter codes",
+    "CGR": "cyclic group representations",
+    "BSDC-S": "sparse binary codes, shifted",
+    "BSDC-SEG": "sparse binary codes in segments",
+    "BSDC-THIN": "sparse binary codes, thinned",
+    "BSDC-CDT": "sparse binary codes, thinned by context",
+}
+SHAPES = {1: "a row", 2: "a square", 3: "a cube", 4: "a block of four axes"}
+
+
+def words_of(scheme: Scheme) -> str:
+    """What a memory of a scheme is made of.
+
+    >>> from carving import OSC
+    >>> words_of(OSC(d=40, p=3, compact=True))
+    'Orthogonal Subspace Carving: a cube of 40 x 40 x 40 = 64,000 numbers, with compact fillers'
+    """
+    shape, numbers = scheme.memory_shape, f"{scheme.facts.memory_scalars:,} numbers"
+    sides = " x ".join(f"{side:,}" for side in shape)
+    whole = f"{SHAPES.get(len(shape), 'a block')} of {sides} = {numbers}" if len(shape) > 1 else f"a row of {numbers}"
+    compact = ", with compact fillers" if scheme.parameters.get("compact") else ""
+    return f"{NAMES.get(scheme.name, scheme.name)}: {whole}{compact}"

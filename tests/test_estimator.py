@@ -1,0 +1,296 @@
+"""MultiLabelClassifier among scikit-learn's tools: its checks, forms of y, thresholds, probabilities, searches."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from carving.labels import MultiLabelClassifier, Settings
+from carving.labels.targets import Form
+from carving.labels.thresholds import Calibration, Held, best_threshold
+
+QUICK = Settings(
+    trunk="both", hidden=64, epochs=30, batch=32, normalise="auto", loss="binary", schedule="cosine", rate=3e-3
+)
+
+# What scikit-learn cannot ask of an estimator that takes label sets alone, and why.
+ONE_CLASS = "gives one class a point as a vector, or as a column of other numbers than 0 and 1"
+VECTOR = "wants the answers for one class a point: a vector, and two columns of probabilities"
+HALF = "wants a label to be given from probability 0.5 on; here held-back points choose that"
+CANNOT_ASK = {
+    "check_estimators_dtypes": ONE_CLASS,
+    "check_classifier_data_not_an_array": ONE_CLASS,
+    "check_classifiers_classes": ONE_CLASS,
+    "check_classifier_not_supporting_multiclass": ONE_CLASS,
+    "check_decision_proba_consistency": ONE_CLASS,
+    "check_fit2d_1feature": ONE_CLASS,
+    "check_estimator_sparse_array": VECTOR,
+    "check_estimator_sparse_matrix": VECTOR,
+    "check_classifiers_train": VECTOR,
+    "check_classifier_multioutput": HALF,
+}
+
+
+def classifier(**options):
+    return MultiLabelClassifier(settings=QUICK, head_options=dict(d=24, k1=8), **options)
+
+
+def topics(points=1600, seed=0, features=40, labels=12):
+    """Points whose two labels each bring some features along."""
+    rng, signature = np.random.RandomState(seed), np.random.RandomState(99).binomial(1, 0.15, (labels, features))
+    truth = np.zeros((points, labels), int)
+    np.put_along_axis(truth, np.array([rng.choice(labels, 2, replace=False) for _ in range(points)]), 1, axis=1)
+    words = truth @ signature + rng.binomial(1, 0.05, (points, features)) > 0
+    return words * rng.uniform(0.5, 2, words.shape), truth
+
+
+def digits():
+    """What can be said of a digit that is drawn."""
+    drawn, digit = load_digits(return_X_y=True)
+    said = [digit % 2 == 0, digit >= 5, np.isin(digit, [0, 6, 8, 9]), np.isin(digit, [2, 3, 5, 7]), digit % 3 == 0]
+    return drawn / 16, np.stack(said, 1).astype(int)
+
+
+def texts(points=1600, labels=20, words=400):
+    """Words of the mixture of a few topics, which are not equally frequent."""
+    rng = np.random.RandomState(0)
+    topic, frequency = rng.dirichlet(np.full(words, 0.03), labels), np.arange(1, labels + 1) ** -0.7
+    truth, counts = np.zeros((points, labels), int), np.zeros((points, words))
+    for row, mine in zip(truth, counts, strict=True):
+        own = rng.choice(labels, rng.randint(1, 5), replace=False, p=frequency / frequency.sum())
+        row[own], mine[:] = 1, rng.multinomial(40, 0.8 * topic[own].mean(0) + 0.2 / words)
+    return counts / np.linalg.norm(counts, axis=1, keepdims=True), truth
+
+
+PROBLEMS = {
+    "topics": topics,
+    "ten labels, many points without": lambda: make_multilabel_classification(1600, 40, n_classes=10, random_state=0),
+    "forty labels": lambda: make_multilabel_classification(
+        1600, 60, n_classes=40, n_labels=4, allow_unlabeled=False, random_state=1
+    ),
+    "digits": digits,
+    "texts": texts,
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    features, truth = topics(400)
+    return classifier().fit(features[:300], truth[:300]), features[300:], truth[300:]
+
+
+def calibration_error(probabilities, right, bins=15):
+    """The mean distance of probabilities and frequencies, over bins of as many answers each."""
+    order = np.argsort(probabilities, kind="stable")
+    parts = np.array_split(order, bins)
+    return sum(len(part) * abs(probabilities[part].mean() - right[part].mean()) for part in parts) / len(order)
+
+
+# scikit-learn's own checks
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_finds_no_fault_but_what_it_cannot_ask_of_label_sets():
+    few = Settings(trunk="linear", epochs=4, batch=16, loss="binary", rate=3e-3)
+    made = MultiLabelClassifier(settings=few, head_options=dict(d=12, k1=4))
+    found = check_estimator(made, expected_failed_checks=CANNOT_ASK, on_fail="raise", on_skip=None)
+    passed = {check["check_name"] for check in found if check["status"] == "passed"}
+    assert len(passed) > 40 and not passed & CANNOT_ASK.keys()  # every name above is needed
+
+
+def test_tags_say_many_labels_and_sparse_points():
+    tags = MultiLabelClassifier().__sklearn_tags__()
+    assert tags.classifier_tags.multi_label and not tags.classifier_tags.multi_class
+    assert tags.target_tags.multi_output and not tags.target_tags.single_output and tags.input_tags.sparse
+
+
+def test_weights_are_refused_with_a_way_out_and_there_is_no_partial_fit(fitted):
+    features, truth = topics(40)
+    with pytest.raises(TypeError, match=r"takes no sample_weight: .* several times"):
+        classifier().fit(features, truth, sample_weight=np.ones(40))
+    assert not hasattr(fitted[0], "partial_fit")
+
+
+# Forms of y
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int64, np.uint8, np.float64])
+def test_answers_come_in_the_form_of_y_and_are_the_same_labels(fitted, dtype):
+    features, truth = (part[:300] for part in topics(400))
+    test, expected = fitted[1], fitted[0].predict(fitted[1])
+    dense = classifier().fit(features, truth.astype(dtype))
+    assert dense.predict(test).dtype == dtype and np.array_equal(dense.predict(test), expected.astype(dtype))
+    listed = classifier().fit(features.tolist(), truth.tolist()).predict(test)
+    assert isinstance(listed, np.ndarray) and np.array_equal(listed, expected)
+    sparse = classifier().fit(csr_matrix(features), csr_matrix(truth)).predict(csr_matrix(test))
+    assert isinstance(sparse, csr_matrix) and np.array_equal(sparse.toarray(), expected)
+    assert np.array_equal(dense.classes_, np.arange(12)) and dense.n_features_in_ == 40
+
+
+def test_label_sets_of_names_and_numbers_are_the_same_labels(fitted):
+    features, truth = (part[:300] for part in topics(400))
+    test, expected = fitted[1], fitted[0].predict(fitted[1])
+    names = np.array([f"label {number:02}" for number in range(12)], dtype=object)
+    for called in (names, np.arange(12) * 10 + 5):
+        made = classifier().fit(features, [called[row == 1].tolist() for row in truth])
+        assert made.classes_.tolist() == called.tolist()
+        assert made.predict(test) == [tuple(called[row == 1].tolist()) for row in expected]
+        sets = [set(called[row == 1].tolist()) for row in fitted[2]]
+        assert made.score(test, sets) == fitted[0].score(test, fitted[2])
+    with pytest.raises(ValueError, match="knows no label 'unheard'"):
+        classifier().fit(features, [["a"], ["b"]] * 150).score(test[:1], [["unheard"]])
+
+
+def test_rows_of_zeros_and_ones_are_no_sets_but_python_sets_are():
+    assert Form.of([[1, 0], [0, 1]])[0].kind == "array"
+    assert Form.of([{1, 0}, {0, 1}])[1].toarray().tolist() == [[1, 1], [1, 1]]
+    assert Form.of([[0, 2], [0, 1]])[1].toarray().tolist() == [[1, 0, 1], [1, 1, 0]]
+    assert Form.of([["b"], ["a"]])[1].toarray().tolist() == [[0, 1], [1, 0]]
+    assert Form.of([[], ["a"]])[1].toarray().tolist() == [[0], [1]]
+    with pytest.raises(TypeError, match="all names or all numbers"):
+        Form.of([["a", 1]])
+    with pytest.raises(TypeError, match=r"names or whole numbers, got 1\.5"):
+        Form.of([[1.5], [2, 3]])
+    with pytest.raises(ValueError, match=r"shape \(points, labels\), got \(2,\)"):
+        Form.of(["a", "b"])
+
+
+# Thresholds and probabilities
+
+
+@pytest.mark.filterwarnings("ignore:Label not")
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_threshold_is_chosen_as_well_as_one_classifier_a_label_does(name):
+    features, truth = PROBLEMS[name]()
+    cut = 700
+    made = MultiLabelClassifier(settings=QUICK).fit(features[:cut], truth[:cut])
+    rival = OneVsRestClassifier(LogisticRegression(max_iter=1000)).fit(features[:cut], truth[:cut])
+    ours, theirs = (f1_score(truth[cut:], model.predict(features[cut:]), average="micro") for model in (made, rival))
+    assert ours > theirs - 0.01
+    probable, right = made.predict_proba(features[cut:]).ravel(), truth[cut:].ravel()
+    assert calibration_error(probable, right) < 0.03
+
+
+def test_the_threshold_is_what_an_exhaustive_search_finds():
+    rng = np.random.RandomState(0)
+    for size in (1, 2, 7, 60):
+        probable = rng.beta(0.4, 1.5, size).round(2)
+        found = best_threshold(probable)
+        expected = [2 * probable[probable >= t].sum() / ((probable >= t).sum() + probable.sum()) for t in probable]
+        taken = probable >= found
+        assert 2 * probable[taken].sum() / (taken.sum() + probable.sum()) == pytest.approx(max(expected))
+
+
+def test_probabilities_are_learned_from_what_was_held_back():
+    """Points whose labels follow a known logit are calibrated to it, within three deviations of the bins' means."""
+    rng = np.random.RandomState(0)
+    scores = -np.sort(-rng.randn(4000, 8).astype(np.float32), axis=1)
+    ids = np.argsort(rng.rand(4000, 8), axis=1)
+    rare = rng.uniform(0.2, 1.0, 8)
+    logits = 2 * scores - scores[:, :1] - 1.5 * -np.log(rare)[ids] + 0.3
+    right = rng.rand(*logits.shape) < 1 / (1 + np.exp(-logits))
+    truth = np.zeros((4000, 8), np.float32)
+    np.put_along_axis(truth, ids, right.astype(np.float32), axis=1)
+    found = Calibration.fitted(Held(ids, scores, csr_matrix(truth)), rare).weights
+    assert np.allclose(found, [2, -1, 0, -1.5, 0.3], atol=0.25)
+
+
+def test_all_or_none_being_right_is_a_probability_too():
+    ids, scores = np.zeros((5, 1), np.int64), np.ones((5, 1), np.float32)
+    for truth, least, most in ((1, 0.5, 1), (0, 0, 0.5)):
+        made = Calibration.fitted(Held(ids, scores, csr_matrix(np.full((5, 1), float(truth)))), np.array([0.5]))
+        shown = made.probabilities(scores, np.ones((5, 2)), np.array([0.7]))
+        assert least < shown.min() <= shown.max() < most
+
+
+def test_predictions_are_the_probable_ones_however_many_are_looked_at(fitted, monkeypatch):
+    made, features, _ = fitted
+    probable = made.predict_proba(features)
+    assert np.array_equal(made.predict(features), probable >= made.calibration_.threshold)
+    assert np.array_equal(made.predict(features, threshold=0.02), probable >= 0.02)
+    monkeypatch.setattr("carving.labels.classifier.FIRST", 1)
+    assert np.array_equal(made.predict(features, threshold=0.02), probable >= 0.02)
+    assert made.predict(features, top_k=3).sum(1).tolist() == [3] * len(features)
+    with pytest.raises(ValueError, match="not both"):
+        made.predict(features, top_k=3, threshold=0.5)
+
+
+# Tools
+
+
+@pytest.mark.parametrize("scorer", ["f1_micro", "f1_macro", "average_precision", "roc_auc", "accuracy", None])
+def test_scorers_of_scikit_learn_take_it(scorer):
+    features, truth = topics(150, labels=6)
+    found = cross_val_score(classifier(), features, truth, scoring=scorer, cv=3)
+    assert np.isfinite(found).all() and found.min() > 0.3
+
+
+def test_words_go_through_a_pipeline_and_settings_through_a_search():
+    documents = ["sea sun beach", "snow ski", "sun snow peak", "sea ship"] * 15
+    labels = np.array([[1, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0]] * 15)
+    line = make_pipeline(TfidfVectorizer(), classifier(seed=1))
+    assert np.array_equal(line.fit(documents, labels).predict(documents[:4]), labels[:4])
+    grid = {"multilabelclassifier__settings__rate": [1e-6, 3e-3], "multilabelclassifier__settings__trunk": ["linear"]}
+    search = GridSearchCV(line, grid, cv=2, scoring="f1_micro").fit(documents, labels)
+    assert search.best_params_["multilabelclassifier__settings__rate"] == 3e-3
+    assert search.best_estimator_.predict(documents[:1]).tolist() == [[1, 0, 1]]
+
+
+def test_settings_are_parameters_and_wrong_ones_are_told():
+    made = classifier()
+    assert made.get_params()["settings__rate"] == 3e-3 and "settings__rate" not in made.get_params(deep=False)
+    twin = clone(made.set_params(settings__rate=0.5, seed=4))
+    assert twin.settings.rate == 0.5 and twin.settings.epochs == 30 and twin.seed == 4
+    with pytest.raises(ValueError, match=r"no 'rat'.*rate"):
+        made.set_params(settings__rat=1)
+    with pytest.raises(ValueError, match="is for one network"):
+        MultiLabelClassifier().set_params(settings__rate=1)
+
+
+@pytest.mark.parametrize("way", ["pickle", "joblib", "file"])
+def test_a_copy_says_the_same(fitted, way, tmp_path):
+    made, features, _ = fitted
+    if way == "file":
+        made.save(tmp_path / "model.safetensors")
+        twin = MultiLabelClassifier.load(tmp_path / "model.safetensors")
+        assert twin.settings == made.settings and twin.validation == made.validation
+    elif way == "pickle":
+        twin = pickle.loads(pickle.dumps(made))
+    else:
+        joblib.dump(made, tmp_path / "model")
+        twin = joblib.load(tmp_path / "model")
+    assert np.array_equal(twin.predict(features), made.predict(features))
+    assert np.allclose(twin.predict_proba(features), made.predict_proba(features), atol=1e-6)
+    assert np.array_equal(twin.classes_, made.classes_)
+
+
+def test_a_bar_or_lines_show_how_it_goes(capsys):
+    features, truth = topics(60)
+    classifier(verbose=1).fit(features, truth)
+    assert "network: epoch 30 of 30, loss" in capsys.readouterr().err
+    classifier().fit(features, truth)
+    assert capsys.readouterr().err == ""
+
+
+def test_texts_are_taken_as_they_are_and_their_words_are_in_the_file(tmp_path):
+    documents = ["sea sun beach", "snow ski", "sun snow peak", "sea ship"] * 15
+    labels = [["sea", "sun"], ["snow"], ["snow", "sun"], ["sea"]] * 15
+    made = classifier(seed=1).fit(documents, labels)
+    assert made.predict(documents[:2]) == [("sea", "sun"), ("snow",)]
+    made.save(tmp_path / "model")
+    twin = MultiLabelClassifier.load(tmp_path / "model")
+    assert twin.predict(documents) == made.predict(documents) and twin.classes_.tolist() == ["sea", "snow", "sun"]
+    assert np.allclose(twin.predict_proba(["an unheard ship"]), made.predict_proba(["an unheard ship"]), atol=1e-6)
+    with pytest.raises(ValueError, match="trained on numbers, got texts"):
+        classifier().fit(np.eye(30)[:, :20], np.eye(30)[:, :3] + np.eye(30)[:, 1:4]).predict(["sea"])

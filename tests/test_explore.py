@@ -1,0 +1,498 @@
+"""The explorer without a browser: what the library counts for it, what its JSON says, and who is let in."""
+
+import asyncio
+import json
+import math
+from collections import Counter
+from statistics import NormalDist
+
+import pytest
+import torch
+
+from carving import OSC, SCHEMES, Memory, make
+from carving.errors import BadValue, Overfull
+from carving.explore import Exhibit
+from carving.explore.catalogue import Catalogue
+from carving.explore.exhibit import PAGES, Gallery
+from carving.explore.given import Given
+from carving.explore.routes import ROUTES
+from carving.explore.server import LARGEST, PAGE, Server
+from carving.formats.typed import line_readings, path_line
+from carving.memory.census import least_bytes
+from carving.memory.gauge import gauge
+from carving.memory.portrait import distribution, slice_of
+from carving.memory.scores import scores
+from carving.memory.watching import Watched
+
+FACTS = [((f"key {i}", "of"), f"leaf {i % 40}") for i in range(120)]
+HOST = "127.0.0.1:8000"
+
+
+def filled(scheme=None, facts=FACTS, **how):
+    memory = Memory(scheme or OSC(d=60, p=2, compact=True), **how)
+    memory.store(facts)
+    return memory
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return filled(keep_paths=True)
+
+
+class Page:
+    """A page: its copy, and the routes that it calls."""
+
+    def __init__(self, memory, pairs=(), file=None):
+        self.gallery = Gallery(Exhibit(memory, "some facts", list(pairs), file))
+        self.session = self.gallery.open()
+
+    def __call__(self, method, name, **values):
+        reply = ROUTES[method, name](self.gallery, Given(dict(session=self.session) | values))
+        reply = reply if isinstance(reply, dict) else list(reply)
+        json.dumps(reply, allow_nan=False)
+        return reply
+
+
+@pytest.fixture
+def page(memory):
+    return Page(memory, FACTS)
+
+
+# What the library counts
+
+
+@pytest.mark.parametrize("name", ["OSC", "HLB", "FHRR", "HRR", "MAP-I", "TPR"])
+@pytest.mark.parametrize("absence", [0.5, 0.9])
+def test_scores_tell_the_probability_and_the_threshold_of_recall(name, absence):
+    sizes = {"OSC": dict(d=40), "TPR": dict(d=40, whole_path=True)}
+    memory = filled(make(name, **sizes.get(name, dict(d=1024))), FACTS[:60])
+    for path in [path for path, _ in FACTS[:12]] + [(f"nowhere {i}", "of") for i in range(12)]:
+        answer, seen = memory.recall(*path, absence=absence), scores(memory, path, absence)
+        best = int(seen.chances.argmax())
+        assert float(seen.chances.sum()) + seen.nothing == pytest.approx(1, abs=1e-6)
+        assert (float(seen.strengths[best]) > seen.threshold) is answer.found
+        expected = float(seen.chances[best]) if answer.found else seen.nothing
+        assert answer.probability == pytest.approx(expected, rel=1e-3, abs=1e-6)
+        assert seen.best(3)[0] == best
+
+
+def test_the_threshold_is_where_the_odds_of_one_pair_are_even(memory):
+    """The paper-and-pencil form: s = 1/2 + variance (log absence - log prior), for pairs that were stored once."""
+    held = filled()
+    seen = scores(held, ("key 5", "of"), 0.5)
+    odds = held._state.odds(held.scheme, 0.5, range(len(held.vocabulary)))
+    row = int(seen.chances.argmax())
+    variance, prior = float(odds.variance[row]), float(odds.log_prior[row])
+    assert seen.threshold == pytest.approx(0.5 + variance * (math.log(0.5) - prior), rel=1e-5)
+
+
+def test_the_noise_is_that_of_leaves_which_are_not_there():
+    held = filled(OSC(d=50, p=2), [((f"key {i}",), f"leaf {i}") for i in range(300)])
+    elsewhere = torch.cat([scores(held, (f"nowhere {i}",)).strengths for i in range(20)])
+    told = sum(scores(held, (f"nowhere {i}",)).noise for i in range(5)) / 5
+    assert float(elsewhere.std()) == pytest.approx(told, rel=0.1)  # of 6,000 scores the deviation is known to 1 %
+
+
+def test_settling_schemes_have_scores_without_odds():
+    seen = scores(filled(make("MAP-B", d=512), FACTS[:10]), ("key 3", "of"))
+    assert (seen.chances, seen.nothing, seen.threshold) == (None, None, None)
+    assert int(seen.strengths.argmax()) == 3
+
+
+def test_consolidated_and_sealed_memories_have_scores_too():
+    held = filled(OSC(d=40, p=2, compact=True), FACTS[:60])
+    sealed = held.seal(bits=4)
+    assert scores(sealed, ("key 3", "of")).threshold is not None
+    held.consolidate(FACTS[:60])
+    assert int(scores(held, ("key 3", "of")).strengths.argmax()) == 3
+    assert gauge(held).here > 0.99
+
+
+def test_a_slice_is_what_lies_in_the_tensor():
+    held = filled(OSC(d=12, p=4), FACTS[:5])
+    seen = slice_of(held, (3, 7))
+    assert torch.allclose(seen.numbers * seen.deviation, held.tensor[:, :, 3, 7])
+    wide = slice_of(filled(OSC(d=60, p=2)), side=16)
+    assert (tuple(wide.numbers.shape), wide.step) == ((15, 15), (4, 4))
+    vector = filled(make("HLB", d=1000), FACTS[:5])
+    row = slice_of(vector)
+    assert torch.allclose(row.numbers.flatten()[:1000] * row.deviation, vector.tensor)
+    assert float(row.numbers.flatten()[1000:].abs().sum()) == 0
+    with pytest.raises(BadValue, match="2 indices, got 1"):
+        slice_of(held, (3,))
+    with pytest.raises(BadValue, match="axis 3"):
+        slice_of(held, (12, 0))
+
+
+def test_every_scheme_can_be_looked_at():
+    for name in SCHEMES:
+        size = dict(d=24) if name in ("OSC", "CliffordOSC") else dict(d=16) if name == "TPR" else dict(d=256)
+        held = Memory(make(name, **size))
+        held.store([((f"key {i}",), i) for i in range(3)])
+        assert slice_of(held, (0,) * max(0, held.tensor.dim() - 2)).numbers.isfinite().all()
+        assert sum(distribution(held).counts) == distribution(held).looked_at
+
+
+def test_numbers_of_a_memory_are_counted_beside_the_normal_curve(memory):
+    seen, normal = distribution(memory, bins=20), NormalDist()
+    flat = (memory.tensor / memory.tensor.square().mean().sqrt()).flatten().tolist()
+    slow = Counter(min(19, max(0, math.floor((each + 4) / 0.4))) for each in flat)
+    assert list(seen.counts) == [slow[i] for i in range(20)]
+    assert seen.normal[7] == pytest.approx(len(flat) * (normal.cdf(-0.8) - normal.cdf(-1.2)))
+    assert sum(seen.normal) == pytest.approx(len(flat))
+
+
+def test_the_gauge_agrees_with_what_is_predicted(memory):
+    seen = gauge(memory)
+    assert seen.here == memory.predicted()
+    assert (seen.held, seen.fits - seen.held) == (120, seen.more)
+    assert memory.predicted(seen.more) == pytest.approx(0.99, abs=0.01)
+    assert list(seen.named) == sorted(seen.named, reverse=True)
+    assert gauge(Memory(OSC(d=40))) is None
+    assert gauge(filled(make("BSC", d=256), FACTS[:5])) is None
+
+
+def test_an_overfull_memory_is_seen_on_the_curve():
+    with pytest.warns(Overfull):
+        seen = gauge(filled(OSC(d=12, p=2)))
+    assert seen.more == 0
+    assert seen.pairs[-1] >= 1.2 * seen.held
+
+
+def test_the_least_bytes_are_the_entropy():
+    assert least_bytes(filled(facts=[((i,), i % 4) for i in range(32)])) == pytest.approx(32 * 2 / 8)
+    assert least_bytes(filled(facts=[((i,), "same") for i in range(8)])) == 0
+    assert least_bytes(Memory(OSC(d=20))) == 0
+
+
+def test_rounds_tell_what_verify_tells_in_the_end():
+    facts = [*FACTS, (("key 3", "of"), "another"), (("key 4", "of"), "leaf 4")]  # two paths hold two
+    held = filled(OSC(d=42, p=2, compact=True), facts)
+    watched = Watched(held, facts)
+    rounds = list(watched)
+    assert rounds[0].noise == 1
+    assert rounds[-1].right == held.verify(facts, joint=True).share > rounds[0].right
+    assert watched.answers() == held.recall_all([path for path, _ in facts], absence=0.0)
+    unknown = list(Watched(held, [(("key 3", "of"), "never"), (("key 7", "of"), "leaf 7")]))
+    assert unknown[-1].right == 0.5
+
+
+# What is typed
+
+
+@pytest.mark.parametrize(
+    "path", [("dog", "says"), ("a / b", 3), ("a/b",), (1, "1"), (True, None, 1.5), ("", "x"), ("[1]",), ("-x", " y ")]
+)
+def test_a_line_names_the_path_that_it_was_made_of(path):
+    line = path_line(path)
+    assert (line_readings(line)[0], list(map(type, line_readings(line)[0]))) == (path, list(map(type, path)))
+
+
+def test_what_no_line_can_say_is_not_offered():
+    assert path_line((b"bytes",)) is None
+    assert path_line(("line\nbreak",)) is None
+
+
+def test_paths_are_found_by_what_is_in_them():
+    known = Catalogue.of([("a", "cat"), ("cat", "a"), ("dog",), ("cat", "a"), (1,), (True,)])
+    assert len(known) == 5
+    assert known.find("CAT", 9) == [("cat", "a"), ("a", "cat")]
+    assert known.find("", 2) == [("a", "cat"), ("cat", "a")]
+
+
+# The views
+
+
+def test_overview_says_what_the_memory_is(page, memory):
+    seen = page("GET", "overview")
+    assert (seen["pairs"], seen["leaves"], seen["cells"], seen["bytes"]) == (120, 40, 3600, 14400)
+    assert seen["most_stored"][0]["times"] == 3
+    assert seen["words"].startswith("Orthogonal Subspace Carving: a square of 60 x 60")
+    cells = page("GET", "cells")
+    flat = torch.tensor(cells["rows"]).float() * 3.5 / 127 * cells["deviation"]
+    near = memory.tensor.abs() < 3.4 * cells["deviation"]
+    assert torch.allclose(flat[near], memory.tensor[near], atol=cells["deviation"] * 3.5 / 127)
+    assert page("GET", "gauge")["gauge"]["held"] == 120
+    assert sum(page("GET", "histogram")["counts"]) == 3600
+    assert page("GET", "about")["known_pairs"] == 120
+
+
+def test_ask_answers_as_the_library_does(page, memory):
+    path = ("key 7", "of")
+    seen = page("GET", "ask", path="key 7 / of")
+    answer = memory.recall(*path)
+    assert seen["answers"][0]["leaf"]["text"] == answer.leaf == "leaf 7"
+    assert seen["answers"][0]["probability"] == answer.probability
+    assert len(seen["scores"]["strengths"]) == seen["scores"]["leaves"] == 40
+    top = page("GET", "ask", path="key 7 / of", kind="top", top="3")["answers"]
+    assert [each["leaf"]["text"] for each in top] == [each.leaf for each in memory.recall(*path, top=3)]
+    assert [each["leaf"]["text"] for each in page("GET", "ask", path="key 7/of", kind="set")["answers"]] == ["leaf 7"]
+    assert page("GET", "ask", path="key 7 / of", kind="leaf", leaf="leaf 7")["answers"][0]["found"]
+    assert not page("GET", "ask", path="key 7 / of", kind="leaf", leaf="leaf 8")["answers"][0]["found"]
+    nowhere = page("GET", "ask", path="nowhere / at all")
+    assert nowhere["best"] == nowhere["answers"][0]
+    assert nowhere["best"]["leaf"] is None
+    assert not nowhere["best"]["found"]
+
+
+def test_numbers_are_tried_as_such_and_as_text():
+    page = Page(filled(facts=[(("age", "1984"), 7), (("age", 3), "3")]))
+    assert page("GET", "ask", path="age / 1984")["best"]["leaf"] == dict(text="7", typed="7")
+    assert page("GET", "ask", path="age / 3")["best"]["leaf"] == dict(text="3", typed='"3"')
+    assert page("GET", "ask", path="age / 3", kind="leaf", leaf="3")["answers"][0]["found"]
+
+
+def test_of_very_many_leaves_the_best_are_told_and_some_of_the_rest():
+    page = Page(filled(OSC(d=100, p=2, compact=True), [((i,), f"leaf {i}") for i in range(4000)]))
+    seen = page("GET", "ask", path="17")["scores"]
+    assert seen["leaves"] == 4000
+    assert len(seen["strengths"]) <= 1512
+    assert len(seen["named"]) == 12
+    assert seen["strengths"] == sorted(seen["strengths"], reverse=True)
+
+
+def test_paths_and_leaves_are_offered(page):
+    assert page("GET", "paths", text="KEY 11")["paths"][0] == dict(text="key 11 / of", typed="key 11 / of")
+    assert page("GET", "leaves", text="39")["leaves"] == [dict(text="leaf 39", typed="leaf 39")]
+    assert Page(filled())("GET", "paths", text="")["known"] == 0
+    assert Page(filled(keep_paths=True))("GET", "paths", text="")["known"] == 120
+
+
+def test_changes_are_made_in_the_copy_alone(memory):
+    page = Page(memory, FACTS)
+    other = page.gallery.open()
+    done = page("POST", "store", path="new / pair", leaf="woof")
+    assert (done["pairs"], done["count"], done["path"]["text"]) == (121, 1, "new / pair")
+    assert page("GET", "ask", path="new / pair")["best"]["leaf"]["text"] == "woof"
+    assert page("GET", "overview")["changes"] == 1
+    assert page("GET", "paths", text="new")["paths"][0]["text"] == "new / pair"
+    assert memory.pairs == 120
+    assert page.gallery.copy(other).memory.pairs == 120
+    assert page("POST", "forget", path="key 3 / of", leaf="never there")["left_alone"]
+    assert not page("POST", "forget", path="new / pair", leaf="woof")["left_alone"]
+    assert page("GET", "changes")["pairs"] == 120
+    assert page("POST", "reset")["count"] == 0
+
+
+def test_a_slash_parts_roles_when_something_is_stored(page):
+    assert page("POST", "store", path="a/b", leaf="1")["path"]["text"] == "a / b"
+    assert page("GET", "ask", path="a / b")["best"]["leaf"]["typed"] == "1"
+
+
+def test_a_memory_that_gets_too_full_says_so():
+    page = Page(filled(OSC(d=9, p=2), FACTS[:5]))
+    told = []
+    for i in range(60):
+        told += page("POST", "store", path=f"more {i}", leaf=f"leaf {i}")["warnings"]
+    assert "too full" in told[0]
+
+
+def test_saving_writes_to_the_file_beside_what_others_changed(tmp_path):
+    file = tmp_path / "facts.safetensors"
+    filled(keep_paths=True).save(file)
+    page = Page(Memory.load(file), FACTS, file)
+    with pytest.raises(BadValue, match="nothing was changed"):
+        page("POST", "save")
+    page("POST", "store", path="mine / says", leaf="woof")
+    page("POST", "forget", path="key 1 / of", leaf="leaf 1")
+    assert Memory.load(file).pairs == 120
+    theirs = Memory.load(file)
+    theirs.store([(("theirs", "says"), "meow")])
+    theirs.save(file)
+    assert page("POST", "save")["saved"] == 2
+    saved = Memory.load(file)
+    assert (saved["mine", "says"], saved["theirs", "says"], saved.pairs) == ("woof", "meow", 121)
+    assert ("key 1", "of") not in saved
+    assert (page("GET", "changes")["count"], page("GET", "overview")["pairs"]) == (0, 121)
+
+
+def test_nothing_is_saved_without_leave(page):
+    page("POST", "store", path="a / b", leaf="c")
+    with pytest.raises(BadValue, match="--write"):
+        page("POST", "save")
+
+
+def test_sealed_memories_are_asked_and_not_changed():
+    page = Page(filled(OSC(d=60, p=2, compact=True)).seal(bits=4), FACTS)
+    assert page("GET", "about")["sealed"]
+    assert page("GET", "overview")["bytes"] == 1800
+    assert page("GET", "ask", path="key 7 / of")["best"]["leaf"]["text"] == "leaf 7"
+    assert page("GET", "together")[-1]["converged"]
+    with pytest.raises(BadValue, match="unseal"):
+        page("POST", "store", path="a", leaf="b")
+
+
+def test_together_goes_round_by_round(page):
+    first, *rounds, outcome = page("GET", "together")
+    assert first == dict(asked=120)
+    assert [each["round"] for each in rounds] == list(range(1, len(rounds) + 1))
+    assert (rounds[-1]["right"], outcome["converged"]) == (1, True)
+    assert len(outcome["examples"]) == 8
+    assert Page(filled(keep_paths=True))("GET", "together")[1]["right"] is None
+    with pytest.raises(BadValue, match="--files"):
+        Page(filled())("GET", "together")
+
+
+def test_plans_have_what_is_to_be_copied(page):
+    seen = page("GET", "plan", pairs="50", vocabulary="20", accuracy="0.9", bits="2")
+    assert seen["plans"][0]["bytes"] == math.ceil(seen["plans"][0]["cells"] * 2 / 8)
+    assert seen["command"].startswith("carving plan --pairs 50 --vocabulary 20 --accuracy 0.9 --bits 2")
+    made = {}
+    exec(seen["python"], {"Memory": Memory}, made)
+    assert made["memory"].scheme.facts.memory_scalars == seen["plans"][0]["cells"]
+    drafts = page("GET", "plan", pairs="50", vocabulary="20", draft="true")["drafts"]
+    assert {each["kind"] for each in drafts} >= {"HLB", "TPR", "OSC of order 2, compact"}
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "values", "words"),
+    [
+        ("GET", "ask", dict(path="  "), "type something"),
+        ("GET", "ask", dict(path="x" * 5000), "characters"),
+        ("GET", "ask", dict(path="x", absence="2"), "absence"),
+        ("GET", "ask", dict(path="x", absence="much"), "must be a number"),
+        ("GET", "ask", dict(path="x", kind="none"), "one of one, top"),
+        ("GET", "ask", dict(path="x", kind="top", top="0"), "top"),
+        ("GET", "ask", dict(path="x", kind="leaf"), "leaf must be a text"),
+        ("GET", "cells", dict(at="1,2"), "indices"),
+        ("GET", "cells", dict(at="x"), "at"),
+        ("GET", "plan", dict(pairs="0"), "pairs"),
+        ("GET", "plan", dict(accuracy="1"), "accuracy"),
+        ("POST", "store", dict(path="a", leaf=3), "leaf must be a text"),
+        ("GET", "overview", dict(session="another"), "load the page again"),
+    ],
+)
+def test_bad_questions_are_told_what_was_wanted(page, method, name, values, words):
+    with pytest.raises((BadValue, TypeError), match=words):
+        page(method, name, **values)
+
+
+def test_an_empty_memory_can_be_looked_at_and_filled():
+    page = Page(Memory(OSC(d=20, p=2)))
+    assert page("GET", "overview")["most_stored"] == []
+    assert page("GET", "gauge") == dict(gauge=None)
+    page("GET", "cells")
+    page("GET", "histogram")
+    with pytest.raises(BadValue, match="store something"):
+        page("GET", "ask", path="x")
+    assert page("POST", "store", path="x", leaf="y")["pairs"] == 1
+    assert page("GET", "ask", path="x")["best"]["leaf"]["text"] == "y"
+
+
+def test_so_many_pages_have_a_copy(memory):
+    page = Page(memory)
+    for _ in range(PAGES):
+        page.gallery.open()
+    with pytest.raises(BadValue, match="load the page again"):
+        page("GET", "overview")
+
+
+# The door
+
+
+def asked(server, path, method="GET", body=b"", **headers):
+    """What the server sends: status, headers, body."""
+    sent = []
+    name, _, query = path.partition("?")
+    given = {"host": HOST} | {key.replace("_", "-"): value for key, value in headers.items()}
+    scope = dict(
+        type="http",
+        method=method,
+        path=name,
+        query_string=query.encode(),
+        headers=[(key.encode(), value.encode()) for key, value in given.items() if value is not None],
+    )
+    parts = [body[:10], body[10:]]
+
+    async def receive():
+        if parts:
+            part = parts.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(parts)}
+        await asyncio.sleep(60)
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(server(scope, receive, send))
+    text = b"".join(each.get("body", b"") for each in sent[1:])
+    return sent[0]["status"], dict((key.decode(), value.decode()) for key, value in sent[0]["headers"]), text
+
+
+@pytest.fixture
+def server(memory):
+    return Server(Gallery(Exhibit(memory, "some facts", FACTS)), "secret", (HOST,))
+
+
+def test_the_page_is_handed_out_with_a_strict_policy(server):
+    status, headers, body = asked(server, "/secret/")
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "script-src 'self'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert body == PAGE["index.html"]
+    for name in PAGE:
+        assert asked(server, f"/secret/{name}")[0] == 200
+
+
+def test_the_page_needs_no_network_and_no_markup_of_labels():
+    for name, content in PAGE.items():
+        text = content.decode()
+        for word in ("https://", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style="):
+            assert word not in text, (name, word)
+        outside = text.replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in outside, name
+    assert b"<script>" not in PAGE["index.html"]
+
+
+@pytest.mark.parametrize(
+    ("path", "how", "status"),
+    [
+        ("/", {}, 403),
+        ("/wrong/", {}, 403),
+        ("/secret/", dict(host="evil.example"), 403),
+        ("/secret/", dict(host=None), 403),
+        ("/secret/api/about", dict(origin="http://evil.example"), 403),
+        ("/secret/api/about", dict(origin=f"http://{HOST}"), 200),
+        ("/secret/api/about", dict(sec_fetch_site="cross-site"), 403),
+        ("/secret/../pyproject.toml", {}, 404),
+        ("/secret/no.html", {}, 404),
+        ("/secret/api/nothing", {}, 404),
+        ("/secret/api/store", {}, 405),
+        ("/secret/api/about", dict(method="DELETE"), 405),
+        ("/secret/", dict(method="POST"), 405),
+        ("/secret/api/session", dict(method="POST", body=b"{}"), 415),
+        ("/secret/api/session", dict(method="POST", body=b"[]", content_type="application/json"), 400),
+        ("/secret/api/session", dict(method="POST", body=b"{" * 2000, content_type="application/json"), 400),
+        ("/secret/api/session", dict(method="POST", body=b" " * LARGEST * 2, content_type="application/json"), 413),
+        ("/secret/api/session", dict(method="POST", body=b"{}", content_type="application/json"), 200),
+        ("/secret/api/ask?path=x", {}, 400),
+    ],
+)
+def test_only_our_page_is_let_in(server, path, how, status):
+    found, headers, body = asked(server, path, **how)
+    assert found == status
+    assert headers["x-content-type-options"] == "nosniff"
+    if status >= 400:
+        assert set(json.loads(body)) == {"error"}
+
+
+def test_rounds_come_one_a_line(server):
+    session = server.gallery.open()
+    status, headers, body = asked(server, f"/secret/api/together?session={session}")
+    lines = [json.loads(line) for line in body.splitlines()]
+    assert (status, headers["content-type"]) == (200, "application/x-ndjson")
+    assert (lines[0], lines[-1]["converged"]) == (dict(asked=120), True)
+
+
+def test_a_bug_is_said_to_be_one(server, monkeypatch, capsys):
+    monkeypatch.setitem(ROUTES, ("GET", "about"), lambda *_: 1 / 0)
+    status, _, body = asked(server, "/secret/api/about")
+    assert (status, "a bug of Carving" in json.loads(body)["error"]) == (500, True)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_labels_that_are_half_a_character_are_sent_as_escapes():
+    held = filled(facts=[(("x",), "half \ud800"), (("y",), b"\xff"), (("z",), float("inf"))])
+    server = Server(Gallery(Exhibit(held, "odd")), "secret", (HOST,))
+    for path in "xyz":
+        status, _, body = asked(server, f"/secret/api/ask?path={path}&session={server.gallery.open()}")
+        assert (status, json.loads(body)["best"]["found"]) == (200, True)
