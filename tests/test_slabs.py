@@ -53,7 +53,7 @@ def test_rows_of_the_first_mode_add_up_to_the_whole(scheme):
     for rank in range(3):
         own = rows_of(rank, 3, scheme.d)
         rows = torch.zeros_like(memory[own])
-        double.add_rows(rows, contexts, fillers, weights, own)
+        double._add(rows, contexts, fillers, weights, own)
         added.append(rows)
         written.append(double.write_rows(cores, contexts, own))
         read = read + double.read_rows(rows, contexts, own)

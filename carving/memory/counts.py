@@ -92,8 +92,9 @@ class Counts:
     def plus(self, size: int, rows: Rows | Sequence[int], weights: Tensor) -> "Counts":
         """Those of so many leaves, of which some, each given once, were stored so much more."""
         if size < LARGE or self._given or len(self._differing) + len(rows) > MOST:
+            here = self.tensor if self._tensor is None else self._tensor
             with lasting():
-                tensor = torch.cat([self.tensor, self.tensor.new_zeros(size - self._size)])
+                tensor = torch.cat([here, here.new_zeros(size - self._size)])
                 tensor[rows] += weights
             return Counts(tensor)
         before, summary = self.of(rows), self.summary

@@ -177,13 +177,14 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     def _encode(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return outer(self.filler_kind.components(fillers, contexts).unbind(1)).view(-1, *self.facts.core_shape)
 
-    def _add(self, memory: Tensor, contexts: Subspaces | Blocks, fillers: Tensor, weights: Tensor | None) -> None:
-        self.add_rows(memory, contexts, fillers, weights, slice(0, self.d))
-
-    def add_rows(
-        self, memory: Tensor, contexts: Subspaces | Blocks, fillers: Tensor, weights: Tensor | None, own: slice
+    def _add(
+        self,
+        memory: Tensor,
+        contexts: Subspaces | Blocks,
+        fillers: Tensor,
+        weights: Tensor | None,
+        own: slice = slice(None),  # the rows of the first mode that the memory has
     ) -> None:
-        """Add n pairs to a memory of which only these rows of the first mode are there."""
         vectors = self.filler_kind.bound(self.filler_kind.components(fillers, contexts), contexts)
         scale = contexts.amplitudes if weights is None else contexts.amplitudes * weights
         half = (self.p + 1) // 2

@@ -67,7 +67,7 @@ class Slab(LinearScheme[Any]):
     # What is a rank's own
 
     def _add(self, memory: Tensor, contexts: Any, fillers: Tensor, weights: Tensor | None) -> None:
-        self.whole.add_rows(memory, contexts, fillers, weights, self.rows)
+        self.whole._add(memory, contexts, fillers, weights, self.rows)
 
     def _write(self, cores: Tensor, contexts: Any) -> Tensor:
         return self.whole.write_rows(cores, contexts, self.rows)

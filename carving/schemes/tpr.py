@@ -103,21 +103,21 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
     def _write(self, cores: Tensor, contexts: RolePaths) -> Tensor:
         return (cores.mT @ contexts.outer).view(self.memory_shape)
 
-    def _add(self, memory: Tensor, contexts: RolePaths, fillers: Tensor, weights: Tensor | None) -> None:
+    def _add(
+        self,
+        memory: Tensor,
+        contexts: RolePaths,
+        fillers: Tensor,
+        weights: Tensor | None,
+        own: slice = slice(None),  # the rows of the first mode, that of the filler, which the memory has
+    ) -> None:
         weighted = fillers if weights is None else fillers * weights.unsqueeze(1)
-        memory.view(self.d, -1).addmm_(weighted.mT, contexts.outer)
+        memory.view(len(memory), -1).addmm_(weighted[:, own].mT, contexts.outer)
 
     def _read(self, memory: Tensor, contexts: RolePaths) -> Tensor:
         return contexts.outer @ memory.reshape(self.d, -1).mT
 
-    # Of a memory of which only some rows of the first mode are there, which is that of the filler
-
-    def add_rows(
-        self, memory: Tensor, contexts: RolePaths, fillers: Tensor, weights: Tensor | None, own: slice
-    ) -> None:
-        """Add n pairs to these rows."""
-        weighted = fillers if weights is None else fillers * weights.unsqueeze(1)
-        memory.view(len(memory), -1).addmm_(weighted[:, own].mT, contexts.outer)
+    # Of a memory of which only some rows of the first mode are there
 
     def write_rows(self, cores: Tensor, contexts: RolePaths, own: slice) -> Tensor:
         """These rows of what cores make."""
