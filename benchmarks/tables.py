@@ -13,7 +13,7 @@ from pathlib import Path
 from measuring import RESULTS, Row, said
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/performance.md")
+PAGES = ("README.md", "docs/performance.md", "docs/from-torchhd.md")
 MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 FOUR = ("gaussian", "blocks", "gaussian_compact", "blocks_compact")
 TITLES = ("gaussian", "blocks", "compact, gaussian", "compact, blocks")
@@ -152,7 +152,19 @@ def campaign(results: Results) -> str:
     return table(("attack", "on", "tried", "failed"), rows, 2)
 
 
+def kit(results: Results) -> str:
+    """Functions that torch-hd has, too: its time over ours, for each architecture."""
+    rows = results["kit-speed"]["rows"]
+    kinds = list(dict.fromkeys(row["architecture"] for row in rows))
+    ratios = {(row["function"], row["architecture"]): float(row["ratio"]) for row in rows}
+    functions = dict.fromkeys(row["function"] for row in rows)
+    return table(
+        ("function", *kinds), [[f"`{name}`", *(ratios.get((name, kind)) for kind in kinds)] for name in functions]
+    )
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
+    "kit": kit,
     "questions": questions,
     "labels": labels,
     "wanted": wanted,
