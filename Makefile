@@ -44,6 +44,7 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/osc_speed.py
 	$(BIN)/python benchmarks/vsa_speed.py
+	$(BIN)/python benchmarks/kit_speed.py
 	$(BIN)/python benchmarks/clifford_speed.py
 	$(BIN)/python benchmarks/labels_speed.py
 	$(BIN)/python benchmarks/journal_speed.py

@@ -240,7 +240,19 @@ def others(results: Results) -> str:
     return table(("", *columns, "changes", "of what was never stored"), rows, last=2)
 
 
+def kit(results: Results) -> str:
+    """Functions that torch-hd has, too: its time over ours, for each architecture."""
+    rows = results["kit-speed"]["rows"]
+    kinds = list(dict.fromkeys(row["architecture"] for row in rows))
+    ratios = {(row["function"], row["architecture"]): float(row["ratio"]) for row in rows}
+    functions = dict.fromkeys(row["function"] for row in rows)
+    return table(
+        ("function", *kinds), [[f"`{name}`", *(ratios.get((name, kind)) for kind in kinds)] for name in functions]
+    )
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
+    "kit": kit,
     "questions": questions,
     "labels": labels,
     "wanted": wanted,

@@ -132,6 +132,7 @@ class Architecture:
     hard: Operation | None = None  # picture -> every number at its full size, where that is not what is normal
     soft: Operation = P.softened  # the same, smoothly
     product: Operation | None = None  # vectors (*, n, shape) -> all of them bound, where that is faster than in pairs
+    product_of_atoms: Operation | None = None  # the same of discrete atoms
     inverse: Operation | None = None  # role atom -> the role atom that undoes it
     no_inverse: str = "; unbind(x, role) does"  # what to do without
     opposite: Operation | None = None  # discrete atom -> the atom with the negated picture
@@ -206,6 +207,7 @@ def _unit_blocks(space: Space) -> Tensor:
 _BSC: Fields = dict(
     picture=P.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=P.as_bipolar,
     compose=A.multiply, settle=P.to_signs, back=P.from_bipolar, total=P.total_of_bits,
+    product_of_atoms=P.parity,
     inverse=B.same, opposite=B.complement, identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
 _SPARSE: Fields = dict(
     picture=P.as_numbers, settle=P.to_bits, back=P.from_numbers, overlap=True, commutative=False, dtype=torch.bool,

@@ -119,6 +119,12 @@ def to_signs(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     return torch.where(total == 0, torch.where(lot < 0.5, -1.0, 1.0).to(total.dtype), total.sign())
 
 
+def parity(space: Space, x: Tensor) -> Tensor:
+    """Bits (*, n, d), all of them bound: whether an odd number is set."""
+    parts = [part.to(torch.bool).view(torch.uint8).sum(-2, dtype=torch.uint8) for part in x.split(255, dim=-2)]
+    return torch.stack([part & 1 for part in parts]).sum(0, dtype=torch.uint8).bitwise_and_(1).to(torch.bool)
+
+
 def to_unit_interval(space: Space, total: Tensor, lot: Tensor) -> Tensor:
     """Each coordinate cut to [-1, 1]."""
     return total.clamp(-1, 1)
@@ -172,8 +178,8 @@ def to_size(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
 
 def to_circle(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:
     """Of modulus 1; zero counts as positive."""
-    size = total.abs()
-    return torch.where(size > 0, total / size.clamp_min(torch.finfo(size.dtype).tiny), torch.ones_like(total))
+    turned = total.sgn()
+    return torch.where(turned == 0, 1.0, turned)
 
 
 def to_unit_spectrum(space: Space, total: Tensor, lot: Tensor | None) -> Tensor:

@@ -77,8 +77,9 @@ class Verbs(ABC):
         """The vectors (*, n, shape) bound: the first with the second, that with the third, and so on."""
         dim = -1 - len(self.facts.filler_shape)
         self._check_set(vectors, dim)
-        if self.row.product is not None:
-            return self.row.product(self.space, vectors)
+        product = self.row.product_of_atoms if _is_discrete(vectors) else self.row.product
+        if product is not None:
+            return product(self.space, vectors)
         if not self.facts.associative:
             first, *rest = vectors.unbind(dim)
             for role in rest:
@@ -179,6 +180,8 @@ class Verbs(ABC):
         """What a sum becomes; ties fall as told above."""
         assert change is not None  # a row that does not settle says what is normal
         lot: Tensor | None = None
+        if change is pictures.to_signs and bool((signs := total.sign()).all()):
+            return signs  # nothing ties
         if generator is not None:
             lot = torch.rand(total.shape, generator=generator, device=generator.device, dtype=self.dtype)
         elif self.row.ties:

@@ -17,7 +17,7 @@ from torch import Tensor
 from carving.schemes.vsa import VSA
 
 CHANCE = 5  # vectors of a codebook that pass the sparse threshold by chance
-NOISE = 0.4  # added to similarities, in deviations of strangers: what goes around in circles is thrown off
+NOISE = 0.7  # added to similarities, in deviations of strangers: what goes around in circles is thrown off
 FAINT = 0.01  # the same of weights: where none passes, they are all that there is
 SURE = 0.9  # a likelihood that takes everything
 

@@ -4,7 +4,7 @@ Sets stand on the dimension before a vector's own: (*, n, shape). Roles act on f
 the role of its value, a node that of its neighbour.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 
 import torch
@@ -14,9 +14,15 @@ from carving.checks import check_integer
 from carving.chunks import rows_within, slices
 from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
+from carving.schemes import algebra
 from carving.schemes.vsa import VSA
 
-CACHED = 2**18  # numbers of n-grams that are made and summed at a time, so that caches hold them
+CACHED = 2**18  # bytes of n-grams that are made and summed at a time, so that caches hold them
+APART = (algebra.multiply, algebra.segments_rolled, algebra.matrix_left)  # by which every coordinate is bound by itself
+IN_PLACE: dict[object, Callable[[Tensor, Tensor], Tensor]] = {
+    algebra.multiply: Tensor.mul_,
+    algebra.exclusive_or: Tensor.logical_xor_,
+}
 
 
 def check_vectors(scheme: Scheme) -> VSA:
@@ -61,7 +67,8 @@ def in_order(vsa: VSA, vectors: Tensor) -> Tensor:
 def _permuted(vsa: VSA, vectors: Tensor, dim: int) -> Iterator[Tensor]:
     """The same, some rows at a time, coordinates in the order in which they are rolled."""
     count, size = vectors.shape[dim], vectors.shape[dim + 1]
-    room, done = rows_within(CACHED, max(1, vectors.numel() // count)), 0
+    each = max(1, vectors.numel() // count) * vectors.element_size()
+    room, done = rows_within(4 * CACHED, each), 0
     while done < count:
         # Of two copies side by side, every row begins one further than the row before: no index is made.
         start = (done + 1 - count) % size
@@ -132,23 +139,58 @@ def ngrams(scheme: Scheme, vectors: Tensor, n: int = 3, generator: torch.Generat
     vsa = check_vectors(scheme)
     n = check_integer("n", n, 1, way_out="3 is usual")
     dim = set_dim(vsa, vectors)
-    count = vectors.shape[dim] - n + 1
-    if count < 1:
+    if vectors.shape[dim] < n:
         raise BadValue(f"a sequence of {vectors.shape[dim]} has no {n} successive vectors; choose a smaller n")
-    numbers = max(1, vectors.numel() // vectors.shape[dim])
-    parts = slices(count, rows_within(CACHED, numbers))
-    total = sum_of(vsa.total(_grams(vsa, vectors, n, dim, part)) for part in parts)
+    total = _columns(vsa, vectors, n, dim) if n > 1 and _apart(vsa, vectors, n, dim) else _whole(vsa, vectors, n, dim)
     return vsa.bundle(total.unsqueeze(-1 - len(vsa.facts.memory_shape)), generator)
 
 
-def _grams(vsa: VSA, vectors: Tensor, n: int, dim: int, part: slice) -> Tensor:
-    """The n-grams that begin at these places."""
-    size = part.stop - part.start
-    grams = ordered(vsa, vectors.narrow(dim, part.start, size), n - 1)
-    for after in range(1, n):
-        following = vectors.narrow(dim, part.start + after, size)
-        grams = vsa.bind(grams, ordered(vsa, following, n - 1 - after))
-    return grams
+def _apart(vsa: VSA, vectors: Tensor, n: int, dim: int) -> bool:
+    """Whether every coordinate is bound by itself, and there are enough of them."""
+    return vsa.row.order is None and vsa.row.bind in APART and vectors.shape[dim + 1] >= 2 * n
+
+
+def _whole(vsa: VSA, vectors: Tensor, n: int, dim: int) -> Tensor:
+    """The sum of all n-grams, bound as whole vectors."""
+
+    def following(after: int, rows: slice) -> Tensor:
+        part = vectors.narrow(dim, rows.start + after, rows.stop - rows.start)
+        return ordered(vsa, part, n - 1 - after)
+
+    return _windows(vsa, following, n, vectors, dim)
+
+
+def _columns(vsa: VSA, vectors: Tensor, n: int, dim: int) -> Tensor:
+    """The same without a copy: a rolled coordinate stands some columns before, but for n - 1 that come around."""
+    size = vectors.shape[dim + 1]
+    around = torch.cat((vectors.narrow(dim + 1, size - n + 1, n - 1), vectors.narrow(dim + 1, 0, n - 1)), dim + 1)
+
+    def sums(source: Tensor, columns: int) -> Tensor:
+        def following(after: int, rows: slice) -> Tensor:
+            part = source.narrow(dim, rows.start + after, rows.stop - rows.start)
+            return part.narrow(dim + 1, after, columns)
+
+        return _windows(vsa, following, n, source, dim)
+
+    return torch.cat((sums(around, n - 1), sums(vectors, size - n + 1)), -len(vsa.facts.memory_shape))
+
+
+def _windows(vsa: VSA, following: Callable[[int, slice], Tensor], n: int, vectors: Tensor, dim: int) -> Tensor:
+    """The sum of n-grams, some rows at a time, so that caches hold them."""
+    count = vectors.shape[dim] - n + 1
+    each = max(1, vectors.numel() // vectors.shape[dim]) * vectors.element_size()
+    in_place = IN_PLACE.get(vsa.row.bind_atoms or vsa.row.bind) if vsa.row.operator is None or vsa.row.dtype else None
+    if vectors.requires_grad or not (vsa.row.dtype is None or vectors.dtype == vsa.row.dtype):
+        in_place = None
+
+    def bound(rows: slice) -> Tensor:
+        grams = vsa.bind(following(0, rows), following(1, rows)) if n > 1 else following(0, rows)
+        for after in range(2, n):
+            other = following(after, rows)
+            grams = vsa.bind(grams, other) if in_place is None else in_place(grams, other)
+        return grams
+
+    return sum_of(vsa.total(bound(rows)) for rows in slices(count, rows_within(CACHED, each)))
 
 
 def sum_of(parts: Iterable[Tensor]) -> Tensor:
