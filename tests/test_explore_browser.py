@@ -6,8 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -26,18 +24,6 @@ FACTS = [*(((f"key {i}", "of"), f"leaf {i}") for i in range(20)), (("nasty", NAS
 LONG = 60_000  # milliseconds, on a machine that does something else too
 
 
-@contextmanager
-def explorer(*arguments: str) -> Iterator[tuple[str, subprocess.Popen]]:
-    """The command, its address and its process."""
-    command = [sys.executable, "-m", "carving", "explore", *arguments, "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}) as run:
-        try:
-            yield re.search(r"http://\S+", run.stdout.readline()).group(), run
-        finally:
-            run.send_signal(signal.SIGINT)
-            run.wait(30)
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     file = tmp_path_factory.mktemp("explore") / "facts.safetensors"
@@ -48,9 +34,19 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(file):
-    with explorer(str(file), "--write") as (address, _):
-        yield address
+def running(file):
+    """The command, its address and its process; the last test stops it."""
+    command = [sys.executable, "-m", "carving", "explore", str(file), "--write", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}) as run:
+        try:
+            yield re.search(r"http://\S+", run.stdout.readline()).group(), run
+        finally:
+            run.kill()
+
+
+@pytest.fixture(scope="module")
+def address(running):
+    return running[0]
 
 
 @pytest.fixture(scope="module")
@@ -150,19 +146,16 @@ def test_together_and_plan_draw_what_comes(tab, address):
     assert len(tab.query_selector_all(".bars .track")) >= 3
 
 
-def test_saving_writes_and_a_server_that_stopped_is_said_to_have(tab, tmp_path, file):
-    copied = tmp_path / "copy.safetensors"
-    shutil.copy(file, copied)
-    with explorer(str(copied), "--write") as (address, run):
-        show(tab, address, "change")
-        tab.get_by_label("Path").fill("kept / for good")
-        tab.get_by_label("Leaf").fill("yes")
-        tab.click("button:text-is('Store')")
-        tab.click("text=Save to the file")
-        tab.wait_for_selector("text=Saved 1 changes")
-        assert Memory.load(copied)["kept", "for good"] == "yes"
-        run.send_signal(signal.SIGINT)
-        run.wait(30)
-        assert run.returncode in (0, 130, -signal.SIGINT)
-        tab.click("button:text-is('Store')")
-        tab.wait_for_selector("text=The explorer has stopped.")
+def test_saving_writes_and_a_server_that_stopped_is_said_to_have(tab, running, file):
+    address, run = running
+    show(tab, address, "change")
+    tab.get_by_label("Path").fill("kept / for good")
+    tab.get_by_label("Leaf").fill("yes")
+    tab.click("button:text-is('Store')")
+    tab.click("text=Save to the file")
+    tab.wait_for_selector("text=Saved 1 changes")
+    assert Memory.load(file)["kept", "for good"] == "yes"
+    run.send_signal(signal.SIGINT)
+    assert run.wait(30) == 0
+    tab.click("button:text-is('Store')")
+    tab.wait_for_selector("text=The explorer has stopped.")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import Unpack
 
-from carving.checks import check_integer
+from carving.checks import check_integer, show_bytes
 from carving.errors import BadValue
+from carving.notebooks import table
 from carving.prediction.kinds import Kind, Parameters, kinds_for
 from carving.prediction.offer import Offer
 from carving.prediction.search import (
@@ -64,6 +65,16 @@ class Plan:
     def kind(self) -> str:
         """Which kind of memory it is, in words."""
         return kind_words(self.scheme, self.p, self.compact)
+
+    def _repr_html_(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.parameters.items() if name in ("d", "k1"))
+        rows = [
+            ("memory", f"{self.kind}, {sizes}"),
+            ("numbers", f"{self.cells:,}, and {self.codebook:,} of its codebook"),
+            ("bytes", show_bytes(self.bytes)),
+            ("predicted", f"{self.accuracy:.2%} of {self.pairs:,} pairs{' asked together' if self.joint else ''}"),
+        ]
+        return table("Plan", rows)
 
 
 def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]) -> Plan:
