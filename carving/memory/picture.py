@@ -27,7 +27,9 @@ def picture(memory: Questions) -> Any:
         axes.plot([seen.held], [seen.here], "o", color=INK, label=f"now: {seen.held:,} pairs, {seen.here:.1%}")
         axes.set_xlabel("pairs stored")
         axes.set_ylabel("share of leaves named (predicted)")
-        axes.legend(frameon=False, loc="lower left")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter("{x:.0%}")
+        axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))  # beside the curve
         axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -67,6 +69,6 @@ def question_picture(memory: Questions, path: Path, absence: float) -> Any:
     axes.set_xlabel("score: 0 for what is not here, 1 for what was stored once")
     axes.set_ylabel("leaves")
     axes.set_title(path_text(path).replace("$", r"\$"), loc="left", fontsize=10)
-    axes.legend(frameon=False, loc="upper center", fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.spines[["top", "right"]].set_visible(False)
     return figure
