@@ -1,8 +1,12 @@
 """What a memory answers."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from carving.answers.picture import picture
+from carving.notebooks import table
 from carving.symbols import Leaf, Path
 
 
@@ -31,6 +35,21 @@ class Answer:
     def __repr__(self) -> str:
         missing = "" if self.found else ", found=False"
         return f"Answer(leaf={self.leaf!r}, score={self.score!r}, probability={self.probability!r}{missing})"
+
+    def plot(self) -> Any:
+        """A matplotlib figure: the score between nothing and stored once, and how probable it is (extra `plots`).
+
+        `memory.plot(*path)` shows the scores of all other leaves beside it.
+
+        >>> Answer("dog", 1.02, 0.99).plot().axes[0].get_title(loc="left")
+        'dog, with a probability of 0.99'
+        """
+        return picture(str(self.leaf), self.score, self.probability, self.found)
+
+    def _repr_html_(self) -> str:
+        leaf = str(self.leaf) if self.found or self.leaf is not None else "nothing is stored there"
+        sure = [] if math.isnan(self.probability) else [("probability", f"{self.probability:.2%}")]
+        return table("Answer", [("leaf", leaf), *sure, ("score", f"{self.score:.3f}")])
 
 
 class Answers(list[Answer]):

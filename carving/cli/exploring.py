@@ -1,5 +1,8 @@
 """`carving explore`: a page in the browser that shows a memory."""
 
+import os
+import sys
+from contextlib import suppress
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -55,7 +58,10 @@ def explore(
         if write:
             check_replaceable(memory, "memory")
         exhibit = Exhibit(held, memory.name, pairs, memory if write else None)
-    serve(exhibit, port, browser, lambda address: write_line(f"the explorer is at {address} (Ctrl-C ends it)"))
+    with suppress(KeyboardInterrupt):
+        serve(exhibit, port, browser, lambda address: write_line(f"the explorer is at {address} (Ctrl-C ends it)"))
+    sys.stdout.flush()
+    os._exit(0)  # a question that is still worked on is nobody's any more, and would be waited for
 
 
 def demonstration() -> tuple[Memory, str, list[Pair]]:

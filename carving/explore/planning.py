@@ -1,40 +1,56 @@
 """The view Plan: the smallest memory of each kind for what is wished, and what makes it."""
 
-from functools import lru_cache
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from carving.checks import show_bits
 from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json
-from carving.prediction.plan import Plan, drafts, plans
+from carving.prediction.plan import Plan, drafts, each_plan, plans
+from carving.prediction.wish import Wishes, wish_for
 
 BITS = ("none", "1", "2", "3", "4", "8")  # of a cell; none stands for real numbers
+KNOWN = 64  # wishes whose plans are kept
 MANY = 10**7  # pairs, or leaves, that can be wished for
 
 
-def plan(gallery: Gallery, given: Given) -> Json:
-    """The plans, the chosen one first; with `draft`, about how many numbers each kind takes, at once."""
+def plan(gallery: Gallery, given: Given) -> Iterator[Json]:
+    """Drafts at once, then the smallest memory of each kind as it is found, at last all plans, the chosen one first."""
     pairs, vocabulary = given.integer("pairs", 1000, 1, MANY), given.integer("vocabulary", 1000, 2, MANY)
-    accuracy, joint, bits = given.number("accuracy", 0.99), given.yes("joint"), given.choice("bits", BITS)
-    wish = (pairs, vocabulary, accuracy, joint, None if bits == "none" else int(bits))
-    if given.yes("draft"):
-        return dict(drafts=[dict(kind=kind, numbers=numbers) for kind, numbers in _drafts(*wish)])
-    found = _plans(*wish)
-    return dict(
-        plans=[plan_shown(each) for each in found],
-        command=command(pairs, vocabulary, accuracy, joint, wish[4]),
-        python=python(pairs, vocabulary, accuracy, joint, wish[4]),
-    )
+    accuracy, bits = given.number("accuracy", 0.99), given.choice("bits", BITS)
+    wish = Wished(pairs, vocabulary, accuracy, given.yes("joint"), None if bits == "none" else int(bits))
+    wish_for(pairs, vocabulary, accuracy, 1, wish.wishes)  # which refuses what cannot be wished
+    return _found(wish)
 
 
-@lru_cache(maxsize=64)
-def _plans(pairs: int, vocabulary: int, accuracy: float, joint: bool, bits: int | None) -> tuple[Plan, ...]:
-    return tuple(plans(pairs, vocabulary, accuracy, joint=joint, bits=bits))
+class Wished(NamedTuple):
+    """What somebody wishes of a memory."""
+
+    pairs: int
+    vocabulary: int
+    accuracy: float
+    joint: bool
+    bits: int | None
+
+    @property
+    def wishes(self) -> Wishes:
+        """Those that the planner takes by name."""
+        return Wishes(joint=self.joint, bits=self.bits)
 
 
-@lru_cache(maxsize=64)
-def _drafts(pairs: int, vocabulary: int, accuracy: float, joint: bool, bits: int | None) -> list[tuple[str, int]]:
-    return drafts(pairs, vocabulary, accuracy, joint=joint, bits=bits)
+def _found(wish: Wished) -> Iterator[Json]:
+    if wish not in _known:
+        yield dict(drafts=[dict(kind=kind, numbers=numbers) for kind, numbers in drafts(*wish[:3], **wish.wishes)])
+        for each in each_plan(*wish[:3], **wish.wishes):
+            yield dict(plan=plan_shown(each))
+        while len(_known) >= KNOWN:
+            _known.pop(next(iter(_known)), None)
+        _known[wish] = plans(*wish[:3], **wish.wishes)
+    yield dict(plans=[plan_shown(each) for each in _known[wish]], command=command(wish), python=python(wish))
+
+
+_known: dict[Wished, list[Plan]] = {}
 
 
 def plan_shown(each: Plan) -> Json:
@@ -53,16 +69,17 @@ def plan_shown(each: Plan) -> Json:
     )
 
 
-def command(pairs: int, vocabulary: int, accuracy: float, joint: bool, bits: int | None) -> str:
+def command(wish: Wished) -> str:
     """The command that makes an empty memory of the chosen plan."""
-    options = f"{' --joint' if joint else ''}{f' --bits {bits}' if bits else ''}"
+    options = f"{' --joint' if wish.joint else ''}{f' --bits {wish.bits}' if wish.bits else ''}"
     return (
-        f"carving plan --pairs {pairs} --vocabulary {vocabulary} --accuracy {accuracy:g}{options} "
+        f"carving plan --pairs {wish.pairs} --vocabulary {wish.vocabulary} --accuracy {wish.accuracy:g}{options} "
         "--out memory.safetensors"
     )
 
 
-def python(pairs: int, vocabulary: int, accuracy: float, joint: bool, bits: int | None) -> str:
+def python(wish: Wished) -> str:
     """The line of Python that does the same."""
-    options = f"{', joint=True' if joint else ''}{f', bits={bits}' if bits else ''}"
-    return f"memory = Memory.planned(pairs={pairs}, vocabulary={vocabulary}, accuracy={accuracy:g}{options})"
+    options = f"{', joint=True' if wish.joint else ''}{f', bits={wish.bits}' if wish.bits else ''}"
+    sizes = f"pairs={wish.pairs}, vocabulary={wish.vocabulary}, accuracy={wish.accuracy:g}"
+    return f"memory = Memory.planned({sizes}{options})"

@@ -29,7 +29,7 @@ def serve(exhibit: Exhibit, port: int = 0, browser: bool = True, on_address: Cal
     Thread(target=warm, args=[exhibit], daemon=True).start()
     if browser:
         Timer(SOON, webbrowser.open, [address]).start()
-    how = dict(lifespan="off", log_level="warning", access_log=False, server_header=False)
+    how = dict(lifespan="off", log_level="critical", access_log=False, server_header=False)
     limits = dict(limit_concurrency=CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=2)
     uvicorn.Server(uvicorn.Config(server, ws="none", http="h11", **how, **limits)).run(sockets=[listening])
 

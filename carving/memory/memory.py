@@ -30,9 +30,9 @@ from carving.memory.fullness import told
 from carving.memory.growth import check_whole, larger
 from carving.memory.holdings import Holdings, holdings
 from carving.memory.inventory import Inventory
+from carving.memory.looks import Looks
 from carving.memory.pairs import Batch, batches
 from carving.memory.probing import check_indexable
-from carving.memory.reliability import Reliability
 from carving.memory.sharing import stored, summed
 from carving.memory.state import State, keeping, paths_of_both, solved_of_both, stricter
 from carving.memory.storage import contents_of, load
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from carving.memory.sealed import SealedMemory
 
 
-class Memory(Inventory, Reliability, Consolidating):
+class Memory(Inventory, Looks, Consolidating):
     """A memory of fixed size: documents or pairs go in, leaves come out by their paths.
 
     >>> from carving import OSC

@@ -23,9 +23,9 @@ from carving.memory.holdings import counted
 from carving.memory.inventory import Inventory
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
+from carving.memory.looks import Looks
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch
-from carving.memory.reliability import Reliability
 from carving.memory.state import State, known_paths
 from carving.places import Place, shown
 from carving.sealedfiles import Sealed, Sizes
@@ -39,7 +39,7 @@ EXACT = 1e-5  # how near to a cell's mean a number is it
 COUNTED = 2**32  # pairs of one leaf, which a file cannot count
 
 
-class SealedMemory(Inventory, Reliability):
+class SealedMemory(Inventory, Looks):
     """A memory of which each cell has a few bits; it answers all questions, with probabilities that know of it.
 
     `recall_all` finds what lies in all paths together, down to one and a half bits a cell and pair; `unseal` stores

@@ -1,13 +1,15 @@
 """Which memory to take: the smallest that reaches an accuracy, and the questions the other way round."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import Unpack
 
-from carving.checks import check_integer
+from carving.checks import check_integer, show_bytes
 from carving.errors import BadValue
+from carving.notebooks import table
 from carving.prediction.kinds import Kind, Parameters, kinds_for
 from carving.prediction.offer import Offer
 from carving.prediction.search import (
@@ -63,6 +65,16 @@ class Plan:
     def kind(self) -> str:
         """Which kind of memory it is, in words."""
         return kind_words(self.scheme, self.p, self.compact)
+
+    def _repr_html_(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.parameters.items() if name in ("d", "k1"))
+        rows = [
+            ("memory", f"{self.kind}, {sizes}"),
+            ("numbers", f"{self.cells:,}, and {self.codebook:,} of its codebook"),
+            ("bytes", show_bytes(self.bytes)),
+            ("predicted", f"{self.accuracy:.2%} of {self.pairs:,} pairs{' asked together' if self.joint else ''}"),
+        ]
+        return table("Plan", rows)
 
 
 def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]) -> Plan:
@@ -120,6 +132,19 @@ def plans(
         best = _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)
         return plans(pairs, vocabulary, accuracy, shared, **_sealed(wishes, best.bits))
     return _smallest(_offers(pairs, vocabulary, accuracy, shared, wishes))
+
+
+def each_plan(
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+) -> Iterator[Plan]:
+    """The smallest memory of each kind as it is found, in no order: for who wants to see something before all is done.
+
+    >>> [each.numbers for each in each_plan(pairs=1_000, vocabulary=500, scheme="TPR")]
+    [140000]
+    """
+    for offer in _offers(pairs, vocabulary, accuracy, shared, wishes):
+        with suppress(TooLarge):
+            yield _plan(offer, smallest_size(offer))
 
 
 def drafts(

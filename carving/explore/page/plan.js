@@ -8,11 +8,11 @@ const CUT = 6; // times the fewest numbers: longer bars go on beyond the edge
 const STEPS = 10; // of a slider, for ten times as many
 
 // 1, 1.25, 1.6, 2, ... times powers of ten: round numbers at even distances.
-const rounded = (step) => { const value = 10 ** (step / STEPS); return Number(value.toPrecision(2)); };
+const rounded = (step) => { return Math.round(Number((10 ** (step / STEPS)).toPrecision(2))); };
 
 export default function planning() {
   const wish = { pairs: 1000, vocabulary: 500, accuracy: 0.99, joint: false, bits: "none" };
-  const ask = api.latest(), draft = api.latest();
+  let going = null;
   const bars = el("div", { class: "bars" }), words = el("p", { role: "status" }), problem = el("p", { class: "error message", role: "alert" });
   const lines = el("div", { class: "field" });
 
@@ -33,26 +33,34 @@ export default function planning() {
     made.querySelector("label").append(output);
     return made;
   }
-  const values = () => ({ ...wish, joint: String(wish.joint) });
-
   async function run() {
+    going?.abort();
+    going = new AbortController();
+    const own = going, found = new Map();
     bars.classList.add("waiting");
     fill(words, "Planning…");
     fill(problem);
     try {
-      if (!wish.joint) {
-        const rough = await draft("plan", { ...values(), draft: "true" });
-        if (rough?.drafts.length) show(rough.drafts.map((each) => ({ ...each, cells: each.numbers, codebook: 0, rough: true })));
+      for await (const line of api.lines("plan", { ...wish, joint: String(wish.joint) }, own.signal)) {
+        for (const each of line.drafts ?? []) found.set(each.kind, { ...each, cells: each.numbers, codebook: 0, rough: true });
+        if (line.plan) found.set(line.plan.kind, line.plan);
+        if (line.plans) finish(line);
+        else if (found.size) show([...found.values()].sort((one, other) => one.numbers - other.numbers));
       }
-      const found = await ask("plan", values());
-      if (!found) return;
-      show(found.plans);
+    } catch (error) {
+      if (error.name === "AbortError") return;
       bars.classList.remove("waiting");
-      const [best] = found.plans;
-      fill(words, el("strong", {}, best.kind), ` (${best.sizes}) does it with ${whole(best.numbers)} numbers, ${bytes(best.bytes)}: ${percent(best.accuracy)} right is predicted`,
-        wish.joint ? `, in about ${best.rounds} rounds.` : ".");
-      fill(lines, copied("On the command line", found.command), copied("In Python", found.python));
-    } catch (error) { bars.classList.remove("waiting"); fill(words); fill(problem, error.message); }
+      fill(words);
+      fill(problem, error.message);
+    }
+  }
+  function finish(line) {
+    const [best] = line.plans;
+    show(line.plans);
+    bars.classList.remove("waiting");
+    fill(words, el("strong", {}, best.kind), ` (${best.sizes}) does it with ${whole(best.numbers)} numbers, ${bytes(best.bytes)}: ${percent(best.accuracy)} right is predicted`,
+      wish.joint ? `, in about ${best.rounds} rounds.` : ".");
+    fill(lines, copied("On the command line", line.command), copied("In Python", line.python));
   }
   const soon = later(run, 250);
 

@@ -1,0 +1,54 @@
+"""How fast the explorer answers: every question of its JSON interface to memories of 100 MB and 10,000 leaves.
+
+`python benchmarks/explore_speed.py`: two minutes, 1.5 GB.
+"""
+
+import json
+import time
+
+import torch
+
+from carving import OSC, Memory
+from carving.explore import Exhibit
+from carving.explore.exhibit import Gallery
+from carving.explore.given import Given
+from carving.explore.routes import ROUTES
+
+LEAVES, TIMES = 10_000, 5
+QUESTIONS = {
+    "ask": ("GET", "ask", dict(path="key 55 / of")),
+    "best five": ("GET", "ask", dict(path="key 55 / of", kind="top")),
+    "set": ("GET", "ask", dict(path="key 55 / of", kind="set")),
+    "one leaf": ("GET", "ask", dict(path="key 55 / of", kind="leaf", leaf="leaf 55")),
+    "overview": ("GET", "overview", {}),
+    "gauge": ("GET", "gauge", {}),
+    "cells": ("GET", "cells", {}),
+    "histogram": ("GET", "histogram", {}),
+    "paths": ("GET", "paths", dict(text="key 55")),
+    "store": ("POST", "store", dict(path="new / pair", leaf="leaf 55")),
+}
+
+
+def timed(gallery, session, method, name, values):
+    """The processor and wall milliseconds of a question, its JSON included."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    json.dumps(ROUTES[method, name](gallery, Given({"session": session} | values)))
+    return 1000 * (time.process_time() - cpu), 1000 * (time.perf_counter() - wall)
+
+
+def main():
+    torch.set_num_threads(1)
+    for scheme in (OSC(d=5000, p=2, compact=True), OSC(d=5000, p=2), OSC(d=292, p=3, compact=True)):
+        memory = Memory(scheme, keep_paths=True)
+        memory.store([((f"key {i}", "of"), f"leaf {i}") for i in range(LEAVES)])
+        gallery = Gallery(Exhibit(memory, "large"))
+        session = gallery.open()
+        print(f"\n{scheme}: {memory.tensor.nbytes / 1e6:.0f} MB")
+        for words, question in QUESTIONS.items():
+            first, *others = (timed(gallery, session, *question) for _ in range(TIMES + 1))
+            cpu, wall = (sorted(each)[TIMES // 2] for each in zip(*others, strict=True))
+            print(f"{words:12}{cpu:8.1f} ms of processor{wall:8.1f} ms on the clock, {first[1]:8.1f} the first time")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The explorer in a real browser: what a person does, and what must not happen."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from carving import OSC, Memory
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+found = next(filter(None, map(shutil.which, BROWSERS)), None)
+drive = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the extra dev brings it")
+pytestmark = [
+    pytest.mark.skipif(found is None, reason="there is no Chromium here (`apt-get install chromium`)"),
+    pytest.mark.xdist_group("browser"),  # one browser for all
+]
+
+NASTY = "<img src=x onerror=\"document.title='broken'\"><b>bold</b>"
+FACTS = [*(((f"key {i}", "of"), f"leaf {i}") for i in range(20)), (("nasty", NASTY), NASTY)]
+LONG = 60_000  # milliseconds, on a machine that does something else too
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    file = tmp_path_factory.mktemp("explore") / "facts.safetensors"
+    memory = Memory(OSC(d=40, p=2, compact=True), keep_paths=True)
+    memory.store(FACTS)
+    memory.save(file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def running(file):
+    """The command, its address and its process; the last test stops it."""
+    command = [sys.executable, "-m", "carving", "explore", str(file), "--write", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}) as run:
+        try:
+            yield re.search(r"http://\S+", run.stdout.readline()).group(), run
+        finally:
+            run.kill()
+
+
+@pytest.fixture(scope="module")
+def address(running):
+    return running[0]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has none
+    with drive.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=sandbox)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def tab(browser):
+    """A tab; what its console says of errors is one."""
+    context = browser.new_context(viewport={"width": 1000, "height": 800})
+    page, said = context.new_page(), []
+    page.set_default_timeout(LONG)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda line: said.append(line.text) if line.type == "error" else None)
+    yield page
+    context.close()
+    assert [line for line in said if "Failed to load resource" not in line] == []
+
+
+def show(tab, address, view):
+    tab.goto(f"{address}#{view}")
+    tab.wait_for_selector("body[data-ready]")
+    return tab
+
+
+def test_the_page_loads_in_every_view_and_width(tab, address):
+    show(tab, address, "overview")
+    assert tab.title() == "facts.safetensors – Carving explorer"
+    tab.wait_for_selector("text=of its leaves")
+    assert tab.inner_text("h1") == "21 pairs in 1,600 numbers"
+    tab.focus("#tab-overview")
+    for name in ("Ask", "Change", "Together", "Plan"):
+        tab.keyboard.press("ArrowRight")  # by the keyboard alone
+        assert tab.inner_text("[role=tab][aria-selected=true]") == name
+        tab.set_viewport_size({"width": 400, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+        tab.set_viewport_size({"width": 2000, "height": 800})
+    tab.select_option("#theme", "dark")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 24, 26)"
+
+
+def test_answers_follow_while_somebody_types(tab, address):
+    show(tab, address, "ask").wait_for_selector(".answer")
+    tab.fill("input", "key 7 / of")
+    tab.wait_for_selector(".answer:text-is('leaf 7')")
+    assert "found from" in tab.get_attribute(".plot", "aria-label")
+    tab.fill("input", "key 7 / wrong")
+    tab.wait_for_selector(".answer:text-is('Nothing is stored here')")
+    tab.fill("input", "key 3 / of")
+    tab.check("text=does it hold this leaf?")
+    tab.get_by_role("textbox", name="This leaf").fill("leaf 3")
+    tab.wait_for_selector(".answer:text-is('Yes: leaf 3')")
+
+
+def test_a_label_full_of_markup_is_shown_as_text(tab, address):
+    show(tab, address, "ask").wait_for_selector(".answer")
+    tab.fill("input", "nasty")
+    tab.click(".picks button:has-text('onerror')")
+    tab.wait_for_selector(".answer:has-text('onerror')")
+    assert tab.inner_text(".answer") == NASTY
+    assert tab.query_selector("main b, main img") is None
+    assert "broken" not in tab.title()
+
+
+def test_what_is_stored_in_a_tab_is_in_that_tab_alone(tab, address, file):
+    other = tab.context.new_page()
+    for page in (tab, other):
+        show(page, address, "change").wait_for_selector("text=you are here")
+    tab.get_by_label("Path").fill("my dog / says")
+    tab.get_by_label("Leaf").fill("woof")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("text=Stored: my dog / says → woof")
+    tab.wait_for_selector("text=1 change; the copy holds 22 pairs.")
+    tab.wait_for_selector("strong:has-text('22 pairs')")  # the gauge followed
+    other.reload()
+    other.wait_for_selector("text=the copy holds 21 pairs.")
+    other.close()
+    assert Memory.load(file).pairs == 21
+    tab.click("button:text-is('Forget')")
+    tab.wait_for_selector("text=Forgotten: my dog / says → woof")
+    tab.click("button:text-is('Forget')")
+    tab.wait_for_selector("text=it was left alone")
+
+
+def test_together_and_plan_draw_what_comes(tab, address):
+    show(tab, address, "together").click("text=Ask all paths together")
+    tab.wait_for_selector("text=All 21 paths came to rest")
+    tab.click("#tab-plan")
+    tab.get_by_label("Pairs to be stored:").fill("10")  # ten pairs are planned soonest
+    tab.get_by_label("Different leaves:").fill("4")
+    tab.wait_for_selector("code:has-text('--pairs 10 ')")
+    assert len(tab.query_selector_all(".bars .track")) >= 3
+
+
+def test_saving_writes_and_a_server_that_stopped_is_said_to_have(tab, running, file):
+    address, run = running
+    show(tab, address, "change")
+    tab.get_by_label("Path").fill("kept / for good")
+    tab.get_by_label("Leaf").fill("yes")
+    tab.click("button:text-is('Store')")
+    tab.click("text=Save to the file")
+    tab.wait_for_selector("text=Saved 1 changes")
+    assert Memory.load(file)["kept", "for good"] == "yes"
+    run.send_signal(signal.SIGINT)
+    assert run.wait(30) == 0
+    tab.click("button:text-is('Store')")
+    tab.wait_for_selector("text=The explorer has stopped.")

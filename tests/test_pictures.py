@@ -1,0 +1,76 @@
+"""What notebooks and matplotlib show of memories, answers and plans."""
+
+import pytest
+
+from carving import OSC, Answer, Memory, make, plan
+from carving.memory.gauge import gauge
+from carving.memory.scores import scores
+
+pytest.importorskip("matplotlib")
+NASTY = "<script>alert(1)</script> $x$"
+
+
+@pytest.fixture(scope="module")
+def memory():
+    memory = Memory(make("HLB", d=4096))
+    memory.store([(("key", i), f"leaf {i}") for i in range(30)] + [(("nasty",), NASTY)])
+    return memory
+
+
+def drawn(figure):
+    """The figure, drawn for certain."""
+    figure.canvas.draw()
+    return figure
+
+
+def test_a_memory_is_a_picture_of_cells_spread_and_fullness(memory):
+    cells, spread, full = drawn(memory.plot()).axes
+    assert cells.get_images()[0].get_array().shape == (64, 64)
+    assert sum(patch.get_height() for patch in spread.patches) == 4096
+    here = gauge(memory)
+    assert tuple(full.lines[-1].get_xydata()[0]) == (here.held, here.here)
+    other = Memory(make("BSC", d=64))
+    other.store({"a": 1})
+    assert len(drawn(other.plot()).axes) == 2  # of which nothing is predicted
+    assert len(drawn(Memory(OSC(d=12, p=3)).plot()).axes) == 2  # nor of an empty one
+    held = Memory(OSC(d=30, p=2, compact=True))
+    held.store({"a": 1, "b": 2})
+    drawn(held.seal(bits=2).plot("a"))
+
+
+def test_a_question_is_a_picture_of_all_scores(memory):
+    axes = drawn(memory.plot("key", 7)).axes[0]
+    assert sum(patch.get_height() for patch in axes.patches[:80]) == 31
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert "leaf 7" in names
+    marks = {round(float(line.get_xdata()[0]), 6) for line in axes.lines}
+    seen = scores(memory, ("key", 7))
+    assert marks == {round(seen.threshold, 6), round(float(seen.strengths.max()), 6)}
+    drawn(memory.plot("nasty"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Answer("dog", 1.02, 0.99), "dog, with a probability of 0.99"),
+        (Answer(None, 0.1, 0.9, found=False), "nothing is stored here, with a probability of 0.9"),
+        (Answer(NASTY, 3.0, float("nan")), NASTY.replace("$", r"\$")),
+    ],
+)
+def test_an_answer_is_a_picture_of_its_score(answer, words):
+    axes = drawn(answer.plot()).axes[0]
+    assert axes.get_title(loc="left") == words
+    assert answer.score in [line.get_xdata()[0] for line in axes.lines[1:]]
+
+
+def test_notebooks_show_text_and_no_markup(memory):
+    assert "31 pairs of 31 different leaves" in memory._repr_html_()
+    assert "a row of 4,096 numbers" in memory._repr_html_()
+    assert "&lt;script&gt;" in Answer(NASTY, 1.0, 0.5)._repr_html_()
+    assert "<script>" not in memory.recall("nasty")._repr_html_()
+    assert "nothing is stored there" in memory.recall("nowhere")._repr_html_()
+    best = plan(1000, 500, scheme="HLB")
+    assert "30,714, and 15,357,000 of its codebook" in best._repr_html_()
+    sealed = Memory(OSC(d=30, p=2))
+    sealed.store({"a": 1, "b": 2})
+    assert "2 bits a cell" in sealed.seal(bits=2)._repr_html_()
