@@ -6,8 +6,11 @@ Prints tables and writes results/labels-speed.json.
 
 The head is OSC of order 2 in carved coordinates: `k1 * k1` outputs, however many labels there are. "Kept" holds the
 labels' components (2 k1 numbers a label); "drawn" makes them from the labels' names whenever they are needed, and holds
-nothing of the size of the labels; "wide" is kept, of the paper's size (d=125, k1=42), whose outputs are more than the
-hidden layer. Training needs the batch's own labels alone. The layer is trained with cross entropy over all its outputs.
+nothing of the size of the labels; "grid" lets labels share components, of which it holds 2 sqrt(L); "wide" is kept, of
+the paper's size (d=125, k1=42), whose outputs are more than the
+hidden layer. Training needs the batch's own labels alone. The layer is trained with cross entropy over all its outputs;
+"adaptive" is torch's AdaptiveLogSoftmaxWithLoss with clusters up to 1, 10 and 40 % of the labels, each point counting
+once for each of its labels, as that layer takes one label a point.
 """
 
 import argparse
@@ -25,7 +28,13 @@ from carving.labels.heads import OSCHead
 SIZES = (1_000, 10_000, 50_000, 100_000, 300_000, 1_000_000)
 POINTS, FEATURES, OWN, HIDDEN = 256, 100, 5, 512
 K1 = 16  # 256 outputs: five labels of a million stand out of their own interference, sqrt(5 / 256), by seven deviations
-HEADS = {"kept": dict(d=3 * K1, k1=K1), "drawn": dict(d=3 * K1, k1=K1, cached=False), "wide": dict(d=125, k1=42)}
+HEADS = {
+    "kept": dict(d=3 * K1, k1=K1),
+    "grid": dict(d=3 * K1, k1=K1, dictionary=0),
+    "drawn": dict(d=3 * K1, k1=K1, cached=False),
+    "wide": dict(d=125, k1=42),
+}
+RIVALS = ("layer", "adaptive")  # nn.Linear and nn.AdaptiveLogSoftmaxWithLoss
 LINEAR = 100_000  # beyond so many labels "wide" is left out, and of "drawn" the best labels: they grow with the labels
 SPARE = 3 * 2**30  # bytes that others on the machine may need
 
@@ -85,6 +94,26 @@ def with_layer(labels: int, x: Tensor, own: list[list[int]]) -> tuple[nn.Module,
     return network, trained(network, loss, x), best
 
 
+def with_adaptive(labels: int, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Run, Run]:
+    inner = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.LeakyReLU())
+    cutoffs = [labels // 100, labels // 10, 2 * labels // 5]
+    network = nn.Sequential(inner, nn.AdaptiveLogSoftmaxWithLoss(HIDDEN, labels, cutoffs))
+    rows = torch.tensor([row for row, labels_of_point in enumerate(own) for _ in labels_of_point])
+    columns = torch.tensor([label for labels_of_point in own for label in labels_of_point])
+    optimizer = torch.optim.Adam(network.parameters())
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        network[1](inner(x)[rows], columns).loss.backward()
+        optimizer.step()
+
+    def best() -> object:
+        with torch.no_grad():
+            return network[1].log_prob(inner(x)).topk(OWN)
+
+    return network, step, best
+
+
 def layer_bytes(labels: int) -> int:
     """What the layer's training takes: weights, gradients and Adam's two moments; logits thrice."""
     return 4 * labels * (4 * HIDDEN + 3 * POINTS)
@@ -108,6 +137,7 @@ def measure(labels: int, seconds: float) -> tuple[Row, Row]:
     rivals = {name: with_head(head, x, own) for name, head in heads.items()}
     if layer_bytes(labels) + SPARE < available():
         rivals["layer"] = with_layer(labels, x, own)
+        rivals["adaptive"] = with_adaptive(labels, x, own)
     steps: Runs = {name: step for name, (_, step, _) in rivals.items()}
     tops: Runs = {name: best for name, (_, _, best) in rivals.items() if small or name != "drawn"}
     for run in (*steps.values(), *tops.values()):  # Adam's moments, and what a head makes once, are made beforehand
@@ -118,10 +148,12 @@ def measure(labels: int, seconds: float) -> tuple[Row, Row]:
         last = rivals[name][0][-1].parameters() if name in rivals else []
         size[f"{name}_parameters"] = sum(p.numel() for p in last) or None
         size[f"{name}_codebook"] = held(heads[name]) if name in heads else None
+    adaptive = rivals["adaptive"][0][-1].parameters() if "adaptive" in rivals else []
     size |= {"layer_parameters": labels * (HIDDEN + 1), "layer_training_MB": layer_bytes(labels) / 1e6}
+    size["adaptive_parameters"] = sum(p.numel() for p in adaptive) or None
     time: Row = {"labels": labels}
     for what, taken in timings:
-        for name in (*HEADS, "layer"):
+        for name in (*HEADS, *RIVALS):
             time[f"{what}_{name}_ms"] = taken[name] * 1e3 if name in taken else None
         for name in HEADS:
             both = "layer" in taken and name in taken

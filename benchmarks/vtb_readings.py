@@ -71,6 +71,7 @@ READINGS: dict[str, tuple[Change, dict[str, object], dict[str, object]]] = {
     "rows of one length":      (as_published,      {},                    {"normalise": "rows"}),
     "orthogonal roles":        (orthogonal_roles,  {},                    {}),
     "all orthogonal":          (all_orthogonal,    {},                    {}),
+    "all orthogonal, no missing": (all_orthogonal, {"missing": False},    {}),
     "no role":                 (no_role,           {"missing": False},    {}),
 }
 # fmt: on

@@ -10,6 +10,7 @@ from crew import crew_in
 from carving import OSC, Memory, make
 from carving.distributed import Ranks
 from carving.errors import BadType, BadValue
+from carving.labels.heads import OSCHead
 from carving.memory.survey import survey
 from carving.prediction.goal import Goal
 
@@ -315,3 +316,28 @@ def test_alone_there_is_nothing_to_agree_on():
     assert ranks.agreed(lambda: 3) == 3 and list(ranks.each("x")) == ["x"]
     tensor = torch.ones(3)
     assert ranks.sum_(tensor) is tensor and ranks.stack(tensor) == [tensor]
+
+
+# Heads of labels behind networks that are trained over ranks
+
+
+def _stepped(ranks, options, seed=0):
+    """The gradients of this rank's half of the points, averaged over both."""
+    head = OSCHead(7, d=18, **options)
+    torch.manual_seed(seed)
+    network = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.ReLU(), torch.nn.Linear(16, head.width))
+    points, own = torch.randn(4, 12), [[0, 3], [5], [1, 2, 6, 4], [3]]
+    if ranks is not None:
+        half = slice(2 * ranks.rank, 2 * ranks.rank + 2)
+        points, own = points[half], own[half]
+        network = torch.nn.parallel.DistributedDataParallel(network, process_group=ranks.group)
+    head.loss(network(points), own).backward()
+    return [weight.grad.tolist() for weight in network.parameters()]
+
+
+@pytest.mark.parametrize("options", [{}, dict(dictionary=0)])
+def test_two_ranks_have_the_gradients_of_all_points(crew, options):
+    first, second = crew(_stepped, options, ranks=2)
+    assert first == second
+    for mine, theirs in zip(_stepped(None, options), first, strict=True):
+        assert torch.allclose(torch.tensor(mine), torch.tensor(theirs), atol=1e-6, rtol=1e-4)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TypedDict, Unpack, final
+from typing import Unpack, final
 
 import numpy as np
 import torch
@@ -26,8 +26,9 @@ from carving.checks import check_choice, check_integer, check_tensor, listed
 from carving.chunks import slices
 from carving.errors import BadValue
 from carving.labels import losses, scoring
+from carving.labels.grid import Grid
+from carving.labels.options import OSCOptions
 from carving.labels.rows import LabelSets, Rows, label_sets
-from carving.prediction.interference import Basis
 from carving.schemes.osc import OSC
 from carving.symbols import Leaf
 from carving.tensors import outer
@@ -41,24 +42,6 @@ PADDED = 2**24  # numbers of components that are summed at a time
 
 Indices = slice | Tensor  # of labels
 ALL = slice(None)
-
-
-class Common(TypedDict, total=False):
-    """The options that all heads have."""
-
-    missing: bool  # whether there is a role for missing labels, and its term of the loss
-    absolute: bool  # whether scores are absolute
-    trainable: bool  # whether codes are learned
-    cached: bool  # whether what codes are made of is kept
-    seed: int
-    dtype: torch.dtype
-
-
-class OSCOptions(Common, total=False):
-    """The options that OSC heads have beside."""
-
-    tanh: bool  # whether the published network ends with tanh
-    basis: Basis  # of the roles' subspaces; blocks if nothing is said
 
 
 class Head(nn.Module, ABC):
@@ -190,13 +173,15 @@ class Head(nn.Module, ABC):
 
         if bias is not None:
             check_tensor("bias", bias, (self.count,), "give one for each label")
+        with torch.no_grad():
+            return self._ranked(self.read(outputs), k, bias)
 
+    def _ranked(self, cores: Tensor, k: int, bias: Tensor | None) -> Best:
         def scores(cores: Tensor, part: slice) -> Tensor:
             scored = self.similarity(cores, self._all_codes()[part] if self._keeps else self.codes(part))
             return scored if bias is None else scored + bias[part]
 
-        with torch.no_grad():
-            return scoring.top(self.read(outputs), scores, self.count, k, self.core)
+        return scoring.top(cores, scores, self.count, k, self.core)
 
     @final
     def _checked(self, outputs: Tensor) -> Tensor:
@@ -240,8 +225,9 @@ class OSCHead(Head):
 
     The network gives the carved coordinates of the memory, k1^p numbers for each role (`form="carved"`); or the whole
     memory of d^p numbers (`"full"`), which the roles read to the same; or `rank` tuples of components (`"components"`).
-    The components of all labels are kept, p k1 numbers each, unless `cached=False`. `absolute` scores and a `tanh` at
-    the network's end are for comparison with the other heads. The other options are those of `Common`.
+    The components of all labels are kept, p k1 numbers each, unless `cached=False`. With `dictionary=0` labels share
+    components, about the p-th root of their number, which ranks fastest and keeps least. `absolute` scores and a `tanh`
+    at the network's end are for comparison with the other heads. The other options are those of `Common`.
 
     >>> head = OSCHead(["physics", "maths", "music"], d=48)
     >>> head.width  # what the network's last layer must have, however many labels there are
@@ -266,7 +252,8 @@ class OSCHead(Head):
         **others: Unpack[OSCOptions],
     ) -> None:
         tanh, basis = others.pop("tanh", False), others.pop("basis", "blocks")
-        super().__init__(labels, **others)  # type: ignore[misc]  # the two are out
+        dictionary = others.pop("dictionary", None)
+        super().__init__(labels, **others)  # type: ignore[misc]  # the three are out
         d = check_integer("d", d, 2, way_out="it is the side of the memory that the labels are bound in; 125 is usual")
         order, kept = PRESETS[check_choice("preset", preset, tuple(PRESETS))](d)
         p = check_integer("p", order if p is None else p, 1, 4)
@@ -279,6 +266,12 @@ class OSCHead(Head):
         self.core, self.squashed = k1**p, tanh
         self.options |= dict(d=d, p=p, k1=k1, form=form, rank=self.rank, tanh=tanh, basis=basis)
         self.width = osc_width(form, len(self.roles), d, p, k1, self.rank)
+        self.grid: Grid | None = None
+        if dictionary is not None:
+            if self.trainable or not isinstance(self.labels, range):
+                raise BadValue("labels that share components (dictionary=) are numbered, and not trained")
+            self.grid = Grid.of(self.count, dictionary, p, self.seed)
+            self.options |= dict(dictionary=self.grid.q)
         contexts = self.scheme.contexts([(role,) for role in self.roles])
         self.basis: Tensor
         self.register_buffer("basis", contexts.basis, persistent=False)  # (roles, k1, d)
@@ -299,6 +292,9 @@ class OSCHead(Head):
 
     def _kept_components(self) -> Tensor | None:
         """The components of all labels in all roles, (roles, p, L, k1), where they are kept."""
+        if self.grid is not None:
+            fillers = self.scheme.fillers([f"component {number}" for number in range(self.grid.q)])
+            return torch.stack([self._carve(fillers, role) for role in range(len(self.roles))])
         if self.trainable or not self.cached:
             return None
         shape = len(self.roles), self.scheme.p, self.count, self.scheme.k1
@@ -309,7 +305,12 @@ class OSCHead(Head):
         return components
 
     def _draw(self, indices: Indices, role: int) -> Tensor:
-        """Components (p, m, k1) from the labels' names."""
+        """Components (p, m, k1) from the labels' names; torch.compile cannot look into that, and need not."""
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(self._drawn)(indices, role)  # type: ignore[no-any-return]
+        return self._drawn(indices, role)
+
+    def _drawn(self, indices: Indices, role: int) -> Tensor:
         return self._carve(self.scheme.fillers(self._labels_at(indices)).to(self.basis), role)
 
     def _carve(self, fillers: Tensor, role: int) -> Tensor:
@@ -319,6 +320,12 @@ class OSCHead(Head):
         at = self._role_index(role)
         if self.fillers is not None:
             return self._carve(self.fillers[indices], at)
+        if self.components is not None and self.grid is not None:
+            chosen = (
+                torch.arange(self.count, device=self.basis.device)[indices] if isinstance(indices, slice) else indices
+            )
+            modes = torch.arange(self.scheme.p, device=self.basis.device)[:, None]
+            return self.components[at][modes, self.grid.numbers(chosen)]
         if self.components is not None:
             return self.components[at, :, indices]
         return self._draw(indices, at)
@@ -340,6 +347,11 @@ class OSCHead(Head):
     def codes(self, indices: Indices = ALL, role: str = PRESENT) -> Tensor:
         """The codes of some labels in a role, (m, core), of norm 1."""
         return outer(self._components(indices, role).unbind(0))
+
+    def _ranked(self, cores: Tensor, k: int, bias: Tensor | None) -> Best:
+        if self.grid is None or self.components is None:
+            return super()._ranked(cores, k, bias)
+        return self.grid.top(cores, self.components[self._role_index(PRESENT)], k, bias, self.absolute)
 
     def _sum_of_products(self, components: Tensor) -> Tensor:
         """Outer products summed over dimension -2, not formed one by one: (p, ..., m, k1) -> (..., core)."""

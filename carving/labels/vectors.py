@@ -17,7 +17,8 @@ from carving.chunks import slices
 from carving.draws import Bits
 from carving.errors import BadValue
 from carving.labels import losses
-from carving.labels.heads import ALL, MISSING, PRESENT, Common, Head, Indices, OSCHead, osc_width
+from carving.labels.heads import ALL, MISSING, PRESENT, Head, Indices, OSCHead, osc_width
+from carving.labels.options import Common
 from carving.labels.rows import LabelSets, Rows
 from carving.schemes import algebra
 from carving.schemes.algebra import Space
@@ -188,4 +189,5 @@ def claimed(name: str, labels: int, options: dict[str, Any]) -> Claim:
     check_integer("p", p, 1, 4)
     roles = 2 if options["missing"] else 1
     width = osc_width(options["form"], roles, d, p, k1, rank)
-    return Claim(width, bool(options["tanh"]), roles * k1 * (d + p * labels * cached), (labels, p, d))
+    kept = check_integer("dictionary", options["dictionary"], 1) if "dictionary" in options else labels * cached
+    return Claim(width, bool(options["tanh"]), roles * k1 * (d + p * kept), (labels, p, d))

@@ -1,0 +1,26 @@
+"""What heads may be told, each option with its meaning."""
+
+from typing import TypedDict
+
+import torch
+
+from carving.prediction.interference import Basis
+
+
+class Common(TypedDict, total=False):
+    """The options that all heads have."""
+
+    missing: bool  # whether there is a role for missing labels, and its term of the loss
+    absolute: bool  # whether scores are absolute
+    trainable: bool  # whether codes are learned
+    cached: bool  # whether what codes are made of is kept
+    seed: int
+    dtype: torch.dtype
+
+
+class OSCOptions(Common, total=False):
+    """The options that OSC heads have beside."""
+
+    dictionary: int | None  # labels share so many components of each mode (0: as few as can be); see `grid`
+    tanh: bool  # whether the published network ends with tanh
+    basis: Basis  # of the roles' subspaces; blocks if nothing is said
