@@ -200,7 +200,10 @@ def _stars(axes: Axes, panel: Lines, results: Sequence[Summary], published: Sequ
 
 def _points(axes: Axes, panel: Points, rows: Sequence[Row]) -> None:
     """Points beside the line of equality; a setting that has many is a line of them."""
-    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+    if panel.equal:
+        axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+    else:
+        axes.set_xscale("log")
     if panel.band:
         axes.fill_between([0, 1], [-panel.band, 1 - panel.band], [panel.band, 1 + panel.band], color="0.9", zorder=0)
     pale = [point.setting for point in summaries(rows, panel.pale) if point.mean]
@@ -212,7 +215,7 @@ def _points(axes: Axes, panel: Points, rows: Sequence[Row]) -> None:
             alpha = 0.35 if pairs[0][0].setting in pale else 1.0
             _joined(axes, pairs, label="" if number else name, marker=marker, color=colour, alpha=alpha)
     _label(axes, panel.x, panel.y, panel.title)
-    for axis in (axes.xaxis, axes.yaxis):
+    for axis in (axes.xaxis, axes.yaxis) if panel.equal else (axes.yaxis,):
         axis.set_major_formatter(load("matplotlib.ticker").PercentFormatter(1.0))
 
 

@@ -16,7 +16,7 @@ from carving.errors import BadValue
 from carving.extras import load as load_extra
 from carving.labels import fast, metrics, models
 from carving.labels import recipe as best
-from carving.labels.blending import bias_of
+from carving.labels.blending import Chosen, bias_of
 from carving.labels.data import Dataset, check_finite
 from carving.labels.estimator import Estimator
 from carving.labels.heads import Head, OSCHead
@@ -81,7 +81,7 @@ class MultiLabelClassifier(Estimator):
         check_choice("recipe", self.recipe, RECIPES)
         whole = Dataset(X, y)
         data, propensities = whole.labelled(), metrics.propensities(whole.labels)
-        self.chosen_: best.Chosen | None = None
+        self.chosen_: Chosen | None = None
         if self.recipe == "fast":
             self._check_fast()
             scorer, self.chosen_ = fast.fit(data, self.seed, self.on_progress)

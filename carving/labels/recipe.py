@@ -3,9 +3,9 @@
 Three networks are trained with the head: a linear one and a deep one (with a linear path beside it) towards the
 direction of the labels' codes, and one that is deep alone, with more dropout, by cross entropy over the label scores.
 What each is good at differs, and outputs of networks add as memories do, so the blend costs no more to score than one
-of them. The validation part says when each stops, how much of each goes into the blend, and how much rare labels are to
-be favoured. Where there are few points, the networks are then trained anew on all of them, for as many epochs as were
-best.
+of them. To their scores come those of a matcher that is solved or counted, and rankers look at the best labels. The
+validation part says when each network stops, how much of each goes into the blend, how much rankers are trusted, and
+how much rare labels are to be favoured. Where there are few points, everything is then made anew of all of them.
 """
 
 import math
@@ -23,7 +23,7 @@ from carving.labels.blending import Chosen, Propensities, Quality, scale_of, wei
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
 from carving.labels.matching import Parts, matchers, ranked, shortlisted, trusted
-from carving.labels.networks import DENSE, Blend, Network
+from carving.labels.networks import DENSE, LAZY, Blend, Network
 from carving.labels.rows import rows_of
 from carving.labels.scorer import Matcher, Rankers, Scorer
 from carving.labels.training import AT_ONCE, Settings, Trainer, split
@@ -61,12 +61,14 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
     )
     # The fewer points, the more is dropped; of dense features nothing: they are few, and each tells its own.
     words = 0.0 if dense else min(0.5, max(0.1, 0.5 * 5_000 / points))
-    return [
+    tried = [
         Settings(trunk="linear", loss="head", input_drop=words, **common),
         Settings(trunk="deep", loss="softmax", input_drop=words, drop=0.2 + 0.6 * words, **common),
         # Without dropout of words it learns faster, and by heart: half of the epochs.
         Settings(trunk="both", loss="head", drop=0.2, **(common | dict(epochs=epochs // 2 + 1))),
     ]
+    large = data.features.shape[1] * common["hidden"] > LAZY
+    return tried[:2] if large else tried  # the third has as many weights as both of them, and all are held together
 
 
 def single(
@@ -81,7 +83,7 @@ def single(
     if trunk is None:
         return None
     tried = {settings.trunk: settings for settings in trials(data, epochs)}
-    return replace(tried.get(trunk, tried["both"]), trunk=trunk, patience=patience)
+    return replace(tried.get(trunk, tried["deep"]), trunk=trunk, patience=patience)
 
 
 class Blended(NamedTuple):

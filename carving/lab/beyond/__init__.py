@@ -18,4 +18,5 @@ NAMES = (
     "recall-in-context",
     "large-vsa",
     "consolidated",
+    "label-frontier",
 )
