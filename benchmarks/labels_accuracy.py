@@ -1,80 +1,48 @@
-"""Our recipe beside napkinxc's PLT, on the same files.
+"""Our recipes beside napkinxc's label trees, an ensemble of three of them, and one-vs-rest, on the same files.
 
-`python benchmarks/labels_accuracy.py FOLDER [NAME...]` - an hour or two for the three small data sets on two cores.
-Takes every pair of files NAME_train and NAME_test (.txt or .arff, packed or not) of the folder, trains both with each
-seed, and prints test nDCG@5 and PSnDCG@5, mean and deviation, over the points that have labels and over all. Every
-result is written to results/labels-accuracy.json as soon as it is there, and is not made again, unless --fresh says so.
+`python benchmarks/labels_accuracy.py FOLDER [NAME...] [--methods best fast PLT "PLT x 3" BR] [--seeds 5]`
+Takes every pair of files NAME_train and NAME_test (.txt or .arff, packed or not) of the folder, smallest first, trains
+each method with each seed in one thread, and prints test nDCG@5 and PSnDCG@5, mean and deviation, over the points that
+have labels and over all, with the processor's seconds and the size of the files. Every result is written to
+results/labels-accuracy.json as soon as it is there, and is not made again, unless --fresh says so; several calls may
+work on different names or methods one after the other. In the end the frontier is drawn: results/labels-frontier.svg.
+One-vs-rest of more than 2,000 labels is trained with one seed: it takes long, and has nothing random but the order.
 """
 
 import argparse
 import json
 import re
 import statistics
-import tempfile
-import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from measuring import show
-from napkinxc.models import PLT
-from numpy.typing import NDArray
 from rich.console import Console
 
-from carving.labels import metrics
-from carving.labels.classifier import MultiLabelClassifier
-from carving.labels.data import Dataset, read
+from carving.lab.beyond.label_frontier import EXPERIMENT
+from carving.lab.experiment import Points
+from carving.lab.figures import draw
+from carving.lab.measures.rivals import METHODS, PREDICTION, SIZE, TRAINING, measured
+from carving.lab.rows import Row, versions
+from carving.labels.data import read
 
 OUTPUT = Path(__file__).parent.parent / "results" / "labels-accuracy.json"
+FIGURE = OUTPUT.with_name("labels-frontier")
 TRAIN = re.compile(r"(.+)[-_]train(\.(?:txt|arff)(?:\.(?:xz|gz|bz2))?)$")
-PLACES = 5
-
-Method = Callable[[Dataset, Dataset, int], NDArray[np.int64]]  # training part, test part, seed: ranked labels (n, 5)
-
-
-def ours(train: Dataset, test: Dataset, seed: int) -> NDArray[np.int64]:
-    model = MultiLabelClassifier(seed=seed).fit(train.features, train.labels)
-    return model.rank(test.features, PLACES)[0]
-
-
-def plt(train: Dataset, test: Dataset, seed: int) -> NDArray[np.int64]:
-    """Probabilistic label trees with napkinxc's own settings."""
-    with tempfile.TemporaryDirectory() as folder:
-        model = PLT(folder, seed=seed)
-        model.fit(train.features, [row.indices.tolist() for row in train.labels])
-        ranked = model.predict(test.features, top_k=PLACES)
-    return np.array([_filled(row, test.labels.shape[1]) for row in ranked])
-
-
-def _filled(row: list[int], known: int) -> list[int]:
-    """A ranking of five even where the tree knows fewer labels."""
-    rest = (label for label in range(known) if label not in row)
-    return (list(row) + [next(rest) for _ in range(PLACES - len(row))])[:PLACES]
-
-
-METHODS: dict[str, Method] = {"ours": ours, "PLT": plt}
+MANY = 2_000  # labels of which one-vs-rest is trained once
+ORDER = ("fast", "PLT", "PLT x 3", "best", "BR")  # the quick ones first
 
 
 def pairs(folder: Path) -> dict[str, tuple[Path, Path]]:
-    """The data sets of a folder: names and files."""
+    """The data sets of a folder: names and files, the smallest first."""
     files = {}
-    for file in sorted(folder.iterdir()):
+    for file in sorted(folder.iterdir(), key=lambda file: file.stat().st_size):
         if match := TRAIN.match(file.name):
             others = sorted(folder.glob(f"{match[1]}[-_]test{match[2]}"))
             if others:
                 files[match[1]] = (file, others[0])
     return files
-
-
-def measured(method: Method, train: Dataset, test: Dataset, seed: int) -> dict[str, float]:
-    start = time.perf_counter()
-    ranked = method(train.labelled(), test, seed)
-    seconds = time.perf_counter() - start
-    propensities = metrics.propensities(train.labels)
-    labelled = metrics.measures(ranked, test.labels, propensities, (1, 3, 5))
-    every = metrics.measures(ranked, test.labels, propensities, (5,), unlabelled=True)
-    return labelled | {f"{name} over all": every[name] for name in ("nDCG@5", "PSnDCG@5")} | {"seconds": seconds}
 
 
 def table(rows: list[dict[str, Any]]) -> list[dict[str, object]]:
@@ -87,9 +55,36 @@ def table(rows: list[dict[str, Any]]) -> list[dict[str, object]]:
             values = [100 * result[quantity] for result in results]
             spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
             line[quantity] = f"{statistics.fmean(values):.2f}{spread}"
-        line["seconds"] = statistics.fmean(result["seconds"] for result in results)
+        for quantity in (TRAINING, PREDICTION, SIZE):
+            values = [result[quantity] for result in results if quantity in result]
+            line[quantity] = round(statistics.fmean(values), 2) if values else "-"
         lines.append(line)
     return lines
+
+
+def drawn(rows: list[dict[str, Any]]) -> None:
+    """The frontier: a panel for each data set and cost."""
+    names = list(dict.fromkeys(row["dataset"] for row in rows))
+    panels = tuple(
+        Points(cost, "nDCG@5", ("method",), f"{name}, {cost}", equal=False, only={"dataset": name})
+        for cost in (TRAINING, SIZE)
+        for name in names
+    )
+    known = [
+        Row(
+            experiment=EXPERIMENT.name,
+            setting={"dataset": row["dataset"], "method": row["method"]},
+            trial=row["seed"],
+            seed=row["seed"],
+            measured=row["measured"],
+            seconds=0.0,
+            threads=1,
+            versions=versions(),
+        )
+        for row in rows
+        if TRAINING in row["measured"]
+    ]
+    draw(replace(EXPERIMENT, panels=panels), known, FIGURE)
 
 
 def main() -> None:
@@ -97,9 +92,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help="data sets; all by default")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(ORDER))
     parser.add_argument("--fresh", action="store_true", help="make the results of these names and methods again")
-    given, console = parser.parse_args(), Console(width=150)
+    given, console = parser.parse_args(), Console(width=180)
     files = pairs(given.folder)
     if not files or set(given.names) - set(files):
         parser.error(f"{given.folder} has the data sets {', '.join(files) or 'none at all: NAME_train.txt is missing'}")
@@ -109,15 +104,17 @@ def main() -> None:
     done = {(row["dataset"], row["method"], row["seed"]) for row in rows}
     for name in given.names or files:
         train, test = (read(file) for file in files[name])
-        for seed in range(given.seeds):
-            for method in given.methods:
-                if (name, method, seed) not in done:
-                    with console.status(f"{name}, {method}, seed {seed}"):
-                        result = measured(METHODS[method], train, test, seed)
-                    rows.append(dict(dataset=name, method=method, seed=seed, measured=result))
-                    OUTPUT.parent.mkdir(exist_ok=True)
-                    OUTPUT.write_text(json.dumps(rows, indent=1) + "\n")
+        for method in given.methods:
+            seeds = 1 if method == "BR" and train.labels.shape[1] > MANY else given.seeds
+            for seed in (seed for seed in range(seeds) if (name, method, seed) not in done):
+                with console.status(f"{name}, {method}, seed {seed}"):
+                    result = measured(method, train, test, seed)
+                rows.append(dict(dataset=name, method=method, seed=seed, measured=result))
+                OUTPUT.parent.mkdir(exist_ok=True)
+                OUTPUT.write_text(json.dumps(rows, indent=1) + "\n")
     show(console, "test part, percent; mean ± deviation over seeds", table(rows))
+    if rows:
+        drawn(rows)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def at_hand(experiment: Experiment, scale: str, folder: Path | None, console: Co
     extras.load("scipy.sparse")  # or it is said what brings it
     if folder is not None and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is no folder; --data wants the one that holds the data sets")
-    measure = FromFiles(None if folder is None else folder.resolve())
+    measure = replace(experiment.measure, folder=None if folder is None else folder.resolve())
     missing = [name for name in _datasets(_settings(experiment, scale)) if not measure.has(name)]
     if missing:
         where = "no --data was given" if folder is None else f"{folder} does not have them"

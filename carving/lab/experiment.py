@@ -110,7 +110,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Points:
-    """A panel of one measured quantity against another, with the line on which the two are equal.
+    """A panel of one measured quantity against another, with the line on which the two are equal, if they may be.
 
     A setting may have many points, joined by a line: "probability 3" goes with "share right 3".
     """
@@ -121,6 +121,7 @@ class Points:
     title: str = ""
     band: float = 0.0  # shaded about the line
     pale: str = ""  # a quantity: where it is not 0, the point is drawn pale
+    equal: bool = True  # False: x is something else, drawn on a logarithmic scale
     only: Setting | None = None
 
 

@@ -334,7 +334,10 @@ def _marks(axes: Axes, panel: Lines, results: Sequence[Summary]) -> Legend:
 def _points(axes: Axes, panel: Points, rows: Sequence[Row], named: Looks) -> Legend:
     """Points beside the line of equality; a setting that has many is a line of them."""
     legend: Legend = {}
-    (equal,) = axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+    if panel.equal:
+        (legend["where both are equal"],) = axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+    else:
+        axes.set_xscale("log")
     if panel.band:
         axes.fill_between([0, 1], [-panel.band, 1 - panel.band], [panel.band, 1 + panel.band], color="0.9", zorder=0)
     pale = [point.setting for point in summaries(rows, panel.pale) if point.mean]
@@ -351,14 +354,13 @@ def _points(axes: Axes, panel: Points, rows: Sequence[Row], named: Looks) -> Leg
                 legend[name] = drawn
             faded, bars = faded or alpha < 1, bars or any(point.error for _, point in pairs)
     _label(axes, axis_words(panel.x), axis_words(panel.y), panel.title)
-    for axis in (axes.xaxis, axes.yaxis):
+    for axis in (axes.xaxis, axes.yaxis) if panel.equal else (axes.yaxis,):
         axis.set_major_formatter(load("matplotlib.ticker").PercentFormatter(1.0))
     line = load("matplotlib.lines").Line2D
     if bars:
         legend["bar: two standard errors"] = line([], [], color=GREY, marker="|", markersize=9, linewidth=0)
     if faded:
         legend["pale: near the threshold"] = line([], [], color=GREY, marker="o", alpha=0.4, linewidth=0)
-    legend["where both are equal"] = equal
     if panel.band:
         legend[f"within {100 * panel.band:g} points of it"] = _patch("0.9")
     return legend

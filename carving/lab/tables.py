@@ -172,6 +172,8 @@ def _points_table(rows: Sequence[Row], panel: Points) -> Table:
          f"{x.mean - y.mean:+.4f}"]
         for x, y in pairs
     ]  # fmt: skip
+    if not panel.equal:
+        return head[:-1], [row[:-1] for row in body]
     if pairs:
         largest = max((x.mean - y.mean for x, y in pairs), key=abs)
         body.append(["the largest difference", "", "", "", f"{largest:+.4f}"])

@@ -30,7 +30,7 @@ def rarity(features: csr_matrix) -> NDArray[np.float32]:
 def sums(features: csr_matrix, labels: csr_matrix, view: View, kept: int = KEPT) -> csr_matrix:
     """The sum of each label's points at length 1, of its largest weights alone: (L, F)."""
     sparse = load("scipy.sparse")
-    seen, by_label = view(features), labels.T.tocsr()
+    seen, by_label = unit_rows(features, view.scale), labels.T.tocsr()
     stored = max(1, int(by_label.getnnz(axis=1).max(initial=0)) * seen.nnz // max(1, seen.shape[0]))
     at_once = rows_within(ROOM, min(features.shape[1], stored))
     parts = [largest((by_label[part] @ seen).tocsr(), kept) for part in slices(by_label.shape[0], at_once)]

@@ -88,7 +88,7 @@ class Map:
     @classmethod
     def of(cls, tensors: Tensors, inputs: int, labels: int) -> Self:
         """The map of a file, once it is seen to be one of so many inputs and labels."""
-        sizes = [("bias", (labels,), torch.float32)]
+        sizes: list[tuple[str, tuple[int, ...], torch.dtype]] = [("bias", (labels,), torch.float32)]
         if "levels" in tensors:
             sizes += [("levels", (inputs, labels), torch.int8), ("steps", (labels,), torch.float32)]
         else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SMALL = 0.01  # weights below are dropped
 COST = 1.0  # of an error, beside half of the squared length of the weights
 TOLERANCE = 0.1  # of liblinear
-MOST = 2**16  # labels that have a ranker: the most frequent
+MOST = 2**15  # labels that have a ranker: the most frequent
 AT_ONCE = 256  # labels whose rankers are trained before their weights are put together
 SPARSE = 4  # times as many features as a ranker's points store, from which on it looks at theirs alone
 

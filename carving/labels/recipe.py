@@ -3,9 +3,10 @@
 Three networks are trained with the head: a linear one and a deep one (with a linear path beside it) towards the
 direction of the labels' codes, and one that is deep alone, with more dropout, by cross entropy over the label scores.
 What each is good at differs, and outputs of networks add as memories do, so the blend costs no more to score than one
-of them. The validation part says when each stops, how much of each goes into the blend, and how much rare labels are to
-be favoured. Where there are few points, the networks are then trained anew on all of them, for as many epochs as were
-best.
+of them. To their scores come those of a matcher that is solved or counted, and rankers look at the best labels. The
+validation part says when each network stops, how much of each goes into the blend, how much rankers are trusted, and
+how much rare labels are to be favoured. Matcher and rankers are then made of all points, and where these are few, so
+are the networks.
 """
 
 import math
@@ -22,14 +23,14 @@ from carving.labels import metrics
 from carving.labels.blending import Chosen, Propensities, Quality, bias_of, scale_of, weighed
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
-from carving.labels.matching import Parts, matchers, ranked, shortlisted, trusted
-from carving.labels.networks import DENSE, Blend, Network
+from carving.labels.matching import Parts, matchers, ranked, shortlisted, solvable, trusted
+from carving.labels.networks import LAZY, Blend, Network
 from carving.labels.rows import rows_of
 from carving.labels.scorer import Matcher, Scorer
 from carving.labels.training import AT_ONCE, Settings, Trainer, split
 from carving.labels.views import is_dense
 
-FEW = 20_000  # points up to which networks are trained again on all of them
+FEW = 20_000  # points up to which networks are trained again on all of them, where features are few as well
 HELD = 4_000  # points at most that are held back for validation, where there are more
 BATCHES = {32: 2_000, 64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
 WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
@@ -46,10 +47,23 @@ def head_options(labels: int) -> dict[str, int]:
 
 
 def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
-    """The networks that are tried."""
-    points, dense = len(data), data.features.nnz > DENSE * data.features.shape[0] * data.features.shape[1]
+    """The networks that are tried.
+
+    Where features are many, rankers do what a linear network can, and networks have only to match: fewer are tried, for
+    fewer epochs. Where they are very many, all that is held together is one of them.
+    """
+    linear, deep, both = every(data, epochs)
+    if data.features.shape[1] * deep.hidden > LAZY:
+        return [deep]
+    return [linear, deep, both] if solvable(data.features, data.labels.shape[1]) else [deep, both]
+
+
+def every(data: Dataset, epochs: int | None = None) -> list[Settings]:
+    """A linear network, a deep one, and one that is both."""
+    points, dense = len(data), is_dense(data.features)
     batch = next((size for size, below in BATCHES.items() if points < below), 256)
-    epochs = epochs or max(4, min(15, round(400_000 / points)), min(200, math.ceil(STEPS * batch / points)))
+    most = 15 if solvable(data.features, data.labels.shape[1]) else 5
+    epochs = epochs or max(4, min(most, round(400_000 / points)), min(200, math.ceil(STEPS * batch / points)))
     common: dict[str, Any] = dict(
         hidden=1024 if data.features.shape[1] <= WIDE else 512,
         normalise="auto",
@@ -80,8 +94,8 @@ def single(
         return Settings(trunk=trunk or "deep", epochs=epochs or 25, gamma=0.98, patience=patience)
     if trunk is None:
         return None
-    tried = {settings.trunk: settings for settings in trials(data, epochs)}
-    return replace(tried.get(trunk, tried["both"]), trunk=trunk, patience=patience)
+    known = {settings.trunk: settings for settings in every(data, epochs)}
+    return replace(known.get(trunk, known["both"]), trunk=trunk, patience=patience)
 
 
 class Blended(NamedTuple):
@@ -100,7 +114,8 @@ class Blended(NamedTuple):
 
 def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer, Chosen]:
     """The scorer for these training points, and how it was chosen."""
-    again, watch = len(data) <= FEW, (trainer.seed, trainer.on_progress)
+    again = len(data) <= FEW and solvable(data.features, data.labels.shape[1])
+    watch = trainer.seed, trainer.on_progress
     parts = Parts(data, *split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed))
     networks, ended = _tried(parts, trainer, tried)
     matcher, known = matchers(parts, trainer.seed, WAVES), metrics.propensities(parts.most.labels)

@@ -20,4 +20,5 @@ NAMES = (
     "consolidated",
     "factors",
     "classification",
+    "label-frontier",
 )

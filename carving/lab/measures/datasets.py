@@ -25,6 +25,7 @@ STEMS = {
     "Delicious": ("delicious",),
     "Eurlex-4K": ("eurlex", "eurlex-4k", "eurlex4k"),
     "Eurlex-4.3K": ("eurlex-4.3k",),
+    "Eurlex-20K": ("eurlex-20k",),  # points: a part of the one above
     "Wiki10-31K": ("wiki10-31k", "wiki10"),
     "Amazon-13K": ("amazoncat-13k", "amazoncat-13k.bow", "amazoncat", "amazon-13k"),
     "Delicious-200K": ("deliciouslarge", "delicious-200k", "delicious200k"),
