@@ -30,7 +30,7 @@ from carving.tensors import BLOCK, columns_outer, one, outer
 from carving.verbs import ContextVerbs
 
 CPU = torch.device("cpu")
-IN_CACHE = 2**19  # numbers of a factor that several passes find in the caches
+IN_CACHE = 2**17  # numbers of a factor that several passes find in the caches
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,7 +195,8 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         first = first[own] * scale
         # A wide right factor is packed by BLAS for every part: parts of half its size keep that small.
         numbers = max(IN_CACHE, right.numel() // 2)
-        for rows in slices(len(memory), rows_within(numbers, len(scale) * self.d ** (half - 1))):
+        many = len(memory)
+        for rows in slices(many, many if half == 1 else rows_within(numbers, len(scale) * self.d ** (half - 1))):
             left = columns_outer([first[rows], *rest])
             memory[rows].view(left.shape[0], -1).addmm_(left, right)
 
