@@ -40,14 +40,14 @@ class Counts:
 
     def __init__(self, tensor: Tensor, differing: dict[int, float] | None = None, size: int | None = None) -> None:
         """Those of a tensor that nobody else changes, or of one that is shared, but for some."""
-        self._shared, self._differing, self._size = tensor, differing or {}, len(tensor) if size is None else size
-        self._tensor = tensor if differing is None and size is None else None
+        self._shared, self._differing, self.size = tensor, differing or {}, len(tensor) if size is None else size
+        self.laid = tensor if differing is None and size is None else None  # all of them, where they lie in one
         self._summary: Summary | None = None
         self._seen: int | None = None  # the changes of the tensor that the summary knows of
         self._given = self._lent = False  # to who may change the tensor; to other states
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def __reduce__(self) -> tuple[type["Counts"], tuple[Tensor]]:
         return Counts, (self.tensor,)
@@ -55,36 +55,36 @@ class Counts:
     @property
     def tensor(self) -> Tensor:
         """All of them, laid out when they are first asked for."""
-        if self._tensor is None:
+        if self.laid is None:
             self._lay_out()
-        assert self._tensor is not None
-        return self._tensor
+        assert self.laid is not None
+        return self.laid
 
     def given(self) -> Tensor:
         """The same for someone who may change it, which only this state is to see."""
-        if self._lent and self._tensor is self._shared:
+        if self._lent and self.laid is self._shared:
             self._lay_out()
         self._given = True
         return self.tensor
 
     def _lay_out(self) -> None:
         with lasting():
-            tensor = torch.cat([self._shared, self._shared.new_zeros(self._size - len(self._shared))])
+            tensor = torch.cat([self._shared, self._shared.new_zeros(self.size - len(self._shared))])
             if self._differing:
                 rows = torch.tensor(list(self._differing))
                 tensor[rows] = torch.tensor(list(self._differing.values()), dtype=tensor.dtype)
-        self._seen, self._tensor = tensor._version, tensor
+        self._seen, self.laid = tensor._version, tensor
 
     def of(self, rows: Rows | Sequence[int]) -> Tensor:
         """Those of some rows; where a row is below zero, nothing."""
         asked = np.asarray(rows, dtype=np.int64)
-        tensor = self._tensor
+        tensor = self.laid
         if tensor is None:
             tensor = self._shared if len(asked) <= MOST else self.tensor
         there = (asked >= 0) & (asked < len(tensor))
         counts = np.zeros(len(asked))
         counts[there] = tensor.numpy()[asked[there]]
-        if self._tensor is not tensor and self._differing:
+        if self.laid is not tensor and self._differing:
             each = zip(asked.tolist(), counts.tolist(), strict=True)
             counts = np.array([self._differing.get(row, count) for row, count in each], dtype=np.float64)
         return torch.from_numpy(counts)
@@ -92,9 +92,9 @@ class Counts:
     def plus(self, size: int, rows: Rows | Sequence[int], weights: Tensor) -> "Counts":
         """Those of so many leaves, of which some, each given once, were stored so much more."""
         if size < LARGE or self._given or len(self._differing) + len(rows) > MOST:
-            here = self.tensor if self._tensor is None else self._tensor
+            here = self.tensor if self.laid is None else self.laid
             with lasting():
-                tensor = torch.cat([here, here.new_zeros(size - self._size)])
+                tensor = torch.cat([here, here.new_zeros(size - self.size)])
                 tensor[rows] += weights
             return Counts(tensor)
         before, summary = self.of(rows), self.summary
@@ -109,7 +109,7 @@ class Counts:
     @property
     def summary(self) -> Summary:
         """The sum and the bounds of all of them; of one that was changed little, bounds that hold as well."""
-        tensor = self._tensor
+        tensor = self.laid
         if tensor is None:
             assert self._summary is not None  # made with it
             return self._summary

@@ -24,7 +24,7 @@ LARGE = 200_000  # leaves of which an index is faster than a scan for one questi
 
 def wished(held: State, probe: float | None, all_leaves: bool, group: Group) -> float | None:
     """The part of a scan's right answers that is wished of an index; None for a scan itself, which ranks share."""
-    if probe is None and len(held.vocabulary) < LARGE:
+    if probe is None and held.often.size < LARGE:
         return None
     can = held.codebook.indexable and held.solved is None and group is None and all_leaves
     if probe is None:

@@ -201,7 +201,7 @@ class State:
         if among is not None:
             return self.held_candidates(among)
         held = self.codebook.holdable
-        return range(len(self.vocabulary)), self.codebook.ready(asked) if held else self.vocabulary.labels
+        return range(self.often.size), self.codebook.ready(asked) if held else self.vocabulary.labels
 
     def held_candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor]:
         """The vocabulary's rows that may be answered, and their fillers."""
@@ -226,7 +226,8 @@ class State:
 
     def odds(self, scheme: LinearScheme, absence: float, rows: Sequence[int]) -> Likelihood:
         """What makes odds of evidence for the leaves of these rows."""
-        counts = self.counts if isinstance(rows, range) else self.often.of(rows)
+        counts = self.often.laid if isinstance(rows, range) else self.often.of(rows)
+        counts = self.counts if counts is None else counts
 
         def made() -> Likelihood:
             prior = likelihood.log_prior(counts, absence)
