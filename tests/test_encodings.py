@@ -363,3 +363,24 @@ def test_what_lies_outside_may_be_clipped():
     code = Level(VSA("MAP-I", 64), outside="clip", label="x")
     assert torch.equal(code([-3.0, 1.7]), code([0.0, 1.0]))
     assert rounded(torch.tensor([-1.0, 0.26, 0.5, 9.0]), 0, 1, 3).tolist() == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: Level(s, label=1)("warm"), TypeError, "must be numbers, got 'warm'"),
+        (lambda s: Projection(s, 2, label=1)([[math.nan, 1.0]]), ValueError, "finite numbers"),
+        (lambda s: Sinusoid(s, 2, label=1)([[math.inf, 1.0]]), ValueError, "finite numbers"),
+        (lambda s: FractionalPower(VSA("FHRR", 64), label=1)(math.nan), ValueError, "finite numbers"),
+        (lambda s: projection(s, 3.0, label=1), ValueError, "Level encodes numbers"),
+    ],
+)
+def test_what_is_no_number_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(VSA("MAP-I", 64))
+
+
+def test_functions_take_lists_as_modules_do():
+    scheme, values = VSA("MAP-I", 64), [[0.25, 0.5], [0.75, 1.0]]
+    assert torch.equal(projection(scheme, values, label=1), Projection(scheme, 2, label=1)(values))
+    assert sinusoid(scheme, values, label=1).shape == density(scheme, values, label=1).shape == (2, 64)

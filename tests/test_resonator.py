@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from carving import VSA
-from carving.lab.beyond.factors import CAPACITY
+from carving.lab.measures.factors import CAPACITY
 from carving.structures import factorise
 from carving.structures.renewals import Segments, least_squares
 

@@ -312,6 +312,15 @@ def test_a_search_without_success_says_so(generator):
         (lambda v, x: Sequence(v).pop(x[0]), ValueError, "empty sequence"),
         (lambda v, x: Sequence(v, x)[5], IndexError, "no place 5"),
         (lambda v, x: Tree(v, x).get(()), ValueError, "at least one branch"),
+        (lambda v, x: multiset(v, [x[0], x[1]]), TypeError, "torch.stack makes one"),
+        (lambda v, x: graph(v, x, x[:2]), ValueError, "every source needs one target"),
+        (lambda v, x: nearest(v, x, x[:0]), ValueError, "n at least 1"),
+        (lambda v, x: hash_table(v, x, x > 0), ValueError, "of another scheme or dimension"),
+        (lambda v, x: v.bind(x, VSA("MAP-I", 32).fillers(range(5))), ValueError, "of another scheme or dimension"),
+        (lambda v, x: v.similarity(x, x > 0), ValueError, "of another scheme or dimension"),
+        (lambda v, x: v.bundle(x[:, :32]), ValueError, "of another scheme or dimension"),
+        (lambda v, x: VSA("FHRR", 128).bind(x, x), ValueError, "of another scheme or dimension"),
+        (lambda v, x: VSA("BSC", 32).unbind(x > 0, x > 0), ValueError, "of another scheme or dimension"),
     ],
 )
 def test_bad_input_is_refused_with_the_way_out(call, error, message, generator):

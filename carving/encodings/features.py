@@ -10,7 +10,7 @@ from carving.checks import check_integer, check_number, is_finite
 from carving.chunks import rows_within, slices
 from carving.encodings.blends import as_filler, order, row_of
 from carving.encodings.levels import Thermometer
-from carving.encodings.ranges import numbers
+from carving.encodings.ranges import finite, numbers
 from carving.encodings.source import Source
 from carving.errors import BadValue
 from carving.scheme import Scheme
@@ -29,7 +29,7 @@ def check_weighable(scheme: Scheme, what: str) -> None:
 
 def checked(values: object, features: int, scheme: Scheme, device: torch.device) -> Tensor:
     """Values (*, features) as numbers of the scheme's dtype."""
-    given = numbers(values, scheme.dtype, device).to(scheme.dtype)
+    given = finite(numbers(values, scheme.dtype, device)).to(scheme.dtype)
     if given.dim() < 1 or given.shape[-1] != features:
         raise BadValue(f"values must have shape (*, {features}), a number for each feature, got {tuple(given.shape)}")
     return given
@@ -178,8 +178,16 @@ class Record(nn.Module):
 # As plain functions
 
 
+def arrays(scheme: Scheme, values: object) -> Tensor:
+    """Values as arrays (*, features)."""
+    given = numbers(values, scheme.dtype, scheme.device)
+    if not given.dim():
+        raise BadValue(f"values must have shape (*, features), got the number {given.item():g}; Level encodes numbers")
+    return given
+
+
 def projection(
-    scheme: Scheme, values: Tensor, *, label: Label = None, generator: torch.Generator | None = None
+    scheme: Scheme, values: object, *, label: Label = None, generator: torch.Generator | None = None
 ) -> Tensor:
     """Arrays (*, features) by a random linear map, as `Projection` says.
 
@@ -187,12 +195,13 @@ def projection(
     >>> projection(make("MAP-C", d=512), torch.ones(3, 8), label="x").shape
     torch.Size([3, 512])
     """
-    return Projection(scheme, values.shape[-1], label=label, generator=generator)(values)
+    given = arrays(scheme, values)
+    return Projection(scheme, given.shape[-1], label=label, generator=generator)(given)
 
 
 def sinusoid(
     scheme: Scheme,
-    values: Tensor,
+    values: object,
     *,
     bandwidth: float = 1.0,
     label: Label = None,
@@ -204,12 +213,13 @@ def sinusoid(
     >>> sinusoid(OSC(40, p=2), torch.ones(3, 8), label="x").shape
     torch.Size([3, 2, 40])
     """
-    return Sinusoid(scheme, values.shape[-1], bandwidth=bandwidth, label=label, generator=generator)(values)
+    given = arrays(scheme, values)
+    return Sinusoid(scheme, given.shape[-1], bandwidth=bandwidth, label=label, generator=generator)(given)
 
 
 def density(
     scheme: Scheme,
-    values: Tensor,
+    values: object,
     low: float = 0.0,
     high: float = 1.0,
     *,
@@ -223,5 +233,6 @@ def density(
     >>> density(make("MAP-I", d=512), torch.rand(3, 8), label="x").shape
     torch.Size([3, 512])
     """
+    given = arrays(scheme, values)
     code = Thermometer(scheme, low, high, outside=outside, label=label, generator=generator)
-    return Record(scheme, values.shape[-1], code, label=label, generator=generator)(values)
+    return Record(scheme, given.shape[-1], code, label=label, generator=generator)(given)

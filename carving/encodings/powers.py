@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from carving.checks import check_choice, check_integer, check_number, is_finite
 from carving.encodings.blends import row_of
-from carving.encodings.ranges import numbers
+from carving.encodings.ranges import finite, numbers
 from carving.encodings.source import Source
 from carving.errors import BadValue
 from carving.scheme import Scheme
@@ -73,7 +73,7 @@ class FractionalPower(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Vectors (*, shape) of values (*, features); of one feature (*)."""
-        given = numbers(values, self.scheme.dtype, self.turns.device).to(self.turns.dtype)
+        given = finite(numbers(values, self.scheme.dtype, self.turns.device)).to(self.turns.dtype)
         if self.features == 1:
             given = given.unsqueeze(-1)
         if given.dim() < 1 or given.shape[-1] != self.features:

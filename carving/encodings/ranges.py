@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from carving.checks import check_choice, check_number, is_finite
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 
 OUTSIDE = ("refuse", "clip")
 
@@ -20,10 +20,20 @@ def check_range(low: object, high: object, outside: str) -> tuple[float, float]:
 
 def numbers(values: object, dtype: torch.dtype, device: torch.device | str) -> Tensor:
     """Values as a tensor of real numbers."""
-    given = torch.as_tensor(values, device=device)
+    try:
+        given = torch.as_tensor(values, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadType(f"values to encode must be numbers, got {values!r:.60}; such as [0.5, 1.0] or a tensor") from None
     if given.is_complex() or given.dtype == torch.bool:
         raise BadValue(f"values to encode must be real numbers, got {given.dtype}")
     return given if given.is_floating_point() else given.to(dtype)
+
+
+def finite(values: Tensor) -> Tensor:
+    """The values; infinity and not-a-number are refused."""
+    if not bool(values.isfinite().all()):
+        raise BadValue("values to encode must be finite numbers, got not-a-number or infinity")
+    return values
 
 
 def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:

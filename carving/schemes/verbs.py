@@ -46,6 +46,11 @@ class Verbs(ABC):
 
     def bind(self, x: Tensor, role: Tensor) -> Tensor:
         """The role acting on x: atoms, or pictures of sums of them."""
+        self._own(x, role)
+        return self.bind_columns(x, role)
+
+    def bind_columns(self, x: Tensor, role: Tensor) -> Tensor:
+        """The same unchecked: where every coordinate is bound by itself, some of them will do."""
         return self._act(x, role, self.row.bind_atoms, self.row.bind)
 
     def unbind(self, x: Tensor, role: Tensor) -> Tensor:
@@ -54,12 +59,31 @@ class Verbs(ABC):
             raise NotImplementedError(
                 f"{self.name} has no unbinding; score candidates by binding them again, as `score` and `top` do"
             )
+        self._own(x, role)
         return self._act(x, role, self.row.unbind_atoms, self.row.unbind)
 
     def _act(self, x: Tensor, role: Tensor, on_atoms: Operation | None, on_pictures: Operation) -> Tensor:
         if on_atoms is not None and _is_discrete(x):
             return on_atoms(self.space, x, role)
         return on_pictures(self.space, x, self._operator(role))
+
+    def _own(self, *vectors: Tensor) -> None:
+        """Refuse what another architecture or dimension has made."""
+        for x in vectors:
+            discrete = _is_discrete(x)
+            shape = self.facts.filler_shape if discrete else self.facts.memory_shape
+            kind = self.row.dtype if discrete else self.facts.memory_dtype
+            alike = (
+                kind is not None
+                and (kind == torch.bool) == (x.dtype == torch.bool)
+                and kind.is_complex == x.is_complex()
+            )
+            if not alike or x.shape[-len(shape) :] != shape:
+                raise BadValue(
+                    f"vectors of {self.name} must have shape (*, {', '.join(map(str, shape))}) and numbers like "
+                    f"{self.row.dtype or self.facts.memory_dtype}, got {tuple(x.shape)} of {x.dtype}; "
+                    "are they of another scheme or dimension?"
+                )
 
     def bind_path(self, x: Tensor, roles: Tensor) -> Tensor:
         """Bound with roles (*, k, shape), the first of them innermost."""
@@ -133,6 +157,11 @@ class Verbs(ABC):
 
     def total(self, vectors: Tensor) -> Tensor:
         """The sum of vectors (*, n, shape) as memories hold it, not settled: sums of sums add."""
+        self._own(vectors)
+        return self.total_columns(vectors)
+
+    def total_columns(self, vectors: Tensor) -> Tensor:
+        """The same unchecked, also of some coordinates."""
         if self.row.total and _is_discrete(vectors):
             return self.row.total(self.space, vectors)
         return self._as_picture(vectors).sum(-1 - len(self.facts.memory_shape))
@@ -201,6 +230,7 @@ class Verbs(ABC):
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The architecture's own similarity of x (*, shape) to others (n, shape): (*, n)."""
+        self._own(x)
         self._check_others(others)
         if self.row.similarity and _is_discrete(x) and _is_discrete(others):
             alike = self.row.similarity(self.space, x.reshape(-1, *self.facts.filler_shape), others)
@@ -211,12 +241,14 @@ class Verbs(ABC):
 
     def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The cosine of the pictures of x (*, shape) and others (n, shape): (*, n)."""
+        self._own(x)
         self._check_others(others)
         one, other = (as_reals(self._as_picture(v), len(self.facts.memory_shape)) for v in (x, others))
         return normalize(one, dim=-1) @ normalize(other, dim=-1).mT
 
     def dot_similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The inner products of the pictures of x (*, shape) and others (n, shape): (*, n)."""
+        self._own(x)
         self._check_others(others)
         aimed = self._aim(others) if _is_discrete(others) else others
         one, other = (as_reals(v, len(self.facts.memory_shape)) for v in (self._as_picture(x), aimed))
@@ -264,6 +296,7 @@ class Verbs(ABC):
         return len(self.facts.filler_shape if _is_discrete(x) else self.facts.memory_shape)
 
     def _check_others(self, others: Tensor) -> None:
+        self._own(others)
         if others.dim() - len(self.facts.filler_shape if _is_discrete(others) else self.facts.memory_shape) != 1:
             wanted = ", ".join(map(str, self.facts.filler_shape))
             raise BadValue(

@@ -38,6 +38,10 @@ def check_vectors(scheme: Scheme) -> VSA:
 
 def set_dim(scheme: VSA, vectors: Tensor, least: int = 1) -> int:
     """The dimension of a set of vectors (*, n, shape), n at least that."""
+    if not isinstance(vectors, Tensor):
+        raise BadType(
+            f"a set of vectors is one tensor (*, n, shape), got {type(vectors).__name__}; torch.stack makes one"
+        )
     discrete = not (vectors.is_floating_point() or vectors.is_complex())
     shape = scheme.facts.filler_shape if discrete else scheme.facts.memory_shape
     dim = -1 - len(shape)
@@ -179,18 +183,19 @@ def _windows(vsa: VSA, following: Callable[[int, slice], Tensor], n: int, vector
     """The sum of n-grams, some rows at a time, so that caches hold them."""
     count = vectors.shape[dim] - n + 1
     each = max(1, vectors.numel() // vectors.shape[dim]) * vectors.element_size()
-    in_place = IN_PLACE.get(vsa.row.bind_atoms or vsa.row.bind) if vsa.row.operator is None or vsa.row.dtype else None
-    if vectors.requires_grad or not (vsa.row.dtype is None or vectors.dtype == vsa.row.dtype):
-        in_place = None
+    plain = not vectors.requires_grad and (
+        vectors.dtype == vsa.row.dtype if vsa.row.dtype else vsa.row.operator is None
+    )
+    in_place = IN_PLACE.get(vsa.row.bind_atoms or vsa.row.bind) if plain else None
 
     def bound(rows: slice) -> Tensor:
-        grams = vsa.bind(following(0, rows), following(1, rows)) if n > 1 else following(0, rows)
+        grams = vsa.bind_columns(following(0, rows), following(1, rows)) if n > 1 else following(0, rows)
         for after in range(2, n):
             other = following(after, rows)
-            grams = vsa.bind(grams, other) if in_place is None else in_place(grams, other)
+            grams = vsa.bind_columns(grams, other) if in_place is None else in_place(grams, other)
         return grams
 
-    return sum_of(vsa.total(bound(rows)) for rows in slices(count, rows_within(CACHED, each)))
+    return sum_of(vsa.total_columns(bound(rows)) for rows in slices(count, rows_within(CACHED, each)))
 
 
 def sum_of(parts: Iterable[Tensor]) -> Tensor:
@@ -231,7 +236,8 @@ def graph(
     1
     """
     vsa = check_vectors(scheme)
-    set_dim(vsa, sources), set_dim(vsa, targets)
+    if sources.shape[set_dim(vsa, sources)] != targets.shape[set_dim(vsa, targets)]:
+        raise BadValue(f"every source needs one target, got {tuple(sources.shape)} and {tuple(targets.shape)}")
     return vsa.bundle(edges(vsa, sources, targets, directed), generator)
 
 
@@ -253,5 +259,7 @@ def nearest(scheme: Scheme, x: Tensor, others: Tensor, threshold: float | None =
     >>> nearest(scheme, scheme.fillers(list("bz")), scheme.fillers(list("abc")), threshold=0.5).tolist()
     [1, -1]
     """
-    best = check_vectors(scheme).similarity(x, others).max(-1)
+    vsa = check_vectors(scheme)
+    set_dim(vsa, others)
+    best = vsa.similarity(x, others).max(-1)
     return best.indices if threshold is None else torch.where(best.values >= threshold, best.indices, -1)

@@ -9,35 +9,10 @@ questions and half of the last digit. Of the sparse way the accuracies are those
 """
 
 from carving.lab.experiment import Experiment, Lines, Published, Setting, trials
-from carving.lab.measures.factors import factors
-
-KENT, IBM = "Kent et al. 2020, operational capacity", "IBM/in-memory-factorizer, f3_optimum.csv"
-# fmt: off
-#    way, factors, d, and the size of a codebook at which 99 % are found
-CAPACITY = (
-    ("linear", 2, 1000, 340), ("linear", 2, 2000, 828),
-    ("linear", 3, 1500, 79), ("linear", 3, 1750, 104), ("linear", 3, 2000, 128), ("linear", 3, 2250, 150),
-    ("linear", 4, 2000, 41), ("linear", 4, 2500, 49),
-    ("least squares", 3, 1500, 99), ("least squares", 3, 1750, 122),
-)
-SPARSE = ((27, 0.998), (45, 0.994), (76, 0.993), (99, 0.999))  # m of three codebooks, and the share found
-# fmt: on
-SHARES = (0.8, 0.9, 1.0, 1.1, 1.2)  # of the published size
-WHY_TWO = (
-    "of two factors we find more: a product leaves the search when its factors are seen, also if they are not at rest"
-)
+from carving.lab.measures.factors import CAPACITY, SPARSE, asked, factors
 
 
-def asked(way: str, count: int, d: int, m: int, questions: int, scheme: str = "MAP-I", share: float = 1.0) -> Setting:
-    """A setting; rounds as published: m^F / 1000, in the sparse way m^(F-1) / F."""
-    size = round(m * share)
-    rounds = size ** (count - 1) // count if way == "sparse" else round(size**count / 1000)
-    kind = f"{scheme}, {way}, {count} factors, d={d}"
-    return {"kind": kind, "scheme": scheme, "way": way, "factors": count, "d": d, "m": size, "share": share,
-            "rounds": max(10, rounds), "questions": questions}  # fmt: skip
-
-
-def curve(questions: int, shares: tuple[float, ...] = SHARES) -> list[Setting]:
+def curve(questions: int, shares: tuple[float, ...] = (0.8, 0.9, 1.0, 1.1, 1.2)) -> list[Setting]:
     """On both sides of the capacity."""
     return [asked(*line, questions, share=share) for line in (CAPACITY[0], CAPACITY[2]) for share in shares]
 
@@ -76,10 +51,10 @@ EXPERIMENT = Experiment(
     ),
     published=tuple(
         Published({"scheme": "MAP-I", "way": way, "factors": count, "d": d, "m": m}, "retrieval", 0.99, unit=0.01,
-                  source=KENT, why=WHY_TWO if count == 2 else "")
+                  source="Kent et al. 2020")
         for way, count, d, m in CAPACITY
     ) + tuple(
-        Published({"scheme": "MAP-I", "way": "sparse", "d": 256, "m": m}, "retrieval", share, unit=0.001, source=IBM)
+        Published({"scheme": "MAP-I", "way": "sparse", "m": m}, "retrieval", share, unit=0.001, source="IBM")
         for m, share in SPARSE
     ),
 )  # fmt: skip
