@@ -10,8 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from carving import OSC, SCHEMES, Memory, make, plan
+from carving.cli import app
 from carving.errors import BadValue, Overfull
 from carving.explore import Exhibit, planning
 from carving.explore.catalogue import Catalogue
@@ -19,6 +21,7 @@ from carving.explore.exhibit import PAGES, Gallery
 from carving.explore.given import Given
 from carving.explore.routes import ROUTES
 from carving.explore.server import LARGEST, PAGE, Server
+from carving.explore.serving import listen
 from carving.formats.typed import line_readings, path_line
 from carving.memory.census import least_bytes
 from carving.memory.gauge import gauge
@@ -503,3 +506,63 @@ def test_labels_that_are_half_a_character_are_sent_as_escapes():
     for path in "xyz":
         status, _, body = asked(server, f"/secret/api/ask?path={path}&session={server.gallery.open()}")
         assert (status, json.loads(body)["best"]["found"]) == (200, True)
+
+
+# The command
+
+
+@pytest.fixture
+def carving():
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+class Served(BadValue):
+    """What would have been served."""
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Serving ends at once: the exhibit and how it was to be served."""
+    seen = []
+
+    def serve(*how):
+        seen.extend(how)
+        raise Served("served")
+
+    monkeypatch.setattr("carving.explore.serve", serve)
+    return seen
+
+
+def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
+    file, facts = tmp_path / "facts.safetensors", tmp_path / "facts.tsv"
+    facts.write_text("dog\tsays\twoof\ncat\tsays\tmeow\n")
+    carving("store", str(file), str(facts), "--d", "40", "--p", "2")
+    carving("explore", str(file), "--files", str(facts), "--no-browser", "--port", "8000", "--write")
+    exhibit, port, browser, _ = served
+    assert (exhibit.memory.pairs, exhibit.name, exhibit.file, port, browser) == (2, file.name, file, 8000, False)
+    assert exhibit.pairs == [(("dog", "says"), "woof"), (("cat", "says"), "meow")]
+    served.clear()
+    carving("seal", str(file), "-o", str(tmp_path / "sealed.safetensors"))
+    carving("explore", str(tmp_path / "sealed.safetensors"))
+    assert (served[0].memory.bits, served[0].file, served[2]) == (2, None, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--write"], "name its file"),
+        (["--files", "facts.tsv"], "no file facts.tsv"),
+        (["missing.safetensors"], "missing.safetensors"),
+    ],
+)
+def test_a_command_that_makes_no_sense_is_told_so(tmp_path, carving, monkeypatch, served, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    done = carving("explore", *arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert not served
+
+
+def test_a_port_that_is_taken_is_told():
+    with listen(0) as taken, pytest.raises(BadValue, match="free one is found"):
+        listen(taken.getsockname()[1])

@@ -153,7 +153,7 @@ def test_saving_writes_and_a_server_that_stopped_is_said_to_have(tab, running, f
     tab.get_by_label("Leaf").fill("yes")
     tab.click("button:text-is('Store')")
     tab.click("text=Save to the file")
-    tab.wait_for_selector("text=Saved 1 changes")
+    tab.wait_for_selector("text=Saved 1 change to")
     assert Memory.load(file)["kept", "for good"] == "yes"
     run.send_signal(signal.SIGINT)
     assert run.wait(30) == 0

@@ -83,7 +83,8 @@ def needed(requirements: list[Requirement], extra: str) -> set[str]:
 def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "carving").rglob("*.py")}
-    assert held == modules | {"carving/py.typed"}
+    page = {str(path.relative_to(ROOT)) for path in (ROOT / "carving" / "explore" / "page").iterdir()}
+    assert held == modules | page | {"carving/py.typed"}
 
 
 def test_the_wheel_carries_its_licence(wheel):
@@ -110,11 +111,13 @@ def test_the_metadata_are_what_people_expect(metadata):
 
 def test_the_base_is_small_and_extras_bring_the_rest(metadata, requirements):
     assert needed(requirements, "") == BASE
-    assert metadata.get_all("Provides-Extra") == ["labels", "parquet", "plots", "all", "campaign", "docs", "dev"]
+    extras = ["explore", "labels", "parquet", "plots", "all", "campaign", "docs", "dev"]
+    assert metadata.get_all("Provides-Extra") == extras
+    assert needed(requirements, "explore") == {"uvicorn"}
     assert needed(requirements, "labels") == {"scikit-learn", "scipy"}
     assert needed(requirements, "parquet") == {"pyarrow"}
     assert needed(requirements, "plots") == {"matplotlib"}
-    assert needed(requirements, "all") == {"carving[labels,parquet,plots]"}
+    assert needed(requirements, "all") == {"carving[explore,labels,parquet,plots]"}
     assert needed(requirements, "campaign") == {"atheris"}
     assert needed(requirements, "dev") > {"carving[all]", "carving[docs]"}
 

@@ -43,7 +43,7 @@ export default function changing(about) {
       const done = await api.change(what);
       result.className = "message done";
       fill(problem);
-      fill(result, what === "save" ? `Saved ${whole(done.saved)} changes to ${done.file}.` : "This is a fresh copy of the memory.");
+      fill(result, what === "save" ? `Saved ${whole(done.saved)} ${done.saved === 1 ? "change" : "changes"} to ${done.file}.` : "This is a fresh copy of the memory.");
       tell(done);
     } catch (error) { fill(problem, error.message); }
   }

@@ -85,7 +85,7 @@ export default function planning() {
       try { await navigator.clipboard.writeText(line); button.textContent = "Copied"; } catch { getSelection().selectAllChildren(code); button.textContent = "Selected"; }
       setTimeout(() => { button.textContent = "Copy"; }, 1500);
     } }, "Copy");
-    const code = el("code", {}, line);
+    const code = el("code", {}, line.split(" ").flatMap((word) => [el("span", {}, word), " "]));
     return el("div", { class: "field" }, el("span", { class: "soft small" }, title), el("div", { class: "copy" }, code, button));
   }
   const bits = el("select", { onchange: (event) => { wish.bits = event.target.value; soon(); } },

@@ -35,7 +35,7 @@ export function gaugePlot(gauge, width) {
   const anchor = fits > width * 0.6 ? "end" : "start";
   parts.push(text(fits + (anchor === "end" ? -6 : 6), top - 14, `99 % up to ${whole(gauge.fits)}`,
     { "text-anchor": anchor, class: "warm halo" }));
-  const side = here[0] > left + 110 ? "end" : "start";
+  const side = here[0] > left + 76 ? "end" : "start";
   const below = here[1] + 28 > bottom - 4 ? here[1] - 16 : here[1] + 28;
   parts.push(svg("circle", { cx: here[0], cy: here[1], r: 8, class: "here" }),
     text(here[0] + (side === "end" ? -10 : 10), below, "you are here", { "text-anchor": side, class: "strong halo" }));
@@ -68,14 +68,14 @@ export function stripPlot(scores, answer, width) {
   const parts = [];
   if (spread) {
     parts.push(svg("rect", { x: x(-spread), y: top, width: x(spread) - x(-spread), height: bottom - top, class: "area", rx: 4 }),
-      text(x(0), top - 8, "noise", { "text-anchor": "middle" }));
+      text(x(0), top + 17, "noise", { "text-anchor": "middle" }));
   }
   values.forEach((value) => {
     const column = Math.round(x(value) / (2 * radius));
     columns.set(column, (columns.get(column) ?? 0) + 1);
   });
   const tallest = Math.max(...columns.values());
-  const rise = Math.min(2 * radius, (bottom - top - 8) / tallest);
+  const rise = Math.min(2 * radius, (bottom - top - 24) / tallest);
   for (const [column, count] of columns) {
     for (let i = 0; i < count; i += 1) {
       parts.push(svg("circle", { cx: column * 2 * radius, cy: bottom - radius - i * rise, r: radius, class: "dot" }));
