@@ -307,7 +307,7 @@ class OSCHead(Head):
     def _draw(self, indices: Indices, role: int) -> Tensor:
         """Components (p, m, k1) from the labels' names; torch.compile cannot look into that, and need not."""
         if torch.compiler.is_compiling():
-            return torch.compiler.disable(self._drawn)(indices, role)  # type: ignore[no-any-return]
+            return torch.compiler.disable(self._drawn)(indices, role)
         return self._drawn(indices, role)
 
     def _drawn(self, indices: Indices, role: int) -> Tensor:
