@@ -273,7 +273,9 @@ def test_the_fast_recipe_takes_dense_and_tiny_data(tmp_path):
     assert MultiLabelClassifier(recipe="fast").fit(tiny.features, tiny.labels).rank(tiny.features)[0].shape == (6, 2)
 
 
-def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_file(monkeypatch, tmp_path):
+@pytest.mark.parametrize("few", [4_096, 3])
+def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_file(few, monkeypatch, tmp_path):
+    monkeypatch.setattr(matching, "FEW", few)
     data, test = topics(300), topics(60, seed=1)
     sparse = Dataset(
         csr_matrix((data.features.data, data.features.indices, data.features.indptr), (300, 200)), data.labels
@@ -281,7 +283,15 @@ def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_f
     wide = csr_matrix((test.features.data, test.features.indices, test.features.indptr), (60, 200))
     chosen = matching.Trusted(2.0, 0.5, Quality(0.5, 0.5))
     monkeypatch.setattr("carving.labels.recipe.trusted", lambda *_: chosen)  # whatever the rankers are worth
-    made = MultiLabelClassifier(epochs=1, head_options=dict(d=18, k1=6)).fit(sparse.features, sparse.labels)
+    named = []
+    made = MultiLabelClassifier(
+        epochs=1,
+        head_options=dict(d=18, k1=6),
+        on_progress=lambda name, *_: (
+            named.append(name.split()[1]) if " of " in name and name.startswith("trial") else None
+        ),
+    ).fit(sparse.features, sparse.labels)
+    assert set(named) == ({*"123"} if few > 3 else {*"12"})  # of many features no linear network is tried
     assert made.chosen_.trust == 2 and made.favour_ == 0.5 and made.scorer_.rankers.trust == 2
     made.save(tmp_path / "model")
     back = MultiLabelClassifier.load(tmp_path / "model")
