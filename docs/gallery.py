@@ -34,7 +34,7 @@ def pages() -> dict[str, bytes]:
         cards.append(
             f'<a href="{name}.html"><img alt="" src="../_images/{name}.svg"><b>{name}</b><span>{short}</span></a>'
         )
-    head = f"# Gallery\n\nShort scripts to start from, in `examples/`. They ran when this page was made.\n\n"
+    head = "# Gallery\n\nShort scripts to start from, in `examples/`. They ran when this page was made.\n\n"
     toc = "\n".join(["```{toctree}", ":hidden:", "", *(name[:-3] for name in files if name.endswith(".md")), "```"])
     files["index.md"] = f'{head}<div class="gallery">\n{chr(10).join(cards)}\n</div>\n\n{toc}\n'.encode()
     return files

@@ -1,4 +1,4 @@
-"""The documents: their code runs and prints what they say, their links lead somewhere, and the site finds every page."""
+"""The documents: their code runs and prints what they say, their links lead somewhere, the site finds every page."""
 
 import contextlib
 import io

@@ -124,7 +124,7 @@ class Questions(ABC):
         """One answer a path, or one list of answers a path; see `recall`.
 
         `probe` is the part of a full scan's right answers that is wished: below 1, an index of compact fillers finds
-        them among a few of the candidates ([docs/candidates.md](docs/index.md)). Without it, all candidates are looked at
+        them among a few of the candidates (docs/candidates.md). Without it, all candidates are looked at
         where the vocabulary is small, and 0.999 is wished where the index is faster. With a process group of
         torch.distributed, all ranks ask the same, each weighs its part of the vocabulary, all of it, and all have the
         same answers.
