@@ -1,4 +1,4 @@
-"""The README's figures, drawn with characters: those show on every page, in a terminal and in the wheel's description."""
+"""The README's figures, drawn with characters, which show everywhere: in a terminal and on every page."""
 
 import gzip
 import json

@@ -30,6 +30,7 @@ autodoc_preserve_defaults = True
 autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 88
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"Carving {release}"

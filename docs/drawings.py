@@ -95,7 +95,7 @@ def binding() -> Figure:
 
 def asking() -> Figure:
     """The corner of the context, and every candidate."""
-    _, projected, product, memory, mask = carved()
+    _, _, product, memory, mask = carved()
     figure, axes = canvas(88, 30)
     total, inside = memory + product, mask.astype(bool)
     field(axes, 2, 8, total, 1.3)

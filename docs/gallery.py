@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import io
+import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -29,11 +30,11 @@ def pages() -> dict[str, bytes]:
             left = runpy.run_path(str(script), run_name="__main__")
         files[f"{name}.svg"] = picture(name, left)
         files[f"{name}.md"] = page(name, told, text.partition('"""\n\n')[2], out.getvalue()).encode()
+        short = re.sub(r"`([^`]+)`", r"<code>\1</code>", told)
         cards.append(
-            f'<a href="{name}.html"><img alt="" src="../_images/{name}.svg"><b>{name}</b><span>{told}</span></a>'
+            f'<a href="{name}.html"><img alt="" src="../_images/{name}.svg"><b>{name}</b><span>{short}</span></a>'
         )
-    head = f"# Gallery\n\nShort scripts to start from, in `examples/`. They ran when this page was made.\n\n"
-    images = " ".join(f"![]({name})" for name in files if name.endswith(".svg"))
+    head = "# Gallery\n\nShort scripts to start from, in `examples/`. They ran when this page was made.\n\n"
     toc = "\n".join(["```{toctree}", ":hidden:", "", *(name[:-3] for name in files if name.endswith(".md")), "```"])
     files["index.md"] = f'{head}<div class="gallery">\n{chr(10).join(cards)}\n</div>\n\n{toc}\n'.encode()
     return files

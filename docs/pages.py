@@ -1,7 +1,7 @@
 """Gathers the pages of the site: those of docs/, the reference, the gallery and the report, for Sphinx.
 
-`python docs/pages.py build/pages` - the first half of `make docs`. New pages, examples, rooms and experiments are found by
-themselves.
+`python docs/pages.py build/pages` - the first half of `make docs`. New pages, examples, rooms and experiments are
+found by themselves.
 """
 
 import re
@@ -18,8 +18,8 @@ CHAPTERS = {  # what stands where in the menu; what is not named here stands und
     "Start": ["tutorial", "memories", "commands", "something-else"],
     "For": ["for-engineers", "for-researchers", "for-learners"],
     "Understand": ["how-it-works", "capacity", "joint-decoding", "beyond", "sealed", "solving", "candidates"],
-    "Use": ["formats", "files", "paths", "distributed", "performance", "labels", "encodings", "architectures", "protocol",
-            "clifford", "from-torchhd"],
+    "Use": ["formats", "files", "paths", "distributed", "performance", "labels", "encodings", "architectures",
+            "protocol", "clifford", "from-torchhd"],
     "Measured": ["results", "experiments", "report/index", "campaign"],
     "Look up": ["gallery/index", "api/index", "contributing", "changelog"],
 }  # fmt: skip

@@ -1,7 +1,6 @@
 """The pages of the API reference: every public name, room by room, from its docstring."""
 
 import inspect
-from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType

@@ -1,10 +1,8 @@
 """What the world sees: the names, the README, the command line."""
 
 import ast
-import contextlib
 import doctest
 import inspect
-import io
 import re
 import subprocess
 import sys
@@ -42,27 +40,6 @@ def test_all_is_true():
     public = {name for name in vars(carving) if not name.startswith("_") and name not in modules}
     assert public == set(carving.__all__)
     assert len(carving.__all__) <= 15
-
-
-def test_the_readmes_examples_print_what_they_say(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where examples may save files
-    examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
-    assert len(examples) == README.count("```python")
-    for code, printed in examples:
-        assert len(code.strip().splitlines()) <= 12
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(code, {})
-        assert out.getvalue() == printed
-
-
-def test_the_examples_of_the_documents_run(capsys, tmp_path, monkeypatch):
-    """Blocks of code that import what they use; the others are fragments."""
-    monkeypatch.chdir(tmp_path)
-    for document in (ROOT / "docs").glob("*.md"):
-        for code in re.findall(r"```python\n((?:import|from carving import).*?)```", document.read_text(), re.DOTALL):
-            exec(code, {})
-    assert capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,8 +1,7 @@
-"""Figures: panels of lines, points, differences and colours, in one style, with one legend below that explains every sign."""
+"""Figures: panels of lines, points, differences and colours, in one style; legends below explain every sign."""
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from carving.lab.panels import Pairs, Point, by_series, curve, log_fit, measured
 from carving.lab.rows import Row
 from carving.lab.style import BLUE, GREEN, GREY, ORANGE, STYLE, Look, looks
 from carving.lab.summaries import Summary, summaries
+from carving.lab.ticks import scale
 from carving.lab.words import axis_words, cells_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _names(panel: Drawn, rows: Sequence[Row]) -> list[str]:
 def _legends(
     figure: Figure, places: Sequence[Axes], legends: Sequence[Legend], signs: Legend, kinds: Sequence[int]
 ) -> int:
-    """One legend below all panels, where it covers nothing; of panels that speak of different things, each has its own."""
+    """One legend below all panels, where it covers nothing; panels that speak of different things have their own."""
     series: Legend = {}
     lines, columns = 0, min(ABREAST, len(legends))
     if len({kind for kind, legend in zip(kinds, legends, strict=True) if legend}) <= 1:
@@ -161,8 +161,8 @@ def _legends(
         for axes, legend in zip(places, legends, strict=True):
             if legend:
                 abreast = _abreast(legend, 0.78)
-                axes.legend(legend.values(), legend.keys(), loc="upper center", bbox_to_anchor=(0.45, 0), borderaxespad=4.4,
-                            ncols=abreast, fontsize=7.5)  # fmt: skip
+                axes.legend(legend.values(), legend.keys(), loc="upper center", bbox_to_anchor=(0.45, 0),
+                            borderaxespad=4.4, ncols=abreast, fontsize=7.5)  # fmt: skip
         lines = sum(
             max(
                 (-(-len(legend) // _abreast(legend, 0.78)) for legend in legends[at : at + columns] if legend),
@@ -206,8 +206,9 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
     for name, summed in sorted(series.items(), key=lambda item: not named[item[0]].faint):
         look, points = named[name], curve(summed, panel.x)
         x, mean, deviation = np.array(points).T
-        (line,) = axes.plot(x, mean, linestyle="none" if panel.fit else look.dash, marker=look.marker or ("." if panel.fit else ""),
-                            color=look.colour, markersize=4.2, linewidth=0.8 if look.faint else 1.4,
+        (line,) = axes.plot(x, mean, linestyle="none" if panel.fit else look.dash,
+                            marker=look.marker or ("." if panel.fit else ""), color=look.colour, markersize=4.2,
+                            linewidth=0.8 if look.faint else 1.4,
                             markerfacecolor="white" if look.hollow else look.colour,
                             zorder=2 if look.faint else 3)  # fmt: skip
         if not look.labelled:
@@ -219,7 +220,7 @@ def _lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequence[Pu
         if fit is not None:
             axes.plot(x, fit[0] + fit[1] * np.log(x), linestyle=look.dash, color=look.colour, linewidth=0.9)
             legend["fitted: a + b ln(x)"] = load("matplotlib.lines").Line2D([], [], color=GREY, linewidth=0.9)
-    _scale(axes, panel, results)
+    scale(axes, panel, results)
     legend |= _marks(axes, panel, results) | _stars(axes, panel, results, published)
     _label(axes, axis_words(panel.x), panel.label or axis_words(panel.y), panel.title)
     beside_ends(axes, {name: (curve(summed, panel.x), named[name]) for name, summed in series.items()})
@@ -233,58 +234,6 @@ def _shade(axes: Axes, points: Sequence[Point], colour: str, limits: tuple[int, 
     if limits is not None:
         low, high = low.clip(*limits), high.clip(*limits)
     axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-
-
-def _scale(axes: Axes, panel: Lines, results: Sequence[Summary]) -> None:
-    ticker = load("matplotlib.ticker")
-    if panel.log_x:
-        axes.set_xscale("log")
-        ticks = apart(sorted({point.setting[panel.x] for point in results}))
-        axes.set_xticks(ticks, [tick_text(tick) for tick in ticks])
-        axes.minorticks_off()
-    elif all(isinstance(point.setting[panel.x], int) for point in results):
-        axes.xaxis.set_major_locator(ticker.MaxNLocator(nbins=6, integer=True))
-        axes.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
-    if panel.log_y:
-        axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        decades = math.log10(high / low)
-        if low >= 1 and decades < 6:  # few powers of ten: plain numbers, as many as there is room for
-            steps = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
-            axes.yaxis.set_major_locator(ticker.LogLocator(10, subs=steps, numticks=99))
-            axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: short(value)))
-        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-    if panel.percent:
-        axes.yaxis.set_major_formatter(ticker.PercentFormatter(1.0, decimals=None))
-    elif not panel.log_y and axes.get_ylim()[1] >= 1000:
-        axes.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
-
-
-def short(value: float) -> str:
-    """A large number in few signs."""
-    for name, unit in (("billion", 1e9), ("million", 1e6)):
-        if value >= unit:
-            return f"{value / unit:g} {name}"
-    return f"{value:,.0f}"
-
-
-def tick_text(tick: float) -> str:
-    """A tick's number: three digits are enough of one that is not whole."""
-    return f"{tick:,}" if isinstance(tick, int) else f"{tick:,.0f}" if tick >= 100 else f"{tick:.3g}"
-
-
-def apart(ticks: Sequence[float]) -> list[float]:
-    """Ticks of a logarithmic axis whose labels do not run into each other, the first and the last among them."""
-    span, kept = math.log(ticks[-1] / ticks[0]) or 1.0, [ticks[0]]
-
-    def free(left: float, right: float) -> bool:
-        width = 0.034 * (len(tick_text(left)) + len(tick_text(right))) / 2  # of the axis
-        return abs(math.log(left / right)) / span > width
-
-    for tick in ticks[1:-1]:
-        if free(tick, kept[-1]) and free(tick, ticks[-1]):
-            kept.append(tick)
-    return [*kept, ticks[-1]] if len(ticks) > 1 else kept
 
 
 def _stars(axes: Axes, panel: Lines, results: Sequence[Summary], published: Sequence[Published]) -> Legend:
@@ -301,9 +250,10 @@ def _stars(axes: Axes, panel: Lines, results: Sequence[Summary], published: Sequ
     for predicted, marker, name in ((False, "*", PAPER), (True, "s", THEORY)):
         points = [(number.where[panel.x], y) for number, y in drawn if number.predicted == predicted and y is not None]
         if points:
-            x, y = zip(*points, strict=True)
             size = 10 if marker == "*" else 7
-            (legend[name],) = axes.plot(x, y, marker, color="none", markeredgecolor="black", markersize=size, zorder=5)
+            (legend[name],) = axes.plot(
+                *zip(*points, strict=True), marker, color="none", markeredgecolor="black", markersize=size, zorder=5
+            )
     for number, y in drawn:
         ours = [point.mean for point in results if number.speaks_of(point.setting)]
         if panel.log_y and y and ours and number.why and not 1 / FAR < y / ours[0] < FAR:

@@ -15,7 +15,7 @@ LINE = 0.040  # the height of a name, as a share of the panel's
 
 
 def beside_ends(axes: Axes, series: Mapping[str, tuple[Sequence[Point], Look]]) -> None:
-    """The names of the series that are not in the legend, at the right of the panel, joined to where their lines end."""
+    """The names of the series that are not in the legend, right of the panel, joined to where their lines end."""
     ends = {name: points[-1] for name, (points, look) in series.items() if look.labelled}
     if not ends:
         return

@@ -1,4 +1,4 @@
-"""How figures look: a colour, a mark and a dash for each series, the same in every panel and, as far as known, every figure."""
+"""How figures look: a colour, a mark and a dash for each series, the same in every panel and figure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -24,13 +24,16 @@ EMPHASISED = 7  # series with a colour of their own; the others are grey, with t
 DASHES = {2: "-", 3: "--", 4: ":", 1: "-."}  # by the order of the memory
 
 
+Dash = str | tuple[int, tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class Look:
     """How one series is drawn."""
 
     colour: str
     marker: str = ""
-    dash: str | tuple[int, tuple[int, ...]] = "-"
+    dash: Dash = "-"
     hollow: bool = False  # so are marks of order 3
     labelled: bool = False  # its name stands beside it, not in the legend
     faint: bool = False  # one of the grey ones
@@ -65,7 +68,7 @@ SIZE = re.compile(rf", (?:{NUMBER} x )+{NUMBER}|, {NUMBER} numbers|, (?:side|bla
 ORDER = re.compile(r", order \d|, context’s size rounded up")
 LOUD = re.compile(r"loudness [\d.]+")
 BITS = re.compile(r", (\d+) bits?$")
-BIT_DASHES = {32: "-", 1: "-", 2: "--", 3: ":", 4: "-.", 8: (0, (4, 1, 1, 1, 1, 1))}
+BIT_DASHES: dict[int, Dash] = {32: "-", 1: "-", 2: "--", 3: ":", 4: "-.", 8: (0, (4, 1, 1, 1, 1, 1))}
 
 
 def family(name: str) -> str:

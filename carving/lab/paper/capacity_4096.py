@@ -48,6 +48,7 @@ def table(d: int, retrieval: tuple[float, float], recognition: tuple[float, floa
 
 PANELS = tuple(Lines("N", name, ("scheme", "d"), name) for name in ("retrieval", "recognition"))
 EXPERIMENT = Experiment(
-    "capacity-4096", "14 VSAs at d=4096 against OSC, p=2, depth 1", "figure all VSAs (d=4096) and its table",
-    accuracy, sizes(4096), PANELS, tuple(table(4096, (13.18, 0.58), (93.00, 0.51))), notes=NOTES,
+    "capacity-4096", "14 architectures of 4,096 numbers against OSC of order 2",
+    "figure all VSAs (d=4096) and its table", accuracy, sizes(4096), PANELS,
+    tuple(table(4096, (13.18, 0.58), (93.00, 0.51))), notes=NOTES,
 )  # fmt: skip

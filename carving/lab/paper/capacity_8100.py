@@ -6,7 +6,7 @@ from carving.lab.paper.capacity_4096 import NOTES, PANELS, sizes, table
 
 EXPERIMENT = Experiment(
     "capacity-8100",
-    "14 VSAs at d=8100 against OSC, p=2, depth 1",
+    "14 architectures of 8,100 numbers against OSC of order 2",
     "appendix, figure all VSAs (d=8100), and the table of the best VSA",
     accuracy,
     sizes(8100),

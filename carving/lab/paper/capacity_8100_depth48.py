@@ -6,7 +6,7 @@ from carving.lab.paper.capacity_4096 import NOTES, PANELS, sizes, table
 
 EXPERIMENT = Experiment(
     "capacity-8100-depth48",
-    "14 VSAs at d=8100 against OSC, p=2, role depth 48",
+    "14 architectures of 8,100 numbers against OSC of order 2, paths of 48 roles",
     "appendix, figure all VSAs (d=8100) at role depth 48; numbers are printed for OSC only, by reference to depth 1",
     accuracy,
     sizes(8100, depth=48, paper_trials=3),

@@ -24,7 +24,7 @@ def panel(p: int, guides: dict[str, float]) -> Heat:
 
 EXPERIMENT = Experiment(
     name="carving-dimension",
-    title="accuracy over d and k1, each d scaled to its best",
+    title="accuracy over the side of the memory and the size of contexts",
     source="appendix, heat map of the carving dimension: k1 of the order of sqrt(d) is best",
     notes="N is not said in the paper; here N = d²/20 for p=2 and d³/25 for p=3, with as many fillers. The plateau is "
     "broad. The paper states the trade-off the wrong way round: interference from other contexts grows with k1, the "

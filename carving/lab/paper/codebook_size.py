@@ -15,7 +15,7 @@ def searches(sizes: list[int], repeats: int, vsas: list[str]) -> list[Setting]:
 
 EXPERIMENT = Experiment(
     name="codebook-size",
-    title="minimum filler dimension for 99 % against codebook size, N=10",
+    title="the smallest memory for 99 % of 10 pairs against the vocabulary",
     source="figures codebook size (section 6.1 and appendix): logarithmic growth; p is not said, so both are run",
     notes="Points are dotted, the best a + b ln L is solid. d is a side for OSC, the number of reals for the VSAs; VTB "
     "moves in squares and GHRR in steps of 8. BSDC-CDT binds the vocabulary again for every question, so that it is "

@@ -15,7 +15,7 @@ OSC, HLB = {"scheme": "OSC", "d": 200, "N": 1000}, {"scheme": "HLB", "d": 40_000
 
 EXPERIMENT = Experiment(
     name="superposition-p2",
-    title="HLB against OSC with p=2 at equal superposition memory",
+    title="HLB against OSC of order 2, memories of equal size",
     source="appendix, figure memory comparison (p=2): 91 times the total memory",
     notes="91 = 40,000 · 1,001 / 440,000, the quotient of the two counts below.",
     measure=accuracy,

@@ -24,7 +24,7 @@ def rows() -> list[Published]:
 
 EXPERIMENT = Experiment(
     name="superposition-p3",
-    title="HLB against OSC with p=3 at equal superposition memory",
+    title="HLB against OSC of order 3, memories of equal size",
     source="figure memory comparison (p=3) and its table: 1178 = 3,430,343,000 / 2,912,000 times the total memory",
     notes="1,000 pairs are asked for in each trial. HLB's fillers are made from labels, part by part, and never held, "
     "so that d=421,875 runs where the paper ran out of memory. At scale paper the four d of HLB have 5, 2, 2 and 1 "

@@ -33,7 +33,7 @@ def rows(scheme: Setting, table: tuple[tuple[int, int, float, float], ...]) -> l
 
 EXPERIMENT = Experiment(
     name="tpr",
-    title="minimum dimension for 99 %, TPR against OSC with p=3",
+    title="the smallest memory for 99 %, TPR against OSC of order 3",
     source="table TPR: the smallest d whose accuracy exceeds 99 % in the mean of 10 trials, vocabulary = N, depth 1",
     notes="Roles and fillers of TPR are unit vectors; k1 = round(sqrt(d)). The paper's d is one search, taken to be as "
     "random as one of ours. Numbers in all are d² + N d and d³ + 3 d N. The paper does not tell how it rounds sqrt(d). "
