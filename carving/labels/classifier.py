@@ -130,9 +130,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         assert held is not None
         return held
 
-    def _networks(
-        self, data: Dataset, on_progress: OnProgress | None
-    ) -> tuple[Scorer, list[Settings], Held | None]:
+    def _networks(self, data: Dataset, on_progress: OnProgress | None) -> tuple[Scorer, list[Settings], Held | None]:
         """What networks and a head make of the data: by our recipe, or one of them."""
         count, options = data.labels.shape[1], self.head_options
         if options is None:
