@@ -209,7 +209,8 @@ class Verbs(ABC):
         """What a sum becomes; ties fall as told above."""
         assert change is not None  # a row that does not settle says what is normal
         lot: Tensor | None = None
-        if change is pictures.to_signs and bool((signs := total.sign()).all()):
+        asked = change is pictures.to_signs and not torch.compiler.is_compiling()  # a compiled graph cannot branch
+        if asked and bool((signs := total.sign()).all()):
             return signs  # nothing ties
         if generator is not None:
             lot = torch.rand(total.shape, generator=generator, device=generator.device, dtype=self.dtype)
