@@ -43,7 +43,11 @@ export async function* lines(name, values = {}, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      tell(true);
+      throw new Error("The explorer has stopped in the middle of its answer.");
+    });
     if (done) return;
     const parts = (rest + value).split("\n");
     rest = parts.pop();
