@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from carving.labels.data import Dataset
 from carving.labels.rows import Rows
 from carving.labels.scoring import check_finite
 from carving.labels.training import Settings
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 PICKS = 8  # draws of the greedy selection: shares are multiples of an eighth
 SCALES = tuple(2.0 ** (0.5 * i) for i in range(-2, 14))  # of a network's outputs, as logits
@@ -30,6 +33,15 @@ class Quality(NamedTuple):
     psndcg: float  # PSnDCG@5
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """What a fit saw of points that it had not learned from: their best labels, and the ones that they have."""
+
+    ids: NDArray[np.int64]  # (n, k), best first
+    scores: NDArray[np.float32]  # (n, k)
+    labels: "csr_matrix"  # (n, L)
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What the validation part chose, and what it said: shares of 1."""
@@ -42,6 +54,7 @@ class Chosen:
     psndcg: float
     share: float = 0.0  # of the matcher
     trust: float = 0.0  # in rankers
+    held: Held | None = None  # what the model of most points said of the rest
 
 
 def bias_of(propensities: Propensities, favour: float) -> Tensor | None:

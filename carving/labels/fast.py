@@ -7,7 +7,7 @@ from dataclasses import replace
 from carving.labels import metrics
 from carving.labels.blending import Chosen, bias_of
 from carving.labels.data import Dataset
-from carving.labels.matching import Parts, matchers, ranked, shortlisted, solvable, trusted
+from carving.labels.matching import Parts, held_back, matchers, ranked, shortlisted, solvable, trusted
 from carving.labels.scorer import Rankers, Scorer
 from carving.labels.training import OnProgress, split
 
@@ -29,9 +29,10 @@ def fit(data: Dataset, seed: int = 0, on_progress: OnProgress | None = None) -> 
         parts.rest,
         metrics.propensities(parts.most.labels),
     )
+    held = held_back(trial, first, best, parts)
     if best.trust:
         rankers = Rankers(ranked(final.matching(data.features), data, seed, on_progress), best.trust)
         final = replace(final, rankers=rankers)
     bias = bias_of(metrics.propensities(data.labels), best.favour)
-    chosen = Chosen([], [], [], best.favour, *best.quality, trust=best.trust)
+    chosen = Chosen([], [], [], best.favour, *best.quality, trust=best.trust, held=held)
     return replace(final, bias=bias), chosen

@@ -6,7 +6,7 @@ is better. Where features are many and sparse, labels are counted, and rankers l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,11 +16,11 @@ from torch import Tensor
 
 from carving.answers.ranking import best_of
 from carving.labels import counting, metrics, rankers
-from carving.labels.blending import FAVOURS, SCALES, Propensities, Quality, bias_of, measured
+from carving.labels.blending import FAVOURS, SCALES, Held, Propensities, Quality, bias_of, measured
 from carving.labels.data import Dataset
 from carving.labels.maps import Map
 from carving.labels.ridge import Sums
-from carving.labels.scorer import NO, SHORTLIST, Matched, Matcher, Scorer, cut, shortlists
+from carving.labels.scorer import NO, SHORTLIST, Matched, Matcher, Rankers, Scorer, cut, shortlists
 from carving.labels.training import OnProgress, Progress
 from carving.labels.views import View, is_dense
 
@@ -34,6 +34,7 @@ PENALTIES = tuple(10.0 ** (0.5 * i) for i in range(-6, 4))  # of ridge regressio
 FIRST = {True: 3, False: 6}  # the penalty that is tried first, of dense views and of rows
 LIFTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # exponents by which weights of rare labels are raised
 WEIGHINGS = (0.0, 0.1, 0.2, 0.3, 0.4)  # exponents by which frequent labels count more than rare ones
+CANDIDATES = 100  # best labels of a held-back point that are kept
 TRUSTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # of rankers, beside a match of logits
 
 
@@ -209,6 +210,18 @@ def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Tr
     best = max((of(trust, 0.0) for trust in TRUSTS), key=lambda tried: sum(tried.quality))
     scale = 1 + best.trust / 2
     return max((of(best.trust, scale * favour) for favour in FAVOURS), key=lambda tried: sum(tried.quality))
+
+
+def held_back(trial: Scorer, rankings: Map | None, best: Trusted, parts: Parts) -> Held:
+    """What a scorer of most points, with its rankers as far as they are trusted, says of the rest."""
+    labels = parts.rest.labels.shape[1]
+    trial = replace(
+        trial,
+        rankers=Rankers(rankings, best.trust) if best.trust and rankings is not None else None,
+        bias=bias_of(metrics.propensities(parts.most.labels), best.favour),
+    )
+    found = trial.top(parts.rest.features, min(CANDIDATES, labels), labels)
+    return Held(found.indices.numpy(), found.scores.numpy(), parts.rest.labels)
 
 
 def ranked(

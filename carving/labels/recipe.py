@@ -23,7 +23,7 @@ from carving.labels import metrics
 from carving.labels.blending import Chosen, Propensities, Quality, scale_of, weighed
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
-from carving.labels.matching import Parts, matchers, ranked, shortlisted, solvable, trusted
+from carving.labels.matching import Parts, held_back, matchers, ranked, shortlisted, solvable, trusted
 from carving.labels.networks import LAZY, Blend, Network
 from carving.labels.rows import rows_of
 from carving.labels.scorer import Matcher, Rankers, Scorer
@@ -126,6 +126,7 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer,
     sparse = not is_dense(data.features)  # rankers of few dense features know no more than a matcher does
     first = ranked(trial.matching(parts.most.features), parts.most, *watch, "trial rankers") if sparse else None
     best = trusted(shortlisted(trial.matching(parts.rest.features), first, parts.rest), parts.rest, known)
+    held = held_back(trial, first, best, parts)
     if again:
         del trial, networks
         count = len(settings)
@@ -135,7 +136,7 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer,
         rankers = Rankers(ranked(scorer.matching(data.features), data, *watch), best.trust)
         scorer = replace(scorer, rankers=rankers)
     weights, units = [blend.weights[i] for i in blend.kept], [blend.units[i] for i in blend.kept]
-    return scorer, Chosen(settings, weights, units, best.favour, *best.quality, blend.share, best.trust)
+    return scorer, Chosen(settings, weights, units, best.favour, *best.quality, blend.share, best.trust, held)
 
 
 def _tried(parts: Parts, trainer: Trainer, tried: list[Settings]) -> tuple[list[Network], list[Settings]]:
