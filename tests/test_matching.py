@@ -248,6 +248,9 @@ def test_the_fast_recipe_learns_is_repeatable_and_comes_back_from_a_file(kind, m
     assert made.score(test.features, test.labels) > 0.9
     assert made.validation_["nDCG@5"] > 0.85
     assert (made.scorer_.rankers is not None) == (kind == "counted") == bool(calls)
+    held = made.chosen_.held
+    assert metrics.ndcg(held.ids, held.labels, 5) == pytest.approx(made.validation_["nDCG@5"])  # of points not learned
+    assert held.ids.shape == (45, 12) and (np.diff(held.scores, axis=1) <= 0).all()
     scores = made.decision_function(test.features)
     again = MultiLabelClassifier(recipe="fast").fit(data.features, data.labels)
     assert np.array_equal(again.decision_function(test.features), scores)

@@ -40,10 +40,11 @@ def run(*arguments):
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
-def test_a_model_is_trained_saved_and_evaluated(files, tmp_path):
+@pytest.mark.parametrize("how", [("--epochs", 6), ("--recipe", "fast")])
+def test_a_model_is_trained_saved_and_evaluated(files, tmp_path, how):
     train, test = files
     model = tmp_path / "model.safetensors"
-    result = run("train", train, model, "--test", test, "--epochs", 6, "--json")
+    result = run("train", train, model, "--test", test, *how, "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert facts["points"] == 240 and facts["labels"] == 8

@@ -287,7 +287,11 @@ def _points(axes: Axes, panel: Points, rows: Sequence[Row], named: Looks) -> Leg
     if panel.equal:
         (legend["where both are equal"],) = axes.plot([0, 1], [0, 1], color="0.6", linewidth=1)
     else:
+        ticker = load("matplotlib.ticker")
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     if panel.band:
         axes.fill_between([0, 1], [-panel.band, 1 - panel.band], [panel.band, 1 + panel.band], color="0.9", zorder=0)
     pale = [point.setting for point in summaries(rows, panel.pale) if point.mean]
