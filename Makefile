@@ -30,7 +30,7 @@ wheel: $(READY)
 # The site, in build/docs: a warning is an error.
 docs: $(READY)
 	$(BIN)/python docs/pages.py build/pages
-	$(BIN)/sphinx-build -W --keep-going -q -c docs build/pages build/docs
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -c docs build/pages build/docs
 
 # The figures and the report of results/paper, from the rows that lie there: nothing is run.
 figures: $(READY)

@@ -327,7 +327,7 @@ def test_points_are_listed_with_the_largest_difference():
 def test_gaps_are_listed_in_standard_errors():
     rows = [{"setting": {"a": 1}, "trial": i, "measured": {"gain": gain}} for i, gain in enumerate((-0.01, -0.03))]
     first, largest = panel_table(rows, Gaps("gain", ("a",)))[1]
-    assert first == ["a=1", "-0.02 ± 0.01", "2", "-2.0"] and largest[1] == "-0.0200"
+    assert first == ["a 1", "-0.02 ± 0.01", "2", "-2.0"] and largest[1] == "-0.0200"
 
 
 def test_upright_lines_stand_where_each_size_has_them():

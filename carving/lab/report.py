@@ -138,8 +138,8 @@ def preface(scale: str) -> str:
         f"Scale {scale}; written on {machine}. Every number in the column “ours” was measured by the rows that lie "
         "beside this report (one line of JSON a trial); published numbers stand in their own column. A difference "
         "is given in standard errors, of our mean and of the published one together (the printed ± is taken for a "
-        "standard deviation over 10 trials, the last digit for rounded); up to three of them “agrees”. Two exact numbers agree "
-        "when they are equal as printed. Accuracies are shares of 1."
+        "standard deviation over 10 trials, the last digit for rounded); up to three of them “agrees”. Two exact "
+        "numbers agree when they are equal as printed. Accuracies are shares of 1."
     )
 
 

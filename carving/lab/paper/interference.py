@@ -52,17 +52,7 @@ EXPERIMENT = Experiment(
     },
     panels=(
         Lines("k1", "relative", ("d", "p"), "100 pairs in contexts of different sizes", percent=False, only={"d": 20}),
-        Lines(
-            "shared",
-            "variance",
-            ("d",),
-            "1,000 pairs, paths that hold several leaves",
-            "",
-            True,
-            True,
-            percent=False,
-            only={"N": 1000},
-        ),
+        Lines("shared", "variance", ("d",), "1,000 shared paths", "", True, True, percent=False, only={"N": 1000}),
     ),
     published=tuple(number for setting in [*ALONE, *SHARED] for number in theorem(setting, **numbers(setting))),
 )

@@ -50,15 +50,7 @@ EXPERIMENT = Experiment(
     },
     panels=(
         Lines("N", "cells", ("scheme", "p", "up"), "the memory alone, for 99 %", percent=False, log_x=True, log_y=True),
-        Lines(
-            "N",
-            "numbers",
-            ("scheme", "p", "up"),
-            "memory and codebook, for 99 %",
-            percent=False,
-            log_x=True,
-            log_y=True,
-        ),
+        Lines("N", "numbers", ("scheme", "p", "up"), "memory and codebook", percent=False, log_x=True, log_y=True),
         Cells(
             ("scheme", "p", "up"), "N", "numbers", "numbers in all, and how many times as many TPR takes", ratio=True
         ),

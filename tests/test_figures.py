@@ -1,0 +1,77 @@
+"""Figures: a series looks alike everywhere, few are emphasised, names cover no other, words instead of letters."""
+
+from itertools import pairwise
+
+import pytest
+
+from carving.lab import NAMES, load
+from carving.lab.experiment import Cells, Gaps, Heat, Lines, grid
+from carving.lab.naming import spread
+from carving.lab.panels import with_cells
+from carving.lab.style import EMPHASISED, SIZE, family, looks
+from carving.lab.ticks import short, tick_text
+from carving.lab.words import AXES, axis_words, setting_words
+
+VSAS = ("HRR", "FHRR", "GHRR", "MAP-I", "MAP-B", "BSC", "CGR", "VTB", "MBAT")
+MANY = [*(f"{name}, 4,096 numbers" for name in (*VSAS, "HLB")), *(f"OSC, {d} x {d}" for d in (25, 50, 100, 200))]
+
+
+def test_a_series_looks_alike_whatever_stands_beside_it():
+    few, many = looks(["HLB", "TPR", "OSC, order 2"]), looks([*VSAS, "OSC, order 2", "HLB"])
+    assert few["HLB"] == many["HLB"] and few["OSC, order 2"] == many["OSC, order 2"]
+    assert few["OSC, order 2"].colour == looks(["OSC, order 3"])["OSC, order 3"].colour
+
+
+def test_at_most_seven_series_are_emphasised_and_all_others_are_named_beside_their_lines():
+    names = [f"kind {letter}" for letter in "abcdefghijkl"]
+    chosen = looks(names)
+    assert sum(not look.faint for look in chosen.values()) == EMPHASISED
+    assert all(look.labelled for look in chosen.values() if look.faint)
+    emphasised = [look for look in chosen.values() if not look.faint]
+    assert len({look.colour for look in emphasised}) == len({look.marker for look in emphasised}) == EMPHASISED
+
+
+def test_among_many_the_lesser_architectures_are_grey():
+    chosen = looks(MANY)
+    assert all(chosen[name].faint == (not name.startswith(("HLB", "OSC"))) for name in MANY)
+    sizes = [chosen[name] for name in MANY if name.startswith("OSC")]
+    assert len({look.colour for look in sizes}) == 4 and all(look.labelled for look in sizes)
+
+
+@pytest.mark.parametrize("heights", [[0.5] * 6, [0, 0.01, 0.02, 0.9, 1, 1], [1.0] * 20, [0.3]])
+def test_names_do_not_cover_each_other(heights):
+    placed = spread(heights, 0.04)
+    assert all(high - low >= 0.04 - 1e-6 for low, high in pairwise(placed))
+    assert max(placed) <= 1.02 + 1e-9
+
+
+def test_settings_are_told_in_words():
+    setting = {"scheme": "OSC", "d": 60, "p": 3, "compact": True, "joint": True, "spread": 1.2, "N": 1000}
+    words = setting_words(setting, list(setting))
+    assert words == "OSC, 60 x 60 x 60, compact fillers, asked together, loudness 1.2, 1,000 pairs"
+    assert setting_words({"scheme": "HLB", "d": 4096}, ("scheme", "d")) == "HLB, 4,096 numbers"
+    assert family(words) == "OSC, compact fillers, asked together, loud, 1,000 pairs" and SIZE.search(words)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_axis_is_a_letter(name):
+    for panel in load(name).panels:
+        keys = () if isinstance(panel, Cells) else (panel.value,) if isinstance(panel, Gaps) else (panel.x, panel.y)
+        labels = [axis_words(key) for key in keys]
+        if isinstance(panel, Lines | Gaps) and panel.label:
+            labels[-1] = panel.label
+        assert all(len(label) > 3 for label in labels), labels
+        assert "=" not in panel.title.replace("p=", "")
+        assert not isinstance(panel, Heat) or all("(" not in guide for guide in panel.guides or {})
+
+
+def test_dimensions_become_cells_where_kinds_of_them_meet():
+    rows = [{"setting": setting, "measured": {"d": 10}} for setting in grid(scheme=["OSC", "TPR", "HLB"], p=3)]
+    assert [with_cells(row)["measured"]["cells"] for row in rows] == [1000, 100, 10]
+    assert "cells" not in with_cells({"setting": {}, "measured": {"d": 10}})["measured"]
+    assert AXES["cells"] == "numbers in the memory"
+
+
+def test_ticks_are_short():
+    assert [tick_text(tick) for tick in (1000, 12.194, 1411.2)] == ["1,000", "12.2", "1,411"]
+    assert [short(value) for value in (500, 2e6, 3.4e9)] == ["500", "2 million", "3.4 billion"]
