@@ -27,15 +27,7 @@ import torch
 from torch import Tensor
 
 from carving import draws
-from carving.checks import (
-    check_device,
-    check_integer,
-    check_real_dtype,
-    check_tensor,
-    listed,
-    machine_bytes,
-    show_bytes,
-)
+from carving.checks import check_device, check_integer, check_real_dtype, check_tensor, listed, machine_bytes, show_bytes
 from carving.chunks import collect, rows_within, slices, tile
 from carving.contexts import Contexts
 from carving.draws import Bits
@@ -45,7 +37,6 @@ from carving.paths import Paths
 from carving.symbols import Leaf, Path, canonical_all
 
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
-
 
 C = TypeVar("C", bound=Contexts)
 ContextsOrPaths = Contexts | Iterable[Path]  # contexts of paths are made chunk by chunk
@@ -175,11 +166,14 @@ class Scheme(ABC, Generic[C]):
                 f"random fillers come from a generator, got {generator!r}; give torch.Generator().manual_seed(0), or "
                 "take fillers(labels)"
             )
-        words = self.facts.filler_words
-        fillers = empty_fillers(self, check_integer("count", count, 1), "cpu")
+        return self._drawn(check_integer("count", count, 1), generator).to(self.device)
+
+    def _drawn(self, count: int, generator: torch.Generator) -> Tensor:
+        """Fillers of a generator: from words, as labels', where a scheme has no cheaper way."""
+        words, fillers = self.facts.filler_words, empty_fillers(self, count, "cpu")
         for rows in slices(count, draws.rows_in_cache(words)):
             fillers[rows] = self._fillers(draws.bits_from(generator, rows.stop - rows.start, words))
-        return fillers.to(self.device)
+        return fillers
 
     @final
     def contexts(self, paths: Iterable[Path]) -> C:

@@ -52,8 +52,7 @@ class Level(nn.Module):
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.scheme.dtype, self.blend.places.device)
-        where = self.blend.spread(shares(given, self.low, self.high, self.outside))
-        return self.blend(self.blend.places < where)
+        return self.blend.below(shares(given, self.low, self.high, self.outside))
 
     def kernel(self, difference: Tensor) -> Tensor:
         """How alike two numbers are that differ by so much."""
@@ -135,8 +134,7 @@ class Thermometer(nn.Module):
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.scheme.dtype, self.blend.places.device)
-        where = self.blend.spread(shares(given, self.low, self.high, self.outside))
-        return self.blend(self.blend.places < where)
+        return self.blend.below(shares(given, self.low, self.high, self.outside))
 
     def kernel(self, difference: Tensor) -> Tensor:
         """How alike two numbers are that differ by so much."""
