@@ -27,7 +27,15 @@ import torch
 from torch import Tensor
 
 from carving import draws
-from carving.checks import check_device, check_integer, check_real_dtype, check_tensor, listed, machine_bytes, show_bytes
+from carving.checks import (
+    check_device,
+    check_integer,
+    check_real_dtype,
+    check_tensor,
+    listed,
+    machine_bytes,
+    show_bytes,
+)
 from carving.chunks import collect, rows_within, slices, tile
 from carving.contexts import Contexts
 from carving.draws import Bits
@@ -95,10 +103,7 @@ class Scheme(ABC, Generic[C]):
 
     @abstractmethod
     def _encode(self, fillers: Tensor, contexts: C) -> Tensor:
-        """The cores (n, *core_shape) of fillers (n, *filler_shape) in their n contexts.
-
-        A scheme that is not contextual does not look at the contexts, which may then be None.
-        """
+        """The cores (n, *core_shape) of fillers (n, *filler_shape) in their n contexts; None if not contextual."""
 
     @abstractmethod
     def _write(self, cores: Tensor, contexts: C) -> Tensor:

@@ -132,7 +132,9 @@ def chosen(flags: Tensor, x: Tensor, other: Tensor) -> Tensor:
     if bits is None or x.dtype != other.dtype or tracked:
         return torch.where(flags, x, other)
     one, two = (v.resolve_conj().resolve_neg().view(bits) for v in (x, other))
-    mask, difference = flags.to(bits), one ^ two
-    whole = mask.shape == torch.broadcast_shapes(mask.shape, difference.shape)
-    mixed = mask.mul_(difference) if whole else mask * difference
-    return mixed.bitwise_xor_(two).view(x.dtype)
+    difference = one ^ two
+    if x.dtype == torch.bool:
+        return (flags.view(bits) & difference).bitwise_xor_(two).view(x.dtype)
+    mask = flags.to(bits)
+    whole = mask.shape[mask.dim() - difference.dim() :] == difference.shape
+    return (mask.mul_(difference) if whole else mask * difference).bitwise_xor_(two).view(x.dtype)

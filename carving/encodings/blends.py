@@ -55,6 +55,12 @@ def strangers(scheme: Scheme) -> float:
     return float(row.aim(space, torch.zeros(1, dtype=torch.int64)).mean())
 
 
+def by_coordinate(scheme: Scheme) -> bool:
+    """Whether a filler is a vector whose coordinates are its parts."""
+    row = row_of(scheme)
+    return row is not None and row.joined is None and len(scheme.facts.filler_shape) == 1
+
+
 def order(scheme: Scheme) -> int:
     """How many components of a filler multiply in a score."""
     return int(getattr(scheme, "p", 1))
@@ -84,13 +90,14 @@ class Blend(nn.Module):
         self.register_buffer("first", first)
         self.register_buffer("second", second)
         self.register_buffer("places", places)
-        plain = self.row is not None and self.row.joined is None and first.dim() == 1
-        self.rows = rows_of(first) if plain else 0  # of a table, which is made when so many values have come
+        self.rows = (
+            rows_of(first) if by_coordinate(scheme) else 0
+        )  # of a table, which is made when so many values have come
         self.seen, self.steps = 0, None
 
     def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         self.seen, self.steps = 0, None  # the table is that of the buffers as they were
-        return super()._apply(change, recurse)
+        return super()._apply(change, recurse)  # type: ignore[no-untyped-call]
 
     def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
         self.seen, self.steps = 0, None
@@ -98,12 +105,13 @@ class Blend(nn.Module):
 
     def below(self, shares: Tensor) -> Tensor:
         """Fillers (*, *filler_shape) with the parts of the second whose places lie below shares (*)."""
-        if not self.rows or torch.compiler.is_compiling():
-            return self(self.places < self.spread(shares))
-        self.seen += shares.numel()
-        if self.steps is None and self.seen > self.rows:
-            self.steps = Steps.of(self.first, self.second, self.places)
-        return self(self.places < self.spread(shares)) if self.steps is None else self.steps.below(shares)
+        if self.rows and not torch.compiler.is_compiling():
+            self.seen += shares.numel()
+            if self.steps is None and self.seen > self.rows:
+                self.steps = Steps.of(self.first, self.second, self.places)
+            if self.steps is not None:
+                return self.steps.below(shares)
+        return self(self.places < self.spread(shares))
 
     def spread(self, shares: Tensor) -> Tensor:
         """Numbers (*) to be compared with the places."""

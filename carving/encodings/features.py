@@ -18,7 +18,6 @@ from carving.scheme import Scheme
 from carving.structures.vectors import binding_into
 from carving.symbols import Label
 
-
 FRESH = (Circular, Level, Thermometer)  # what they make is nobody else's, so that it is bound in its place
 
 

@@ -49,14 +49,18 @@ class Source:
     def uniforms(self, kind: str, shape: tuple[int, ...]) -> Tensor:
         """Numbers of [0, 1) in double precision, a row of words for each of the first dimension."""
         if self.generator is not None:
-            return torch.rand(shape, generator=self.generator, device=self.generator.device, dtype=torch.float64).to(self.scheme.device)
+            return torch.rand(shape, generator=self.generator, device=self.generator.device, dtype=torch.float64).to(
+                self.scheme.device
+            )
         rows, each = shape[0], torch.Size(shape[1:]).numel()
         return draws.uniforms(self.words(kind, rows, each)).view(shape).to(self.scheme.device)
 
     def normals(self, kind: str, shape: tuple[int, ...]) -> Tensor:
         """Normal numbers in double precision."""
         if self.generator is not None:
-            return torch.randn(shape, generator=self.generator, device=self.generator.device, dtype=torch.float64).to(self.scheme.device)
+            return torch.randn(shape, generator=self.generator, device=self.generator.device, dtype=torch.float64).to(
+                self.scheme.device
+            )
         rows, each = shape[0], torch.Size(shape[1:]).numel()
         drawn = draws.normals(self.words(kind, rows, draws.words_for_normals(each)))
         return drawn[:, :each].reshape(shape).to(self.scheme.device)

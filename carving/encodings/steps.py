@@ -1,4 +1,4 @@
-"""Blended fillers by looking them up: any of them is a row of a table, and the few parts that change before the next."""
+"""Blended fillers by looking them up: any is a row of a table, and the few parts that change before the next."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -49,3 +49,12 @@ class Steps:
         made = self.fillers.index_select(0, rows)
         made.scatter_(1, self.parts.index_select(0, rows), self.changed.index_select(0, number))
         return made.view(*shares.shape, -1)
+
+
+def stairs(places: Tensor, shares: Tensor) -> Tensor:
+    """Which of rising places (parts,) lie below shares (*): flags (*, parts), cut out of one row of ones and zeros."""
+    count = len(places)
+    ladder = torch.zeros(2 * count, dtype=torch.bool, device=places.device)
+    ladder[:count] = True
+    starts = count - torch.searchsorted(places, shares.flatten().to(places.dtype))
+    return ladder.unfold(0, count, 1).index_select(0, starts).view(*shares.shape, count)
