@@ -237,4 +237,4 @@ def rounded(values: Tensor, low: float, high: float, count: int) -> Tensor:
     """
     low, high = check_range(low, high, "clip")
     steps = check_integer("count", count, 2) - 1
-    return (shares(values, low, high, "clip") * steps).add(0.5).floor().to(torch.int64).clamp_max(math.floor(steps))
+    return shares(values, low, high, "clip").mul_(steps).add_(0.5).floor_().to(torch.int64)
