@@ -24,9 +24,10 @@ PEERS = [
     (VSA("HRR", D), torchhd.HRRTensor, "HRR"),
     (VSA("VTB", D), torchhd.VTBTensor, "VTB"),
 ]
+THERMOMETERS = {"thermometer", "thermometer, by a label"}
 LEFT_OUT = {
-    "HRR": {"multibind", "bind_sequence", "ngrams, n=3", "ngrams, n=5", "circular", "thermometer"},
-    "VTB": {"circular", "thermometer", "ngrams, n=5"},
+    "HRR": {"multibind", "bind_sequence", "ngrams, n=3", "ngrams, n=5", "circular", *THERMOMETERS},
+    "VTB": {"circular", "ngrams, n=5", *THERMOMETERS},
     "FHRR": {"soft_quantize", "hard_quantize"},
     "BSC": {"soft_quantize", "hard_quantize", "cosine_similarity"},
 }
@@ -91,15 +92,30 @@ def sets(vsa: VSA, theirs: Callable, x: torch.Tensor, y: torch.Tensor, text: tor
 
 
 def numbers(vsa: VSA, kind: str) -> Sides:
-    """Encodings: tables of levels, and values encoded by a module."""
-    label = {"label": "x"}
-    values = torch.rand(10, FEATURES, generator=torch.Generator().manual_seed(0))
+    """Encodings: tables of levels, drawn by a generator or by labels; values that a module encodes or looks up."""
+    label, generator = {"label": "x"}, torch.Generator().manual_seed(0)
+    drawn = {"generator": generator}
+    values = torch.rand(10, FEATURES, generator=generator)
     level, hd_level = encodings.Level(vsa, **label), torchhd.embeddings.Level(101, D, kind)
+    table = encodings.level(vsa, 101, **label)
     sides: Sides = {
-        "level": (lambda: encodings.level(vsa, 101, **label), lambda: torchhd.level(101, D, kind)),
-        "circular": (lambda: encodings.circular(vsa, 101, **label), lambda: torchhd.circular(101, D, kind)),
-        "thermometer": (lambda: encodings.thermometer(vsa, 101, **label), lambda: torchhd.thermometer(101, D, kind)),
-        "Level": (lambda: level(values), lambda: hd_level(values)),
+        "level": (lambda: encodings.level(vsa, 101, **drawn), lambda: torchhd.level(101, D, kind, **drawn)),
+        "circular": (lambda: encodings.circular(vsa, 101, **drawn), lambda: torchhd.circular(101, D, kind, **drawn)),
+        "thermometer": (
+            lambda: encodings.thermometer(vsa, 101, **drawn),
+            lambda: torchhd.thermometer(101, D, kind, **drawn),
+        ),
+        "random, by labels": (lambda: vsa.fillers(range(100)), lambda: torchhd.random(100, D, kind, **drawn)),
+        "level, by a label": (lambda: encodings.level(vsa, 101, **label), lambda: torchhd.level(101, D, kind, **drawn)),
+        "thermometer, by a label": (
+            lambda: encodings.thermometer(vsa, 101, **label),
+            lambda: torchhd.thermometer(101, D, kind, **drawn),
+        ),
+        "Level, rounded to 101": (
+            lambda: torch.nn.functional.embedding(encodings.rounded(values, 0, 1, 101), table),
+            lambda: hd_level(values),
+        ),
+        "Level, any number": (lambda: level(values), lambda: hd_level(values)),
     }
     if kind == "MAP":
         project, hd_project = encodings.Projection(vsa, FEATURES, **label), torchhd.embeddings.Projection(FEATURES, D)
@@ -145,7 +161,7 @@ def main() -> None:
     with torch.inference_mode(), threads(1):
         for vsa, kind, name in PEERS:
             with console.status(vsa.name):
-                rows += measured(vsa, kind, name, 0.4)
+                rows += measured(vsa, kind, name, 0.3)
     show(console, "ours in milliseconds, and torch-hd's time over ours", rows)
     write("kit-speed.json", {"rows": rows})
 

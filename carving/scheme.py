@@ -46,7 +46,6 @@ from carving.symbols import Leaf, Path, canonical_all
 
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
 
-
 C = TypeVar("C", bound=Contexts)
 ContextsOrPaths = Contexts | Iterable[Path]  # contexts of paths are made chunk by chunk
 FillersOrLabels = Tensor | Iterable[Leaf]  # so are fillers of labels
@@ -104,10 +103,7 @@ class Scheme(ABC, Generic[C]):
 
     @abstractmethod
     def _encode(self, fillers: Tensor, contexts: C) -> Tensor:
-        """The cores (n, *core_shape) of fillers (n, *filler_shape) in their n contexts.
-
-        A scheme that is not contextual does not look at the contexts, which may then be None.
-        """
+        """The cores (n, *core_shape) of fillers (n, *filler_shape) in their n contexts; None if not contextual."""
 
     @abstractmethod
     def _write(self, cores: Tensor, contexts: C) -> Tensor:
@@ -175,11 +171,14 @@ class Scheme(ABC, Generic[C]):
                 f"random fillers come from a generator, got {generator!r}; give torch.Generator().manual_seed(0), or "
                 "take fillers(labels)"
             )
-        words = self.facts.filler_words
-        fillers = empty_fillers(self, check_integer("count", count, 1), "cpu")
+        return self._drawn(check_integer("count", count, 1), generator).to(self.device)
+
+    def _drawn(self, count: int, generator: torch.Generator) -> Tensor:
+        """Fillers of a generator: from words, as labels', where a scheme has no cheaper way."""
+        words, fillers = self.facts.filler_words, empty_fillers(self, count, "cpu")
         for rows in slices(count, draws.rows_in_cache(words)):
             fillers[rows] = self._fillers(draws.bits_from(generator, rows.stop - rows.start, words))
-        return fillers.to(self.device)
+        return fillers
 
     @final
     def contexts(self, paths: Iterable[Path]) -> C:

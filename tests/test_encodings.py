@@ -28,6 +28,7 @@ from carving.encodings import (
     thermometer,
 )
 from carving.encodings.blends import parts_shape
+from carving.tensors import chosen
 
 D = {"OSC": 144, "TPR": 400, "CliffordOSC": 30}
 EVERY = [
@@ -384,3 +385,78 @@ def test_functions_take_lists_as_modules_do():
     scheme, values = VSA("MAP-I", 64), [[0.25, 0.5], [0.75, 1.0]]
     assert torch.equal(projection(scheme, values, label=1), Projection(scheme, 2, label=1)(values))
     assert sinusoid(scheme, values, label=1).shape == density(scheme, values, label=1).shape == (2, 64)
+
+
+# The fast ways
+
+
+PLAIN = [VSA(name, 1001) for name in ("MAP-I", "BSC", "HLB", "BSDC-S")] + [VSA("FHRR", 1002), VSA("CGR", 1002)]
+
+
+@pytest.mark.parametrize("vsa", PLAIN, ids=str)
+def test_fillers_that_are_looked_up_are_those_that_are_blended(vsa):
+    code = Level(vsa, -1, 3, label="x")
+    first, second, places = code.blend.first, code.blend.second, code.blend.places
+    values = torch.cat((torch.linspace(-1, 3, 150), 4 * places[:150].float() - 1))  # also where parts change
+    slow = torch.where(places < ((values.double() + 1) / 4).unsqueeze(1), second, first)
+    assert torch.equal(code(values[:100]), slow[:100]) and code.blend.steps is None
+    assert torch.equal(code(values), slow) and code.blend.steps is not None
+    assert torch.equal(code(values.view(3, -1)), slow.view(3, 100, -1))
+    other = Level(vsa, -1, 3, label="y")
+    assert not torch.equal(other(values), slow)
+    other.load_state_dict(code.state_dict())
+    assert torch.equal(other(values), slow)  # no table of earlier buffers
+    if vsa.row.opposite or not vsa.row.dtype:
+        module = Thermometer(vsa, 0, 300, label="x")
+        assert torch.equal(thermometer(vsa, 301, label="x"), module(torch.arange(301)))
+        assert torch.equal(thermometer(vsa, 11, label="x"), module(torch.arange(11) * 30))
+
+
+def test_large_fillers_have_no_table():
+    assert Level(VSA("MAP-I", 2**18), label="x").blend.rows == 0
+    assert 16 <= Level(VSA("MAP-I", 2**16), label="x").blend.rows < 256
+
+
+@pytest.mark.parametrize(
+    "vsa", [VSA("MAP-I", 128), VSA("BSC", 128), VSA("HLB", 128, sigma=0.5), VSA("HRR", 128)], ids=str
+)
+def test_records_are_bundles_of_what_is_bound(vsa):
+    code = Level(vsa, label="x")
+    record = Record(vsa, 5, code, label="y")
+    values, roles = torch.rand(3, 5, generator=torch.Generator().manual_seed(0)), record.roles.clone()
+    slow = torch.stack([vsa.bundle(vsa.bind(code(row), roles)) for row in values])
+    for _ in range(2):  # nothing that is kept has changed
+        assert_close(record(values), slow)
+    assert torch.equal(record.roles, roles)
+
+
+def test_choosing_by_bits_is_where(generator):
+    flags = torch.rand(4, 6, generator=generator) < 0.5
+    for dtype in (
+        torch.bool,
+        torch.uint8,
+        torch.int16,
+        torch.float32,
+        torch.float64,
+        torch.complex64,
+        torch.complex128,
+    ):
+        x, y = (torch.randn(2, 4, 6, generator=generator) * 50).to(dtype)
+        for one, other in ((x, y), (x[0], y), (x, y[0]), (x[0], y[0]), (x.conj(), y)):
+            assert torch.equal(chosen(flags, one, other), torch.where(flags, one, other))
+        assert torch.equal(chosen(flags[0], x, y), torch.where(flags[0], x, y))
+    x = torch.randn(4, 6, generator=generator, requires_grad=True)
+    chosen(flags, x, torch.zeros(4, 6)).sum().backward()
+    assert torch.equal(x.grad, flags.float())
+
+
+@pytest.mark.parametrize("name", ["HRR", "FHRR", "MAP-C", "VTB", "MBAT"])
+def test_a_generators_own_numbers_are_as_those_of_labels(name, generator):
+    """Means and mean squares of 400,000 numbers, each within five standard errors of the other's."""
+    vsa = VSA(name, 4096)
+    drawn, labelled = (
+        torch.view_as_real(x) if x.is_complex() else x for x in (vsa.random(100, generator), vsa.fillers(range(100)))
+    )
+    for one, other in ((drawn, labelled), (drawn.square(), labelled.square())):
+        error = math.sqrt((one.double().var() + other.double().var()) / one.numel())
+        assert abs(float(one.double().mean() - other.double().mean())) < 5 * error

@@ -150,6 +150,14 @@ def test_selecting_keeps_the_shares_that_were_asked_for(generator):
         vsa.multirandsel(x, (0.5, 0.6, 0.2), generator)
     with pytest.raises(TypeError, match="comes from a generator"):
         vsa.randsel(x[0], x[1])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        vsa.randsel(x[0], x[1], 1.5, generator)
+    for vsa in (VSA("MAP-C", 4096), VSA("GHRR", 8 * 512)):
+        x = vsa.random(2, generator)
+        mixed = vsa.randsel(x[0], x[1], 0.2, generator)
+        same = (mixed == x).flatten(2).all(-1) if x.dim() > 2 else mixed == x
+        assert same.any(0).all()
+        assert abs(float(same[0].double().mean()) - 0.2) < 5 * math.sqrt(0.16 / same.shape[1])
 
 
 # Schemes whose roles are contexts, and TPR

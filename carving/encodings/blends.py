@@ -7,14 +7,17 @@ stays.
 """
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from carving.encodings.source import Source
+from carving.encodings.steps import Steps, rows_of
 from carving.scheme import Scheme
+from carving.tensors import chosen
 
 
 def row_of(scheme: Scheme) -> Any:
@@ -52,6 +55,12 @@ def strangers(scheme: Scheme) -> float:
     return float(row.aim(space, torch.zeros(1, dtype=torch.int64)).mean())
 
 
+def by_coordinate(scheme: Scheme) -> bool:
+    """Whether a filler is a vector whose coordinates are its parts."""
+    row = row_of(scheme)
+    return row is not None and row.joined is None and len(scheme.facts.filler_shape) == 1
+
+
 def order(scheme: Scheme) -> int:
     """How many components of a filler multiply in a score."""
     return int(getattr(scheme, "p", 1))
@@ -69,6 +78,7 @@ class Blend(nn.Module):
     first: Tensor
     second: Tensor
     places: Tensor
+    steps: Steps | None
 
     def __init__(self, scheme: Scheme, first: Tensor, second: Tensor, places: Tensor) -> None:
         super().__init__()
@@ -80,6 +90,28 @@ class Blend(nn.Module):
         self.register_buffer("first", first)
         self.register_buffer("second", second)
         self.register_buffer("places", places)
+        self.rows = (
+            rows_of(first) if by_coordinate(scheme) else 0
+        )  # of a table, which is made when so many values have come
+        self.seen, self.steps = 0, None
+
+    def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        self.seen, self.steps = 0, None  # the table is that of the buffers as they were
+        return super()._apply(change, recurse)  # type: ignore[no-untyped-call]
+
+    def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
+        self.seen, self.steps = 0, None
+        super()._load_from_state_dict(*given, **named)
+
+    def below(self, shares: Tensor) -> Tensor:
+        """Fillers (*, *filler_shape) with the parts of the second whose places lie below shares (*)."""
+        if self.rows and not torch.compiler.is_compiling():
+            self.seen += shares.numel()
+            if self.steps is None and self.seen > self.rows:
+                self.steps = Steps.of(self.first, self.second, self.places)
+            if self.steps is not None:
+                return self.steps.below(shares)
+        return self(self.places < self.spread(shares))
 
     def spread(self, shares: Tensor) -> Tensor:
         """Numbers (*) to be compared with the places."""
@@ -88,7 +120,7 @@ class Blend(nn.Module):
     def forward(self, flags: Tensor) -> Tensor:
         """Fillers (*, *filler_shape) of flags (*, parts)."""
         flags = flags.view(*flags.shape, *(1,) * (self.first.dim() - self.places.dim()))
-        mixed = torch.where(flags, self.second, self.first)
+        mixed = chosen(flags, self.second, self.first)
         if self.row is None and self.places.dim() == 3:
             return mixed.sum(-1)
         if self.row is None:

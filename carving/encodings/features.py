@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +10,15 @@ from torch import Tensor, nn
 from carving.checks import check_integer, check_number, is_finite
 from carving.chunks import rows_within, slices
 from carving.encodings.blends import as_filler, order, row_of
-from carving.encodings.levels import Thermometer
+from carving.encodings.levels import Circular, Level, Thermometer
 from carving.encodings.ranges import finite, numbers
 from carving.encodings.source import Source
 from carving.errors import BadValue
 from carving.scheme import Scheme
+from carving.structures.vectors import binding_into
 from carving.symbols import Label
+
+FRESH = (Circular, Level, Thermometer)  # what they make is nobody else's, so that it is bound in its place
 
 
 def check_weighable(scheme: Scheme, what: str) -> None:
@@ -171,8 +175,10 @@ class Record(nn.Module):
         return made.view(*given.shape[:-1], *made.shape[1:])
 
     def _bundled(self, rows: Tensor) -> Tensor:
-        bound = self.scheme.bind(self.encoding(rows), self.roles)  # type: ignore[attr-defined]
-        return self.scheme.bundle(bound)  # type: ignore[attr-defined]
+        scheme: Any = self.scheme
+        made = self.encoding(rows)
+        into = binding_into(scheme, made) if isinstance(self.encoding, FRESH) else None
+        return scheme.bundle(scheme.bind(made, self.roles) if into is None else into(made, self.roles, out=made))
 
 
 # As plain functions

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from carving.checks import check_integer, check_number, is_finite
-from carving.encodings.blends import Blend, ends, order, parts_shape, row_of, strangers
+from carving.encodings.blends import Blend, by_coordinate, ends, order, parts_shape, row_of, strangers
 from carving.encodings.ranges import check_range, numbers, shares
 from carving.encodings.source import Source
+from carving.encodings.steps import stairs
 from carving.errors import BadValue
 from carving.scheme import Scheme
 from carving.symbols import Label
+from carving.tensors import chosen
 
 
 class Level(nn.Module):
@@ -52,8 +54,7 @@ class Level(nn.Module):
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.scheme.dtype, self.blend.places.device)
-        where = self.blend.spread(shares(given, self.low, self.high, self.outside))
-        return self.blend(self.blend.places < where)
+        return self.blend.below(shares(given, self.low, self.high, self.outside))
 
     def kernel(self, difference: Tensor) -> Tensor:
         """How alike two numbers are that differ by so much."""
@@ -126,17 +127,13 @@ class Thermometer(nn.Module):
         source = Source(scheme, label, generator)
         self.scheme, self.outside = scheme, outside
         self.low, self.high = check_range(low, high, outside)
-        first = ends(source, "thermometer", 1)[0]
-        shape = parts_shape(scheme)
-        self.parts = math.prod(shape[1:]) if len(shape) == 3 else shape[0]  # that are turned one after the other
-        places = (torch.arange(self.parts, dtype=torch.float64, device=first.device) + 0.5) / self.parts
-        self.blend = Blend(scheme, first, opposite(scheme, first), places.view(shape[-2:]).expand(shape))
+        first, second, places = turning(source)
+        self.blend = Blend(scheme, first, second, places)
 
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.scheme.dtype, self.blend.places.device)
-        where = self.blend.spread(shares(given, self.low, self.high, self.outside))
-        return self.blend(self.blend.places < where)
+        return self.blend.below(shares(given, self.low, self.high, self.outside))
 
     def kernel(self, difference: Tensor) -> Tensor:
         """How alike two numbers are that differ by so much."""
@@ -146,6 +143,20 @@ class Thermometer(nn.Module):
 def falling(scheme: Scheme, distance: Tensor) -> Tensor:
     """The likeness of fillers that differ in a share of their parts, from 1 to that of strangers."""
     return (1 - distance * (1 - strangers(scheme))) ** order(scheme)
+
+
+def turning(source: Source) -> tuple[Tensor, Tensor, Tensor]:
+    """A filler, its opposite, and the places at which one turns into the other, part after part."""
+    first, shape = ends(source, "thermometer", 1)[0], parts_shape(source.scheme)
+    parts = turned_parts(source.scheme)
+    places = (torch.arange(parts, dtype=torch.float64, device=first.device) + 0.5) / parts
+    return first, opposite(source.scheme, first), places.view(shape[-2:]).expand(shape)
+
+
+def turned_parts(scheme: Scheme) -> int:
+    """How many parts a thermometer turns one after the other: of components those of one."""
+    shape = parts_shape(scheme)
+    return math.prod(shape[1:]) if len(shape) == 3 else shape[0]
 
 
 def opposite(scheme: Scheme, filler: Tensor) -> Tensor:
@@ -204,14 +215,18 @@ def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: t
     >>> thermometer(make("BSC", d=100), 11, label="age").shape
     torch.Size([11, 100])
     """
-    count = check_integer("count", count, 2)
-    code = Thermometer(scheme, 0, count - 1, label=label, generator=generator)
-    if count > code.parts + 1:
+    source, count = Source(scheme, label, generator), check_integer("count", count, 2)
+    if count > (parts := turned_parts(scheme)) + 1:
         raise BadValue(
-            f"{code.parts} parts are turned one after the other and make {code.parts + 1} numbers at most, got "
+            f"{parts} parts are turned one after the other and make {parts + 1} numbers at most, got "
             f"count={count}; take a larger d, or fewer numbers"
         )
-    return code(torch.arange(count))
+    first, second, places = turning(source)
+    where = torch.arange(count, dtype=torch.float64, device=places.device) / (count - 1)
+    if by_coordinate(scheme):  # without the module, which would take longer to make than its codes
+        choose = chosen if first.element_size() < 8 else torch.where  # runs of flags are easy to guess
+        return choose(stairs(places, where), second, first)
+    return Blend(scheme, first, second, places).below(where)
 
 
 def rounded(values: Tensor, low: float, high: float, count: int) -> Tensor:
@@ -222,4 +237,4 @@ def rounded(values: Tensor, low: float, high: float, count: int) -> Tensor:
     """
     low, high = check_range(low, high, "clip")
     steps = check_integer("count", count, 2) - 1
-    return (shares(values, low, high, "clip") * steps).add(0.5).floor().to(torch.int64).clamp_max(math.floor(steps))
+    return shares(values, low, high, "clip").mul_(steps).add_(0.5).floor_().to(torch.int64)

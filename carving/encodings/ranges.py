@@ -38,11 +38,11 @@ def finite(values: Tensor) -> Tensor:
 
 def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
     """Where values lie between the ends, from 0 to 1, in double precision."""
-    places = (values.to(torch.float64) - low) / (high - low)
+    places = (values.to(torch.float64) - low).div_(high - low)
     if outside == "clip":
         if bool(places.isnan().any()):
             raise BadValue("values to encode must be numbers, got not-a-number; look at where they come from")
-        return places.clamp(0, 1)
+        return places.clamp_(0, 1)
     if not bool(((places >= 0) & (places <= 1)).all()):
         wrong = values[~((places >= 0) & (places <= 1))].flatten()[0].item()
         raise BadValue(

@@ -33,26 +33,34 @@ class Source:
             )
 
     def words(self, kind: str, count: int, words: int) -> Bits:
-        """Random words, a row each."""
-        if self.generator is not None:
-            return draws.bits_from(self.generator, count, words)
+        """The label's random words, a row each."""
         names = [canonical_path((kind, self.label, row)) for row in range(count)]
         return draws.bits(names, words, seed=self.scheme.seed, purpose="encoding")
 
     def atoms(self, kind: str, count: int) -> Tensor:
         """Fillers of the scheme, (count, *filler_shape)."""
         check_integer("count", count, 1)
+        if self.generator is not None:
+            return self.scheme.random(count, self.generator)
         facts = self.scheme.facts
         drawn = self.scheme._fillers(self.words(kind, count, facts.filler_words))
         return drawn.to(self.scheme.device, facts.filler_dtype)
 
     def uniforms(self, kind: str, shape: tuple[int, ...]) -> Tensor:
         """Numbers of [0, 1) in double precision, a row of words for each of the first dimension."""
+        if self.generator is not None:
+            return torch.rand(shape, generator=self.generator, device=self.generator.device, dtype=torch.float64).to(
+                self.scheme.device
+            )
         rows, each = shape[0], torch.Size(shape[1:]).numel()
         return draws.uniforms(self.words(kind, rows, each)).view(shape).to(self.scheme.device)
 
     def normals(self, kind: str, shape: tuple[int, ...]) -> Tensor:
         """Normal numbers in double precision."""
+        if self.generator is not None:
+            return torch.randn(shape, generator=self.generator, device=self.generator.device, dtype=torch.float64).to(
+                self.scheme.device
+            )
         rows, each = shape[0], torch.Size(shape[1:]).numel()
         drawn = draws.normals(self.words(kind, rows, draws.words_for_normals(each)))
         return drawn[:, :each].reshape(shape).to(self.scheme.device)

@@ -100,6 +100,32 @@ def haar(space: Space, words: Bits) -> Tensor:
     return torch.stack(done, dim=-1).to(space.complex)
 
 
+# The same from a generator's own numbers, where that is cheaper than words: a count -> (count, *shape). They are drawn
+# in single precision whatever the dtype is, so that the same seed means the same atoms.
+
+
+def gaussian_drawn(space: Space, count: int, generator: torch.Generator) -> Tensor:
+    """Normals of variance 1/d."""
+    drawn = torch.randn(count, space.d, generator=generator, device=generator.device, dtype=torch.float32)
+    return drawn.to(space.dtype).mul_(1 / math.sqrt(space.d))
+
+
+def uniform_drawn(space: Space, count: int, generator: torch.Generator, top: float = 1.0) -> Tensor:
+    """Uniform in [-top, top)."""
+    drawn = torch.empty(count, space.d, device=generator.device, dtype=torch.float32)
+    return drawn.uniform_(-top, top, generator=generator).to(space.dtype)
+
+
+def phasors_drawn(space: Space, count: int, generator: torch.Generator) -> Tensor:
+    """Complex numbers of modulus 1."""
+    return on_circle(uniform_drawn(space, count, generator, math.pi))
+
+
+def on_circle(angle: Tensor) -> Tensor:
+    """Points of the unit circle: cosines and sines are vectorised, and torch.polar is not."""
+    return torch.complex(angle.cos(), angle.sin())
+
+
 # Roles acting on fillers
 
 

@@ -115,6 +115,7 @@ class Architecture:
     atoms: Operation  # bits -> atoms
     bind: Operation  # picture, operator -> picture
     unbind: Operation | None  # picture, operator -> picture; None: there is none, candidates are bound again
+    drawn: Operation | None = None  # a count, a generator -> atoms, where that is cheaper than of its bits
     # Discrete atoms have a picture that can be summed, and bind without it.
     picture: Operation | None = None
     bind_atoms: Operation | None = None
@@ -221,22 +222,23 @@ _SEGMENTS: Fields = dict(
 _MODES: Fields = dict(normal=None, settle=P.to_modes, back=P.from_segments, ties=True)
 _MATRIX: Fields = dict(commutative=False, associative=False, ordered=True, normal=P.to_unit, hard=P.to_plain_signs)
 
-#               name        words       atoms        bind                 unbind
+#               name        words       atoms        bind                 unbind                 drawn
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
-    Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,
+    Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,           A.gaussian_drawn,
                  compose=A.convolve, energy=A.power, identity=_impulse, exact=False, inverse=B.reversed_around,
                  powers=P.turned_spectrum, order=A.shuffle, product=A.convolution, normal=P.to_unit,
                  hard=P.to_plain_signs,
                  options={"unitary": False}, choices={"unitary": (False, True)},
                  variants=(({"unitary": True}, dict(
-                     atoms=A.unitary, exact=True, normal=P.to_unit_spectrum, apart=A.spectrum, joined=A.signal)),)),
-    Architecture("FHRR",     EACH,       A.phasors,   A.multiply,          A.multiply_conjugate,
+                     atoms=A.unitary, drawn=None, exact=True, normal=P.to_unit_spectrum, apart=A.spectrum,
+                     joined=A.signal)),)),
+    Architecture("FHRR",     EACH,       A.phasors,   A.multiply,          A.multiply_conjugate,  A.phasors_drawn,
                  compose=A.multiply, identity=_complex_ones, complex=True, normal=P.to_circle, inverse=B.conjugate,
                  powers=P.turned, product=A.product),
     Architecture("MAP-I",    SIGNS,      A.signs,     A.multiply,          A.multiply,
                  compose=A.multiply, identity=_ones, self_inverse=True, normal=P.to_signs, ties=True, inverse=B.same,
                  product=A.product),
-    Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,
+    Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,            A.uniform_drawn,
                  compose=A.multiply_rescaled, energy=A.squares, by_coordinate=True, identity=_ones,
                  settle=P.to_unit_interval, exact=False, hard=P.to_plain_signs, inverse=B.same,
                  product=A.product),
@@ -254,14 +256,14 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
                  similarity=P.equal_indices, layout=segments,
                  options={"bundling": "or"}, choices={"bundling": ("or", "mode")},
                  variants=(({"bundling": "mode"}, _MODES),)),
-    Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,
+    Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,     A.gaussian_drawn,
                  **_MATRIX, operator=A.two_signs, inverse=B.signs_exchanged,
                  options={"form": "structured"}, choices={"form": ("structured", "rolled", "dense")},
                  variants=(({"form": "dense"}, dict(bind=A.dense, unbind=A.dense_back, inverse=None,
                                                     layout=with_matrix)),
                            ({"form": "rolled"}, dict(bind=A.rolled, unbind=A.rolled_back, operator=A.roll_of,
                                                      inverse=None, layout=with_matrix)))),
-    Architecture("VTB",      NORMALS,    A.gaussian,  A.vtb,               A.vtb_transposed,
+    Architecture("VTB",      NORMALS,    A.gaussian,  A.vtb,               A.vtb_transposed,      A.gaussian_drawn,
                  **_MATRIX, compose=A.vtb_composed, energy=A.gram, identity=_square_identity, exact=False,
                  inverse=B.transposed, layout=square),
     Architecture("CGR",      EACH,       A.indices,   A.multiply,          A.multiply_conjugate,

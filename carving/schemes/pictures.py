@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carving import draws
-from carving.schemes.algebra import Space
+from carving.schemes.algebra import Space, on_circle
 
 # Sums of sets of atoms (*, n, shape), without their pictures being made
 
@@ -225,7 +225,7 @@ def paired_ones(space: Space, x: Tensor, other: Tensor, places: Tensor) -> Tenso
 
 def turned(space: Space, frame: Tensor, angles: Tensor) -> Tensor:
     """Points of the unit circle."""
-    return torch.polar(torch.ones_like(angles), angles)
+    return on_circle(angles)
 
 
 def turned_spectrum(space: Space, frame: Tensor, angles: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from carving.facts import Facts
 from carving.schemes import pictures
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation
-from carving.tensors import as_reals
+from carving.tensors import as_reals, chosen
 
 
 class Verbs(ABC):
@@ -173,9 +173,9 @@ class Verbs(ABC):
     def cross_product(self, x: Tensor, others: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The bundle of every vector of x (*, n, shape) bound with every one of others (*, m, shape)."""
         dim = -1 - len(self.facts.filler_shape)
-        if self.row.operator is None and self.row.picture is None:  # bound sums are sums of what is bound
-            total = self.bind(x.sum(dim), others.sum(dim))
-            return self._settled(total, generator)
+        if self.row.operator is self.row.picture:  # roles act as their pictures: bound sums are sums of what is bound
+            total = self.row.bind(self.space, self.total(x), self.total(others))
+            return self.bundle(total.unsqueeze(-1 - len(self.facts.memory_shape)), generator)
         pairs = self.bind(x.unsqueeze(dim), others.unsqueeze(dim - 1))
         return self.bundle(pairs.flatten(dim - 1, dim), generator)
 
@@ -266,9 +266,14 @@ class Verbs(ABC):
 
     def randsel(self, x: Tensor, other: Tensor, p: float = 0.5, generator: torch.Generator | None = None) -> Tensor:
         """Every number (block) of x with probability p, else that of the other: alike to both."""
-        return self.multirandsel(
-            torch.stack(torch.broadcast_tensors(x, other), -1 - self._dimensions(x)), (p, 1 - p), generator
-        )
+        generator = _checked(generator)
+        if not 0 <= p <= 1:
+            raise BadValue(f"p must be a probability between 0 and 1, that of x, got {p!r}")
+        x, other = torch.broadcast_tensors(x, other)
+        dim = -self._dimensions(x)
+        size = x.shape[: x.dim() + dim + 1]  # of (n, m, m) blocks whole ones are chosen
+        flags = torch.rand(size, generator=generator, device=generator.device) < p
+        return chosen(flags.view(*size, *(1,) * (-dim - 1)).to(x.device), x, other)
 
     def multirandsel(
         self, vectors: Tensor, p: Sequence[float] | None = None, generator: torch.Generator | None = None
@@ -284,14 +289,11 @@ class Verbs(ABC):
             or not math.isclose(float(shares.sum()), 1, abs_tol=1e-6)
         ):
             raise BadValue(f"p must be {count} probabilities whose sum is 1, one for each vector, got {p!r}")
-        if not isinstance(generator, torch.Generator):
-            raise BadType(
-                f"what is chosen comes from a generator, got {generator!r}; give torch.Generator().manual_seed(0)"
-            )
+        generator = _checked(generator)
         size = (*vectors.shape[:dim], vectors.shape[dim + 1])  # of (n, m, m) blocks whole ones are chosen
         drawn = torch.multinomial(shares.to(generator.device), math.prod(size), replacement=True, generator=generator)
-        chosen = drawn.view(*size, *(1,) * (-dim - 2)).unsqueeze(dim).to(vectors.device)
-        return vectors.gather(dim, chosen.expand(*vectors.shape[:dim], 1, *vectors.shape[dim + 1 :])).squeeze(dim)
+        which = drawn.view(*size, *(1,) * (-dim - 2)).unsqueeze(dim).to(vectors.device)
+        return vectors.gather(dim, which.expand(*vectors.shape[:dim], 1, *vectors.shape[dim + 1 :])).squeeze(dim)
 
     def _dimensions(self, x: Tensor) -> int:
         return len(self.facts.filler_shape if _is_discrete(x) else self.facts.memory_shape)
@@ -335,3 +337,11 @@ class Verbs(ABC):
 
 def _is_discrete(x: Tensor) -> bool:
     return not (x.is_floating_point() or x.is_complex())
+
+
+def _checked(generator: torch.Generator | None) -> torch.Generator:
+    if not isinstance(generator, torch.Generator):
+        raise BadType(
+            f"what is chosen comes from a generator, got {generator!r}; give torch.Generator().manual_seed(0)"
+        )
+    return generator

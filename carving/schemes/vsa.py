@@ -132,6 +132,11 @@ class VSA(Verbs, LinearScheme[Roles]):
     def _fillers(self, words: Bits) -> Tensor:
         return self.row.atoms(self.space, words)
 
+    def _drawn(self, count: int, generator: torch.Generator) -> Tensor:
+        if self.row.drawn is None:
+            return super()._drawn(count, generator)
+        return self.row.drawn(self.space, count, generator)
+
     def _contexts(self, paths: Paths) -> Roles:
         # A role's vector depends on its position in the path, so that the order of roles counts for every architecture.
         names: dict[bytes, int] = {}
