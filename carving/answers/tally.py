@@ -24,6 +24,9 @@ QUIETER = 0.01  # of the pairs may be than those that it is told for how full a 
 LEAVES = 16  # numbers of leaves that are counted; with more, it goes on as with the last ones
 
 
+Loads = tuple[tuple[int, float], ...]  # pairs that would be as much noise, and for which share of the pairs they are
+
+
 class Strengths(NamedTuple):
     """How strongly fillers are held, and which share of them so strongly."""
 
@@ -104,7 +107,7 @@ class Tally:
         quietest = next(s for (s, _), n in zip(loudest, many, strict=True) if n >= enough)
         return self.squares / quietest**2
 
-    def loads(self, more: int = 0) -> tuple[tuple[int, float], ...]:
+    def loads(self, more: int = 0) -> Loads:
         """The noise that pairs of each strength meet, as so many pairs of that strength; and their share of all pairs.
 
         So many pairs more, of a weight of 1, are noise to them as well.

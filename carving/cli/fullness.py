@@ -12,7 +12,7 @@ from carving.cli.output import errors, write_line
 from carving.errors import BadValue, Overfull
 from carving.memory import Memory
 from carving.memory.extent import Extent
-from carving.memory.fullness import predicted
+from carving.memory.fullness import named
 from carving.prediction.goal import USUAL, Goal
 from carving.scheme import Scheme
 
@@ -45,7 +45,7 @@ class Fullness:
     def at(cls, scheme: Scheme, goal: Goal | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
         """That of a memory of which only the extent is known, before and after a change."""
         joint = goal is not None and goal.joint
-        before, after = (predicted(scheme, each.load, each.leaves, joint) for each in (was, now))
+        before, after = (named(scheme, each.loads, each.leaves, joint) for each in (was, now))
         within = goal is not None and now.load <= goal.pairs and now.leaves <= goal.vocabulary
         short = not within and after is not None and (goal or Goal(USUAL)).missed_by(after)
         return cls(before, after, goal, short, now.pairs, keeps_paths)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
 
+from carving.answers.tally import Loads
 from carving.files import Outline
 from carving.memory.tallying import Tallying
 from carving.records import Record
@@ -19,6 +20,7 @@ class Extent(NamedTuple):
     pairs: int
     leaves: int
     load: int  # the pairs, each stored once, that would fill it as much
+    loads: Loads  # the same for pairs of each strength
 
 
 def extent(outline: Outline, records: Iterable[Record]) -> Extent:
@@ -40,7 +42,10 @@ def extent(outline: Outline, records: Iterable[Record]) -> Extent:
         pairs = float(counts.sum()) + sum(changed.values())
     stored, gone = tallying.both()
     tally = outline.tally.with_stored(stored) if stored.strengths else outline.tally
-    return Extent(round(pairs), leaves, round(tally.without(gone).load if tally.strengths else pairs))
+    tally = tally.without(gone)
+    if not tally.strengths:
+        return Extent(round(pairs), leaves, round(pairs), ((round(pairs), 1.0),))
+    return Extent(round(pairs), leaves, round(tally.load), tally.loads())
 
 
 def known(names: bytes, some: Collection[bytes]) -> set[bytes]:

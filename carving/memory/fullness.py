@@ -9,6 +9,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+from carving.answers.tally import Loads
 from carving.errors import Overfull, UserError
 from carving.files import identity
 from carving.memory.state import State
@@ -59,13 +60,16 @@ def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
         return held.solved.after(more).accuracy
     joint = held.goal is not None and held.goal.joint
     bits = None if held.cells is None else held.cells.bits
-    named = 0.0
-    for load, share in held.loads(more):  # the louder pairs are, the less they notice the others
-        each = predicted(held.scheme, load, len(held.vocabulary), joint, draft, bits)
-        if each is None:
-            return None
-        named += share * each
-    return named
+    return named(held.scheme, held.loads(more), len(held.vocabulary), joint, draft, bits)
+
+
+def named(
+    scheme: Scheme, loads: Loads, leaves: int, joint: bool = False, draft: bool = False, bits: int | None = None
+) -> float | None:
+    """The share of pairs of several strengths that is predicted to be named; the louder, the less they notice others."""
+    each = [(share, predicted(scheme, load, leaves, joint, draft, bits)) for load, share in loads]
+    known = [share * accuracy for share, accuracy in each if accuracy is not None]
+    return sum(known) if len(known) == len(each) else None
 
 
 def falls_short(held: State) -> bool:

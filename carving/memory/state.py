@@ -14,7 +14,7 @@ from carving.answers import likelihood
 from carving.answers.fitted import Solved
 from carving.answers.likelihood import Likelihood
 from carving.answers.numbers import Numbers
-from carving.answers.tally import NOTHING_STORED, ONCE, Strengths, Tally
+from carving.answers.tally import NOTHING_STORED, ONCE, Loads, Strengths, Tally
 from carving.cells import Cells
 from carving.checks import listed
 from carving.errors import BadValue
@@ -110,7 +110,7 @@ class State:
         """How many pairs, each stored once, would fill it as much: what is predicted depends on it."""
         return round(self.weighed.load) if self.tally.strengths else self.pairs
 
-    def loads(self, more: int = 0) -> tuple[tuple[int, float], ...]:
+    def loads(self, more: int = 0) -> Loads:
         """The same for pairs of each strength, and which share of all they are; with so many pairs more."""
         return self.weighed.loads(more) if self.tally.strengths else ((self.pairs + more, 1.0),)
 
@@ -184,9 +184,9 @@ class State:
         """
 
         tally, squares = self.tally, self.squares
-        if not squares or not tally.strengths or squares <= tally.squares or self._near(squares / tally.squares):
+        if not squares or not math.isfinite(squares) or not tally.strengths or squares <= tally.squares:
             return tally
-        return tally.come_again(squares)
+        return tally if self._near(squares / tally.squares) else tally.come_again(squares)
 
     def _as_the_energy_says(self, tally: Tally) -> Tally:
         factor = (self.squares or 0.0) / tally.squares
