@@ -28,9 +28,9 @@ def likeness(d: int, k1: int, basis: Basis = "gaussian") -> float:
     """By how much the noise that a filler meets grows with the squared cosine of two of its components, as a fraction.
 
     Given the context P' of a stored pair, the noise in a candidate whose components are the unit vectors u_i inside has
-    the variance prod_i u_i^T P' u_i / k1^p. Over P', two of these factors have the relative covariance a + b r^2, with r
-    the cosine of the two: this is b, and a + b/k1 the `variation`. Exact for normals; blocks have another term, which
-    is 1/d of it in the mean.
+    the variance prod_i u_i^T P' u_i / k1^p. Over P', two of these factors have the relative covariance a + b r^2, where
+    r is the cosine of the two: this is b, and a + b/k1 the `variation`. Exact for normals; blocks have another term,
+    which is 1/d of it in the mean.
 
     >>> round(likeness(d=22, k1=5), 2), round(likeness(d=22, k1=5, basis="blocks"), 2)
     (0.3, 0.32)
