@@ -43,6 +43,9 @@ class Facts:
     # another filler than the candidate, and one with the same.
     interference: float = 1.0
     echo: float = 1.0
+    # By how much that grows, in units of itself, with every squared cosine of two components of a candidate in its
+    # context; 0: it is the same for all candidates, or nearly.
+    uneven: float = 0.0
     # What a filler that is stored in one context shows in every other, in the mean, where contexts have no signs; and
     # by how much that differs from context to context, as a variance relative to its square.
     bias: float = 0.0

@@ -57,7 +57,8 @@ class LinearScheme(Scheme[C]):
         """The squared norm of a memory that is as loud everywhere as it is along the bound candidates.
 
         Where binding changes norms, roles that many pairs share colour the interference: this is what the contexts'
-        adjoint cores and the candidates' energies tell of it. None where the memory is as loud in every direction.
+        adjoint cores and the candidates' energies tell of it. Where `facts.uneven` is not 0, in units of the mean
+        instead. None where the memory is as loud in every direction.
         """
         return None
 

@@ -36,7 +36,7 @@ class Evidence(NamedTuple):
 
     inner: Tensor  # <memory, bound candidate>
     energy: Tensor  # |bound candidate|^2
-    noise: Tensor | None  # the memory's squared norm along the bound candidates, where it is not the same for all
+    noise: Tensor | None  # along the bound candidates, in units of `Likelihood.norm`, where it is not the same for all
 
     @classmethod
     def of(
@@ -59,7 +59,7 @@ class Likelihood:
 
     variance: Tensor  # (L,) of the interference, in one real number of the memory, for each candidate
     log_prior: Tensor  # (L,) the logarithm of each candidate's odds against "nothing is stored here"
-    norm: float  # the squared norm of the memory
+    norm: float  # of noise along candidates in the mean: the squared norm of the memory, or 1 for `facts.uneven`
     strengths: Strengths = ONCE  # of fillers that are stored
     numbers: Numbers = UNKNOWN  # of fillers that contexts hold
     shift: Tensor | None = (
@@ -126,7 +126,7 @@ class Likelihood:
         return self.strengths.values[0] / self.variance
 
     def variance_along(self, evidence: Evidence, indices: Tensor | slice) -> Tensor:
-        """The variances along the bound candidates: more than the mean where roles are louder than others."""
+        """The variances along the bound candidates: more than the mean where roles are louder, or components alike."""
         variance = self.variance[indices]
         return variance if evidence.noise is None else variance * (evidence.noise / self.norm)
 
@@ -167,7 +167,7 @@ def likelihood(
     return Likelihood(
         variance.clamp_min(floor).to(*where),
         prior.to(*where),
-        max(norm, 1e-30),
+        1.0 if facts.uneven else max(norm, 1e-30),
         strengths if not facts.bias else strengths.scaled(1 - facts.bias),
         shift=shift.to(*where) if facts.bias else None,
     )

@@ -13,10 +13,13 @@ import torch
 from torch import Tensor
 
 from carving.chunks import collect, rows_within, slices
-from carving.prediction.interference import Basis, echo, excess
+from carving.prediction.interference import Basis, echo, excess, likeness, unevenness
 from carving.schemes.blocks import Blocks
 from carving.schemes.subspaces import Forbidden, SubspaceMap, Subspaces
 from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
+
+EVEN = 0.05  # the standard deviation of candidates' noise, relative to its mean, up to which it counts as the same
+LEAST = 0.25  # of the mean noise that a candidate meets, whatever the formula says of the smallest memories
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,12 @@ class OrdinaryFillers:
     def interference(self, basis: Basis) -> tuple[float, float]:
         """The noise of a pair with another filler, and of one with the same: components share their contexts."""
         return 1 + excess(self.d, self.p, self.k1, basis), echo(self.d, self.p, self.k1, basis)
+
+    def uneven(self, basis: Basis) -> float:
+        """By how much the noise of other fillers grows with a squared cosine of two components, in units of itself."""
+        if unevenness(self.d, self.p, self.k1, basis) <= EVEN:
+            return 0.0
+        return likeness(self.d, self.k1, basis) / (1 + excess(self.d, self.p, self.k1, basis))
 
     @cached_property
     def cell(self) -> int:
@@ -98,6 +107,23 @@ class OrdinaryFillers:
         scores = contract(cores.expand(number, *cores.shape).flatten(0, 1), inside)
         return scores.view(number, count, size).transpose(0, 1).reshape(count, total)
 
+    def noise(self, contexts: Subspaces | Blocks, candidates: Tensor, uneven: float) -> Tensor:
+        """The noise of other fillers in candidates (n, L) or (n, m), in units of its mean: more where components agree.
+
+        `carving.prediction.interference.likeness` says why; a squared cosine is 1/k1 in the mean.
+        """
+        mapped = self.map(contexts)
+        if candidates.dim() == 4:
+            inside = mapped.project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3]).permute(2, 0, 3, 1)
+        else:
+            inside = mapped.contract_shared(candidates.permute(1, 2, 0))  # (p, n, side, L)
+        scales, total = inverse_norm(inside, dim=2), 0.0
+        for one, other in combinations(range(self.p), 2):
+            cosines = (inside[one] * inside[other]).sum(1) * scales[one] * scales[other]
+            total = cosines.square_() + total
+        usual = self.p * (self.p - 1) / (2 * self.k1)
+        return total.sub_(usual).mul_(uneven).add_(1).clamp_min_(LEAST)
+
     def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
         """The candidates' cores summed with weights (n, L): (n, side^p)."""
         inside = self.map(contexts).contract_shared(candidates.permute(1, 2, 0))  # (p, n, side, L)
@@ -135,6 +161,10 @@ class CompactFillers:
     def interference(self, basis: Basis) -> tuple[float, float]:
         """The noise of other pairs: components with bases of their own interfere alike, whatever their fillers."""
         return 1.0, 1.0
+
+    def uneven(self, basis: Basis) -> float:
+        """Nothing: how alike their components are makes no difference."""
+        return 0.0
 
     @cached_property
     def side(self) -> int:

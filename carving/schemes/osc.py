@@ -21,6 +21,7 @@ from carving.errors import BadType, BadValue
 from carving.facts import Facts
 from carving.paths import Paths
 from carving.prediction.interference import Basis, bias, unsteady
+from carving.scheme import match_in_tiles
 from carving.schemes.blocks import Blocks
 from carving.schemes.dictionary import check_dictionary, chosen, vectors
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
@@ -155,6 +156,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             contextual=kind.contextual,
             interference=interference,
             echo=echo,
+            uneven=kind.uneven(self.basis),
             bias=0.0 if self.signed else bias(d, p, self.k1),
             unsteady=0.0 if self.signed else unsteady(d, p, self.k1),
         )
@@ -261,6 +263,15 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         """The squared amplitudes."""
         amplitudes = contexts.amplitudes
         return amplitudes.square().unsqueeze(1) if self.spread else one(amplitudes.dtype, amplitudes.device)
+
+    def noise_along(
+        self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Tensor, energy: Tensor
+    ) -> Tensor | None:
+        """More where a candidate's components are more alike in the context, which they share; in units of the mean."""
+        kind, uneven = self.filler_kind, self.facts.uneven
+        if not uneven or not isinstance(kind, OrdinaryFillers):
+            return None
+        return match_in_tiles(self, lambda _, part, some: kind.noise(part, some, uneven), cores, contexts, candidates)
 
     def round_trip(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Cores times the squared amplitudes."""

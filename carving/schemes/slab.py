@@ -118,6 +118,10 @@ class Slab(LinearScheme[Any]):
         """The squared norms of bound candidates."""
         return self.whole.energy(contexts, candidates)
 
+    def noise_along(self, cores: Tensor, contexts: Any, candidates: Tensor, energy: Tensor) -> Tensor | None:
+        """How loud the whole memory is along the bound candidates."""
+        return self.whole.noise_along(cores, contexts, candidates, energy)
+
     def round_trip(self, cores: Tensor, contexts: Any) -> Tensor:
         """What `adjoint` gives back of each core, written alone."""
         return self.whole.round_trip(cores, contexts)
