@@ -21,6 +21,7 @@ MINOR = frozenset(  # architectures that are grey among many
     ("HRR", "FHRR", "GHRR", "VTB", "MBAT", "MAP-I", "MAP-B", "MAP-C", "BSC", "BSDC-CDT", "BSDC-S", "BSDC-SEG", "CGR")
 )
 EMPHASISED = 7  # series with a colour of their own; the others are grey, with their names beside them
+SIZES = 3  # of a family are emphasised: the smallest, the one in the middle, the largest
 DASHES = {2: "-", 3: "--", 4: ":", 1: "-."}  # by the order of the memory
 
 
@@ -77,7 +78,7 @@ def family(name: str) -> str:
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for every series of a figure; of more than seven families the least known are grey.
+    """A look for every series of a figure; of more than seven families the least known are grey, of many sizes thin.
 
     >>> looks(["HLB, 4,096 numbers", "OSC, order 3"])["OSC, order 3"].dash
     '--'
@@ -97,6 +98,8 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
                 share = place / (len(sized) - 1)
                 colour = _mixed(given[kind].colour, 0.55 * (1 - share))
                 chosen[name] = replace(chosen[name], colour=colour, labelled=len(sized) > 2)
+                if len(sized) > SIZES and place not in (0, len(sized) // 2, len(sized) - 1):
+                    chosen[name] = replace(chosen[name], marker="", faint=True)  # thin, and named beside its line
     return {name: chosen[name] for name in every}
 
 
