@@ -22,6 +22,13 @@ def test_a_series_looks_alike_whatever_stands_beside_it():
     assert few["OSC, order 2"].colour == looks(["OSC, order 3"])["OSC, order 3"].colour
 
 
+def test_orders_and_numbers_of_pairs_do_not_change_the_colour():
+    chosen = looks(["OSC, order 2", "OSC, order 3", "OSC, order 4", "OSC, compact fillers, order 2, 1,000 pairs"])
+    *orders, compact = chosen.values()
+    assert len({look.colour for look in orders}) == 1 and len({(look.marker, look.hollow) for look in orders}) == 3
+    assert compact.colour == looks(["OSC, compact fillers, order 2"])["OSC, compact fillers, order 2"].colour
+
+
 def test_at_most_seven_series_are_emphasised_and_all_others_are_named_beside_their_lines():
     names = [f"kind {letter}" for letter in "abcdefghijkl"]
     chosen = looks(names)

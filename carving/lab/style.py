@@ -67,6 +67,7 @@ MARKS = "os^vDPXhp<>*d"
 NUMBER = r"\d+(?:,\d{3})*"
 SIZE = re.compile(rf", (?:{NUMBER} x )+{NUMBER}|, {NUMBER} numbers|, (?:side|blades)[^,]*")
 ORDER = re.compile(r", order \d|, context’s size rounded up")
+PAIRS = re.compile(rf", {NUMBER} pairs")
 LOUD = re.compile(r"loudness [\d.]+")
 BITS = re.compile(r", (\d+) bits?$")
 BIT_DASHES: dict[int, Dash] = {32: "-", 1: "-", 2: "--", 3: ":", 4: "-.", 8: (0, (4, 1, 1, 1, 1, 1))}
@@ -112,7 +113,7 @@ def _of_families(families: Mapping[str, list[str]]) -> dict[str, Look]:
     room = EMPHASISED
     for kind in ranked:
         size = 1 if all(map(SIZE.search, families[kind])) else len(families[kind])
-        look = KNOWN.get(kind)
+        look = KNOWN.get(kind) or KNOWN.get(PAIRS.sub("", kind))
         if look is None or look.colour in taken:
             look = next((Look(FREE[at], MARKS[at]) for at in range(len(FREE)) if FREE[at] not in taken), None)
         if look is None or size > room or (not few and kind in MINOR):
@@ -131,9 +132,8 @@ def _dashed(look: Look, name: str) -> Look:
         count = int(bits[1])
         at = (MARKS.find(look.marker) + list(BIT_DASHES).index(count)) % len(MARKS) if count in BIT_DASHES else 0
         return replace(look, dash=BIT_DASHES.get(count, "-"), marker=MARKS[at])
-    return replace(
-        look, dash=":" if rounded else DASHES[order], hollow=order > 2, marker="x" if rounded else look.marker
-    )
+    marker = "x" if rounded else "p" if order == 4 and look.marker else look.marker
+    return replace(look, dash=":" if rounded else DASHES[order], hollow=order > 2, marker=marker)
 
 
 def _cells(name: str) -> float:
