@@ -20,8 +20,9 @@ from rich.console import Console
 
 from carving import lab as experiments
 from carving.errors import BadValue
-from carving.lab import NAMES, beyond, experiment, figures, load, measures, paper, reproduce
+from carving.lab import NAMES, beyond, experiment, load, measures, paper, reproduce
 from carving.lab.experiment import SCALES, Experiment, Gaps, Lines, Points, Published, Trial, grid, planned, trials
+from carving.lab.lines import draw_lines
 from carving.lab.measures.bases import BASES, bases
 from carving.lab.measures.calibration import calibration
 from carving.lab.measures.calibration import error as calibration_error
@@ -34,6 +35,7 @@ from carving.lab.report import Outcome
 from carving.lab.report import write as write_report
 from carving.lab.rows import key_of, read_rows, write_rows
 from carving.lab.runner import pool, run
+from carving.lab.style import looks
 from carving.lab.summaries import compare, summary
 from carving.lab.tables import comparison_table, panel_table
 from carving.places import lock_for
@@ -334,10 +336,10 @@ def test_upright_lines_stand_where_each_size_has_them():
     sizes = [{"kind": "a", "N": pairs, "bits a pair": x} for pairs in (16, 64) for x in (5.0, 50.0)]
     rows = [{"setting": setting, "trial": 0, "measured": {"retrieval": 0.5}} for setting in sizes]
     panel, axes = load("bits").panels[0], pytest.importorskip("matplotlib.figure").Figure().add_subplot()
-    figures._lines(axes, panel, rows, ())
+    legend = draw_lines(axes, panel, rows, (), looks(["a"]))
     upright = {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2}
     assert sorted(upright) == pytest.approx([4, 4.04, 6, 6.06])
-    assert axes.get_legend_handles_labels()[1] == ["a", *panel.marks]
+    assert list(legend) == ["a", *panel.marks]
 
 
 # Measures

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from functools import partial
 from statistics import NormalDist
+from threading import Event, Timer
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +26,7 @@ from carving.explore.serving import listen
 from carving.formats.typed import line_readings, path_line
 from carving.memory.census import least_bytes
 from carving.memory.gauge import gauge
+from carving.memory.opened import open_memory
 from carving.memory.portrait import distribution, slice_of
 from carving.memory.scores import scores
 from carving.memory.watching import Watched
@@ -365,6 +367,7 @@ def test_plans_have_what_is_to_be_copied(page, monkeypatch):
         ("GET", "ask", dict(path="x", kind="leaf"), "leaf must be a text"),
         ("GET", "cells", dict(at="1,2"), "indices"),
         ("GET", "cells", dict(at="x"), "at"),
+        ("GET", "ask", dict(path="x", kind="top", top="--5"), "top"),
         ("GET", "plan", dict(pairs="0"), "pairs"),
         ("GET", "plan", dict(accuracy="1"), "accuracy"),
         ("POST", "store", dict(path="a", leaf=3), "leaf must be a text"),
@@ -411,7 +414,7 @@ def asked(server, path, method="GET", body=b"", **headers):
         query_string=query.encode(),
         headers=[(key.encode(), value.encode()) for key, value in given.items() if value is not None],
     )
-    parts = [body[:10], body[10:]]
+    parts = [] if body is None else [body[:10], body[10:]]  # of None nothing ever comes
 
     async def receive():
         if parts:
@@ -475,6 +478,7 @@ def test_the_page_needs_no_network_and_no_markup_of_labels():
         ("/secret/api/session", dict(method="POST", body=b" " * LARGEST * 2, content_type="application/json"), 413),
         ("/secret/api/session", dict(method="POST", body=b"{}", content_type="application/json"), 200),
         ("/secret/api/ask?path=x", {}, 400),
+        ("/secret/api/about?" + "&".join(f"v{i}=1" for i in range(60)), {}, 400),
     ],
 )
 def test_only_our_page_is_let_in(server, path, how, status):
@@ -498,6 +502,54 @@ def test_a_bug_is_said_to_be_one(server, monkeypatch, capsys):
     status, _, body = asked(server, "/secret/api/about")
     assert (status, "a bug of Carving" in json.loads(body)["error"]) == (500, True)
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_bug_among_the_rounds_is_their_last_line(server, monkeypatch, capsys):
+    def broken(*_):
+        yield dict(asked=1)
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(ROUTES, ("GET", "together"), broken)
+    status, _, body = asked(server, "/secret/api/together")
+    first, last = map(json.loads, body.splitlines())
+    assert (status, first, "a bug of Carving" in last["error"]) == (200, dict(asked=1), True)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_an_answer_that_takes_too_long_is_given_up(server, monkeypatch):
+    going_on = Event()
+    monkeypatch.setattr("carving.explore.server.PATIENCE", 0.05)
+    monkeypatch.setitem(ROUTES, ("GET", "about"), lambda *_: going_on.wait(5))
+    Timer(0.5, going_on.set).start()  # the thread itself cannot be ended from outside
+    status, _, body = asked(server, "/secret/api/about")
+    assert (status, "ask for less" in json.loads(body)["error"]) == (503, True)
+
+
+def test_a_round_that_takes_too_long_is_the_last(server, monkeypatch):
+    going_on = Event()
+
+    def slow(*_):
+        yield dict(asked=1)
+        going_on.wait(5)
+        yield dict(round=1)
+
+    monkeypatch.setattr("carving.explore.server.PATIENCE", 0.05)
+    monkeypatch.setitem(ROUTES, ("GET", "together"), slow)
+    Timer(0.5, going_on.set).start()
+    first, last = map(json.loads, asked(server, "/secret/api/together")[2].splitlines())
+    assert (first, "longer than" in last["error"]) == (dict(asked=1), True)
+
+
+def test_a_request_that_does_not_arrive_is_given_up(server, monkeypatch):
+    monkeypatch.setattr("carving.explore.server.SLOW", 0.05)
+    how = dict(method="POST", body=None, content_type="application/json")
+    status, _, body = asked(server, "/secret/api/session", **how)
+    assert (status, "did not arrive" in json.loads(body)["error"]) == (408, True)
+
+
+def test_an_address_without_its_last_stroke_is_led_to_the_page(server):
+    status, headers, _ = asked(server, "/secret")
+    assert (status, headers["location"]) == (308, "/secret/")
 
 
 def test_labels_that_are_half_a_character_are_sent_as_escapes():
@@ -541,6 +593,11 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
     exhibit, port, browser, _ = served
     assert (exhibit.memory.pairs, exhibit.name, exhibit.file, port, browser) == (2, file.name, file, 8000, False)
     assert exhibit.pairs == [(("dog", "says"), "woof"), (("cat", "says"), "meow")]
+    served.clear()
+    with open_memory(file) as opened:  # whose change lies in a journal beside the file
+        opened.store({"cow": {"says": "moo"}})
+    carving("explore", str(file))
+    assert (served[0].memory.pairs, served[0].memory.recall("cow", "says").leaf) == (3, "moo")
     served.clear()
     carving("seal", str(file), "-o", str(tmp_path / "sealed.safetensors"))
     carving("explore", str(tmp_path / "sealed.safetensors"))

@@ -101,9 +101,14 @@ def test_answers_follow_while_somebody_types(tab, address):
     tab.fill("input", "key 7 / wrong")
     tab.wait_for_selector(".answer:text-is('Nothing is stored here')")
     tab.fill("input", "key 3 / of")
+    tab.check("text=the best few")
+    tab.get_by_role("spinbutton", name="How many").fill("7")
+    tab.wait_for_selector("text=The best 7, each with its own probability")
+    assert len(tab.query_selector_all(".list li")) == 7
     tab.check("text=does it hold this leaf?")
-    tab.get_by_role("textbox", name="This leaf").fill("leaf 3")
+    tab.get_by_role("combobox", name="This leaf").fill("leaf 3")
     tab.wait_for_selector(".answer:text-is('Yes: leaf 3')")
+    tab.wait_for_selector("datalist option[value='leaf 3']", state="attached")
 
 
 def test_a_label_full_of_markup_is_shown_as_text(tab, address):

@@ -8,8 +8,8 @@ from carving.lab import NAMES, load
 from carving.lab.experiment import Cells, Gaps, Heat, Lines, grid
 from carving.lab.naming import spread
 from carving.lab.panels import with_cells
-from carving.lab.style import EMPHASISED, SIZE, family, looks
-from carving.lab.ticks import short, tick_text
+from carving.lab.style import EMPHASISED, GREY, SIZE, family, looks
+from carving.lab.ticks import apart, short, tick_text
 from carving.lab.words import AXES, axis_words, setting_words
 
 VSAS = ("HRR", "FHRR", "GHRR", "MAP-I", "MAP-B", "BSC", "CGR", "VTB", "MBAT")
@@ -20,6 +20,13 @@ def test_a_series_looks_alike_whatever_stands_beside_it():
     few, many = looks(["HLB", "TPR", "OSC, order 2"]), looks([*VSAS, "OSC, order 2", "HLB"])
     assert few["HLB"] == many["HLB"] and few["OSC, order 2"] == many["OSC, order 2"]
     assert few["OSC, order 2"].colour == looks(["OSC, order 3"])["OSC, order 3"].colour
+
+
+def test_orders_and_numbers_of_pairs_do_not_change_the_colour():
+    chosen = looks(["OSC, order 2", "OSC, order 3", "OSC, order 4", "OSC, compact fillers, order 2, 1,000 pairs"])
+    *orders, compact = chosen.values()
+    assert len({look.colour for look in orders}) == 1 and len({(look.marker, look.hollow) for look in orders}) == 3
+    assert compact.colour == looks(["OSC, compact fillers, order 2"])["OSC, compact fillers, order 2"].colour
 
 
 def test_at_most_seven_series_are_emphasised_and_all_others_are_named_beside_their_lines():
@@ -33,9 +40,17 @@ def test_at_most_seven_series_are_emphasised_and_all_others_are_named_beside_the
 
 def test_among_many_the_lesser_architectures_are_grey():
     chosen = looks(MANY)
-    assert all(chosen[name].faint == (not name.startswith(("HLB", "OSC"))) for name in MANY)
+    assert all((chosen[name].colour == GREY) == (not name.startswith(("HLB", "OSC"))) for name in MANY)
     sizes = [chosen[name] for name in MANY if name.startswith("OSC")]
     assert len({look.colour for look in sizes}) == 4 and all(look.labelled for look in sizes)
+
+
+def test_of_many_sizes_three_are_emphasised_and_the_others_thin():
+    names = [f"{kind}, {d} x {d}" for kind in ("OSC", "TPR") for d in (25, 50, 75, 100, 125, 150, 175, 200)]
+    chosen = looks(names)
+    strong = [name for name in names if not chosen[name].faint]
+    assert strong == [f"{kind}, {d} x {d}" for kind in ("OSC", "TPR") for d in (25, 125, 200)]
+    assert all(look.labelled for look in chosen.values()) and len({look.colour for look in chosen.values()}) == 16
 
 
 @pytest.mark.parametrize("heights", [[0.5] * 6, [0, 0.01, 0.02, 0.9, 1, 1], [1.0] * 20, [0.3]])
@@ -75,3 +90,8 @@ def test_dimensions_become_cells_where_kinds_of_them_meet():
 def test_ticks_are_short():
     assert [tick_text(tick) for tick in (1000, 12.194, 1411.2)] == ["1,000", "12.2", "1,411"]
     assert [short(value) for value in (500, 2e6, 3.4e9)] == ["500", "2 million", "3.4 billion"]
+
+
+def test_ticks_of_a_logarithmic_axis_have_room():
+    assert apart([50, 100, 500, 1000, 5000, 10000]) == [50, 100, 500, 1000, 10000]
+    assert apart([30]) == [30]

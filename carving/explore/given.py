@@ -27,7 +27,7 @@ class Given:
     def integer(self, name: str, default: int | None, least: int, most: int) -> int:
         """A whole number between two."""
         value = self.values.get(name, default)
-        if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 20:
+        if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 20:
             value = int(value)
         return check_integer(name, value, least, most)
 

@@ -40,14 +40,16 @@ class Wished(NamedTuple):
 
 
 def _found(wish: Wished) -> Iterator[Json]:
+    to_copy = dict(command=command(wish), python=python(wish))
     if wish not in _known:
-        yield dict(drafts=[dict(kind=kind, numbers=numbers) for kind, numbers in drafts(*wish[:3], **wish.wishes)])
+        rough = [dict(kind=kind, numbers=numbers) for kind, numbers in drafts(*wish[:3], **wish.wishes)]
+        yield dict(drafts=rough, **to_copy)
         for each in each_plan(*wish[:3], **wish.wishes):
             yield dict(plan=plan_shown(each))
         while len(_known) >= KNOWN:
             _known.pop(next(iter(_known)), None)
         _known[wish] = plans(*wish[:3], **wish.wishes)
-    yield dict(plans=[plan_shown(each) for each in _known[wish]], command=command(wish), python=python(wish))
+    yield dict(plans=[plan_shown(each) for each in _known[wish]], **to_copy)
 
 
 _known: dict[Wished, list[Plan]] = {}

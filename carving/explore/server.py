@@ -26,10 +26,12 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LARGEST = 1 << 16  # bytes of a request
+FIELDS = 50  # values of a question
 PATIENCE = 60.0  # seconds for an answer, or for a round of several
 SLOW = 10.0  # seconds for a request to arrive
 AT_ONCE = 4  # questions that are worked on
 
+BUG = "a bug of Carving, whose traceback stands where the explorer was started"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -79,7 +81,10 @@ class Server:
         try:
             request = Request.of(scope)
             rest = self._admitted(request)
-            if rest.startswith("api/"):
+            if request.path == f"/{self.token}":  # from there the page would look for its files in the wrong place
+                await _start(send, 308, "text/plain", location=f"/{self.token}/")
+                await send({"type": "http.response.body", "body": b""})
+            elif rest.startswith("api/"):
                 await self._answer(request, rest.removeprefix("api/"), receive, send)
             else:
                 await self._hand_out(request, rest, send)
@@ -132,7 +137,7 @@ class Server:
             raise
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            raise Refused(500, "a bug of Carving, whose traceback stands where the explorer was started") from None
+            raise Refused(500, BUG) from None
 
 
 async def _within(work: Awaitable[Reply]) -> Reply:
@@ -142,10 +147,13 @@ async def _within(work: Awaitable[Reply]) -> Reply:
 async def _values(request: Request, receive: Receive) -> dict[str, object]:
     """What a request gives: by its address, or as JSON."""
     if request.method == "GET":
-        return dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=50))
+        return _queried(request.query)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise Refused(415, "changes are sent as application/json")
-    body = await asyncio.wait_for(_body(receive), SLOW)
+    try:
+        body = await asyncio.wait_for(_body(receive), SLOW)
+    except TimeoutError:
+        raise Refused(408, f"the request did not arrive within {SLOW:.0f} seconds; send it again") from None
     try:
         values: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -153,6 +161,13 @@ async def _values(request: Request, receive: Receive) -> dict[str, object]:
     if not isinstance(values, dict):
         raise Refused(400, "a JSON object was wanted")
     return values
+
+
+def _queried(query: str) -> dict[str, object]:
+    try:
+        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS))
+    except ValueError:
+        raise Refused(400, f"a question may have {FIELDS} values; send fewer") from None
 
 
 async def _body(receive: Receive) -> bytes:
@@ -174,8 +189,8 @@ async def _send(send: Send, status: int, kind: str, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _start(send: Send, status: int, kind: str) -> None:
-    headers = [(name.encode(), value.encode()) for name, value in (HEADERS | {"content-type": kind}).items()]
+async def _start(send: Send, status: int, kind: str, **more: str) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in (HEADERS | {"content-type": kind} | more).items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
 
 
@@ -198,12 +213,22 @@ async def _send_lines(send: Send, receive: Receive, lines: Iterator[Json]) -> No
             if line is None:
                 break
             await send({"type": "http.response.body", "body": _encoded(line) + b"\n", "more_body": True})
-    except (UserError, TimeoutError) as error:
-        said = str(error) or f"a round took longer than {PATIENCE:.0f} seconds"
+    except Exception as error:  # the status has gone out already: what went wrong is the last line
+        said = _said(error)
         await send({"type": "http.response.body", "body": _encoded(dict(error=said)) + b"\n", "more_body": True})
     finally:
         gone.cancel()
     await send({"type": "http.response.body", "body": b""})
+
+
+def _said(error: Exception) -> str:
+    """What a page is told of an error among its lines."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"a round took longer than {PATIENCE:.0f} seconds"
+    traceback.print_exception(error, file=sys.stderr)
+    return BUG
 
 
 async def _disconnected(receive: Receive) -> None:

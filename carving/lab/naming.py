@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINE = 0.040  # the height of a name, as a share of the panel's
+INSIDE = 0.9  # of the panel's width: from a line that ends before, dots lead to its name, lest it seems to go on
 
 
 def beside_ends(axes: Axes, series: Mapping[str, tuple[Sequence[Point], Look]]) -> None:
@@ -30,7 +31,7 @@ def beside_ends(axes: Axes, series: Mapping[str, tuple[Sequence[Point], Look]]) 
             shown[name], (min(x, 1.0), y), (1.04, height), xycoords="axes fraction", textcoords="axes fraction",
             fontsize=6.5, va="center", color="0.35" if colour == GREY else colour, annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.7, "shrinkA": 0, "shrinkB": 0,
-                        "relpos": (0, 0.5)},
+                        "relpos": (0, 0.5), "linestyle": "-" if x > INSIDE else ":"},
         )  # fmt: skip
 
 

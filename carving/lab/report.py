@@ -166,8 +166,8 @@ def as_markdown(blocks: Sequence[Block]) -> str:
 
 def _markdown(block: Block) -> str:
     match block:
-        case str():
-            return block
+        case str(text):
+            return _raised(text)
         case Heading(text, level):
             return f"{'#' * level} {text}"
         case Contents(headings):
@@ -177,9 +177,24 @@ def _markdown(block: Block) -> str:
         case Quoted(text):
             return _plain(text)
         case (head, body):
-            ruler = ["---:" if _is_number(body, at) else "---" for at in range(len(head))]
-            lines = [list(map(_plain, head)), ruler, *(list(map(_plain, line)) for line in body)]
-            return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+            return _markdown_table(head, body)
+
+
+def _markdown_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    ruler = ["---:" if _is_number(body, at) else "---" for at in range(len(head))]
+    lines = [list(map(_plain, head)), ruler, *(list(map(_plain, line)) for line in body)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _raised(text: str) -> str:
+    """A sentence of ours with its powers raised; code stays as it is.
+
+    >>> _raised("d^(p-1) + 10^10, but `d^p`")
+    'd<sup>p-1</sup> + 10<sup>10</sup>, but `d^p`'
+    """
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [re.sub(r"(?<=[\w)])\^(?:\(([^()]*)\)|(\w+))", r"<sup>\1\2</sup>", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _plain(text: str) -> str:
@@ -224,8 +239,7 @@ def _html(block: Block) -> str:
 
 def _set(text: str) -> str:
     """A sentence of ours, set: names in backticks as code, powers raised."""
-    coded = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(visible(text)))
-    return re.sub(r"(?<=\w)\^(\w+)", r"<sup>\1</sup>", coded)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _raised(escape(visible(text))))
 
 
 def _line(cells: Sequence[str], numbers: Sequence[bool], tag: str = "td") -> str:

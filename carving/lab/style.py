@@ -21,6 +21,7 @@ MINOR = frozenset(  # architectures that are grey among many
     ("HRR", "FHRR", "GHRR", "VTB", "MBAT", "MAP-I", "MAP-B", "MAP-C", "BSC", "BSDC-CDT", "BSDC-S", "BSDC-SEG", "CGR")
 )
 EMPHASISED = 7  # series with a colour of their own; the others are grey, with their names beside them
+SIZES = 3  # of a family are emphasised: the smallest, the one in the middle, the largest
 DASHES = {2: "-", 3: "--", 4: ":", 1: "-."}  # by the order of the memory
 
 
@@ -66,6 +67,7 @@ MARKS = "os^vDPXhp<>*d"
 NUMBER = r"\d+(?:,\d{3})*"
 SIZE = re.compile(rf", (?:{NUMBER} x )+{NUMBER}|, {NUMBER} numbers|, (?:side|blades)[^,]*")
 ORDER = re.compile(r", order \d|, context’s size rounded up")
+PAIRS = re.compile(rf", {NUMBER} pairs")
 LOUD = re.compile(r"loudness [\d.]+")
 BITS = re.compile(r", (\d+) bits?$")
 BIT_DASHES: dict[int, Dash] = {32: "-", 1: "-", 2: "--", 3: ":", 4: "-.", 8: (0, (4, 1, 1, 1, 1, 1))}
@@ -77,7 +79,7 @@ def family(name: str) -> str:
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look for every series of a figure; of more than seven families the least known are grey.
+    """A look for every series of a figure; of more than seven families the least known are grey, of many sizes thin.
 
     >>> looks(["HLB, 4,096 numbers", "OSC, order 3"])["OSC, order 3"].dash
     '--'
@@ -97,6 +99,8 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
                 share = place / (len(sized) - 1)
                 colour = _mixed(given[kind].colour, 0.55 * (1 - share))
                 chosen[name] = replace(chosen[name], colour=colour, labelled=len(sized) > 2)
+                if len(sized) > SIZES and place not in (0, len(sized) // 2, len(sized) - 1):
+                    chosen[name] = replace(chosen[name], marker="", faint=True)  # thin, and named beside its line
     return {name: chosen[name] for name in every}
 
 
@@ -109,7 +113,7 @@ def _of_families(families: Mapping[str, list[str]]) -> dict[str, Look]:
     room = EMPHASISED
     for kind in ranked:
         size = 1 if all(map(SIZE.search, families[kind])) else len(families[kind])
-        look = KNOWN.get(kind)
+        look = KNOWN.get(kind) or KNOWN.get(PAIRS.sub("", kind))
         if look is None or look.colour in taken:
             look = next((Look(FREE[at], MARKS[at]) for at in range(len(FREE)) if FREE[at] not in taken), None)
         if look is None or size > room or (not few and kind in MINOR):
@@ -128,9 +132,8 @@ def _dashed(look: Look, name: str) -> Look:
         count = int(bits[1])
         at = (MARKS.find(look.marker) + list(BIT_DASHES).index(count)) % len(MARKS) if count in BIT_DASHES else 0
         return replace(look, dash=BIT_DASHES.get(count, "-"), marker=MARKS[at])
-    return replace(
-        look, dash=":" if rounded else DASHES[order], hollow=order > 2, marker="x" if rounded else look.marker
-    )
+    marker = "x" if rounded else "p" if order == 4 and look.marker else look.marker
+    return replace(look, dash=":" if rounded else DASHES[order], hollow=order > 2, marker=marker)
 
 
 def _cells(name: str) -> float:

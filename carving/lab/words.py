@@ -33,12 +33,14 @@ AXES = {  # what a key or a quantity is called where it stands alone
     "decoded": "answered rightly, decoded together",
     "probability": "probability that answers carry",
     "share right": "share of them that is right",
-    "relative": "variance, in the theorem’s",
+    "relative": "variance, times the theorem’s",
     "variance": "variance of a score",
     "noise": "variance of a score",
     "gain": "difference of accuracy",
     "rounds": "rounds",
-    "symbols": "symbols stored",
+    "symbols": "symbols stored in each 500 numbers",
+    "m": "vectors in each codebook",
+    "share": "share of the published capacity",
     "same answer": "questions answered alike",
     "over the bound": "coherence, as a multiple of Welch’s bound",
     "error": "error",
@@ -70,6 +72,8 @@ NUMBERS = {  # keys that are numbers: how they are said beside others
     "n": "dimension {}",
 }
 
+SINGLE = {"bits": "1 bit", "shared": "1 leaf a path", "N": "1 pair"}
+
 
 def axis_words(key: str) -> str:
     """What an axis of this key or quantity is called.
@@ -99,8 +103,8 @@ def value_words(key: str, value: object) -> str:
         return yes if value else no
     if isinstance(value, str):
         return STRINGS.get(value, value)
-    if key == "bits" and value == 1:
-        return "1 bit"
+    if value == 1 and key in SINGLE:
+        return SINGLE[key]
     if key == "spread":
         return f"loudness {value}" if value else ""
     return NUMBERS[key].format(value) if key in NUMBERS else f"{key} {value}"

@@ -66,7 +66,7 @@ def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
 def named(
     scheme: Scheme, loads: Loads, leaves: int, joint: bool = False, draft: bool = False, bits: int | None = None
 ) -> float | None:
-    """The share of pairs of several strengths that is predicted to be named; the louder, the less they notice others."""
+    """The share of pairs that is predicted to be named: the louder they are, the less they notice the others."""
     each = [(share, predicted(scheme, load, leaves, joint, draft, bits)) for load, share in loads]
     known = [share * accuracy for share, accuracy in each if accuracy is not None]
     return sum(known) if len(known) == len(each) else None

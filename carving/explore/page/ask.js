@@ -2,13 +2,15 @@
 
 import * as api from "./api.js";
 import { card, columns, el, field, fill, later, percent, radios, tiny, whole } from "./dom.js";
+import { leafInput } from "./pieces.js";
 import { stripPlot, widthOf } from "./plots.js";
 
 export default function asking(about) {
   const ask = api.latest(), list = api.latest();
   const path = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "tree 5 / subject / determiner", maxlength: 4000, oninput: () => typed() });
-  const leaf = el("input", { type: "text", autocomplete: "off", spellcheck: "false", maxlength: 4000, oninput: () => soon() });
-  const which = field("This leaf", leaf);
+  const [leaf, offered] = leafInput("", () => soon());
+  const which = field("This leaf", leaf), count = el("input", { type: "number", min: 1, max: 100, value: 5, oninput: () => soon() });
+  const many = field("How many (1 to 100)", count);
   const absence = el("input", { type: "range", min: 1, max: 99, value: 50, oninput: () => { say(); soon(); } });
   const doubt = el("output");
   const picks = el("ul", { class: "picks", "aria-label": "Known paths" }), known = el("p", { class: "soft small" });
@@ -16,10 +18,11 @@ export default function asking(about) {
   const said = el("div", { class: "field", "aria-live": "polite" }), strip = el("div"), legend = el("p", { class: "soft small" });
   const table = el("div", { class: "scroll" });
   let kind = "one", reply = null;
-  which.hidden = true;
+  which.hidden = many.hidden = true;
+  which.append(offered);
 
   const say = () => fill(doubt, ` ${absence.value} %`);
-  const choose = (value) => { kind = value; which.hidden = kind !== "leaf"; run(); };
+  const choose = (value) => { kind = value; which.hidden = kind !== "leaf"; many.hidden = kind !== "top"; run(); };
   const chances = field("Before asking, nothing being there is thought likely by", absence);
   chances.querySelector("label").append(doubt);
   say();
@@ -37,9 +40,9 @@ export default function asking(about) {
     } catch (error) { fill(problem, error.message); }
   }
   async function run() {
-    if (!path.value.trim() || (kind === "leaf" && !leaf.value.trim())) return;
+    if (!path.value.trim() || (kind === "leaf" && !leaf.value.trim()) || (kind === "top" && !count.value)) return;
     try {
-      const values = { path: path.value, kind, absence: absence.value / 100, ...(kind === "leaf" ? { leaf: leaf.value } : {}) };
+      const values = { path: path.value, kind, absence: absence.value / 100, ...(kind === "leaf" ? { leaf: leaf.value } : kind === "top" ? { top: count.value } : {}) };
       const found = await ask("ask", values);
       if (!found) return;
       reply = found;
@@ -78,7 +81,7 @@ export default function asking(about) {
     }
     if (!answers.length) return [el("p", { class: "answer nothing" }, "Nothing is stored here"), el("p", {}, "No leaf is more likely than not.")];
     const list = answers.map((each) => el("li", {}, el("strong", {}, each.leaf.text), ` ${each.probability === null ? `score ${each.score.toFixed(2)}` : percent(each.probability)}`));
-    const sum = kind === "set" ? `It holds ${answers.length === 1 ? "one leaf" : `${answers.length} leaves`}:` : "The best five, each with its own probability of being here:";
+    const sum = kind === "set" ? `It holds ${answers.length === 1 ? "one leaf" : `${answers.length} leaves`}:` : `The best ${answers.length === 1 ? "one, with its" : `${answers.length}, each with its`} own probability of being here:`;
     return [el("p", {}, sum), el("ul", { class: "list" }, list)];
   }
   function repaint() {
@@ -89,10 +92,10 @@ export default function asking(about) {
     if (!path.value && found?.paths.length) path.value = found.paths.find((each) => each.typed !== null)?.typed ?? "";
     await run();
   }
-  const kinds = [["one", "one leaf"], ["top", "the best five"], ["set", "all that it holds"], ...(about.probabilities ? [["leaf", "does it hold this leaf?"]] : [])];
+  const kinds = [["one", "one leaf"], ["top", "the best few"], ["set", "all that it holds"], ...(about.probabilities ? [["leaf", "does it hold this leaf?"]] : [])];
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Ask it"),
     el("p", { class: "soft" }, "Type a path, its roles parted by slashes, or pick one. Answers follow while you type.")),
-  columns([card("The question", field("Path", path), known, picks, radios("What is wanted", "kind", kinds, kind, choose), which, chances, problem)],
+  columns([card("The question", field("Path", path), known, picks, radios("What is wanted", "kind", kinds, kind, choose), many, which, chances, problem)],
     [card("The answer", said), card("Why: the scores of all leaves", strip, legend), card("The best candidates", table)]));
   node.lastChild.classList.add("right-wide");
   return { node, shown, repaint };

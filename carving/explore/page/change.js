@@ -2,11 +2,11 @@
 
 import * as api from "./api.js";
 import { card, columns, el, field, fill, whole } from "./dom.js";
-import { gaugeCard, heatCard } from "./pieces.js";
+import { gaugeCard, heatCard, leafInput } from "./pieces.js";
 
 export default function changing(about) {
   const path = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "my dog / says", maxlength: 4000 });
-  const leaf = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "woof", maxlength: 4000 });
+  const [leaf, offered] = leafInput("woof");
   const result = el("p", { class: "message", role: "status" }), problem = el("p", { class: "error message", role: "alert" });
   const list = el("ul", { class: "list" }), count = el("p", {});
   const gauge = gaugeCard(), heat = heatCard();
@@ -15,7 +15,7 @@ export default function changing(about) {
   const reset = el("button", { type: "button", onclick: () => again("reset") }, "Start again");
   const save = el("button", { type: "button", onclick: () => again("save") }, "Save to the file");
   const form = el("form", { class: "field", onsubmit: (event) => { event.preventDefault(); run("store"); } },
-    field("Path", path), field("Leaf", leaf), el("div", { class: "row" }, store, forget));
+    field("Path", path), field("Leaf", leaf), offered, el("div", { class: "row" }, store, forget));
 
   function tell(state) {
     fill(count, state.count ? `${whole(state.count)} ${state.count === 1 ? "change" : "changes"}; the copy holds ${whole(state.pairs)} pairs.`
@@ -55,7 +55,7 @@ export default function changing(about) {
     fill(problem, "This memory is sealed: it can be asked, but not changed.");
   }
   const keeps = about.writable ? el("div", { class: "row" }, save, reset) : el("div", { class: "field" }, el("div", { class: "row" }, reset),
-    el("p", { class: "soft small" }, "Nothing is written to the file: “carving explore MEMORY --write” lets you save."));
+    el("p", { class: "soft small" }, "Nothing is written to the file: ", el("code", { class: "whole" }, "carving explore MEMORY --write"), " lets you save."));
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Change a copy"),
     el("p", { class: "soft" }, "What you store or forget here stays in this page. Watch the gauge and the cells follow.")),
   columns([card("A pair", form, result, problem), card("What was changed", count, list, keeps)], [gauge.node, heat.node]));

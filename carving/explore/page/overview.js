@@ -12,6 +12,7 @@ export default function overview() {
   const chart = el("div"), spread = el("p", { class: "soft small" });
   let seen = null;
 
+  const times = (ratio) => ratio.toFixed(ratio < 10 ? 1 : 0);
   const stat = (name, value, more) => el("div", {}, el("dt", {}, name), el("dd", {}, value,
     more ? el("span", { class: "soft small" }, more) : null));
 
@@ -30,7 +31,7 @@ export default function overview() {
     fill(limit, bar("held by this memory", 1, "", bytes(facts.bytes)),
       bar("the least that could say it", facts.bytes ? facts.least_bytes / facts.bytes : 0, "", bytes(facts.least_bytes)),
       el("p", { class: "soft small" }, facts.least_bytes
-        ? `Saying which leaf each pair holds takes ${bytes(facts.least_bytes)} at least, if all paths are known: Shannon's limit. This memory takes ${(facts.bytes / facts.least_bytes).toFixed(0)} times that, and answers single questions.`
+        ? `Saying which leaf each pair holds takes ${bytes(facts.least_bytes)} at least, if all paths are known: Shannon's limit. This memory takes ${times(facts.bytes / facts.least_bytes)} times that, and answers single questions.`
         : "Nothing is stored, so nothing needs to be said."));
     const often = facts.most_stored[0]?.times ?? 1;
     fill(most, facts.most_stored.length ? facts.most_stored.map((each) => bar(each.leaf.text, each.times / often, "", `${whole(each.times)} ×`))

@@ -1,7 +1,7 @@
-// What two views show: the gauge of fullness and the cells as a heat map.
+// What two views show: the gauge of fullness, the cells as a heat map, and a field for a leaf.
 
 import * as api from "./api.js";
-import { card, el, field, fill, later, percent, whole } from "./dom.js";
+import { card, el, field, fill, later, percent, unique, whole } from "./dom.js";
 import { drawHeat, gaugePlot, widthOf } from "./plots.js";
 
 const isDark = () => document.documentElement.dataset.theme === "dark";
@@ -34,6 +34,18 @@ export function gaugeCard() {
     } catch (error) { fill(words, error.message); }
   }
   return { node: card("How full it is", words, plot), refresh, repaint };
+}
+
+// A field for a leaf, and the list of those that have what was typed in them.
+export function leafInput(placeholder, typed = () => {}) {
+  const list = api.latest(), offered = el("datalist", { id: unique("leaves") });
+  const offer = later(async () => {
+    const found = await list("leaves", { text: input.value }).catch(() => null); // who types needs no list
+    if (found) fill(offered, found.leaves.filter((each) => each.typed !== null).map((each) => el("option", { value: each.typed }, each.text)));
+  }, 120);
+  const input = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder, maxlength: 4000, list: offered.id,
+    onfocus: () => offer(), oninput: () => { typed(); offer(); } });
+  return [input, offered];
 }
 
 export function heatCard() {

@@ -43,6 +43,7 @@ export default function planning() {
     try {
       for await (const line of api.lines("plan", { ...wish, joint: String(wish.joint) }, own.signal)) {
         for (const each of line.drafts ?? []) found.set(each.kind, { ...each, cells: each.numbers, codebook: 0, rough: true });
+        if (line.command) fill(lines, copied("On the command line", line.command), copied("In Python", line.python));
         if (line.plan) found.set(line.plan.kind, line.plan);
         if (line.plans) finish(line);
         else if (found.size) show([...found.values()].sort((one, other) => one.numbers - other.numbers));
@@ -60,7 +61,6 @@ export default function planning() {
     bars.classList.remove("waiting");
     fill(words, el("strong", {}, best.kind), ` (${best.sizes}) does it with ${whole(best.numbers)} numbers, ${bytes(best.bytes)}: ${percent(best.accuracy)} right is predicted`,
       wish.joint ? `, in about ${best.rounds} rounds.` : ".");
-    fill(lines, copied("On the command line", line.command), copied("In Python", line.python));
   }
   const soon = later(run, 250);
 

@@ -57,7 +57,7 @@ export default function together(about) {
     start.disabled = false;
     stop.hidden = true;
   }
-  const truth = about.known_pairs ? `The ${whole(about.known_pairs)} pairs of the files say what is right.` : about.keeps_paths
+  const truth = about.known_pairs ? `What is right is known of ${whole(about.known_pairs)} pairs.` : about.keeps_paths
     ? "The memory keeps its paths, but what is right nobody here knows: give its files with --files."
     : "This memory keeps no paths: start the explorer with --files to try it.";
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Ask for everything together"),

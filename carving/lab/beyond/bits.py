@@ -35,7 +35,7 @@ def settings(pairs: int, step: int) -> list[Setting]:
 
 
 MARKS = {
-    "the limit, log2 L": lambda setting: math.log2(setting["N"]),
+    "the limit, the logarithm of the words": lambda setting: math.log2(setting["N"]),
     "static retrieval, by its formula": lambda setting: RIBBON * math.log2(setting["N"]),
 }
 EXPERIMENT = Experiment(

@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
         "paper": (trials(3, paper(100)),),
     },
     panels=(
-        Lines("share", "retrieval", ("kind",), "about the published capacity"),
+        Lines("share", "retrieval", ("kind",), "codebooks about the published capacity"),
         Lines("m", "retrieval", ("kind",), "in the sparse way", log_x=True, only={"way": "sparse"}),
     ),
     published=tuple(

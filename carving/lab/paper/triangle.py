@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
     published=(
         Published(
             {"part": "footprint", "scheme": "TPR", "d": 128, "depth": 5}, "footprint", 3e10, 1e10, source="section 3",
-            why="the paper counts d^5; by its own definition a tree of depth 5 needs d^6, filler and five roles",
+            why="the paper counts d⁵; by its own definition a tree of depth 5 needs d⁶, filler and five roles",
         ),
         Published({"part": "signal", "d": 128, "N": 1000}, "signal to noise", 0.358, 1e-3, source="section 3"),
         Published({"part": "total", "scheme": "VSA", "L": 1000}, "total", 40_000 * 1001, 1, source="section 5.2"),
