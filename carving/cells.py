@@ -116,7 +116,8 @@ class Within(NamedTuple):
 
 def check_bits(bits: int) -> int:
     """Refuse bits that no cells have."""
-    return check_choice("bits", check_integer("bits", bits, 1), BITS)
+    way_out = f"cells have {', '.join(map(str, BITS[:-1]))} or {BITS[-1]} of them"
+    return check_choice("bits", check_integer("bits", bits, BITS[0], BITS[-1], way_out), BITS)
 
 
 def single(number: float) -> float:

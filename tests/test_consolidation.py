@@ -390,10 +390,25 @@ def test_a_sealed_memory_that_was_consolidated_is_unsealed_without_paths(packed)
         packed.seal(4).store(PAIRS)
 
 
+def test_what_is_consolidated_whole_is_consolidated_again_without_its_pairs():
+    memory = of(scheme=OSC(42, 2, 5, compact=True), keep_paths=True)
+    assert memory.consolidate(PAIRS).after == 200
+    answers = memory.recall_many([path for path, _ in PAIRS], absence=0.0)
+    assert sum(answer.probability for answer in answers) < consolidation.SURE * 200  # which says less than is known
+    assert memory.consolidate(bits=4).after == 200 and memory.seal(4).bits == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Overfull)
+        memory.store({"new": "leaf 3"})
+    with pytest.raises(BadValue, match="could not be decoded surely"):
+        memory.consolidate()
+    with pytest.raises(BadValue, match=r"or stored to since, .* consolidate\(pairs, bits=4\)"):
+        memory.seal(4)
+
+
 def test_only_the_bits_that_were_solved_for_are_sealed(packed, solved, tmp_path):
     with pytest.raises(BadValue, match="consolidated in 4 bits a cell, got bits=2; take bits=4"):
         packed.seal(2)
-    with pytest.raises(BadValue, match=r"in real numbers .* consolidate\(pairs, bits=4\)"):
+    with pytest.raises(BadValue, match=r"in real numbers, .* consolidate\(pairs, bits=4\)"):
         solved.seal("auto")
     packed.save(tmp_path / "memory", dtype=torch.float16)
     rounded = Memory.load(tmp_path / "memory")

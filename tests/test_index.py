@@ -225,6 +225,8 @@ def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_pat
     assert beside.read(file, other.scheme, other.vocabulary) is None and Memory.load(file).recall("one").leaf == 1
     memory.save(file)
     assert beside.read(file, memory.scheme.like(seed=1), memory.vocabulary) is None
+    # What a file says is looked at before anything is made by it.
+    assert "ways" not in vars(beside.read(file, memory.scheme, memory.vocabulary))
     whole = index.read_bytes()
     for damaged in (whole[:-3], whole[:-1] + bytes([whole[-1] ^ 1]), b"nothing", b""):
         index.write_bytes(damaged)

@@ -182,6 +182,24 @@ def consolidated(ranks, memory, pairs, how):
     return memory.consolidate(pairs, group=ranks.group, **how), memory.tensor, memory.recall_many(PATHS[:20])
 
 
+def consolidated_where_one_cannot_read(ranks, memory, pairs):
+    def given():
+        yield from pairs
+        if ranks.rank == 1:
+            raise OSError("no more of it")
+
+    return pickle.loads(memory).consolidate(given(), group=ranks.group)
+
+
+def test_what_one_rank_cannot_read_is_consolidated_by_none(crew):
+    memory = Memory(OSC(d=24, k1=4, compact=True))
+    pairs = [((f"place {i}",), f"leaf {i}") for i in range(20)]
+    memory.store(pairs)
+    errors = crew.errors(consolidated_where_one_cannot_read, pickle.dumps(memory), pairs)
+    assert [kind for kind, _ in errors] == ["RankFailed", "OSError", "RankFailed"]
+    assert all("no more of it" in words for _, words in errors)
+
+
 @pytest.mark.parametrize("how", [{}, {"accuracy": 0.9, "bits": 4}], ids=str)
 def test_ranks_consolidate_as_one_process_does(crew, how):
     memory = Memory(OSC(d=24, k1=4, compact=True))

@@ -241,6 +241,8 @@ def test_what_cannot_be_sealed_is_told():
     for bits in (0, 5, 16, "two", 2.5):
         with pytest.raises((BadValue, TypeError), match="bits must be"):
             memory.seal(bits)
+    with pytest.raises(BadValue, match="got 0; cells have 1, 2, 3, 4 or 8 of them"):
+        memory.seal(0)
     with pytest.raises(BadValue, match="empty"):
         Memory(OSC(30, 2)).seal()
     settled = Memory(make("MAP-B", d=64))
@@ -257,7 +259,7 @@ def test_what_cannot_be_sealed_is_told():
     solved, facts = Memory(OSC(20, 2, 4, compact=True)), {f"key {i}": f"value {i}" for i in range(50)}
     solved.store(facts)
     assert solved.consolidate(facts).before < 50
-    with pytest.raises(BadValue, match=r"consolidated in real numbers .* consolidate\(pairs, bits=2\)"):
+    with pytest.raises(BadValue, match=r"consolidated in real numbers, .* consolidate\(pairs, bits=2\)"):
         solved.seal()
     broken, _ = stored(OSC(30, 2))
     broken.tensor = broken.tensor * math.nan
@@ -354,7 +356,9 @@ def test_commands_seal_ask_verify_and_unseal(tmp_path, monkeypatch):
     assert "woof" in run("ask", "sealed.safetensors", "dog", "says")
     assert "4 of 4" in run("verify", "sealed.safetensors", "facts.json", "--joint")
     assert "dog / legs" in run("where", "sealed.safetensors", "4", "--among", "facts.json")
-    assert "unseal" in run("store", "sealed.safetensors", "facts.json", code=2)
+    for changing in ("store", "consolidate", "grow"):
+        told = run(changing, "sealed.safetensors", "facts.json", code=2)
+        assert "unseal" in told and "--force" not in told
     assert "takes its place" in run("seal", "facts.safetensors", "-o", "facts.safetensors", code=2)
     assert "bits" in run("seal", "facts.safetensors", "-o", "other.safetensors", "--bits", "7", code=2)
     run("unseal", "sealed.safetensors", "facts.json", "-o", "back.safetensors")

@@ -11,7 +11,7 @@ from carving import OSC, make, plan
 from carving.answers.together import decode
 from carving.cells import BITS, Cells, distortion
 from carving.cli import app
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 from carving.lab.measures.predictions import predicted
 from carving.lab.measures.retrieval import joint_accuracy
 from carving.prediction.intervals import noise_in_cells, told
@@ -142,6 +142,8 @@ def test_bits_that_no_cell_has_are_refused():
             plan(pairs=200, vocabulary=200, bits=bits)
     with pytest.raises(BadValue, match="bits must be"):
         predict(200, 200, d=100, bits="auto")
+    with pytest.raises(BadType, match="bits must be"):
+        predict(200, 200, d=100, bits=True)
 
 
 def test_the_command_plans_sealed_memories():

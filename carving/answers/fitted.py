@@ -75,6 +75,10 @@ class Solved:
         """What holds with what was added."""
         return self.after(0.0)
 
+    def names_all_of(self, pairs: int) -> bool:
+        """Whether it was solved for all of a memory's pairs, names every one, and nothing was added since."""
+        return self.right == self.pairs == pairs and not self.added
+
     def after(self, more: float) -> Level:
         """What would hold with so much more: between two levels, or as the last."""
         added = self.added + more

@@ -52,9 +52,9 @@ def grow(
 ) -> None:
     """Decode all that a memory holds, and store it in one of the size for more (or fewer) pairs."""
     target = output or memory
-    check_replaceable(target, "memory")
     with locked(target):
-        held = Memory.load(memory)
+        held = Memory.load(memory)  # which says what to do with a sealed one
+        check_replaceable(target, "memory")
         paths = [path for path, _ in Files.open(files, reading)] if files else None
         with bar(errors, "decoding and storing", None) as advance, told_below():
             bigger, found = held.grow(

@@ -110,7 +110,7 @@ class Index:
     @property
     def cells(self) -> int:
         """How many cells there are."""
-        return int(self.each ** self.ways.shape[0])
+        return int(self.each ** self.scheme.facts.filler_shape[0])
 
     @property
     def nbytes(self) -> int:

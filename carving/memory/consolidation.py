@@ -117,7 +117,9 @@ class Consolidating(Questions):
                 check_bits(bits)
             if pairs is not None and paths is not None:
                 raise BadValue("consolidate takes pairs, or paths to decode them from, got both; leave one of them out")
-            ranks, chosen = Ranks.of(group), decoded(held, paths, group) if pairs is None else listed_pairs(pairs, key)
+            ranks = Ranks.of(group)
+            listed = None if pairs is None else ranks.agreed(lambda: listed_pairs(pairs, key))
+            chosen = decoded(held, paths, group) if listed is None else listed
             state, outcome = consolidated(held, scheme, chosen, Wish(accuracy, bits), on_progress, ranks)
             self._put(held, state)
         return outcome
@@ -151,6 +153,8 @@ def decoded(held: State, paths: Iterable[Path] | None, group: Group = None) -> l
     if held.solved is not None:
         answers: list[Answer] = memory.recall_many(asked, absence=0.0, group=group)
         rests, way_out = True, ""
+        if paths is None and held.solved.names_all_of(held.pairs):
+            return list(zip(asked, (answer.leaf for answer in answers), strict=True))
     else:
         together = memory.recall_all(asked, absence=0.0, group=group)
         answers, rests = list(together), together.converged

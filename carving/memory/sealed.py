@@ -137,8 +137,8 @@ class SealedMemory(Inventory, Looks):
         if outside:
             raise BadValue(
                 f"decoding did not converge: what was found has {outside:,} of {self.cells.codes.numel():,} cells "
-                f"that are not those of this memory (after {answers.rounds} rounds); it is too full for {self.bits} "
-                "bits, or these are not its paths or its labels; nothing was changed"
+                f"that are not those of this memory (after {answers.rounds} rounds); it is too full for "
+                f"{show_bits(self.bits)} a cell, or these are not its paths or its labels; nothing was changed"
             )
         return Memory._of(state)
 
@@ -200,8 +200,8 @@ def _packed(held: State, solved: Solved, bits: int | str) -> State:
     grid, wished = solved.grid, _wished(bits)
     if grid is None:
         raise BadValue(
-            "a memory that was consolidated in real numbers is not sealed, because rounding would break it; do that in "
-            f"few bits: consolidate(pairs, bits={wished or 4})"
+            "a memory that was consolidated in real numbers, or stored to since, is not sealed, because rounding would "
+            f"break it; do that in few bits: consolidate(pairs, bits={wished or 4})"
         )
     if wished not in (None, grid.bits):
         raise BadValue(

@@ -6,7 +6,7 @@ from typing import TypedDict, get_args
 
 import torch
 
-from carving.cells import BITS, distortion
+from carving.cells import BITS, check_bits, distortion
 from carving.checks import check_choice, check_integer, check_number, nearest
 from carving.errors import BadType, BadValue
 from carving.prediction.interference import Basis
@@ -80,6 +80,8 @@ class Wish:
         check_choice("compact", self.compact, (None, True, False))
         check_choice("basis", self.basis, (None, *get_args(Basis)))
         check_choice("bits", self.bits, (None, *BITS))
+        if self.bits is not None:
+            check_bits(self.bits)  # True is equal to 1
         check_integer(
             "dictionary", self.dictionary, 0, LARGEST_DICTIONARY, "0 is for none; 65536 for ten million labels"
         )
