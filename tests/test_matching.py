@@ -278,7 +278,9 @@ def test_the_fast_recipe_learns_is_repeatable_and_comes_back_from_a_file(kind, m
         back.rank(test.features[:, :5])
 
 
-def test_the_fast_recipe_takes_dense_and_tiny_data(tmp_path):
+@pytest.mark.parametrize("few", [4_096, 3])
+def test_the_fast_recipe_takes_dense_and_tiny_data(few, monkeypatch, tmp_path):
+    monkeypatch.setattr(matching, "FEW", few)  # solved, and counted
     data = topics(200)
     shifted = data.features.toarray() - 0.5
     made = MultiLabelClassifier(recipe="fast").fit(shifted, data.labels)
