@@ -276,6 +276,8 @@ def checksum(tensors: Tensors, metadata: Metadata) -> str:
 
 def raw_bytes(tensor: Tensor) -> memoryview:
     """The bytes of a tensor where they lie."""
+    if not tensor.numel():
+        return memoryview(b"")  # torch gives no bytes of some that are empty
     return tensor.contiguous().view(-1).view(torch.uint8).numpy().data
 
 

@@ -167,6 +167,20 @@ def test_rankers_of_many_features_look_at_those_of_their_points(monkeypatch):
     )
 
 
+def test_rankers_are_the_same_however_many_threads_there_are():
+    """Of more features than points liblinear draws the order in which it looks at points."""
+    rng, threads, made = np.random.default_rng(0), torch.get_num_threads(), []
+    features = some((400, 3000), 0.02)
+    labels, named = (csr_matrix((rng.random((400, 20)) < share).astype(np.float32)) for share in (0.1, 0.4))
+    try:
+        for count in (1, 2, 2):
+            torch.set_num_threads(count)
+            made.append(rankers.trained(features, labels, named).weights)
+    finally:
+        torch.set_num_threads(threads)
+    assert made[0].nnz > 1000 and all((made[0] != other).nnz == 0 for other in made)
+
+
 def test_labels_without_points_and_without_false_ones_have_rankers_that_say_nothing(monkeypatch):
     labels = csr_matrix(np.array([[1, 0, 1], [1, 0, 0], [1, 0, 1]], np.float32))
     made = rankers.trained(some((3, 5)), labels, csr_matrix(np.array([[1, 0, 1]] * 3, np.float32)))
@@ -264,7 +278,9 @@ def test_the_fast_recipe_learns_is_repeatable_and_comes_back_from_a_file(kind, m
         back.rank(test.features[:, :5])
 
 
-def test_the_fast_recipe_takes_dense_and_tiny_data(tmp_path):
+@pytest.mark.parametrize("few", [4_096, 3])
+def test_the_fast_recipe_takes_dense_and_tiny_data(few, monkeypatch, tmp_path):
+    monkeypatch.setattr(matching, "FEW", few)  # solved, and counted
     data = topics(200)
     shifted = data.features.toarray() - 0.5
     made = MultiLabelClassifier(recipe="fast").fit(shifted, data.labels)

@@ -133,13 +133,18 @@ def _raised(propensities: Propensities, lift: float) -> Tensor:
 
 def counted(parts: Parts) -> Pair:
     """Matchers by counting."""
-    view = View.rows(counting.rarity(parts.most.features))
+    view = _weighed(parts.most.features)
     trial = _counted(view, parts.most, 0.0, 1.0)
     weighing = max(WEIGHINGS, key=_found(trial, parts).__getitem__)
     trial = _counted(view, parts.most, weighing, 1.0)
     scale = logit_scale(shortlisted(Scorer(None, None, trial).matching(parts.rest.features), None, parts.rest))
-    final = View.rows(counting.rarity(parts.data.features))
+    final = _weighed(parts.data.features)
     return Pair(_counted(view, parts.most, weighing, scale), _counted(final, parts.data, weighing, scale))
+
+
+def _weighed(features: csr_matrix) -> View:
+    """Rows whose features are weighed by their rarity; of dense ones none is rare."""
+    return View.rows(np.ones(features.shape[1]) if is_dense(features) else counting.rarity(features))
 
 
 def _counted(view: View, data: Dataset, weighing: float, scale: float) -> Matcher:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from carving.chunks import slices
@@ -57,10 +55,10 @@ def trained(
         rows = np.sort(named.indices[named.indptr[label] : named.indptr[label + 1]])
         return one(points[rows], np.isin(rows, own.indices[own.indptr[label] : own.indptr[label + 1]]), seed)
 
-    with warnings.catch_warnings(), ThreadPoolExecutor(torch.get_num_threads()) as threads:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one that has not converged ranks as well
         for part in slices(len(ranked), AT_ONCE):
-            made += threads.map(of, ranked[part]) if torch.get_num_threads() > 1 else map(of, ranked[part])
+            made += map(of, ranked[part])  # one by one: liblinear draws from a generator that all threads share
             if on_share is not None:
                 on_share(part.stop / len(ranked))
     bias = np.zeros(count, np.float32)
