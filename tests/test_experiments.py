@@ -439,7 +439,7 @@ def test_the_first_paths_of_the_lab_still_work():
 SMOKE = pytest.mark.xdist_group("smoke")  # in one process, so that it runs once
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
     return folder, reproduce(NAMES, "smoke", out=folder, workers=1, console=QUIET)

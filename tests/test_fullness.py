@@ -159,10 +159,10 @@ def test_all_pairs_stored_again_one_by_one_fill_a_memory_no_more():
 
 def test_what_is_missed_of_pairs_stored_again_in_a_nearly_full_memory_is_read_from_its_energy():
     """Noise hides most of what a pair adds when it comes again; predictions stay within a tenth all the same."""
-    pairs = [((f"k{i}",), f"v{i * 7 % 200}") for i in range(300)]
-    memory = Memory.planned(pairs=300, vocabulary=200)
+    pairs = [((f"k{i}",), f"v{i * 7 % 200}") for i in range(200)]
+    memory = Memory(OSC(80, 2, compact=True))
     memory.store(pairs)
-    for half in (pairs[:150], pairs[150:]):
+    for half in (pairs[:100], pairs[100:]):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Overfull)  # in between it is too full, indeed
             for pair in half:

@@ -117,10 +117,10 @@ class OrdinaryFillers:
             inside = mapped.project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3]).permute(2, 0, 3, 1)
         else:
             inside = mapped.contract_shared(candidates.permute(1, 2, 0))  # (p, n, side, L)
-        scales, total = inverse_norm(inside, dim=2), 0.0
+        scales = inverse_norm(inside, dim=2)
+        total = torch.zeros_like(scales[0])
         for one, other in combinations(range(self.p), 2):
-            cosines = (inside[one] * inside[other]).sum(1) * scales[one] * scales[other]
-            total = cosines.square_() + total
+            total += ((inside[one] * inside[other]).sum(1) * scales[one] * scales[other]).square_()
         usual = self.p * (self.p - 1) / (2 * self.k1)
         return total.sub_(usual).mul_(uneven).add_(1).clamp_min_(LEAST)
 
