@@ -131,11 +131,16 @@ def test_answers_come_in_the_form_of_y_and_are_the_same_labels(fitted, dtype):
     test, expected = fitted[1], fitted[0].predict(fitted[1])
     dense = classifier().fit(features, truth.astype(dtype))
     assert dense.predict(test).dtype == dtype and np.array_equal(dense.predict(test), expected.astype(dtype))
+    assert np.array_equal(dense.classes_, np.arange(12)) and dense.n_features_in_ == 40
+
+
+def test_answers_for_lists_and_sparse_matrices_are_the_same_labels(fitted):
+    features, truth = (part[:300] for part in topics(400))
+    test, expected = fitted[1], fitted[0].predict(fitted[1])
     listed = classifier().fit(features.tolist(), truth.tolist()).predict(test)
     assert isinstance(listed, np.ndarray) and np.array_equal(listed, expected)
     sparse = classifier().fit(csr_matrix(features), csr_matrix(truth)).predict(csr_matrix(test))
     assert isinstance(sparse, csr_matrix) and np.array_equal(sparse.toarray(), expected)
-    assert np.array_equal(dense.classes_, np.arange(12)) and dense.n_features_in_ == 40
 
 
 def test_label_sets_of_names_and_numbers_are_the_same_labels(fitted):
@@ -224,6 +229,17 @@ def test_predictions_are_the_probable_ones_however_many_are_looked_at(fitted, mo
     assert made.predict(features, top_k=3).sum(1).tolist() == [3] * len(features)
     with pytest.raises(ValueError, match="not both"):
         made.predict(features, top_k=3, threshold=0.5)
+
+
+@pytest.mark.parametrize("weights", [(1, 0, 0, -60, 30), (1, 0, 0, 60, -40), (-1, 0, 0, 0, 0)])
+def test_a_label_is_given_however_far_down_it_is_if_it_is_probable(fitted, monkeypatch, weights):
+    """Rarity makes a label of a lower score more probable than one of a higher."""
+    made, features, _ = fitted
+    monkeypatch.setattr(made, "calibration_", Calibration(weights, 0.5))
+    monkeypatch.setattr("carving.labels.classifier.FIRST", 1)
+    probable = made.predict_proba(features) >= 0.5
+    assert probable.any() and not probable.all()
+    assert np.array_equal(made.predict(features), probable)
 
 
 # Tools

@@ -293,6 +293,23 @@ def test_a_model_says_what_it_is(told, files, tmp_path):
     ]
 
 
+def test_a_model_of_the_fast_recipe_has_no_head_and_takes_texts(told, tmp_path):
+    model = tmp_path / "model"
+    assert run("train", told[1], model, "--recipe", "fast").exit_code == 0
+    facts = json.loads(run("info", model, "--json").stdout)
+    assert facts["head"] is None and facts["matcher"] and not facts["networks"] and facts["texts"]
+    assert "head" not in run("info", model).stdout and "trained by the recipe fast" in run("info", model).stdout
+    answers = [json.loads(line)["labels"] for line in run("predict", model, told[1], "--json").stdout.splitlines()]
+    wanted = [set(json.loads(line)["labels"]) for line in told[1].read_text().splitlines()]
+    assert sum({one["label"] for one in mine} == own for mine, own in zip(answers, wanted, strict=True)) > 50
+
+
+@pytest.mark.parametrize("option", [("--trunk", "deep"), ("--head", "HLB"), ("--epochs", 3), ("--recipe", "quick")])
+def test_the_fast_recipe_refuses_what_it_has_no_use_for_before_anything_is_read(tmp_path, option):
+    result = run("train", tmp_path / "nowhere", tmp_path / "m", "--recipe", "fast", *option)
+    assert result.exit_code == 2 and (f"leave {option[0]} out" in result.stderr or "got 'quick'" in result.stderr)
+
+
 def test_points_without_labels_are_labelled(files, told, tmp_path):
     model, bare = tmp_path / "model", tmp_path / "bare.txt"
     assert run("train", files[0], model, "--trunk", "linear", "--epochs", 3).exit_code == 0

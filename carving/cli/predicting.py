@@ -61,7 +61,8 @@ def write_model(file: Path, as_json: bool) -> None:
         write_json(facts)
         return
     names = ", ".join(map(str, made.classes_[:FIRST].tolist())) + (", ..." if made.n_labels_ > FIRST else "")
-    write_line(f"a label model: {made.n_labels_:,} labels ({names}), {made.head} head, {facts['weights']:,} weights")
+    head = f"{made.head} head, " if made.head_ is not None else ""  # where there are networks
+    write_line(f"a label model: {made.n_labels_:,} labels ({names}), {head}{facts['weights']:,} weights")
     kind = (
         f"texts, by {made.n_features_in_:,} words" if made.words_ is not None else f"{made.n_features_in_:,} features"
     )
@@ -74,14 +75,16 @@ def write_model(file: Path, as_json: bool) -> None:
 
 def _facts(made: "MultiLabelClassifier") -> dict[str, object]:
     networks: Iterable[str] = dict.fromkeys(settings.trunk for settings in made.settings_)
-    way = f"our recipe ({made.recipe})" if made.settings is None else "its own settings"
+    way = f"the recipe {made.recipe}" if made.settings is None else "its own settings"
     return {
         "kind": "label model",
         "labels": made.n_labels_,
         "features": made.n_features_in_,
-        "head": made.head,
+        "head": None if made.head_ is None else made.head,
         "weights": made.scorer_.count,
         "networks": list(networks),
+        "matcher": made.scorer_.matcher is not None,
+        "rankers": made.scorer_.rankers is not None,
         "trained by": way,
         "texts": made.words_ is not None,
         "pool": made.pool_,

@@ -260,10 +260,10 @@ class MultiLabelClassifier(MultiLabelEstimator):
             return _sparse(ids[:, :top_k], probable[:, :top_k], self.n_labels_)
         least = self._calibrated().threshold if threshold is None else check_number("threshold", threshold)
         k = min(max(FIRST, BEST), self.n_labels_)
-        while True:  # until the last of every point is out
+        while True:  # until no other label of any point can be probable enough
             ids, scores = self.rank(features, k)
-            probable = self._probabilities(scores, ids)
-            if k == self.n_labels_ or not (probable[:, -1] >= least).any():
+            if k == self.n_labels_ or not (self._calibrated().most(scores, rarity(self.propensities_)) >= least).any():
+                probable = self._probabilities(scores, ids)
                 made = _sparse(ids, np.where(probable >= least, probable, 0.0), self.n_labels_)
                 made.eliminate_zeros()
                 return made

@@ -33,6 +33,7 @@ from carving.labels.views import is_dense
 FEW = 20_000  # points up to which networks are trained again on all of them, where features are few as well
 HELD = 4_000  # points at most that are held back for validation, where there are more
 BATCHES = {32: 2_000, 64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
+NARROW = 2_000  # points below which hidden layers have 256 units: wider ones find no more of so few
 WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
 STEPS = 700  # that are taken at least, as far as 200 epochs allow
 WAVES = 2_000  # of the matcher of dense features
@@ -65,7 +66,7 @@ def every(data: Dataset, epochs: int | None = None) -> list[Settings]:
     most = 15 if solvable(data.features, data.labels.shape[1]) else 5
     epochs = epochs or max(4, min(most, round(400_000 / points)), min(200, math.ceil(STEPS * batch / points)))
     common: dict[str, Any] = dict(
-        hidden=1024 if data.features.shape[1] <= WIDE else 512,
+        hidden=256 if points < NARROW else 1024 if data.features.shape[1] <= WIDE else 512,
         normalise="auto",
         schedule="cosine",
         epochs=epochs,

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from filelock import BaseFileLock, Timeout
 
+from carving.checks import check_choice
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.labels import checkpoints, recipe
-from carving.labels.classifier import MultiLabelClassifier
+from carving.labels.classifier import RECIPES, MultiLabelClassifier
 from carving.labels.data import Dataset, Source, check_pair
 from carving.labels.ranks import learning_on
 from carving.labels.training import OnProgress
@@ -31,6 +32,12 @@ class Wish:
     patience: int = 4  # one network: epochs without a gain before it stops
     seed: int = 0
     recipe: str = "best"
+
+    def __post_init__(self) -> None:
+        check_choice("recipe", self.recipe, RECIPES)
+        given = {"--head": self.head != "OSC", "--trunk": self.trunk is not None, "--epochs": self.epochs is not None}
+        for name in (name for name in given if self.recipe == "fast" and given[name]):
+            raise BadValue(f"the recipe fast trains no network; leave {name} out, or take --recipe best")
 
 
 @dataclass(frozen=True)

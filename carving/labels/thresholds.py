@@ -62,6 +62,13 @@ class Calibration:
         weights = np.array(self.weights)
         return _sigmoid(_terms(scores, spread, rare) @ weights[:TERMS] + weights[TERMS])
 
+    def most(self, scores: NDArray[np.float32], rare: Numbers) -> Numbers:
+        """How probable labels are at most that score less than these best ones (n, k), of any of these rarities."""
+        if self.weights[0] < 0:
+            return np.ones(len(scores))
+        kindest = rare.max() if self.weights[TERMS - 1] > 0 else rare.min()
+        return self.probabilities(scores[:, -1:], spread_of(scores), np.array([kindest]))[:, 0]
+
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Self:
         """What a file says of it."""
