@@ -1,11 +1,13 @@
 """How Sphinx makes the site; `make docs` gathers its pages first (pages.py)."""
 
+import os
 import re
 from pathlib import Path
 
 import carving
 
 ROOT = Path(__file__).parent.parent
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the notebook's process: pages are read on every core
 
 project = "Carving"
 author = "The Carving authors"
@@ -20,7 +22,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120
+nb_execution_timeout = 600
 nb_merge_streams = True
 
 default_role = "literal"  # docstrings write names in single backticks
