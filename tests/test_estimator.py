@@ -239,7 +239,8 @@ def test_a_label_is_given_however_far_down_it_is_if_it_is_probable(fitted, monke
     monkeypatch.setattr("carving.labels.classifier.FIRST", 1)
     probable = made.predict_proba(features) >= 0.5
     assert probable.any() and not probable.all()
-    assert np.array_equal(made.predict(features), probable)
+    alone = [made.predict(row[None])[0] for row in features]  # each looks as far as it must itself
+    assert np.array_equal(np.array(alone), probable)
 
 
 # Tools
