@@ -231,15 +231,21 @@ def test_predictions_are_the_probable_ones_however_many_are_looked_at(fitted, mo
         made.predict(features, top_k=3, threshold=0.5)
 
 
-@pytest.mark.parametrize("weights", [(1, 0, 0, -60, 30), (1, 0, 0, 60, -40), (-1, 0, 0, 0, 0)])
-def test_a_label_is_given_however_far_down_it_is_if_it_is_probable(fitted, monkeypatch, weights):
+@pytest.mark.parametrize("rare", [-1, 1])
+def test_a_label_is_given_however_far_down_it_is_if_it_is_probable(fitted, monkeypatch, rare):
     """Rarity makes a label of a lower score more probable than one of a higher."""
     made, features, _ = fitted
-    monkeypatch.setattr(made, "calibration_", Calibration(weights, 0.5))
+    scores = made.decision_function(features)
+    monkeypatch.setattr(made, "propensities_", np.linspace(0.2, 0.9, 12))
+    weight = rare * 2 * scores.std()
+    middle = np.median(scores - weight * np.log(made.propensities_))
+    monkeypatch.setattr(made, "calibration_", Calibration((1, 0, 0, weight, -middle), 0.5))
     monkeypatch.setattr("carving.labels.classifier.FIRST", 1)
     probable = made.predict_proba(features) >= 0.5
-    assert probable.any() and not probable.all()
-    assert np.array_equal(made.predict(features), probable)
+    ranked = np.take_along_axis(probable, np.argsort(-scores, axis=1), 1)
+    assert (ranked[:, 5:].any(axis=1) & ~ranked[:, 4]).any()  # the fifth is out, and one after it is not
+    alone = [made.predict(row[None])[0] for row in features]  # each looks as far as it must itself
+    assert np.array_equal(np.array(alone), probable)
 
 
 # Tools
