@@ -247,7 +247,7 @@ def kit(results: Results) -> str:
     ratios = {(row["function"], row["architecture"]): float(row["ratio"]) for row in rows}
     functions = dict.fromkeys(row["function"] for row in rows)
     return table(
-        ("function", *kinds), [[f"`{name}`", *(ratios.get((name, kind)) for kind in kinds)] for name in functions]
+        ("function", *kinds), [[name, *(ratios.get((name, kind)) for kind in kinds)] for name in functions]
     )
 
 
