@@ -246,9 +246,7 @@ def kit(results: Results) -> str:
     kinds = list(dict.fromkeys(row["architecture"] for row in rows))
     ratios = {(row["function"], row["architecture"]): float(row["ratio"]) for row in rows}
     functions = dict.fromkeys(row["function"] for row in rows)
-    return table(
-        ("function", *kinds), [[name, *(ratios.get((name, kind)) for kind in kinds)] for name in functions]
-    )
+    return table(("function", *kinds), [[name, *(ratios.get((name, kind)) for kind in kinds)] for name in functions])
 
 
 TABLES: dict[str, Callable[[Results], str]] = {
