@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -86,16 +87,24 @@ def is_sets(y: object) -> TypeGuard[Sequence[Iterable[Label]]]:
 
     Rows of equal length that hold zeros and ones alone are an array; a Python `set` or `frozenset` is never one.
     """
-    if isinstance(y, np.ndarray) or hasattr(y, "__array__") or not isinstance(y, Sequence) or isinstance(y, str):
-        return isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1 and len(y) > 0 and _is_set(y[0])
-    rows = list(y)
-    if not rows or not all(_is_set(row) for row in rows):
+    if isinstance(y, np.ndarray):
+        return y.dtype == object and y.ndim == 1 and len(y) > 0 and _is_set(y[0])
+    if hasattr(y, "__array__") or not isinstance(y, Sequence) or isinstance(y, str):
         return False
+    rows = list(y)
+    return bool(rows) and all(map(_is_set, rows)) and not _is_array(rows)
+
+
+def _is_array(rows: list[Any]) -> bool:
+    """Whether rows of labels are those of an array: of equal length, of zeros and ones alone."""
     if any(isinstance(row, set | frozenset) for row in rows) or len({len(row) for row in rows}) > 1:
-        return True
-    return any(
-        isinstance(label, str) or (isinstance(label, Integral) and label not in (0, 1)) for row in rows for label in row
-    )
+        return False
+    return not any(map(_is_label, chain.from_iterable(rows)))
+
+
+def _is_label(value: object) -> bool:
+    """Whether a value must be a label, since it is no zero or one."""
+    return isinstance(value, str) or (isinstance(value, Integral) and value not in (0, 1))
 
 
 def _is_set(row: object) -> bool:
