@@ -1,5 +1,8 @@
 """What a person can mend, as errors of their own: the command line tells them in a sentence, without a traceback."""
 
+from collections.abc import Callable
+from typing import NoReturn
+
 
 class UserError(Exception):
     """Input that is not what was wanted. The message says what was wanted, what came, and the way out."""
@@ -18,3 +21,13 @@ class Overfull(UserWarning):
 
     `warnings.simplefilter("error", Overfull)` makes it an error, which leaves the memory as it was.
     """
+
+
+def refused(why: str) -> Callable[..., NoReturn]:
+    """A method that others of its kind have, and this one refuses."""
+
+    def refuse(self: object, *what: object, **how: object) -> NoReturn:
+        raise BadValue(why)
+
+    refuse.__doc__ = f"Refused: {why}."
+    return refuse

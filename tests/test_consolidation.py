@@ -416,6 +416,7 @@ def test_only_the_bits_that_were_solved_for_are_sealed(packed, solved, tmp_path)
         rounded.seal(4)
     packed.save(tmp_path / "whole")
     assert torch.equal(Memory.load(tmp_path / "whole").seal(4).tensor, packed.tensor)
+    assert packed.seal().bits == 4  # those that it was solved for, unless others are wished
 
 
 @pytest.mark.parametrize("name", ["FHRR", "HLB"])

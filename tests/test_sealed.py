@@ -231,6 +231,10 @@ def test_a_sealed_memory_does_not_change_and_says_what_does():
         lambda: sealed + memory,
         lambda: memory + sealed,
         lambda: sealed + sealed,
+        lambda: sealed.seal(1),
+        lambda: sealed.consolidate([(("a",), 1)]),
+        lambda: sealed.grow(pairs=10),
+        lambda: sealed.absorb(memory),
     ):
         with pytest.raises(BadValue, match="unseal"):
             change()
@@ -260,7 +264,7 @@ def test_what_cannot_be_sealed_is_told():
     solved.store(facts)
     assert solved.consolidate(facts).before < 50
     with pytest.raises(BadValue, match=r"consolidated in real numbers, .* consolidate\(pairs, bits=2\)"):
-        solved.seal()
+        solved.seal(2)
     broken, _ = stored(OSC(30, 2))
     broken.tensor = broken.tensor * math.nan
     with pytest.raises(BadValue, match="finite"):

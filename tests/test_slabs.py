@@ -69,6 +69,13 @@ def test_schemes_without_a_first_mode_are_refused_with_the_way_out():
         Slabs(make("HRR", d=64), Ranks.alone())
 
 
+@pytest.mark.parametrize("verb", ["forget", "absorb", "grow", "consolidate", "seal", "__add__"])
+def test_what_slabs_do_not_do_is_told_with_the_way_out(verb):
+    memory = Slabs(OSC(d=20, p=2), Ranks.alone())
+    with pytest.raises(BadValue, match=r"spread over ranks .* Memory\.load\(file\) can"):
+        getattr(memory, verb)({"a": "b"})
+
+
 # Ranks against one process
 
 

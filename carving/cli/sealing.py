@@ -40,7 +40,10 @@ Labels = Annotated[
 def seal(
     memory: MemoryFile,
     output: Output,
-    bits: Annotated[str, typer.Option(help="Bits a cell: 1, 2, 3, 4 or 8, or auto.")] = "2",
+    bits: Annotated[
+        str | None,
+        typer.Option(help="Bits a cell: 1, 2, 3, 4 or 8, or auto.", show_default="2, or those it was consolidated in"),
+    ] = None,
     vocabulary: Annotated[
         bool,
         typer.Option("--vocabulary/--no-vocabulary", help="Whether the labels are kept; if not, who asks has them."),
@@ -52,7 +55,7 @@ def seal(
     check_replaceable(output, "sealed memory", force)
     held = Memory.load(memory)
     with locked(output):
-        done = held.seal(chosen_bits(bits))
+        done = held.seal(None if bits is None else chosen_bits(bits))
         done.save(output, vocabulary=vocabulary, force=force)
     write_sealed(output, sealedfiles.read(output), as_json)
 

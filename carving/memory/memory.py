@@ -393,8 +393,11 @@ class Memory(Inventory, Looks, Consolidating):
         else:
             self.seal(bits).save(path, force=force)
 
-    def seal(self, bits: int | str = 2) -> "SealedMemory":
-        """The memory in 1, 2, 3, 4 or 8 bits a cell, to be asked alone; see `SealedMemory`. "auto" chooses the bits."""
+    def seal(self, bits: int | str | None = None) -> "SealedMemory":
+        """The memory in 1, 2, 3, 4 or 8 bits a cell, to be asked alone; see `SealedMemory`. "auto" chooses the bits.
+
+        Unless they are given, they are two, or those that the memory was consolidated in.
+        """
         from carving.memory.sealed import sealed  # which unseals to a Memory, and so comes after this file
 
         return sealed(self._state, bits)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NoReturn, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from carving.answers.observed import EDGE
 from carving.answers.tally import ONCE
 from carving.cells import BITS, Cells, check_bits
 from carving.checks import show_bits
-from carving.errors import BadType, BadValue
+from carving.errors import BadType, BadValue, refused
 from carving.files import SEALED, reals
 from carving.linear import LinearScheme
 from carving.memory.changes import Change, OnProgress
@@ -33,10 +33,12 @@ from carving.symbols import Leaf, Path
 from carving.tensorfiles import said_by
 from carving.vocabulary import Vocabulary
 
+USUAL = 2  # bits a cell
 WORSE = 0.01  # of the answers may be lost by few bits, where nothing was planned
 UNPREDICTED = 4  # bits for schemes of which nothing is predicted: they add a hundredth to the noise
 EXACT = 1e-5  # how near to a cell's mean a number is it
 COUNTED = 2**32  # pairs of one leaf, which a file cannot count
+UNSEAL = "a sealed memory cannot be {}; sealed.unseal(paths) (`carving unseal`) gives one that can"
 
 
 class SealedMemory(Inventory, Looks):
@@ -44,7 +46,8 @@ class SealedMemory(Inventory, Looks):
 
     `recall_all` finds what lies in all paths together, down to one and a half bits a cell and pair; `unseal` stores
     that again, and gives the memory back that was sealed. A sealed memory does not add: it cannot be stored to, nor
-    forget, nor merge, before it is unsealed.
+    forget, nor merge, before it is unsealed. Pairs that were stored twice are refused at sealing, unless calls of their
+    own stored them and the noise of a full memory hid it; `unseal` then tells that the cells do not come back.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=2, compact=True))
@@ -94,18 +97,13 @@ class SealedMemory(Inventory, Looks):
 
     # What it does not do
 
-    def store(self, *what: object, **how: object) -> NoReturn:
-        """Refused: a sealed memory does not add."""
-        raise _refusal("stored to")
-
-    def forget(self, *what: object, **how: object) -> NoReturn:
-        """Refused: a sealed memory does not add."""
-        raise _refusal("made to forget")
-
-    def __add__(self, other: object) -> NoReturn:
-        raise _refusal("added")
-
-    __radd__ = __add__
+    store = refused(UNSEAL.format("stored to"))
+    forget = refused(UNSEAL.format("made to forget"))
+    absorb = refused(UNSEAL.format("added to"))
+    grow = refused(UNSEAL.format("grown"))
+    consolidate = refused(UNSEAL.format("consolidated"))
+    seal = refused(UNSEAL.format("sealed again"))
+    __add__ = __radd__ = refused(UNSEAL.format("added"))
 
     # Back again
 
@@ -169,16 +167,14 @@ def load_memory(
     return Memory.load(path, device)
 
 
-def _refusal(done: str) -> BadValue:
-    return BadValue(f"a sealed memory cannot be {done}; sealed.unseal(paths) (`carving unseal`) gives one that can")
-
-
 # Sealing
 
 
-def sealed(held: State, bits: int | str) -> SealedMemory:
-    """A state in so many bits a cell."""
+def sealed(held: State, bits: int | str | None) -> SealedMemory:
+    """A state in so many bits a cell; None are two, or those that it was consolidated in."""
     check_sealable(held)
+    if bits is None:
+        bits = USUAL if held.solved is None else "auto"
     if held.solved is not None:
         return SealedMemory(_packed(held, held.solved, bits))
     wished = _wished(bits)

@@ -15,7 +15,7 @@ from carving import files, journal
 from carving.checks import check_weight
 from carving.chunks import slices
 from carving.distributed.ranks import Group, RankFailed, Ranks
-from carving.errors import BadValue
+from carving.errors import BadValue, refused
 from carving.files import Contents
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
@@ -34,6 +34,8 @@ from carving.schemes.slab import Slab, check_sliceable, rows_of
 from carving.symbols import Label, Leaf
 from carving.tensorfiles import AT_ONCE, raw_bytes
 from carving.vocabulary import Vocabulary
+
+WHOLE = "a memory that is spread over ranks stores and answers, and cannot be {}; save it, and Memory.load(file) can"
 
 
 class Slabs(Inventory, Reliability):
@@ -98,6 +100,13 @@ class Slabs(Inventory, Reliability):
         ranks.agreed(lambda: check_finite("the memory", change.tensor))
         self._state = told(held, change.state())
         return change.pairs
+
+    forget = refused(WHOLE.format("made to forget"))
+    absorb = refused(WHOLE.format("added to"))
+    grow = refused(WHOLE.format("grown"))
+    consolidate = refused(WHOLE.format("consolidated"))
+    seal = refused(WHOLE.format("sealed"))
+    __add__ = __radd__ = refused(WHOLE.format("added"))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the file that a `Memory` of the same pairs writes, whole or not at all.
