@@ -1,11 +1,12 @@
 """The lines that `make bench` measures of OSC: each makes what it needs, and gives back what is timed.
 
 They run with older versions of the package too (`against.py`), which know gaussian bases alone. What comes from labels
-takes others in every call, a hundred thousand in turn, so that no answer comes from what an earlier call left behind.
+takes others in every call, a hundred thousand in turn, and contexts that are given are cut anew from a thousand, so
+that no answer comes from what an earlier call left behind.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import cycle
 
@@ -13,6 +14,7 @@ from measuring import Run
 from torch import Tensor, arange
 
 from carving import OSC, Memory, answers
+from carving.contexts import Contexts
 
 SETTINGS = {"B1": (64, 2), "B2": (200, 2), "B3": (75, 3), "B4": (80, 3)}
 BLOCKS = any(field.name == "basis" for field in fields(OSC))
@@ -83,12 +85,23 @@ class Asked:
 
     osc: OSC
     memory: Tensor
-    contexts: object
+    contexts: Contexts
     fillers: Tensor
+    turns: Iterator[slice]
+
+    @property
+    def next(self) -> Contexts:
+        """The contexts whose turn it is, as if nobody had asked them before."""
+        return self.contexts[next(self.turns)]
 
     def best(self) -> Tensor:
         """The answers."""
-        return self.osc.score(self.memory, self.contexts, self.fillers).argmax(1)
+        return self.osc.score(self.memory, self.next, self.fillers).argmax(1)
+
+    def again(self) -> Run:
+        """The same of contexts that were asked before."""
+        same = self.next
+        return lambda: self.osc.score(self.memory, same, self.fillers).argmax(1)
 
     @property
     def nbytes(self) -> int:
@@ -97,10 +110,11 @@ class Asked:
 
 
 def asked(setting: str, kind: str, questions: int, vocabulary: int) -> Asked:
-    """A memory of up to 1,000 pairs, and questions about the first of them."""
+    """A memory of up to 1,000 pairs, and questions about them in turn."""
     osc, stored = scheme(setting, kind), min(vocabulary, 1_000)
     contexts, fillers = osc.contexts([(i,) for i in range(stored)]), osc.fillers(range(vocabulary))
-    return Asked(osc, osc.trace(contexts, fillers[:stored]), contexts[:questions], fillers)
+    parts = cycle([slice(start, start + questions) for start in range(stored - questions + 1)])
+    return Asked(osc, osc.trace(contexts, fillers[:stored]), contexts, fillers, parts)
 
 
 def question(setting: str, kind: str, vocabulary: int) -> Run:
@@ -114,7 +128,7 @@ def batch(setting: str, kind: str) -> Run:
 def batch_precomputed(setting: str, kind: str) -> Run:
     """The same, with the codes of compact fillers made beforehand."""
     given = asked(setting, kind, BATCH, VOCABULARIES[-1])
-    return Asked(given.osc, given.memory, given.contexts, given.osc.precompute(given.fillers)).best
+    return replace(given, fillers=given.osc.precompute(given.fillers)).best
 
 
 def batch_top(setting: str, kind: str) -> Run:
@@ -124,7 +138,7 @@ def batch_top(setting: str, kind: str) -> Run:
     def best() -> object:
         if SIEVES:
             answers.set_sieve("off")
-        found = answers.top(given.osc, given.memory, given.contexts, given.fillers)
+        found = answers.top(given.osc, given.memory, given.next, given.fillers)
         if SIEVES:
             answers.set_sieve("auto")
         return found
@@ -143,11 +157,11 @@ def sieved(setting: str) -> dict[str, Run]:
 
     def best(sieve: str) -> object:
         answers.set_sieve(sieve)
-        return answers.top(given.osc, given.memory, given.contexts, codes)
+        return answers.top(given.osc, given.memory, given.next, codes)
 
     def likeliest(sieve: str) -> object:
         answers.set_sieve(sieve)
-        return most_likely(given.osc, given.memory, given.contexts, codes, odds)
+        return most_likely(given.osc, given.memory, given.next, codes, odds)
 
     runs: dict[str, Run] = {sieve: partial(best, sieve) for sieve in SIEVES}
     return runs | {f"{sieve} likely": partial(likeliest, sieve) for sieve in SIEVES}

@@ -496,7 +496,7 @@ def test_a_wish_that_there_is_not_is_told_with_those_like_it():
             TypeError, match=r"there is no wish 'acuracy'|there is no wish 'sprad'.*did you mean spread"
         ):
             ask()
-    with pytest.raises(ValueError, match="compact must be one of None, True, False, got 'x'"):
+    with pytest.raises(ValueError, match="compact must be one of True, False, or be left out, got 'x'"):
         plan(10, 10, compact="x")
     with pytest.raises(ValueError, match="vocabulary must be an integer between 2 and"):
         plan(10, 2**200)

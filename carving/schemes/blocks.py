@@ -36,6 +36,9 @@ class Blocks(Contexts):
     def __len__(self) -> int:
         return self.amplitudes.shape[0]
 
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"_maps": {}}  # which are made again where they are needed
+
     @property
     def basis(self) -> Tensor:
         """The orthonormal rows that they stand for: (n, rank, d), or (n, p, rank, d)."""
