@@ -70,6 +70,7 @@ NUMBERS = {  # keys that are numbers: how they are said beside others
     "repeats": "{:,} repeats",
     "load": "load {}",
     "n": "dimension {}",
+    "factors": "{} factors",
 }
 
 SINGLE = {"bits": "1 bit", "shared": "1 leaf a path", "N": "1 pair"}

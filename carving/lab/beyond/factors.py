@@ -8,8 +8,10 @@ questions and half of the last digit. Of the sparse way the accuracies are those
 (f3_optimum.csv: asymmetric codebooks, 256 signs, m^2 / 3 rounds, threshold and noise chosen anew for every size).
 """
 
-from carving.lab.experiment import Experiment, Lines, Published, Setting, trials
+from carving.lab.experiment import Cells, Experiment, Lines, Published, Setting, trials
 from carving.lab.measures.factors import CAPACITY, SPARSE, asked, factors
+
+LINEAR: Setting = {"scheme": "MAP-I", "way": "linear"}
 
 
 def curve(questions: int, shares: tuple[float, ...] = (0.8, 0.9, 1.0, 1.1, 1.2)) -> list[Setting]:
@@ -46,8 +48,9 @@ EXPERIMENT = Experiment(
         "paper": (trials(3, paper(100)),),
     },
     panels=(
-        Lines("share", "retrieval", ("kind",), "codebooks about the published capacity"),
-        Lines("m", "retrieval", ("kind",), "in the sparse way", log_x=True, only={"way": "sparse"}),
+        *(Lines("share", "retrieval", ("factors",), f"in {d:,} numbers", only=LINEAR | {"d": d}) for d in (1000, 1500)),
+        Lines("m", "retrieval", ("scheme", "factors"), "in the sparse way", log_x=True, only={"way": "sparse"}),
+        Cells(("scheme", "way", "factors"), "d", "retrieval", "at the published capacity", only={"share": 1.0}),
     ),
     published=tuple(
         Published({"scheme": "MAP-I", "way": way, "factors": count, "d": d, "m": m}, "retrieval", 0.99, unit=0.01,
