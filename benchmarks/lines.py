@@ -121,6 +121,10 @@ def question(setting: str, kind: str, vocabulary: int) -> Run:
     return asked(setting, kind, 1, vocabulary).best
 
 
+def question_again(setting: str, kind: str, vocabulary: int) -> Run:
+    return asked(setting, kind, 1, vocabulary).again()
+
+
 def batch(setting: str, kind: str) -> Run:
     return asked(setting, kind, BATCH, VOCABULARIES[-1]).best
 
@@ -186,6 +190,7 @@ def every_line() -> dict[str, Callable[[str], Run]]:
     for setting in ("B1", "B2", "B3"):
         for size in VOCABULARIES:
             found[f"question, {setting}, L={size:,}"] = partial(question, setting, vocabulary=size)
+            found[f"question again, {setting}, L={size:,}"] = partial(question_again, setting, vocabulary=size)
         found[f"batch, {setting}"] = partial(batch, setting)
         found[f"batch, {setting}, precomputed"] = partial(batch_precomputed, setting)
         found[f"trace, {setting}"] = partial(tracing, setting)

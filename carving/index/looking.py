@@ -10,7 +10,7 @@ from carving.index.directions import merits
 from carving.index.segments import UNIT, Index, Segment
 
 SAMPLE = 2**14  # cells that tell how many have more than some merit
-AT_ONCE = 2**13  # fillers whose numbers stay in the caches
+AT_ONCE = 2**11  # fillers whose numbers stay in the caches, and for which BLAS wakes no threads
 
 
 class Look:
@@ -40,14 +40,13 @@ class Look:
 
     def _scores(self, segment: Segment, places: NDArray[np.int64]) -> Tensor:
         p, k1 = self.index.scheme.facts.filler_shape
-        scores, ones = np.empty(len(places), dtype=np.float32), np.ones(k1, dtype=np.float32)
+        scores = np.empty(len(places), dtype=np.float32)
         first = (self.core * float(UNIT) ** -p).reshape(k1, -1).numpy()
         for part in slices(len(places), AT_ONCE):
             numbers = np.take(segment.components, places[part], axis=0).astype(np.float32)
             left = numbers[:, :k1] @ first  # NumPy's products are faster than torch's where they are so narrow
             for place in range(1, p):
                 own = numbers[:, place * k1 : (place + 1) * k1]
-                if place < p - 1:
-                    left = np.einsum("nir,ni->nr", left.reshape(len(own), k1, -1), own)
-            scores[part] = left[:, 0] if p == 1 else (left * own) @ ones
+                left = np.einsum("nir,ni->nr", left.reshape(len(own), k1, -1), own)
+            scores[part] = left[:, 0]
         return torch.from_numpy(scores)
