@@ -167,6 +167,19 @@ def test_an_index_answers_of_contexts_that_are_louder_than_others():
     assert sum(one.leaf == other.leaf for one, other in zip(scanned, probed, strict=True)) >= 58
 
 
+def test_questions_in_two_threads_are_answered_as_in_one(asked):
+    memory, held, _, probed = asked
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        again = memory.recall_many([path for path, _ in held], probe=0.999)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert [one.leaf for one in again] == [one.leaf for one in probed]
+    assert [one.probability for one in again] == pytest.approx([one.probability for one in probed], abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("probe", "how", "message"),
     [

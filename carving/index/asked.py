@@ -10,8 +10,11 @@ has the wished part of a scan's right answers.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -137,7 +140,8 @@ def ranked_by(asked: Asked, memory: Tensor, contexts: Contexts, k: int) -> Ranki
     scheme = asked.scheme
     cores, count = scheme.adjoint(memory, contexts), min(max(2 * k, SHORTLIST), len(asked.vocabulary))
     energies = scheme.energy(contexts, asked.index.ways).expand(len(contexts), 1)
-    found = [_looked(asked, core, energy, count).best(count) for core, energy in zip(cores, energies, strict=True)]
+    with _workers(len(contexts)) as each:
+        found = list(each(partial(_found, asked, count), cores.unbind(0), energies.unbind(0)))
     rows = torch.stack([each for each, _ in found])  # (n, count)
     nobody, rows = rows < 0, rows.clamp_min(0)
     distinct, places = rows.unique(return_inverse=True)
@@ -149,6 +153,22 @@ def ranked_by(asked: Asked, memory: Tensor, contexts: Contexts, k: int) -> Ranki
     strengths = evidence.strengths.expand(rows.shape).gather(1, best.indices)
     total = torch.logaddexp(log_odds.logsumexp(1), log_odds.new_tensor([rest for _, rest in found]))
     return Ranking(Best(best.scores, rows.gather(1, best.indices)), strengths, total)
+
+
+@contextmanager
+def _workers(questions: int) -> Iterator[Callable[..., Iterable[tuple[Tensor, float]]]]:
+    """`map`, for questions in as many threads as torch has, each of which then does everything itself."""
+    threads = min(torch.get_num_threads(), questions)
+    if threads < 2:
+        yield map
+    else:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool.map
+
+
+@torch.inference_mode()  # which a thread has of its own
+def _found(asked: Asked, count: int, core: Tensor, energy: Tensor) -> tuple[Tensor, float]:
+    return _looked(asked, core, energy, count).best(count)
 
 
 def _looked(asked: Asked, core: Tensor, energy: Tensor, least: int) -> _Seen:
