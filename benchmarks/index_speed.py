@@ -24,13 +24,14 @@ from random import Random
 import torch
 from measuring import Row, show, write
 from rich.console import Console
+from torch import Generator
 
 from carving import OSC, Memory
 from carving.lab.measures.calibration import error
 from carving.memory import probing
 
 STEPS = ("build", "index", "scan", "calibration")
-MILLION, FULL = 1_000_000, (640, 900)  # leaves whose probabilities are looked at, and pairs
+MILLION, FULL, MEMORIES = 1_000_000, (640, 900), 4  # leaves whose probabilities are looked at, pairs, fillings
 WANTED = 10_000_000  # the leaves of which something is wanted
 
 
@@ -162,24 +163,28 @@ def scan(given: argparse.Namespace) -> None:
 
 
 def calibration(given: argparse.Namespace) -> None:
-    """Questions to a million leaves: half of the paths hold something."""
+    """Questions to a million leaves, of four fillings of a memory: half of the paths hold something."""
     leaves = min(MILLION, given.leaves)
+    memory = Memory(OSC(200, 2, compact=True), range(leaves))
     for pairs in FULL:
-        memory, held = (
-            Memory(OSC(200, 2, compact=True), range(leaves)),
-            [((i,), 1_009 * i % leaves) for i in range(pairs)],
-        )
-        memory.store(held)
-        memory.counts = torch.full((leaves,), pairs / leaves, dtype=torch.float64)
-        some = held[:500]
-        found = memory.recall_many(
-            [path for path, _ in some] + [("nothing", i) for i in range(500)], probe=probing.USUAL
-        )
-        right = [one.found and one.leaf == leaf for one, (_, leaf) in zip(found, some, strict=False)]
-        right += [not one.found for one in found[len(some) :]]
-        chances = torch.tensor([one.probability for one in found], dtype=torch.float64)
+        told, right = list[float](), list[bool]()
+        for turn in range(MEMORIES):
+            held = [((turn, i), (1_009 * i + 7_919 * turn) % leaves) for i in range(pairs)]
+            memory.store(held)
+            memory.counts = torch.full((leaves,), pairs / leaves, dtype=torch.float64)
+            some = held[:500]
+            paths = [path for path, _ in some] + [("nothing", turn, i) for i in range(500)]
+            found = memory.recall_many(paths, probe=probing.USUAL)
+            right += [one.found and one.leaf == leaf for one, (_, leaf) in zip(found, some, strict=False)]
+            right += [not one.found for one in found[len(some) :]]
+            told += [one.probability for one in found]
+            memory.forget(held, force=True)
+        chances = torch.tensor(told, dtype=torch.float64)
         off = error(chances, torch.tensor(right, dtype=torch.float64))
-        print(json.dumps(dict(what=f"calibration with {pairs} pairs", error=off, right=sum(right) / len(right))))
+        # What chance alone makes of so many answers, if every probability were right.
+        perfect = error(chances, (torch.rand(len(chances), generator=Generator().manual_seed(0)) < chances).double())
+        facts = dict(what=f"calibration with {pairs} pairs", error=off, perfect=perfect, answers=len(told))
+        print(json.dumps(facts | dict(right=sum(right) / len(right))))
 
 
 def ask(memory: Memory, given: argparse.Namespace, wishes: Iterable[float]) -> None:
