@@ -183,7 +183,7 @@ def calibration(given: argparse.Namespace) -> None:
         off = error(chances, torch.tensor(right, dtype=torch.float64))
         # What chance alone makes of so many answers, if every probability were right.
         perfect = error(chances, (torch.rand(len(chances), generator=Generator().manual_seed(0)) < chances).double())
-        facts = dict(what=f"calibration with {pairs} pairs", error=off, perfect=perfect, answers=len(told))
+        facts = dict(what=f"calibration with {pairs} pairs", error=off, perfect=perfect, asked=len(told))
         print(json.dumps(facts | dict(right=sum(right) / len(right))))
 
 

@@ -32,7 +32,7 @@ from carving.scheme import draw_fillers
 from carving.vocabulary import Vocabulary
 
 SHORTLIST = 32  # of the best in int8 that are scored exactly
-FIRST, MORE = 2.0**-10, 8  # the share of cells that is looked at first, and how many times as many then
+FIRST, MORE = 2.0**-10, 4  # the share of cells that is looked at first, and how many times as many then
 BELOW = 25.0  # nats below the best, where ten million together are next to nothing
 CROWDED = 3  # standard deviations by which a core may be louder than the noise
 ALL = 0.25  # share from which on all are looked at

@@ -5,12 +5,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.chunks import slices
+from carving.chunks import rows_within, slices
 from carving.index.directions import merits
 from carving.index.segments import UNIT, Index, Segment
 
 SAMPLE = 2**14  # cells that tell how many have more than some merit
-AT_ONCE = 2**11  # fillers whose numbers stay in the caches, and for which BLAS wakes no threads
+SMALL = 2**18  # multiplications of a product, for which BLAS wakes no threads; its numbers stay in the caches
 
 
 class Look:
@@ -42,7 +42,7 @@ class Look:
         p, k1 = self.index.scheme.facts.filler_shape
         scores = np.empty(len(places), dtype=np.float32)
         first = (self.core * float(UNIT) ** -p).reshape(k1, -1).numpy()
-        for part in slices(len(places), AT_ONCE):
+        for part in slices(len(places), rows_within(SMALL, first.size)):
             numbers = np.take(segment.components, places[part], axis=0).astype(np.float32)
             left = numbers[:, :k1] @ first  # NumPy's products are faster than torch's where they are so narrow
             for place in range(1, p):
