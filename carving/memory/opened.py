@@ -82,7 +82,7 @@ class Opened(Memory):
         self.path = FilePath(os.path.abspath(path))  # wherever the program goes
         self._device, self._lock, self._closed = device, RLock(), False
         self._now = Now.of(load(self.path, device))
-        check_replaceable(self.path, "memory")  # which a read-only file is not
+        check_replaceable(self.path, "memory", None)  # which a read-only file is not
         self._tried = 0  # pairs with which the journal was last too long, and could not be made shorter
 
     @classmethod
