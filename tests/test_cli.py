@@ -154,6 +154,9 @@ def test_strangers_are_left_alone_and_listed(memory, tmp_path, carving):
     held.save(memory)
     (tmp_path / "weak.json").write_text(json.dumps({"weak": "dog"}))
     assert "held with a weight of 0.3" in carving("forget", memory, tmp_path / "weak.json").output
+    held.store({"weak": "dog"}, weight=1.7)
+    held.save(memory)
+    assert "still held with a weight of 1.0" in carving("forget", memory, tmp_path / "weak.json").output
 
 
 @pytest.fixture
@@ -374,6 +377,10 @@ def test_a_leaf_may_be_a_number_or_text_and_which_was_taken_is_said(tmp_path, ca
     assert carving("ask", tmp_path / "m", "year", "--leaf", 1984, "--text", status=1).stderr == ""
     assert carving("ask", tmp_path / "m", "year", "--among", 1984, "--text", status=1)
     assert carving("ask", tmp_path / "m", "other", "--leaf", 1984, status=1)
+    held.store({"year": 1949})
+    held.save(tmp_path / "m")
+    assert carving("ask", tmp_path / "m", "other", "--leaf", 1949, status=1).stderr == "--leaf 1949 was taken as 1949\n"
+    assert carving("ask", tmp_path / "m", "other", "--leaf", 7, status=1).stderr == ""
     assert carving("ask", tmp_path / "m", "other", "--among", 5, status=2).stderr.count("got 5") == 1
 
 

@@ -99,6 +99,8 @@ def ask_once(memory: Memory | SealedMemory, roles: list[str], question: Question
     write_answers(outcome.answers, question, as_json)
     if not as_json:  # which tells numbers from text
         answered = [answer.leaf for answer in outcome.answers]
+        if question.leaf is not None and not outcome.found:  # under no reading: that which the memory knows was meant
+            answered = [leaf for leaf in leaf_readings(question.leaf, question.text) if leaf in memory.vocabulary]
         write_taken(question, answered if question.leaf is not None else _candidates(memory, question) or [])
     return outcome.found
 
