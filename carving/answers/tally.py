@@ -274,13 +274,13 @@ def _apart(strength: float, number: float, weight: float, gone: float) -> Levels
         return ()
     total, squares = strength * number - weight * gone, strength**2 * number - weight**2 * gone
     if total > 0 and squares > 0 and total**2 / squares <= many + NOTHING:
-        return ((_plain(squares / total), _plain(total**2 / squares)),)
+        return ((_plain(squares / total, 9), _plain(total**2 / squares, 12)),)
     return ((strength, max(0.0, number - gone)),)
 
 
-def _plain(number: float) -> float:
-    """A number without the last digits, in which sums that were undone differ."""
-    return float(f"{number:.12g}")
+def _plain(number: float, digits: int) -> float:
+    """A number without its last digits, in which sums that were undone differ."""
+    return float(f"{number:.{digits}g}")
 
 
 def _added(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
