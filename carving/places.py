@@ -82,7 +82,7 @@ def turn(file: Place) -> Iterator[None]:
     try:
         lock = lock_for(file)
     except OSError as error:
-        warnings.warn(f"{shown(file)} is written without waiting for others: {error}", NotLocked, stacklevel=5)
+        warnings.warn(f"{shown(file)} is written without waiting for others: {error}", NotLocked, stacklevel=3)
     with contextlib.nullcontext() if lock is None else lock.acquire(poll_interval=POLL):
         yield
 

@@ -274,13 +274,14 @@ def _apart(strength: float, number: float, weight: float, gone: float) -> Levels
         return ()
     total, squares = strength * number - weight * gone, strength**2 * number - weight**2 * gone
     if total > 0 and squares > 0 and total**2 / squares <= many + NOTHING:
-        return ((_plain(squares / total, 9), _plain(total**2 / squares, 12)),)
+        return ((_short(squares / total), _short(total**2 / squares)),)
     return ((strength, max(0.0, number - gone)),)
 
 
-def _plain(number: float, digits: int) -> float:
-    """A number without its last digits, in which sums that were undone differ."""
-    return float(f"{number:.{digits}g}")
+def _short(number: float) -> float:
+    """The number of few digits that this is but for the last ones, in which sums that were undone differ."""
+    short = float(f"{number:.6g}")
+    return short if math.isclose(short, number, rel_tol=1e-9) else number
 
 
 def _added(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
