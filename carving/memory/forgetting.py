@@ -154,7 +154,7 @@ def _taken_out(
     rests: Rests,
     on_progress: OnProgress | None = None,
 ) -> tuple[list[Batch], list[Weaker]]:
-    """Take out what a state holds: the others, and what of them is there, but more weakly; what stays of each is noted."""
+    """Take out what a state holds, and note what stays of it: the others, and what of these is there more weakly."""
     times, left, weaker = Counter[tuple[bytes, bytes]](), list[Batch](), list[Weaker]()
     for batch in batches:
         found = judged(held, batch, weight, times)
