@@ -65,7 +65,7 @@ bench-labels: $(READY)
 	$(BIN)/python benchmarks/labels_accuracy.py "$(DATA)"
 
 # Attacks on everything that reads or writes files, in two processes: under an hour, `CAMPAIGN=long` ten times as many.
-# `make campaign-table` puts its figures into results/campaign.json and from there into the README.
+# `make campaign-table` puts its figures into results/campaign.json, and from there into docs/campaign.md and the README.
 campaign: $(READY)
 	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m pip install -q -c constraints.txt -e .[campaign]
 	PYTHONPATH=tests $(BIN)/python -m campaign --out build/campaign --results build/campaign.json \

@@ -165,6 +165,14 @@ def campaign(results: Results) -> str:
     return table(("attack", "on", "tried", "failed"), rows, 2)
 
 
+def attacked(results: Results) -> str:
+    """The same in a sentence."""
+    parts = results["campaign"].values()
+    tried, failed = (sum(row[name] for part in parts for row in part["rows"]) for name in ("tried", "failed"))
+    ways = "kills, failing disks, damaged files, hostile input and more"
+    return f"Attacked {tried:,} times, by [{ways}](docs/campaign.md): {failed:,} failed.\n"
+
+
 def wished(name: str) -> Callable[[Results], str]:
     """What was wanted beside what was measured."""
 
@@ -272,6 +280,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "traces": shares("traces"),
     "memory": memory,
     "campaign": campaign,
+    "attacked": attacked,
     "others": others,
     "bars-numbers": numbers_chart,
     "bars-joint": joint_chart,

@@ -15,6 +15,7 @@ from carving.symbols import Path
 
 T = TypeVar("T")
 
+HEAVIEST = 2.0**53  # a weight: beyond it a sum does not tell one more or less
 HUGE = "an integer beyond all floats"
 
 
@@ -167,10 +168,12 @@ def is_finite(number: float) -> bool:
 
 
 def check_weight(weight: object) -> float:
-    """The weight, a finite number."""
+    """The weight, a finite number, and no larger than what pairs are counted up to."""
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not is_finite(weight):
         got = HUGE if isinstance(weight, int) and not is_finite(weight) else repr(weight)
         raise BadValue(f"weight must be a finite number, got {got}; 1 stores a pair once")
+    if abs(weight) > HEAVIEST:
+        raise BadValue(f"weight must be at most 2^53 in size, got {weight!r}; 1 stores a pair once")
     return float(weight)
 
 

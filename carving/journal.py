@@ -8,6 +8,8 @@ a memory holds is its base and then every record. Why nothing is lost, whatever 
 - A record is written at the end and flushed, before the change counts as made, and before the next one is begun. So
   only the last one can be torn. What is no whole record at the end is ignored, and cut off by who appends next. What
   is no whole record, but has one after it, is no tear but damage, and refused.
+- A reader may see a record before it is flushed, and its writer may then fail and cut it off. Whoever looks again
+  compares the checksum of the last record that was seen, and if another one stands there, or none, loads all anew.
 - Whoever reads takes the journal first, then the base: either that is the one the journal names, or it was put there
   later, with all that the journal says, and the journal is ignored. Readers wait for nobody.
 - A new base (compaction, or a memory saved in its place) is on disk, name and all, before the journal goes. Killed in
@@ -32,7 +34,7 @@ from typing import BinaryIO
 
 from carving.errors import BadValue
 from carving.places import Place, own, shown
-from carving.records import HEAD, MAGIC, Journal, Record, continued, new_head, packed, whole
+from carving.records import DIGEST, HEAD, MAGIC, Journal, Record, continued, new_head, packed, whole
 from carving.replacing import flush_folder, put_whole
 from carving.tensorfiles import BadFile, NotWhole, said_by
 
@@ -74,19 +76,28 @@ def read(path: Place) -> Journal | None:
 
 
 def since(path: Place, base: str, seen: Journal | None) -> Journal | None:
-    """The base's journal with what was appended since it was seen, as its `records`; `Changed` if it is another one."""
+    """The base's journal with what was appended since it was seen, as its `records`; `Changed` if it is another one.
+
+    So it is if it lacks what was seen: a change that its writer then gave up, and another in its place.
+    """
     if seen is None:
         found = read(path)
         return found if found is not None and found.base == base else None
     place = beside(path)
     try:
         with open(place, "rb", buffering=0) as file:
-            if file.read(HEAD.size) != seen.head:
-                raise Changed
-            file.seek(seen.end)
+            _check_seen(file, seen)
             return continued(seen, file.readall())
     except (OSError, NotWhole):  # whoever reads all of it will say what is the matter
         raise Changed from None
+
+
+def _check_seen(file: FileIO, seen: Journal) -> None:
+    """Raise `Changed` if a journal does not begin as it was seen; if it does, what follows is read next."""
+    head = file.read(HEAD.size)
+    file.seek(seen.end - DIGEST)
+    if head != seen.head or file.read(DIGEST) != seen.before_end:
+        raise Changed
 
 
 def names(path: Place, base: str) -> bool:
@@ -140,19 +151,19 @@ def append(path: Place, base: str, seen: Journal | None, record: Record) -> Jour
         return _begun(place, path, base, record)
     data = packed(record, seen)
     with _told(place), open(place, "rb+", buffering=0) as file:
-        if not own(file.fileno()) or os.fstat(file.fileno()).st_size != seen.size or file.read(HEAD.size) != seen.head:
+        if not own(file.fileno()) or os.fstat(file.fileno()).st_size != seen.size:
             raise Changed
+        _check_seen(file, seen)
         try:
             if seen.torn:
                 file.truncate(seen.end)
-            file.seek(seen.end)
             _write_all(file, data)
             os.fsync(file.fileno())
         except BaseException:
             with suppress(OSError):  # what is left then is no whole record, or one that is found by who looks next
                 file.truncate(seen.end)
             raise
-    return seen.grown(record, len(data))
+    return seen.grown(record, data)
 
 
 def _begun(place: FilePath, path: Place, base: str, record: Record) -> Journal:
@@ -165,7 +176,7 @@ def _begun(place: FilePath, path: Place, base: str, record: Record) -> Journal:
         file.write(empty.head + data)
 
     put_whole(place, write, like=os.path.realpath(path))
-    return empty.grown(record, len(data))
+    return empty.grown(record, data)
 
 
 def _write_all(file: FileIO, data: bytes) -> None:

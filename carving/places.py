@@ -7,6 +7,7 @@ import os
 import stat
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
@@ -22,6 +23,10 @@ Place = str | os.PathLike[str]
 LONGEST = 400  # characters of a file's own words that a message shows
 BUSY = (errno.EACCES, errno.EAGAIN)  # what systems say of a lock that another one has
 POLL = 0.005  # seconds after which who waits for a lock looks again
+
+
+class NotLocked(UserWarning):
+    """A file is written, but two who write it at once cannot wait for each other: who is last wins."""
 
 
 def shown(text: object) -> str:
@@ -71,10 +76,13 @@ def lock_for(file: Place) -> FileLock:
 
 @contextlib.contextmanager
 def turn(file: Place) -> Iterator[None]:
-    """Where only one at a time writes the file; where there are no locks, whoever comes."""
+    """Where only one at a time writes the file; where there are no locks, whoever comes, which is told."""
+    check_target(file)
     lock: FileLock | None = None
-    with contextlib.suppress(OSError):
+    try:
         lock = lock_for(file)
+    except OSError as error:
+        warnings.warn(f"{shown(file)} is written without waiting for others: {error}", NotLocked, stacklevel=3)
     with contextlib.nullcontext() if lock is None else lock.acquire(poll_interval=POLL):
         yield
 
@@ -84,7 +92,15 @@ def _lock_folder() -> FilePath:
     user = os.getuid() if hasattr(os, "getuid") else "user"
     place = os.environ.get("CARVING_LOCKS") or ("/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir())
     folder = FilePath(place) / f"carving-{user}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        failed = OSError(
+            f"there is no place for locks: {shown(folder)} cannot be made ({error.strerror}); set CARVING_LOCKS to a "
+            "folder that is there, on a local disk"
+        )
+        failed.errno = error.errno
+        raise failed from None
     seen = folder.lstat()
     if hasattr(os, "getuid") and (not stat.S_ISDIR(seen.st_mode) or seen.st_uid != user or seen.st_mode & 0o077):
         raise PermissionError(f"{shown(folder)} must be a folder of your own, closed to others, for locks; remove it")

@@ -84,6 +84,7 @@ class Journal:
     pairs: int = 0  # of all pairs
     end: int = HEAD.size  # where the next record goes
     size: int = HEAD.size  # of the file: what lies beyond the end is no whole record
+    last: bytes = b""  # the checksum of the last record, if there is one
 
     @property
     def base(self) -> str:
@@ -95,10 +96,15 @@ class Journal:
         """The bytes at its end of a change that was never made."""
         return self.size - self.end
 
-    def grown(self, record: Record, size: int) -> "Journal":
-        """With a record more, of so many bytes, behind the last whole one."""
-        end = self.end + size
-        return Journal(self.head, (), self.count + 1, self.pairs + record.pairs, end, end)
+    @property
+    def before_end(self) -> bytes:
+        """What lies just before its end: the checksum of the last record, or of the head."""
+        return self.last or self.head[-DIGEST:]
+
+    def grown(self, record: Record, data: bytes) -> "Journal":
+        """With a record more, which is these bytes, behind the last whole one."""
+        end = self.end + len(data)
+        return Journal(self.head, (), self.count + 1, self.pairs + record.pairs, end, end, data[-DIGEST:])
 
 
 def whole(data: bytes) -> Journal:
@@ -125,8 +131,8 @@ def continued(seen: Journal, data: bytes) -> Journal:
     if at < len(data) and _is_followed(data, at, seen.head):
         raise NotWhole(f"its record {seen.count + len(records)} is damaged or missing, and others follow")
     pairs = seen.pairs + sum(record.pairs for record in records)
-    count, end = seen.count + len(records), seen.end + at
-    return Journal(seen.head, tuple(records), count, pairs, end, seen.end + len(data))
+    count, end, last = seen.count + len(records), seen.end + at, data[at - DIGEST : at] if at else seen.last
+    return Journal(seen.head, tuple(records), count, pairs, end, seen.end + len(data), last)
 
 
 def _record(view: memoryview, at: int, head: bytes) -> tuple[int, Record] | None:

@@ -22,13 +22,13 @@ class NotFlushed(UserWarning):
     """A file is in its place, but whether a power failure would leave it there cannot be said."""
 
 
-def check_replaceable(path: Place, kind: str, force: bool = False) -> None:
+def check_replaceable(path: Place, kind: str, force: bool | None = False) -> None:
     """Refuse to put a file of this kind (one of `KINDS`) where something else would be lost.
 
     A name that is free, an empty file and what Carving wrote as the same kind are fine; a "file of pairs" may take the
     place of anything but the others. `force` (`--force` of commands) gives up a file of another kind, or one that is
-    read-only; folders, pipes and devices are never replaced. Commands call it before the work whose result goes there;
-    whoever saves calls it again.
+    read-only; None is for those who cannot give it, and are not told of it. Folders, pipes and devices are never
+    replaced. Commands call it before the work whose result goes there; whoever saves calls it again.
     """
     check_choice("kind", kind, (*KINDS, PAIRS))
     check_target(path)
@@ -40,16 +40,15 @@ def check_replaceable(path: Place, kind: str, force: bool = False) -> None:
         raise BadValue(f"{shown(path)} is a pipe or a device, which no file may replace; name another file")
     if force:
         return
-    way_out = "name another file, or say force=True (--force) to give it up"
+    forcing = "" if force is None else ", or say force=True (--force) to give it up"
     if not there.st_mode & 0o222 or not os.access(path, os.W_OK):
         raise PermissionError(
-            f"{shown(path)} is read-only, so it is not replaced; name another file, make it writable, or save with "
-            "force=True"
+            f"{shown(path)} is read-only, so it is not replaced; name another file, or make it writable{forcing}"
         )
     found = kind_of(path) if there.st_size else kind
     if (found or PAIRS) != kind:
         what = f"a {found}" if found else "not from Carving"
-        raise BadValue(f"{shown(path)} is {what}, so no {kind} takes its place; {way_out}")
+        raise BadValue(f"{shown(path)} is {what}, so no {kind} takes its place; name another file{forcing}")
 
 
 def replace_whole(path: Place, tensors: Tensors, metadata: Metadata) -> bool:

@@ -1,8 +1,10 @@
 """Damaged and lying files of every kind that Carving writes, and how their readers take them."""
 
+import functools
 import json
 import random
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +13,7 @@ import torch
 
 from carving import OSC, Memory, Scheme, SealedMemory, make
 from carving.errors import BadValue
+from carving.index import beside
 from carving.labels import MultiLabelClassifier, OSCHead, Settings
 from carving.labels.checkpoints import Checkpoint
 from carving.labels.networks import Network, Scaling
@@ -93,6 +96,32 @@ def write_checkpoint(file: Path, number: int) -> None:
     run.write_if_due(dict(losses=[1.0], validation=[0.5], epochs=2), None)
 
 
+def indexed(number: int) -> Memory:
+    """A memory whose leaves have an index."""
+    made = Memory(OSC(8, 2, compact=True, seed=number))
+    made.store([((i,), f"leaf {number} {i}") for i in range(30)])
+    return made
+
+
+def write_index(file: Path, number: int) -> None:
+    """The index of one of two memories, in a file of its own."""
+    memory = indexed(number)
+    beside.write(file, memory._codebook.index(), memory.vocabulary, force=True)
+    Path(beside.beside(file)).replace(file)
+
+
+def read_index(file: Path) -> None:
+    """Take it for the index of either; what `load` would only tell, and go on without, is refused here."""
+    place = file.with_name("memory of an index")
+    Path(beside.beside(place)).write_bytes(file.read_bytes())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        if all(beside.read(place, each.scheme, each.vocabulary) is None for each in map(indexed_once, range(2))):
+            raise BadValue("; ".join(str(each.message) for each in told) or "it is that of other labels")
+
+
+indexed_once = functools.cache(indexed)
+
 KINDS = {
     "memory": memory(OSC(8, 2), trained=True),
     "memory of TPR": memory(make("TPR", d=4, depth=2), depth=2),
@@ -100,6 +129,7 @@ KINDS = {
     "memory of CGR": memory(make("CGR", d=16), keep_paths=True),
     "sealed memory": sealed(OSC(7, 2), 3, trained=True),
     "sealed memory of FHRR": sealed(make("FHRR", d=16), 1, keep_paths=True),
+    "index": Kind(write_index, read_index),
     "model": model("OSC", d=8, p=2, k1=3),
     "model with trained codes": model("HLB", width=8, trainable=True),
     "checkpoint": Kind(write_checkpoint, lambda file: checkpoint(file).resume()),

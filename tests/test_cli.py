@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+import re
 import shlex
 import stat
 import subprocess
@@ -57,6 +58,10 @@ def test_what_is_stored_is_answered(memory, carving):
     assert carving("ask", memory, "sentence 5", "verb", "--among", "dog", "--among", "cat", status=1)
     assert carving("ask", memory, "sentence 5", "objects", "0", "--text", status=1)  # the text "0" is another role
     carving("ask", memory, "sentence 9", "subject", "--top", 3, status=1)
+    several = carving("ask", memory, "sentence 9", "subject", "--top", 3, "--json", status=1).output
+    assert [set(each) for each in json.loads(several)] == [{"leaf", "score", "probability"}] * 3  # none is found
+    several = carving("ask", memory, "-", "--top", 2, "--json", data="sentence 9\tsubject\n", status=1).output
+    assert "found" not in several
     assert not json.loads(carving("ask", memory, "sentence 5", "verb", "--leaf", "dog", "--json", status=1).output)[
         "found"
     ]
@@ -149,6 +154,9 @@ def test_strangers_are_left_alone_and_listed(memory, tmp_path, carving):
     held.save(memory)
     (tmp_path / "weak.json").write_text(json.dumps({"weak": "dog"}))
     assert "held with a weight of 0.3" in carving("forget", memory, tmp_path / "weak.json").output
+    held.store({"weak": "dog"}, weight=1.7)
+    held.save(memory)
+    assert "still held with a weight of 1.0" in carving("forget", memory, tmp_path / "weak.json").output
 
 
 @pytest.fixture
@@ -175,6 +183,15 @@ def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
     carving("store", tmp_path / "other", tmp_path / "many.tsv", "--like", planned, "--force")
     refused = carving("merge", tmp_path / "both", planned, tmp_path / "other", status=2).stderr
     assert "would be too full" in refused and not (tmp_path / "both").exists()
+    way_out = re.findall("`carving (.*?)`", refused)
+    assert "grow" not in refused and len(way_out) == 2
+    empty, words = tmp_path / "empty", " ".join(way_out).replace("EMPTY", str(tmp_path / "empty")).split()
+    carving(*words[: words.index("store")])
+    for name in ("six", "many"):
+        carving("store", tmp_path / f"new {name}", tmp_path / f"{name}.tsv", "--like", empty)
+    assert words[words.index("store") :] == ["store", "NEW", "FILES", "--like", str(empty)]
+    carving("merge", tmp_path / "whole", tmp_path / "new six", tmp_path / "new many")
+    assert Memory.load(tmp_path / "whole").pairs == 2006 and not Memory.load(tmp_path / "whole").overfull
     merged = carving("merge", tmp_path / "both", planned, tmp_path / "other", "--force")
     assert "is too full" in merged.stderr and Memory.load(tmp_path / "both").pairs == 2006
 
@@ -360,6 +377,10 @@ def test_a_leaf_may_be_a_number_or_text_and_which_was_taken_is_said(tmp_path, ca
     assert carving("ask", tmp_path / "m", "year", "--leaf", 1984, "--text", status=1).stderr == ""
     assert carving("ask", tmp_path / "m", "year", "--among", 1984, "--text", status=1)
     assert carving("ask", tmp_path / "m", "other", "--leaf", 1984, status=1)
+    held.store({"year": 1949})
+    held.save(tmp_path / "m")
+    assert carving("ask", tmp_path / "m", "other", "--leaf", 1949, status=1).stderr == "--leaf 1949 was taken as 1949\n"
+    assert carving("ask", tmp_path / "m", "other", "--leaf", 7, status=1).stderr == ""
     assert carving("ask", tmp_path / "m", "other", "--among", 5, status=2).stderr.count("got 5") == 1
 
 
@@ -605,6 +626,39 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(memory,
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
     assert "you may not write" in carving("merge", tmp_path / "x", memory, memory, status=2).stderr
     assert "you may not write" in carving("reproduce", "tpr", "--out", tmp_path / "deep" / "er", status=2).stderr
+
+
+def test_what_force_gives_up_is_told_where_there_is_force(memory, tmp_path, carving, monkeypatch):
+    table = tmp_path / "table.csv"
+    table.write_text("head,next\na,b\n")
+    for words in (("merge", table, memory, memory), ("grow", memory, tmp_path / "trees.json", "-o", table)):
+        with monkeypatch.context() as patched:
+            patched.setattr(Memory, "predicted", lambda *_: pytest.fail("it worked"))
+            refused = carving(*words, status=2).stderr
+        assert "not from Carving" in refused and "(--force) to give it up" in refused and "too full" not in refused
+        assert table.read_text().startswith("head")
+        carving(*words, "--force")
+        assert Memory.load(table).pairs > 0
+        table.write_text("head,next\na,b\n")
+
+
+def test_who_cannot_force_is_not_told_to(memory, tmp_path, carving):
+    memory.chmod(0o400)
+    before = memory.read_bytes()
+    for words in (("store", memory, tmp_path / "trees.json", "--force"), ("forget", memory, tmp_path / "trees.json")):
+        refused = carving(*words, status=2).stderr
+        assert "is read-only, so it is not replaced; name another file, or make it writable" in refused
+        assert "force=True" not in refused and "--force" not in refused
+    assert memory.read_bytes() == before
+    carving("merge", memory, memory, memory, "--force")
+    assert memory.read_bytes() != before
+
+
+def test_a_place_for_locks_that_is_not_there_is_told(memory, tmp_path, carving, monkeypatch):
+    monkeypatch.setenv("CARVING_LOCKS", str(tmp_path / "no" / "where"))
+    refused = carving("store", memory, tmp_path / "trees.json", status=2).stderr
+    assert "there is no place for locks" in refused and "set CARVING_LOCKS to a folder" in refused
+    assert "Errno" not in refused
 
 
 def test_no_lock_is_left_beside_a_file_or_a_name_that_was_mistyped(memory, tmp_path, carving):

@@ -83,6 +83,24 @@ def test_of_what_is_held_more_strongly_the_rest_stays():
     assert memory.recall("a").score == pytest.approx(2, abs=0.05)
 
 
+@pytest.mark.parametrize("weight", [0.3, 0.5])
+def test_a_weight_that_is_less_than_what_is_there_is_told(weight):
+    memory = Memory(OSC(60, 3, compact=True))
+    memory.store([*FACTS, (("one",), "x"), (("same",), "x")])
+    memory.store([(("same",), "y")], weight=weight)
+    strangers = memory.forget([(("one",), "x"), (("same",), "y")], weight=weight)
+    assert not strangers and [(rest.path, rest.leaf) for rest in strangers.stronger] == [(("one",), "x")]
+    assert strangers.stronger[0].strength == pytest.approx(1 - weight, abs=0.1)
+
+
+def test_of_several_copies_the_rest_is_told_when_the_last_is_gone():
+    memory = Memory(OSC(40, 3))
+    memory.store([*FACTS, *[(("three",), "x")] * 3])
+    strangers = memory.forget([(("three",), "x")] * 2)
+    assert not strangers and [round(rest.strength) for rest in strangers.stronger] == [1]
+    assert memory.forget([(("three",), "x")]).stronger == []
+
+
 def test_leaves_that_hide_each_other_are_all_forgotten():
     """Sixty leaves of one path in a core of 216 numbers: some are found only when others are gone."""
     memory = Memory(OSC(60, 3, k1=6))

@@ -50,6 +50,21 @@ def test_overfilling_is_told_once_a_call_with_before_after_plan_and_way_out():
     assert "Memory.for_pairs" in words and memory.pairs == 2006 and memory.overfull
 
 
+def test_overfilling_is_told_where_all_pairs_have_one_leaf():
+    memory = Memory.for_pairs([(path, "yes") for path, _ in FEW], 0.999)
+    assert told(lambda: memory.store([(path, "yes") for path, _ in FEW])) == []
+    assert memory.predicted() > 0.99 and not memory.overfull
+    (words,) = told(lambda: memory.store([(path, "yes") for path, _ in MANY]))
+    assert "this memory is too full" in words and "planned for" in words
+    assert memory.predicted() < 0.9 and memory.overfull
+
+
+def test_an_empty_memory_that_was_planned_predicts_for_the_leaves_of_its_plan():
+    memory = Memory.planned(100, 100, scheme="OSC", p=2)
+    assert memory.predicted() is None and memory.predicted(100) > 0.98 and memory.predicted(5000) < 0.5
+    assert Memory(memory.scheme).predicted(100) is None
+
+
 def test_a_warning_that_is_made_an_error_changes_nothing():
     memory = Memory.for_pairs(FEW)
     memory.store(FEW)

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import sys
+import threading
 
 import pytest
 import torch
@@ -561,6 +562,102 @@ def test_what_others_change_is_seen_with_the_next_change(file):
             one.store(PAIRS[3:4])
 
 
+def given_up(writer, pairs, monkeypatch, meanwhile):
+    """Let a change fail when all of it is written, but not flushed; the others do something in that moment."""
+
+    def failing(_):
+        meanwhile()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal.os, "fsync", failing)
+        with pytest.raises(KeyboardInterrupt):
+            writer.store(pairs)
+
+
+NEVER = [(("never",), "made")]
+
+
+@pytest.mark.parametrize("how", ["opened", "refreshed"])
+@pytest.mark.parametrize("instead", [[], [(("never",), "male")], [(("never",), "m")], [(("never",), "m")] * 9])
+@pytest.mark.parametrize("act", ["refresh", "store", "forget", "compact"])
+def test_a_change_that_its_writer_gave_up_is_not_believed(file, monkeypatch, how, instead, act):
+    """Nothing stands in its place, or something of the same length, shorter, or longer."""
+    with carving.open(file) as writer:
+        writer.store(PAIRS[5:6])
+        readers = [carving.open(file)] if how == "refreshed" else []
+        look = readers[0].refresh if readers else lambda: readers.append(carving.open(file))
+        given_up(writer, NEVER, monkeypatch, look)
+        (reader,) = readers
+        assert reader.pairs == 7 and reader.recall("never").leaf == "made"  # as it was for a moment
+        if instead:
+            writer.store(instead)
+        expected = stored([*PAIRS[:6], *instead])
+        for each in (reader, expected):
+            if act == "store":
+                each.store(PAIRS[6:7])
+            elif act == "forget":
+                assert not each.forget(PAIRS[5:6])
+        if act in ("refresh", "compact"):
+            getattr(reader, act)()
+    same(reader, expected)
+    same(Memory.load(file), expected)
+    assert "made" not in reader.vocabulary
+
+
+def test_a_writer_who_cannot_be_waited_for_does_not_append_to_what_was_given_up(file, monkeypatch):
+    """Another user, who does not see our lock: what was seen is gone between looking and writing."""
+    with carving.open(file) as writer:
+        writer.store(PAIRS[5:6])
+        other = []
+        given_up(writer, NEVER, monkeypatch, lambda: other.append(carving.open(file)))
+        writer.store([(("never",), "male")])
+    now, record = other[0]._now, Record.of(1.0, [(canonical_path(("x",)), canonical("y"))])
+    assert os.stat(journal.beside(file)).st_size == now.journal.size
+    data = journal.beside(file).read_bytes()
+    with pytest.raises(journal.Changed):
+        journal.append(file, now.base, now.journal, record)
+    assert journal.beside(file).read_bytes() == data
+
+
+@pytest.mark.parametrize("left", [-3, 0, 1, 2], ids=["torn", "no record", "one", "two"])
+def test_a_journal_cut_behind_an_open_memory_is_read_anew(file, left):
+    with carving.open(file) as memory:
+        for pair in PAIRS[5:8]:
+            memory.store([pair])
+        data = journal.beside(file).read_bytes()
+        starts = [at for at in range(len(data)) if data.startswith(records.MARK, at)]
+        os.truncate(journal.beside(file), len(data) + left if left < 0 else starts[left])
+        memory.store(PAIRS[8:9])
+        expected = stored([*PAIRS[: 5 + (2 if left < 0 else left)], PAIRS[8]])
+        same(memory, expected)
+    same(Memory.load(file), expected)
+
+
+def test_refreshing_waits_for_nobody(file):
+    with carving.open(file) as memory:
+        with carving.open(file) as other:
+            other.store(PAIRS[5:6])
+        taken, done = threading.Event(), threading.Event()
+
+        def hold():
+            with files.lock_for(file):
+                taken.set()
+                done.wait(30)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        try:
+            assert taken.wait(30)
+            refresher = threading.Thread(target=memory.refresh)
+            refresher.start()
+            refresher.join(10)
+            assert not refresher.is_alive() and memory.pairs == 6
+        finally:
+            done.set()
+            holder.join()
+
+
 def test_who_has_the_turn_may_write_and_save(file):
     with files.lock_for(file):
         with carving.open(file) as memory:
@@ -579,4 +676,5 @@ def test_without_locks_a_change_is_refused_in_a_sentence(file, monkeypatch):
         monkeypatch.setattr(places.fcntl, "flock", missing)
         with pytest.raises(OSError, match="without locks"):
             memory.store(PAIRS[5:6])
+        memory.refresh()  # which needs none
     assert not journal.beside(file).exists()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, TPR, Memory, make
+from carving.errors import BadValue
 
 DOCUMENT = {"sentence 5": {"subject": "dog", "verb": "chased", "objects": ["cat", "ball"]}}
 
@@ -284,7 +285,26 @@ def test_weights_are_finite_numbers(memory, weight):
     assert torch.equal(memory.tensor, before) and "b" not in memory.vocabulary
 
 
-def test_a_memory_stays_finite(memory):
+@pytest.mark.parametrize("weight", [1e25, -1e25, 1e300, 2**53 + 2])
+def test_weights_are_no_larger_than_what_is_counted(memory, weight):
+    memory.store({"a": "b"})
+    before = memory.tensor.clone()
+    for verb in (memory.store, memory.forget):
+        with pytest.raises(BadValue, match=r"weight must be at most 2\^53"):
+            verb({"q": "z"}, weight=weight)
+    assert torch.equal(memory.tensor, before) and "z" not in memory.vocabulary
+
+
+@pytest.mark.parametrize("weight", [2.0**53, 1e-300, 5e-324])
+def test_weights_at_either_end_are_taken(weight):
+    memory = Memory(OSC(16, 2))
+    for pairs in ([(("a",), "b")], [(("q",), "z")], [(("q",), "z")]):
+        memory.store(pairs, weight=weight)
+    assert math.isfinite(memory._state.load) and memory.recall("a").leaf in (None, "b")
+
+
+def test_a_memory_stays_finite(memory, monkeypatch):
+    monkeypatch.setattr("carving.memory.memory.check_weight", float)
     before = memory.tensor.clone()
     with pytest.raises(ValueError, match="the memory must be finite"):
         memory.store({"a": "b"}, weight=1e300)

@@ -48,10 +48,10 @@ def test_what_is_refused_changes_neither_memory_nor_file(file):
                 memory.store(bad)
         with pytest.raises(BadValue, match="weight"):
             memory.store(PAIRS[6:7], weight=float("nan"))
-        with pytest.raises(BadValue, match="finite numbers"):
+        with pytest.raises(BadValue, match="weight must be at most"):
             memory.store(PAIRS[6:7], weight=1e300)
         with pytest.raises(BadValue, match="more than"):
-            memory.store(PAIRS[6:7], weight=1e17)
+            memory.store(PAIRS[6:7], weight=2.0**53)
         for change in ("tensor", "counts"):
             with pytest.raises(BadValue, match="by store and forget alone"):
                 setattr(memory, change, getattr(memory, change).clone())

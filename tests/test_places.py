@@ -86,10 +86,12 @@ def test_a_file_system_without_locks_is_told_at_once(file, monkeypatch):
     assert time.monotonic() - start < 5
     left = file.with_name(f".carving-{'0' * 32}.part")
     left.write_bytes(b"of nobody knows whom")
-    Memory.load(file).save(file)  # to save needs none
+    with pytest.warns(places.NotLocked, match="file is written without waiting for others: .*without locks"):
+        Memory.load(file).save(file)  # to save needs none
     assert left.exists()
     os.utime(left, (0, 0))  # only its age tells now
-    Memory.load(file).save(file)
+    with pytest.warns(places.NotLocked):
+        Memory.load(file).save(file)
     assert not left.exists()
 
 
@@ -100,6 +102,18 @@ def test_the_place_of_locks_may_be_named(file, tmp_path, monkeypatch):
     assert lock_for(file).lock_file == usual
     monkeypatch.setenv("CARVING_LOCKS", str(tmp_path / "locks"))
     assert lock_for(file).lock_file.startswith(str(tmp_path / "locks"))
+
+
+def test_a_place_of_locks_that_is_not_there_is_told_with_the_way_out(file, tmp_path, monkeypatch):
+    monkeypatch.setenv("CARVING_LOCKS", str(tmp_path / "no" / "where"))
+    told = "there is no place for locks: .*no/where.*No such file.*; set CARVING_LOCKS to a folder that is there"
+    with pytest.raises(OSError, match=told) as failed:
+        lock_for(file)
+    assert failed.value.errno == errno.ENOENT
+    before = file.read_bytes()
+    with pytest.warns(places.NotLocked, match=r"set CARVING_LOCKS"):
+        Memory.load(file).save(file)
+    assert file.read_bytes() == before
 
 
 def test_what_is_shown_is_a_line_without_commands_for_a_terminal():

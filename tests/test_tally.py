@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+import carving
 from carving import OSC, Memory, make
 from carving.answers import numbers
 from carving.answers.likelihood import Evidence, Likelihood
@@ -182,6 +183,68 @@ def test_tallies_keep_the_sums_of_strengths_and_of_squares(generator):
         assert old.scaled(1.7).sum == pytest.approx(old.sum) and old.scaled(1.7).squares == pytest.approx(
             1.7 * old.squares
         )
+
+
+WEIGHTS = {
+    "next to 1": [0.99], "a thousandth off": [0.999, 1.001], "many alike": [1 + i / 500 for i in range(-10, 11)],
+    "twenty": [0.5 + 1.5 * i / 19 for i in range(20)], "far apart": [0.01, 0.1, 0.3, 5.0, 40.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_tally_is_as_before_when_all_that_came_has_gone(weights, backwards):
+    before = tally = Tally(((1.0, 50.0), (2.0, 3.0)), (51.0, 2.0))
+    for weight in weights:
+        tally = tally.with_stored(Tally(((weight, 1.0),)))
+    for weight in weights[::-1] if backwards else weights:
+        tally = tally.without(Tally(((weight, 1.0),)))
+    assert tally.number == pytest.approx(before.number, abs=0.1) and tally.load == pytest.approx(before.load, abs=0.5)
+    assert tally.leaves == before.leaves
+    if len(weights) < LEVELS:
+        assert tally == before
+
+
+def test_cycles_of_storing_and_forgetting_leave_no_trace_in_the_tally():
+    before = tally = Tally(((1.0, 50.0),))
+    for i in range(3000):
+        more = Tally(((0.98 + 0.04 * (i % 37) / 37, 1.0 + i % 3),))
+        tally = tally.with_stored(more).without(more)
+    assert tally == before
+
+
+def test_what_stays_of_a_pair_is_counted_unless_it_is_next_to_nothing():
+    held = Tally(((1.0, 50.0),))
+    assert held.without(Tally(((0.3, 1.0),))).strengths == ((0.7, 1.0), (1.0, 49.0))
+    assert held.without(Tally(((0.5, 20.0),))).strengths == ((0.5, 20.0), (1.0, 30.0))
+    assert held.without(Tally(((0.99, 1.0),))).strengths == ((1.0, 49.0),)
+    assert held.without(Tally(((1.0, 60.0),))).strengths == ()
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return Memory.planned(100, 100)
+
+
+@pytest.mark.parametrize("weights", ["next to 1", "many alike", "twenty"])
+@pytest.mark.parametrize("way", ["in RAM", "open", "files"])
+def test_a_memory_is_no_fuller_when_all_that_came_with_weights_has_gone(planned, tmp_path, weights, way):
+    memory, file = Memory.like(planned), tmp_path / "file"
+    memory.store([((i,), i % 50) for i in range(50)])
+    before = memory.predicted()
+    memory.save(file)
+    if way == "open":
+        memory = carving.open(file)
+    for place, weight in enumerate(WEIGHTS[weights]):
+        memory.store([((f"a {place}",), "x")], weight=weight)
+    if way == "files":
+        memory.save(file)
+        memory = Memory.load(file)
+    for place, weight in enumerate(WEIGHTS[weights]):
+        assert not memory.forget([((f"a {place}",), "x")], weight=weight)
+    assert memory.predicted() == pytest.approx(before, abs=1e-6) and not memory.overfull and memory.pairs == 50
+    if way == "open":
+        assert Memory.load(file).predicted() == pytest.approx(before, abs=1e-6)
 
 
 def test_so_many_strengths_are_kept_apart_and_no_more():

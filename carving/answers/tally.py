@@ -17,6 +17,8 @@ from typing import NamedTuple
 LEVELS = 8  # different strengths that are kept apart
 ALIKE = 0.02  # strengths that differ by less are one
 NOTHING = 1e-6  # of the highest strength, or of a pair
+MUCH = 1.5  # times the weight: pairs that are held so strongly do not go wholly
+REST = 0.25  # of a strength that stays when a pair is taken out is nothing: less is not told apart when it goes
 SLACK = 0.1  # by which a reading of the energy may be off
 FEW = 16  # pairs that tell nothing: of paths others may come later, and the energy hides what so few add to it
 AS_SEEN = 0.05  # of all strengths are at least as they were seen when pairs were stored
@@ -24,6 +26,7 @@ QUIETER = 0.01  # of the pairs may be than those that it is told for how full a 
 LEAVES = 16  # numbers of leaves that are counted; with more, it goes on as with the last ones
 
 
+Levels = tuple[tuple[float, float], ...]  # strengths, and how many pairs have each
 Loads = tuple[tuple[int, float], ...]  # pairs that would be as much noise, and for which share of the pairs they are
 
 
@@ -50,7 +53,7 @@ ONCE = Strengths()  # stored once, with a weight of 1
 class Tally:
     """How many pairs are held how strongly, and how many paths hold one leaf or more, two or more, ..."""
 
-    strengths: tuple[tuple[float, float], ...] = ()  # a strength, and how many pairs have it
+    strengths: Levels = ()  # a strength, and how many pairs have it
     leaves: tuple[float, ...] = ()
 
     @classmethod
@@ -136,18 +139,19 @@ class Tally:
     def without(self, less: "Tally", strength: float | None = None) -> "Tally":
         """The tally when pairs are taken out that were held about so strongly; as strongly as they go, if not known.
 
+        Strengths that were joined come apart again: of pairs that go as they came, nothing is left.
+
         >>> Tally(((1.0, 60.0), (3.0, 40.0))).without(Tally(((1.0, 40.0),)), strength=2.9).strengths
         ((1.0, 60.0), (2.0, 40.0))
+        >>> more = Tally(((0.99, 1.0),))
+        >>> Tally(((1.0, 3.0),)).with_stored(more).without(more).strengths
+        ((1.0, 3.0),)
         """
         left = self
         for weight, number in less.strengths:
             if not left.strengths:
                 break
-            wanted = weight if strength is None else strength
-            old, there = min(left.strengths, key=lambda level: abs(level[0] - wanted))
-            gone = min(number, there)
-            rest = (*((s, n - gone if s == old else n) for s, n in left.strengths), (old - weight, gone))
-            left = Tally(_tidy(rest), left.leaves)
+            left = Tally(_tidy(_taken_out(left.strengths, weight, number, strength)), left.leaves)
         return left
 
     def come_again(self, squares: float) -> "Tally":
@@ -196,14 +200,14 @@ class Tally:
         return tuple(min(1.0, more / n) for n, more in zip(self.leaves, ends, strict=False)) or (0.5,)
 
 
-def _together(one: Tally, other: Tally) -> tuple[tuple[float, float], ...]:
+def _together(one: Tally, other: Tally) -> Levels:
     """The strengths of both."""
     if len(one.strengths) == len(other.strengths) == 1 and one.strengths[0][0] == other.strengths[0][0]:  # most often
         return ((one.strengths[0][0], one.strengths[0][1] + other.strengths[0][1]),)
     return _tidy((*one.strengths, *other.strengths))
 
 
-def _stored_again(held: Tally, more: Tally, excess: float) -> tuple[tuple[float, float], ...]:
+def _stored_again(held: Tally, more: Tally, excess: float) -> Levels:
     """The strengths when some pairs were held before: each of a strength s explains 2 s w of excess.
 
     Nearest to all of them is simplest.
@@ -224,7 +228,7 @@ def _stored_again(held: Tally, more: Tally, excess: float) -> tuple[tuple[float,
     return _tidy((*before, *new, *again))
 
 
-def _one_again(held: Tally, weight: float, excess: float) -> tuple[tuple[float, float], ...]:
+def _one_again(held: Tally, weight: float, excess: float) -> Levels:
     """The strengths when one pair was held before, so many times its weight.
 
     When it came the last times that may not have been seen: then it was counted as so many others.
@@ -236,13 +240,57 @@ def _one_again(held: Tally, weight: float, excess: float) -> tuple[tuple[float, 
     return _tidy((*rest, (old + weight, 1.0)))
 
 
+def _taken_out(levels: Levels, weight: float, number: float, strength: float | None) -> Levels:
+    """The levels when so many pairs of a weight go: wholly where that may be, or their rest stays.
+
+    So it may be in a level that has pairs of this strength, unless they are known to be held much more strongly.
+    """
+    wanted = weight if strength is None else strength
+    whole = [level for level in levels if abs(level[0] - weight) <= _width(*level)] if wanted < MUCH * weight else []
+    old, there = min(whole or levels, key=lambda level: abs(level[0] - (weight if whole else wanted)))
+    others = tuple(level for level in levels if level[0] != old)
+    if whole:
+        return (*others, *_apart(old, there, weight, number))
+    gone = min(number, there)
+    return (*others, (old, there - gone), (old - weight, gone))
+
+
+def _width(strength: float, number: float) -> float:
+    """By how much a pair's strength may differ from that of its level, which several strengths were joined to.
+
+    Joined so that both sums stay right, N strengths x give s and n with the sum of (x - s)^2 = s^2 (N - n).
+    """
+    joined = max(0.0, math.ceil(number - NOTHING) - number)
+    return strength * max(REST, math.sqrt(joined))
+
+
+def _apart(strength: float, number: float, weight: float, gone: float) -> Levels:
+    """A level without so many pairs of a weight that were joined to it: both sums are what they were before.
+
+    What cannot have been joined to it goes as the others of the level.
+    """
+    many = math.ceil(number - NOTHING) - gone
+    if many <= NOTHING:
+        return ()
+    total, squares = strength * number - weight * gone, strength**2 * number - weight**2 * gone
+    if total > 0 and squares > 0 and total**2 / squares <= many + NOTHING:
+        return ((_short(squares / total), _short(total**2 / squares)),)
+    return ((strength, max(0.0, number - gone)),)
+
+
+def _short(number: float) -> float:
+    """The number of few digits that this is but for the last ones, in which sums that were undone differ."""
+    short = float(f"{number:.6g}")
+    return short if math.isclose(short, number, rel_tol=1e-9) else number
+
+
 def _added(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
     size = max(len(one), len(other))
     wide = ((*each, *(0.0,) * (size - len(each))) for each in (one, other))
     return tuple(a + b for a, b in zip(*wide, strict=True))
 
 
-def _tidy(levels: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+def _tidy(levels: Iterable[tuple[float, float]]) -> Levels:
     """Levels in order, those that are alike joined, and no more than LEVELS; strengths of next to nothing left out."""
     numbers = dict[float, float]()
     for strength, number in levels:

@@ -46,7 +46,7 @@ def consolidate(
     with together(work) as ranks, locked(target, ranks):
         group = ranks if ranks.size > 1 else None
         held = Memory.load(memory, group=group)  # which says what to do with a sealed one
-        ranks.agreed(lambda: check_replaceable(target, "memory"))
+        ranks.agreed(lambda: check_replaceable(target, "memory", None))
         pairs = ranks.agreed(lambda: list(Files.open(files, reading)) if files else None)
         with bar(errors, "consolidating", held.pairs if pairs is None else len(pairs)) as advance:
             outcome = held.consolidate(pairs, accuracy, bits=bits, group=group, on_progress=advance)

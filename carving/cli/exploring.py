@@ -56,7 +56,7 @@ def explore(
         if write and not isinstance(held, Memory):
             raise BadValue(f"{memory} is sealed, and cannot be changed; leave --write out")
         if write:
-            check_replaceable(memory, "memory")
+            check_replaceable(memory, "memory", None)
         exhibit = Exhibit(held, memory.name, pairs, memory if write else None)
     with suppress(KeyboardInterrupt):
         serve(exhibit, port, browser, lambda address: write_line(f"the explorer is at {address} (Ctrl-C ends it)"))

@@ -19,7 +19,8 @@ def forgotten_json(gone: int, strangers: Strangers) -> dict[str, object]:
     """What was taken out and what was left alone, for JSON."""
     absent = [dict(path=list(path), leaf=leaf) for path, leaf in never_stored(strangers)]
     weak = [dict(path=list(path), leaf=leaf, strength=strength) for path, leaf, strength in strangers.weaker]
-    return dict(forgotten=gone, never_stored=absent, weaker=weak)
+    rest = [dict(path=list(path), leaf=leaf, strength=strength) for path, leaf, strength in strangers.stronger]
+    return dict(forgotten=gone, never_stored=absent, weaker=weak, stronger=rest)
 
 
 def write_forgotten(gone: int, strangers: Strangers, left: int, force: bool) -> None:
@@ -35,6 +36,11 @@ def write_forgotten(gone: int, strangers: Strangers, left: int, force: bool) -> 
         for path, leaf, strength in strangers.weaker
     ]
     write_limited(lines, WORST, "that are held more weakly")
+    lines = [
+        f"taken out once, and still held with a weight of {strength:.2f}: {path_text(path)} -> {leaf!r}"
+        for path, leaf, strength in strangers.stronger
+    ]
+    write_limited(lines, WORST, "that are still held")
 
 
 def pair_name(path: Path, leaf: Leaf) -> tuple[bytes, bytes]:

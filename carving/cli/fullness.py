@@ -2,7 +2,7 @@
 
 import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -35,11 +35,13 @@ class Fullness:
     short: bool  # whether that is too little
     pairs: int = 0
     keeps_paths: bool = False
+    leaves: int = 0
 
     @classmethod
     def of(cls, before: float | None, memory: Memory) -> Self:
         """That of a memory after a change."""
-        return cls(before, memory.predicted(), memory.goal, memory.overfull, memory.pairs, memory.keeps_paths)
+        counts = memory.pairs, memory.keeps_paths, len(memory.vocabulary)
+        return cls(before, memory.predicted(), memory.goal, memory.overfull, *counts)
 
     @classmethod
     def at(cls, scheme: Scheme, goal: Goal | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
@@ -48,20 +50,20 @@ class Fullness:
         before, after = (named(scheme, each.loads, each.leaves, joint) for each in (was, now))
         within = goal is not None and now.load <= goal.pairs and now.leaves <= goal.vocabulary
         short = not within and after is not None and (goal or Goal(USUAL)).missed_by(after)
-        return cls(before, after, goal, short, now.pairs, keeps_paths)
+        return cls(before, after, goal, short, now.pairs, keeps_paths, now.leaves)
 
-    def check(self, file: FilePath, force: bool, grown: FilePath | None = None) -> None:
+    def check(self, file: FilePath, force: bool, merged: Sequence[FilePath] = ()) -> None:
         """Refuse what falls short of what was planned, and warn of what does so of what is usual.
 
-        The way out is to grow the file, or another that it would have been made of.
+        The way out is to grow the file; or where it would have been merged of others, to make larger ones of these.
         """
         if not self.short:
             return
         if self.goal is not None and not force:
+            way_out = self._larger(self.goal, merged) if merged else self._way_out(file)
             raise BadValue(
                 f"{file} would be too full: it is predicted to name {self._change()} of its leaves, and was planned "
-                f"for {_share(self.goal.accuracy)}; nothing was written: {self._way_out(grown or file)}; --force "
-                "stores them here"
+                f"for {_share(self.goal.accuracy)}; nothing was written: {way_out}; --force stores them here"
             )
         planned = _share(self.goal.accuracy if self.goal else USUAL)
         errors.print(
@@ -76,6 +78,16 @@ class Fullness:
             new = "`carving store NEW FILES` with all files makes a memory of the size that they need"
             return f"`{shlex.join(grow)} FILES --pairs {self.pairs}` with all files that it holds makes room, {new}"
         return f"`{shlex.join(grow)} --pairs {self.pairs}` makes room for them"
+
+    def _larger(self, goal: Goal, merged: Sequence[FilePath]) -> str:
+        if self.keeps_paths:  # those of another size can be merged, too
+            return f"`{shlex.join(['carving', 'grow', str(merged[0])])} --pairs {self.pairs}` makes room for all"
+        sizes = f"--pairs {self.pairs} --vocabulary {max(2, self.leaves)} --accuracy {goal.accuracy:.4g}"
+        plan = f"carving plan {sizes}{' --joint' if goal.joint else ''} --out EMPTY"
+        return (
+            f"`{plan}` makes a memory with room for all, `carving store NEW FILES --like EMPTY` one like it of the "
+            "files of each, and those can be merged"
+        )
 
     def facts(self) -> dict[str, object]:
         """For JSON."""

@@ -46,7 +46,11 @@ def grow(
     ] = None,
     keep_paths: KeepPaths = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Go on where not all is decoded surely: what was not found is lost.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Go on where not all is decoded surely: what was not found is lost. Replace OUT, whatever it is.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -54,13 +58,13 @@ def grow(
     target = output or memory
     with locked(target):
         held = Memory.load(memory)  # which says what to do with a sealed one
-        check_replaceable(target, "memory")
+        check_replaceable(target, "memory", force)
         paths = [path for path, _ in Files.open(files, reading)] if files else None
         with bar(errors, "decoding and storing", None) as advance, told_below():
             bigger, found = held.grow(
                 size.pairs, size.accuracy, paths=paths, keep_paths=keep_paths or None, force=force, on_progress=advance
             )
-        bigger.save(target)
+        bigger.save(target, force=force)
     full = Fullness.of(held.predicted(), bigger)
     if as_json:
         facts = dict(pairs=bigger.pairs, leaves=len(bigger.vocabulary), scheme=identity(bigger.scheme))

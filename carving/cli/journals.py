@@ -90,7 +90,7 @@ def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, f
     before, after = extent(outline, records), extent(outline, (*records, record))
     full = Fullness.at(scheme, outline.goal, before, after, outline.keeps_paths)
     full.check(file, force)
-    check_replaceable(file, "memory")
+    check_replaceable(file, "memory", None)
     try:
         journal.append(file, outline.checksum, written, record)
     except journal.Changed:

@@ -19,7 +19,7 @@ from carving.cli.ranks import together
 from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
-from carving.files import identity, precision
+from carving.files import check_replaceable, identity, precision
 from carving.memory import Memory
 from carving.memory.merging import alike, merged
 from carving.memory.opened import Opened, open_memory
@@ -89,6 +89,7 @@ def rewritten(
     held = existing_memory(memory, new, group) if memory.exists() else new_memory(sources, new, group)
     if index:
         check_indexable(held._state, None)
+    ranks.agreed(lambda: check_replaceable(memory, "memory", None))
     before = held.predicted()
     with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
         stored = held.store(samples.watch(sources), group=group, on_progress=advance)
@@ -151,6 +152,7 @@ def forget(
     with locked(memory):
         sources, counter = Files.open(files, reading), Counter()
         held = open_memory(memory) if is_large(memory) else Memory.load(memory)
+        check_replaceable(memory, "memory", None)
         with bar(errors, "forgetting", None) as advance:
             strangers = held.forget(sources, force=force, on_progress=counter.then(advance))
         gone = counter.total if force else counter.total - len(strangers)
@@ -182,7 +184,10 @@ def merge(
     target: Annotated[FilePath, typer.Argument(metavar="RESULT", help="The file to write.")],
     memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY", help="Two memories or more.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Merge more than was planned for, or not decoded surely.")
+        bool,
+        typer.Option(
+            "--force", help="Merge more than was planned for, or not decoded surely. Replace RESULT, whatever it is."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -192,14 +197,15 @@ def merge(
             raise BadValue(
                 f"merging takes two memories or more, got {len(memories)}; name the result first, then all of them"
             )
+        check_replaceable(target, "memory", force)
         total = Memory.load(memories[0])
         before = total.predicted()
         with told_below():
             for file in memories[1:]:
                 total = joined(total, Memory.load(file), file, force)
         full = Fullness.of(before, total)
-        full.check(target, force, memories[0])
-        total.save(target)
+        full.check(target, force, merged=memories)
+        total.save(target, force=force)
     if as_json:
         write_json(dict(pairs=total.pairs, leaves=len(total.vocabulary), file=str(target)) | full.facts())
         return

@@ -18,10 +18,13 @@ from carving.console import SafeConsole, visible
 from carving.files import NotFlushed, identity
 from carving.formats.typed import label_argument, leaf_json, leaf_text
 from carving.memory import Memory
+from carving.places import NotLocked
 from carving.scheme import Scheme
 from carving.symbols import Path
 
 ENDLESS = 10_000  # columns: what is piped is not folded to the width of a terminal that nobody looks at
+
+TOLD = (NotFlushed, NotLocked)  # warnings that are sentences for whoever gave a command
 
 errors = SafeConsole(stderr=True, highlight=False)
 
@@ -40,13 +43,14 @@ def warnings_as_sentences() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, NotFlushed):
+            if issubclass(category, TOLD):
                 errors.print(f"Warning: {message}", markup=False, soft_wrap=True)
             else:
                 as_usual(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show
-        warnings.simplefilter("always", NotFlushed)
+        for each in TOLD:
+            warnings.simplefilter("always", each)
         yield
 
 

@@ -99,14 +99,22 @@ def ask_once(memory: Memory | SealedMemory, roles: list[str], question: Question
     write_answers(outcome.answers, question, as_json)
     if not as_json:  # which tells numbers from text
         answered = [answer.leaf for answer in outcome.answers]
+        if question.leaf is not None and not outcome.found:  # under no reading: that which the memory knows was meant
+            answered = [leaf for leaf in leaf_readings(question.leaf, question.text) if leaf in memory.vocabulary]
         write_taken(question, answered if question.leaf is not None else _candidates(memory, question) or [])
     return outcome.found
+
+
+def answers_json(answers: Sequence[Answer], question: Question) -> list[dict[str, object]]:
+    """Answers for JSON; the best leaves are candidates, of which none need be found: their probabilities tell."""
+    values = map(answer_json, answers)
+    return [{name: value for name, value in each.items() if name != "found" or not question.top} for each in values]
 
 
 def write_answers(answers: Sequence[Answer], question: Question, as_json: bool) -> None:
     """The answers to the only question, below each other, or as JSON: a list, or the only one."""
     if as_json:
-        values = list(map(answer_json, answers))
+        values = answers_json(answers, question)
         write_json(values if question.whole or question.top else values[0])
         return
     for sentence in list(map(answer_sentence, answers)) or ["nothing is stored there"]:
@@ -116,7 +124,7 @@ def write_answers(answers: Sequence[Answer], question: Question, as_json: bool) 
 def write_row(path: Path, answers: Sequence[Answer], question: Question, as_json: bool) -> None:
     """The answers to one of many questions, with its path: a line of JSON, or of cells parted by tabs."""
     if as_json:
-        values = list(map(answer_json, answers))
+        values = answers_json(answers, question)
         several = question.whole or question.top
         write_json({"path": list(path)} | ({"answers": values} if several else values[0]))
         return

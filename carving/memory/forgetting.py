@@ -26,6 +26,14 @@ class Weaker(NamedTuple):
     strength: float
 
 
+class Stronger(NamedTuple):
+    """A pair that was forgotten with less than it was stored with, and what is left of it."""
+
+    path: Path
+    leaf: Leaf
+    strength: float
+
+
 class Strangers(list[Pair]):
     """The pairs that a memory does not hold, at least not as strongly as they were to be forgotten: left alone.
 
@@ -36,24 +44,33 @@ class Strangers(list[Pair]):
     >>> strangers = memory.forget({"a": "x", "b": "y", "c": "z"})
     >>> strangers, [(weaker.leaf, round(weaker.strength, 1)) for weaker in strangers.weaker]
     ([(('a',), 'x'), (('c',), 'z')], [('x', 0.5)])
+    >>> [(rest.leaf, round(rest.strength, 1)) for rest in memory.forget({"a": "x"}, weight=0.2).stronger]
+    [('x', 0.3)]
     """
 
-    def __init__(self, pairs: Iterable[Pair] = (), weaker: Iterable[Weaker] = ()) -> None:
+    def __init__(
+        self, pairs: Iterable[Pair] = (), weaker: Iterable[Weaker] = (), stronger: Iterable[Stronger] = ()
+    ) -> None:
         super().__init__(pairs)
         self.weaker = list(weaker)  # those of them that are there all the same
+        self.stronger = list(stronger)  # others, which were forgotten, but not wholly
+
+
+Rests = dict[tuple[bytes, bytes], Stronger]  # what is left of pairs, by the canonical bytes of path and leaf
 
 
 class Judged(NamedTuple):
-    """What a state says of a batch: which pairs it holds as strongly as wanted, and which more weakly."""
+    """What a state says of a batch: which pairs it holds as strongly as wanted, and which more weakly, or strongly."""
 
     held: list[bool]
     weaker: list[Weaker]
+    stronger: Rests
 
 
 def judged(held: State, batch: Batch, weight: float, times: Counter[tuple[bytes, bytes]]) -> Judged:
     """Each pair of a batch; `times` counts how often each came, since what goes twice must be there twice."""
     size, sign = abs(weight), 1 if weight > 0 else -1
-    found, weaker, there = list[bool](), list[Weaker](), kept(held, batch)
+    found, weaker, stronger, there = list[bool](), list[Weaker](), Rests(), kept(held, batch)
     for part in weighed(held, batch, 0.5):
         for strength, spread in zip(part.strengths.tolist(), part.spreads.tolist(), strict=True):
             row = len(found)
@@ -65,7 +82,10 @@ def judged(held: State, batch: Batch, weight: float, times: Counter[tuple[bytes,
             found.append(enough)
             if there[row] and not enough and left > max(SURELY * spread, MARGIN * size / 2):
                 weaker.append(Weaker(batch.paths[row], batch.leaves[row], sign * left))
-    return Judged(found, weaker)
+            if enough:  # and of several copies the last one tells
+                rest = left - size if left - size > max(SURELY * spread, MARGIN * size) else 0.0
+                stronger[name] = Stronger(batch.paths[row], batch.leaves[row], sign * rest)
+    return Judged(found, weaker, stronger)
 
 
 def kept(held: State, batch: Batch) -> list[bool]:
@@ -83,15 +103,17 @@ def forgotten(
     """
     check_sum(held, "forgetting takes pairs out of a sum")
     change = Change(held, -weight)
+    rests = Rests()
     if not held.scheme.facts.linear or not weight:  # nothing can be told but by paths, or there is nothing to tell
         left, weaker = _taken_out_blindly(held, map(Batch, batches), change, on_progress), list[Weaker]()
     else:
-        left, weaker = _taken_out(held, map(Batch, batches), change, weight, on_progress)
-        left, weaker = _taken_out_later(change, left, weaker, weight)
+        left, weaker = _taken_out(held, map(Batch, batches), change, weight, rests, on_progress)
+        left, weaker = _taken_out_later(change, left, weaker, weight, rests)
     if force:
         for batch in left:
             change.add(batch, counted=False)
-    return change, Strangers((pair for batch in left for pair in batch.pairs), weaker)
+    stronger = (rest for rest in rests.values() if rest.strength)
+    return change, Strangers((pair for batch in left for pair in batch.pairs), weaker, stronger)
 
 
 def _taken_out_blindly(
@@ -109,7 +131,7 @@ def _taken_out_blindly(
 
 
 def _taken_out_later(
-    change: Change, left: list[Batch], weaker: list[Weaker], weight: float
+    change: Change, left: list[Batch], weaker: list[Weaker], weight: float, rests: Rests
 ) -> tuple[list[Batch], list[Weaker]]:
     """Take out what shows when others are gone, as long as there is any: the rest, and what is there more weakly."""
     for _ in range(ROUNDS):
@@ -118,16 +140,21 @@ def _taken_out_later(
             break
         # What is asked must stay as it is while pairs are taken out.
         now = replace(change.state(), tensor=change.tensor.clone(), kept=Kept())
-        left, weaker = _taken_out(now, left, change, weight)
+        left, weaker = _taken_out(now, left, change, weight, rests)
         if change.pairs == before:
             break
     return left, weaker
 
 
 def _taken_out(
-    held: State, batches: Iterable[Batch], change: Change, weight: float, on_progress: OnProgress | None = None
+    held: State,
+    batches: Iterable[Batch],
+    change: Change,
+    weight: float,
+    rests: Rests,
+    on_progress: OnProgress | None = None,
 ) -> tuple[list[Batch], list[Weaker]]:
-    """Take out what a state holds: the rest, and what of it is there, but more weakly."""
+    """Take out what a state holds, and note what stays of it: the others, and what of these is there more weakly."""
     times, left, weaker = Counter[tuple[bytes, bytes]](), list[Batch](), list[Weaker]()
     for batch in batches:
         found = judged(held, batch, weight, times)
@@ -135,5 +162,6 @@ def _taken_out(
         if not all(found.held):
             left.append(batch.only([not each for each in found.held]))
         weaker += found.weaker
+        rests |= found.stronger
         report(on_progress, len(batch))
     return left, weaker

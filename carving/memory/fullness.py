@@ -29,13 +29,14 @@ def predicted(
 ) -> float | None:
     """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted.
 
-    A draft takes milliseconds, and is some points off where cores are small. A sealed one has so many bits a cell.
+    A draft takes milliseconds, and is some points off where cores are small. A sealed one has so many bits a cell. The
+    only leaf is told from another that was never stored.
     """
     sizes = sizes_of(scheme, joint)
-    if sizes is None or leaves < 2 or not pairs:
+    if sizes is None or not leaves or not pairs:
         return None
     try:
-        return planner.predict(pairs, leaves, scheme=identity(scheme)["name"], draft=draft, bits=bits, **sizes)
+        return planner.predict(pairs, max(2, leaves), scheme=identity(scheme)["name"], draft=draft, bits=bits, **sizes)
     except UserError:  # a memory is none the worse for being outside of what is predicted
         return None
 
@@ -60,7 +61,7 @@ def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
         return held.solved.after(more).accuracy
     joint = held.goal is not None and held.goal.joint
     bits = None if held.cells is None else held.cells.bits
-    return named(held.scheme, held.loads(more), len(held.vocabulary), joint, draft, bits)
+    return named(held.scheme, held.loads(more), _leaves(held), joint, draft, bits)
 
 
 def named(
@@ -70,6 +71,11 @@ def named(
     each = [(share, predicted(scheme, load, leaves, joint, draft, bits)) for load, share in loads]
     known = [share * accuracy for share, accuracy in each if accuracy is not None]
     return sum(known) if len(known) == len(each) else None
+
+
+def _leaves(held: State) -> int:
+    """The leaves among which one is named; where there are none yet, those that it was planned for."""
+    return len(held.vocabulary) or (held.goal.vocabulary if held.goal else 0)
 
 
 def falls_short(held: State) -> bool:

@@ -101,9 +101,9 @@ def _named(scheme: Scheme, pairs: int, leaves: int, joint: bool, bits: int | Non
 def _well(scheme: Scheme, leaves: int, joint: bool, bits: int | None) -> int | None:
     """How many pairs of so many leaves are named well."""
     sizes = sizes_of(scheme, joint)
-    if sizes is None or leaves < 2:
+    if sizes is None or not leaves:
         return None
     try:
-        return pairs_within(leaves, WELL, scheme=identity(scheme)["name"], bits=bits, **sizes)
+        return pairs_within(max(2, leaves), WELL, scheme=identity(scheme)["name"], bits=bits, **sizes)
     except UserError:
         return None

@@ -260,8 +260,9 @@ class Memory(Inventory, Looks, Consolidating):
         """Take a document or pairs out again: those that are probably not there come back, and are left alone.
 
         What is there, but more weakly than the weight, is left alone too: the result's `weaker` says how strongly it is
-        held. `force=True` takes all of them out, which leaves less than nothing. Schemes without probabilities
-        (`scheme.facts.linear`) cannot tell, and take out everything.
+        held. `force=True` takes all of them out, which leaves less than nothing. Of what is there more strongly the
+        rest stays, and `stronger` says how much. Schemes without probabilities (`scheme.facts.linear`) cannot tell, and
+        take out everything.
         """
         with self._lock:
             held = self._state

@@ -82,7 +82,7 @@ class Opened(Memory):
         self.path = FilePath(os.path.abspath(path))  # wherever the program goes
         self._device, self._lock, self._closed = device, RLock(), False
         self._now = Now.of(load(self.path, device))
-        check_replaceable(self.path, "memory")  # which a read-only file is not
+        check_replaceable(self.path, "memory", None)  # which a read-only file is not
         self._tried = 0  # pairs with which the journal was last too long, and could not be made shorter
 
     @classmethod
@@ -157,9 +157,9 @@ class Opened(Memory):
         return falls_short(self._now.state)
 
     def refresh(self) -> None:
-        """See what others have changed meanwhile."""
-        with self._turn():
-            pass
+        """See what others have changed meanwhile, without waiting for those who are just writing."""
+        with self._lock:
+            self._look_again()
 
     # Changes
 
@@ -273,22 +273,27 @@ class Opened(Memory):
         """Where no other writes the file, and all that others wrote is known."""
         # The file's lock before our own: whoever has the first may be waiting for the second.
         with lock_for(self.path).acquire(poll_interval=POLL), self._lock:
-            if self._closed:
-                raise BadValue(f"{shown(self.path)} was closed; carving.open(file) opens it again")
-            self._now = self._caught_up(self._now)
+            self._look_again()
             yield
 
-    def _caught_up(self, now: Now) -> Now:
-        if (said_by(self.path) or {}).get("checksum") == now.base:
-            try:
-                written = journal.since(self.path, now.base, now.journal)
-            except Changed:
-                pass
-            else:
-                if written is None or not written.records:
-                    return now._replace(journal=written)
-                return now.counting(counted(now.state, written.records), written.records, written)
-        return Now.of(load(self.path, self._device))
+    def _look_again(self) -> None:
+        if self._closed:
+            raise BadValue(f"{shown(self.path)} was closed; carving.open(file) opens it again")
+        self._now = self._caught_up(self._now) or Now.of(load(self.path, self._device))
+
+    def _caught_up(self, now: Now) -> Now | None:
+        """What is known with what was written since; None if that is not all. The journal first, as in `load`."""
+        try:
+            written = journal.since(self.path, now.base, now.journal)
+        except Changed:
+            return None
+        if (said_by(self.path) or {}).get("checksum") != now.base:
+            return None
+        if written is not None and not journal.remains(self.path, written):
+            return None
+        if written is None or not written.records:
+            return now._replace(journal=written)
+        return now.counting(counted(now.state, written.records), written.records, written)
 
     def _wrote(self, state: State, record: Record, at_once: bool) -> bool:
         """Put a change on disk, and in its place; False if another user was faster, and it must be looked at again."""

@@ -45,7 +45,8 @@ class Reliability(Questions):
     def predicted(self, pairs: int = 0) -> float | None:
         """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is.
 
-        Predictions are for leaves of which each is used about as often, asked for one at a time.
+        Predictions are for leaves of which each is used about as often, asked for one at a time. An empty memory that
+        was planned expects as many leaves as it was planned for.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2), vocabulary=["woof", "meow"])

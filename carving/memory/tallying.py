@@ -69,18 +69,18 @@ def tallied(before: State, after: State, change: Tally, taken_out: bool = False,
     """The state after a change with its tally: what was there before shows by the energy, unless chance hides it.
 
     Each pair of a strength s that changes by w changes the energy by w^2 + 2 s w. Where the tensor lags behind, or has
-    changed in both ways, that cannot be seen.
+    changed in both ways, that cannot be seen. Pairs that are taken out go as they came (s = w), unless that is not it.
     """
     tally = after.tally
-    excess = 0.0 if not seen or not tally.strengths else _excess(before, after, change)
+    excess, chance = (0.0, math.inf) if not seen or not tally.strengths else _excess(before, after, change)
     if not taken_out:
-        return replace(after, tally=tally.with_stored(change, max(0.0, excess)))
-    strength = -excess / (2 * change.sum) if excess < 0 else None
-    return replace(after, tally=tally.without(change, strength))
+        return replace(after, tally=tally.with_stored(change, excess if excess > chance else 0.0))
+    told = excess < -chance and abs(excess + 2 * change.squares) > chance
+    return replace(after, tally=tally.without(change, -excess / (2 * change.sum) if told else None))
 
 
-def _excess(before: State, after: State, change: Tally) -> float:
-    """By how much the energy has grown more than by the change alone; 0 where that may be chance."""
+def _excess(before: State, after: State, change: Tally) -> tuple[float, float]:
+    """By how much the energy has grown more than by the change alone, and by how much it may by chance."""
     tally = before.tally
     mixed = change.squares * (tally.squares + change.squares / 2)
     chance = SIGMAS * before.chance * math.sqrt(2 * mixed)
@@ -88,8 +88,7 @@ def _excess(before: State, after: State, change: Tally) -> float:
     if (
         not change.few and 2 * most * change.sum <= chance
     ):  # the energy tells nothing; few may be stronger than is known
-        return 0.0
+        return 0.0, chance
     now, then = after.squares, before.squares
     assert now is not None and then is not None
-    excess = now - then - change.squares
-    return excess if abs(excess) > chance else 0.0
+    return now - then - change.squares, chance

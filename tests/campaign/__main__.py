@@ -3,7 +3,8 @@
     PYTHONPATH=tests python -m campaign --out build/campaign          # under an hour; --long: ten times as much
     PYTHONPATH=tests python -m campaign --out build/campaign --results results/campaign.json
 
-`make campaign` leaves all figures in build/campaign.json; `make campaign-table` makes the README's table from them.
+`make campaign` leaves all figures in build/campaign.json; `make campaign-table` makes the table of docs/campaign.md and
+the README's sentence from them.
 """
 
 import argparse
