@@ -75,10 +75,9 @@ class _Seen:
         self.noise = math.sqrt(float(odds.variance[0]) * float(energy)) / self.unit
         self.size = core.numel()
         self.rivals = float(core.square().sum()) / self.size / self.unit**2
-        self.looked, self.log_elsewhere = 0, math.inf
+        self.log_elsewhere = math.inf
         all_count = not asked.single or len(odds.strengths.values) > 1
         self.width = math.inf if all_count else (BELOW + asked.prior_range) * self.noise**2 * self.unit
-        self.highest = -math.inf
 
     @property
     def loudness(self) -> float:
@@ -88,13 +87,7 @@ class _Seen:
         return math.sqrt(own) if own > (1 + CROWDED * math.sqrt(2 / size)) * self.noise**2 else self.noise
 
     def add(self, rows: Rows, scores: Tensor) -> None:
-        """More fillers that were looked at, and their scores."""
-        self.looked += len(rows)
-        if len(rows) and self.width < math.inf:
-            # Those far below the best count for nothing, even all together, and most are.
-            self.highest = max(self.highest, float(scores.max()))
-            kept = (scores > self.highest - self.width).numpy()
-            rows, scores = rows[kept], scores[torch.from_numpy(kept)]
+        """More fillers that were looked at and are not far below the best, and their scores."""
         if len(rows):
             evidence = Evidence(scores.unsqueeze(0), self.energy.unsqueeze(0), None)
             self.log_odds.append(self.asked.odds_of(rows).log_odds(evidence, slice(0, len(rows)))[0])
@@ -173,13 +166,14 @@ def _found(asked: Asked, count: int, core: Tensor, energy: Tensor) -> tuple[Tens
 
 def _looked(asked: Asked, core: Tensor, energy: Tensor, least: int) -> _Seen:
     """Look until one is sure, or enough was looked at; at so many fillers at least."""
-    look, seen = Look(asked.index, core), _Seen(asked, core, energy)
+    seen = _Seen(asked, core, energy)
     p, k1 = asked.scheme.facts.filler_shape
     known = dial(p, k1, asked.index.each, seen.loudness, len(asked.vocabulary))
     shares = asked.shares(known)
+    look = Look(asked.index, core, shares[-1], seen.width)
     for share in [*shares, *([1.0] if shares[-1] < 1 else [])]:
         seen.add(*look.further(share))
         sure = seen.sure(0.0 if share >= 1 else known.missed(share))
-        if seen.looked >= least and (sure or share >= shares[-1]):
+        if look.looked >= least and (sure or share >= shares[-1]):
             break
     return seen
