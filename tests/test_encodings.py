@@ -374,11 +374,26 @@ def test_what_lies_outside_may_be_clipped():
         (lambda s: Sinusoid(s, 2, label=1)([[math.inf, 1.0]]), ValueError, "finite numbers"),
         (lambda s: FractionalPower(VSA("FHRR", 64), label=1)(math.nan), ValueError, "finite numbers"),
         (lambda s: projection(s, 3.0, label=1), ValueError, "Level encodes numbers"),
+        (lambda s: rounded("warm", 0, 1, 5), TypeError, "must be numbers, got 'warm'"),
     ],
 )
 def test_what_is_no_number_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call(VSA("MAP-I", 64))
+
+
+@pytest.mark.parametrize("as_given", [list, torch.tensor, lambda x: torch.tensor(x, dtype=torch.float64)])
+def test_large_numbers_are_told_apart(as_given):
+    """Single precision knows the seconds of today to 128."""
+    scheme = VSA("MAP-I", 1024)
+    second, time = Circular(scheme, 60, label="s"), Level(scheme, 1.7e9, 1.7e9 + 1000, label="t")
+    assert torch.equal(second(as_given([1_700_000_123])), second([1_700_000_123 % 60]))
+    assert torch.equal(
+        Record(scheme, 1, second, label="r")(as_given([[1_700_000_123]])),
+        Record(scheme, 1, second, label="r")([[1_700_000_123 % 60]]),
+    )
+    early, late = time(as_given([1_700_000_300, 1_700_000_700]))
+    assert abs(float(scheme.similarity(early, late)) - 0.6) < 4 / 32
 
 
 def test_functions_take_lists_as_modules_do():

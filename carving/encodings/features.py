@@ -31,9 +31,9 @@ def check_weighable(scheme: Scheme, what: str) -> None:
         )
 
 
-def checked(values: object, features: int, scheme: Scheme, device: torch.device) -> Tensor:
-    """Values (*, features) as numbers of the scheme's dtype."""
-    given = finite(numbers(values, scheme.dtype, device)).to(scheme.dtype)
+def checked(values: object, features: int, device: torch.device) -> Tensor:
+    """Values (*, features) as numbers."""
+    given = finite(numbers(values, device))
     if given.dim() < 1 or given.shape[-1] != features:
         raise BadValue(f"values must have shape (*, {features}), a number for each feature, got {tuple(given.shape)}")
     return given
@@ -66,7 +66,7 @@ class Projection(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Sums (*, shape) of values (*, features)."""
-        given = checked(values, self.features, self.scheme, self.weight.device)
+        given = checked(values, self.features, self.weight.device)
         return as_filler(self.scheme, torch.tensordot(given.to(self.weight.dtype), self.weight, 1))
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class Sinusoid(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Vectors (*, shape) of values (*, features)."""
-        given = checked(values, self.features, self.scheme, self.weight.device)
+        given = checked(values, self.features, self.weight.device).to(self.weight.dtype)
         angles = torch.tensordot(given, self.weight, 1)
         if not self.complex:
             return as_filler(self.scheme, math.sqrt(2) * torch.cos(angles + self.phase))
@@ -167,7 +167,9 @@ class Record(nn.Module):
     def forward(self, values: object) -> Tensor:
         """Bundles (*, shape) of values (*, features)."""
         scheme: Scheme = self.scheme
-        given = checked(values, self.features, scheme, self.roles.device)
+        given = checked(values, self.features, self.roles.device)
+        if not isinstance(self.encoding, FRESH):  # which take numbers as they are, large ones too
+            given = given.to(scheme.dtype)
         flat = given.reshape(-1, self.features)
         room = rows_within(scheme.room, 4 * self.features * torch.Size(scheme.facts.memory_shape).numel())
         parts = [self._bundled(flat[rows]) for rows in slices(len(flat), room)]
@@ -186,7 +188,7 @@ class Record(nn.Module):
 
 def arrays(scheme: Scheme, values: object) -> Tensor:
     """Values as arrays (*, features)."""
-    given = numbers(values, scheme.dtype, scheme.device)
+    given = numbers(values, scheme.device)
     if not given.dim():
         raise BadValue(f"values must have shape (*, features), got the number {given.item():g}; Level encodes numbers")
     return given
