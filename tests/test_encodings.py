@@ -393,7 +393,7 @@ def test_large_numbers_are_told_apart(as_given):
         Record(scheme, 1, second, label="r")([[1_700_000_123 % 60]]),
     )
     early, late = time(as_given([1_700_000_300, 1_700_000_700]))
-    assert abs(float(scheme.similarity(early, late)) - 0.6) < 4 / 32
+    assert abs(float(scheme.similarity(early, late.unsqueeze(0))) - 0.6) < 4 / 32
 
 
 def test_functions_take_lists_as_modules_do():
