@@ -12,10 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from carving import OSC, TPR, VSA
+from carving import OSC, SCHEMES, TPR, VSA
 from carving.clifford import CliffordOSC
 from carving.encodings import Level, Record, random
-from carving.labels import CentroidClassifier
+from carving.labels import CentroidClassifier, encoders
 from carving.labels.encoders import Leveled, Tabled
 from carving.labels.refinements import RIDGES
 from carving.schemes.architectures import ARCHITECTURES
@@ -45,6 +45,31 @@ def test_memories_tell_flowers_apart(scheme, encoding):
     X, test, y, truth = halves(IRIS)
     model = CentroidClassifier(scheme, encoding=encoding, refinement="adapt", epochs=5).fit(X, y)
     assert model.score(test, truth) > 0.75
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_scheme_by_its_name_has_d_numbers(name):
+    """OSC(4096) would have 16 million numbers a point."""
+    numbers = CentroidClassifier(name).fit(*IRIS).centroids_.shape[1]
+    assert abs(numbers - 4096) <= 128  # the sides of squares and the like are whole
+
+
+@pytest.mark.parametrize("encoding", ["level", "thermometer", "projection", "sinusoid"])
+def test_a_feature_that_all_points_have_in_common_changes_nothing(encoding):
+    X, test, y, truth = halves(IRIS)
+    same, other = (np.hstack([each, np.full((len(each), 1), value)]) for each, value in ((X, 3.1), (test, 3.101)))
+    model = CentroidClassifier(d=1024, encoding=encoding).fit(same, y)
+    assert abs(model.score(other, truth) - model.score(other - np.eye(5)[4] * 0.001, truth)) < 0.03
+
+
+def test_one_point_needs_one_level_a_feature(monkeypatch):
+    X, y = IRIS
+    model, written = CentroidClassifier(OSC(12)).fit(X, y), []
+    monkeypatch.setattr(
+        encoders, "written", lambda *given, old=encoders.written: written.append(given[1]) or old(*given)
+    )
+    model.predict(X[:1])
+    assert [len(levels) for levels in written] == [1, 1, 1, 1]
 
 
 def test_levels_in_contexts_are_traces():
@@ -196,6 +221,9 @@ def test_it_is_a_classifier_as_scikit_learn_knows_it():
         ),
         (lambda m, X, y: m.set_params(scheme=64).fit(X, y), TypeError, "a scheme or the name of one"),
         (lambda m, X, y: m.fit(X * np.nan, y), ValueError, "NaN"),
+        (lambda m, X, y: m.set_params(rate=np.nan).fit(X, y), ValueError, "rate must be a positive number"),
+        (lambda m, X, y: m.set_params(rate=-5).fit(X, y), ValueError, "rate must be a positive number"),
+        (lambda m, X, y: m.set_params(refinement="ridge", quantise=True).fit(X, y), ValueError, "leave quantise=True"),
     ],
 )
 def test_bad_input_is_refused(act, error, message):

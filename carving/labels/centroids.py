@@ -1,5 +1,6 @@
 """CentroidClassifier: classes as sums of encoded points, as scikit-learn does it; centroids may be refined."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -13,21 +14,22 @@ from carving.checks import check_choice, check_integer, check_number
 from carving.chunks import slices
 from carving.errors import BadType, BadValue
 from carving.extras import load as load_extra
-from carving.labels.encoders import ENCODINGS, LEVELS, Encoder, Pictured, encoder
+from carving.labels.encoders import ENCODINGS, LEVELS, Encoder, Pictured, encoder, scheme_of
 from carving.labels.estimator import Estimator
 from carving.labels.refinements import REFINEMENTS, REGENERATIONS, ridge, step
 from carving.scheme import Scheme
-from carving.schemes import make
 from carving.schemes.vsa import VSA
 
 BATCH = 64  # points after which centroids are refined
 GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them
+ROUNDING = 1e-14  # of numbers, relative to them: what differs by less is the same
 SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities' one is chosen
 
 
 class CentroidClassifier(Estimator):
     """Points are encoded as vectors, a class is the sum of its points, and the nearest class wins.
 
+    `scheme` is any, or the name of one whose vectors (of OSC and TPR: memories) have `d` numbers.
     `encoding` is "level" or "thermometer" (a record of numbers from each feature's least to its largest, in `levels`
     steps; what lies outside takes the end), "projection" or "sinusoid" (of standardised features; `bandwidth` is by
     default the root of their number), or a function of tensors (n, features). `refinement` goes over the points
@@ -115,7 +117,7 @@ class CentroidClassifier(Estimator):
     # Steps
 
     def _begin(self, points: NDArray[np.float64], classes: NDArray[Any]) -> None:
-        scheme = make(self.scheme, d=self.d, seed=self.seed) if isinstance(self.scheme, str) else self.scheme
+        scheme = scheme_of(self.scheme, self.d, self.seed) if isinstance(self.scheme, str) else self.scheme
         if not isinstance(scheme, Scheme):
             raise BadType(f"scheme must be a scheme or the name of one, got {scheme!r}; such as make('HRR', d=4096)")
         if isinstance(self.encoding, str):
@@ -135,10 +137,17 @@ class CentroidClassifier(Estimator):
                 )
         if len(classes) < 2:
             raise BadValue("there must be two classes at least, got one class; points of others are wanted, too")
-        check_number("rate", self.rate)
+        if not 0 < check_number("rate", self.rate) < math.inf:
+            raise BadValue(f"rate must be a positive number, got {self.rate!r}; 1 is usual")
+        if self.quantise and self.refinement == "ridge":
+            raise BadValue(
+                "signs of the weights of least squares are no solution of theirs; leave quantise=True out, or take "
+                "refinement='adapt', 'online' or 'margin'"
+            )
         self.scheme_, self.classes_ = scheme, classes
-        self._low, self._width = points.min(0), np.maximum(np.ptp(points, 0), 1e-12)
-        self._mean, self._deviation = points.mean(0), np.maximum(points.std(0), 1e-12)
+        largest = np.abs(points).max(0)
+        self._low, self._width = points.min(0), _or_one(np.ptp(points, 0), largest)
+        self._mean, self._deviation = points.mean(0), _or_one(points.std(0), largest)
         self._codes, numbers = [self._encoder()], scheme.facts.memory_scalars
         self._taken = torch.zeros(numbers, dtype=torch.int64)  # of which code each coordinate is
         self.centroids_ = torch.zeros(len(classes), numbers, dtype=scheme.dtype)
@@ -228,6 +237,11 @@ class CentroidClassifier(Estimator):
         check = load_extra("sklearn.utils.validation").validate_data
         points, names = check(self, X, y, dtype=np.float64, reset=reset)
         return points, names
+
+
+def _or_one(widths: NDArray[np.float64], largest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What features are divided by: one that all points have in common, but for rounding, is left as it is."""
+    return np.where(widths > ROUNDING * largest, widths, 1.0)
 
 
 def numbered(names: NDArray[Any], classes: NDArray[Any]) -> Tensor:
