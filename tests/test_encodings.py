@@ -325,6 +325,7 @@ def test_estimates_lie_between_levels_and_go_around_circles():
     assert estimate([Answer(1, 1.0, 0.25), Answer(2, 1.0, 0.75)]) == pytest.approx(1.75)
     assert estimate([Answer(350, 1.0, 0.5), Answer(20, 1.0, 0.5)], period=360) == pytest.approx(5)
     assert math.isnan(estimate([Answer(None, 0.1, 0.9, found=False)]))
+    assert estimate(Answer(3, 1.0, 0.9)) == 3
     with pytest.raises(TypeError, match="only numbers have a mean"):
         estimate([Answer("dog", 1.0, 0.9)])
     with pytest.raises(ValueError, match="no probabilities"):
@@ -353,6 +354,12 @@ def test_estimates_lie_between_levels_and_go_around_circles():
         (lambda s: thermometer(s, 66, label="x"), ValueError, "make 65 numbers at most"),
         (lambda s: Projection(s, 3, label="x")(torch.ones(4)), ValueError, r"must have shape \(\*, 3\)"),
         (lambda s: Sinusoid(s, 3, bandwidth=0, label="x"), ValueError, "bandwidth must be a positive"),
+        (lambda s: Record("MAP-I", 3, Level(s, label=1), label=1), TypeError, "made for a scheme, got 'MAP-I'"),
+        (lambda s: Record(s, 3, Level(VSA("HRR", 64), label=1), label=1), ValueError, "one that was made for .*HRR"),
+        (lambda s: Record(s, 3, Level(VSA("MAP-I", 32), label=1), label=1), ValueError, "made for .*d=32"),
+        (lambda s: Record(s, 3, None, label=1), TypeError, "a function of numbers, got None"),
+        (lambda s: estimate([Answer(3, 1.0, 0.9)], period=0), ValueError, "period must be a positive number"),
+        (lambda s: estimate([Answer(3, 1.0, 0.9)], period=-1), ValueError, "period must be a positive number"),
     ],
 )
 def test_bad_input_is_refused_with_the_way_out(call, error, message):
@@ -443,6 +450,14 @@ def test_records_are_bundles_of_what_is_bound(vsa):
     for _ in range(2):  # nothing that is kept has changed
         assert_close(record(values), slow)
     assert torch.equal(record.roles, roles)
+
+
+@pytest.mark.parametrize("name", ["MAP-I", "BSC", "FHRR", "CGR"])
+def test_records_of_nothing_are_as_those_of_something(name):
+    vsa = VSA(name, 64)
+    record = Record(vsa, 3, Level(vsa, label="x"), label="y")
+    none, one = record(torch.zeros(0, 3)), record(torch.zeros(1, 3))
+    assert none.dtype == one.dtype and none.shape[1:] == one.shape[1:] and len(none) == 0
 
 
 def test_choosing_by_bits_is_where(generator):

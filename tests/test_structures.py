@@ -296,6 +296,23 @@ def test_a_search_without_success_says_so(generator):
 # Bad input
 
 
+def test_what_is_refused_changes_nothing(generator):
+    vsa = VSA("MAP-I", 64)
+    x = vsa.random(5, generator)
+    word, table = Sequence(vsa, x[:3]), HashTable(vsa)
+    table.add(x[:2], x[:2])
+    for held, act, message in (
+        (word, lambda: word.replace(1, x[1], x[0][:5]), "of another scheme"),
+        (word, lambda: word.append(x[:2]), "give one at a time"),
+        (table, lambda: table.replace(x[0], x[0], x[:3]), "one in its place each, got 3 for 1"),
+        (table, lambda: table.replace(x[:3], x[:3], x[:3]), "holds 2 vectors, so that 3 cannot"),
+    ):
+        total, count = held.total.clone(), len(held)
+        with pytest.raises(ValueError, match=message):
+            act()
+        assert torch.equal(held.total, total) and len(held) == count
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -312,6 +329,19 @@ def test_a_search_without_success_says_so(generator):
         (lambda v, x: Sequence(v).pop(x[0]), ValueError, "empty sequence"),
         (lambda v, x: Sequence(v, x)[5], IndexError, "no place 5"),
         (lambda v, x: Tree(v, x).get(()), ValueError, "at least one branch"),
+        (lambda v, x: Tree(v, x).add(x[0], 0), TypeError, "a tuple of the numbers of branches, got 0"),
+        (lambda v, x: Tree(v, x).get("ab"), TypeError, "a tuple of the numbers of branches, got 'ab'"),
+        (lambda v, x: Tree(v, x[0]), ValueError, "a set of roles"),
+        (lambda v, x: Sequence(v, x)[1:2], TypeError, "a place is an integer, got slice"),
+        (lambda v, x: Sequence(v, x).append(x[:2]), ValueError, "give one at a time"),
+        (lambda v, x: Sequence(v, x).appendleft(x[:2]), ValueError, "give one at a time"),
+        (lambda v, x: Sequence(v, x).pop(x[:2]), ValueError, "give one at a time"),
+        (lambda v, x: Sequence(v, x).popleft(x[:2]), ValueError, "give one at a time"),
+        (lambda v, x: Sequence(v, x).replace(0, x[:2], x[0]), ValueError, "give one at a time"),
+        (lambda v, x: HashTable(v).add(x[:2], x[:3]), ValueError, r"one value, got \(2,\) and \(3,\)"),
+        (lambda v, x: HashTable(v).replace(x[0], x[1], x[2]), ValueError, "holds 0 vectors, so that 1 cannot"),
+        (lambda v, x: Graph(v).add(x[:2], x[:3]), ValueError, r"one target, got \(2,\) and \(3,\)"),
+        (lambda v, x: Multiset(v).add([x[0]]), TypeError, "are tensors, got list"),
         (lambda v, x: multiset(v, [x[0], x[1]]), TypeError, "torch.stack makes one"),
         (lambda v, x: graph(v, x, x[:2]), ValueError, "every source needs one target"),
         (lambda v, x: nearest(v, x, x[:0]), ValueError, "n at least 1"),

@@ -13,7 +13,7 @@ from carving.encodings.blends import as_filler, order, row_of
 from carving.encodings.levels import Circular, Level, Thermometer
 from carving.encodings.ranges import finite, numbers
 from carving.encodings.source import Source
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
 from carving.structures.vectors import binding_into
 from carving.symbols import Label
@@ -37,6 +37,15 @@ def checked(values: object, features: int, device: torch.device) -> Tensor:
     if given.dim() < 1 or given.shape[-1] != features:
         raise BadValue(f"values must have shape (*, {features}), a number for each feature, got {tuple(given.shape)}")
     return given
+
+
+def check_encoding(scheme: Scheme, encoding: object) -> None:
+    """Refuse what encodes nothing, or numbers for another scheme."""
+    if not callable(encoding):
+        raise BadType(f"an encoding is a function of numbers, got {encoding!r}; such as Level(scheme, label=...)")
+    own = getattr(encoding, "scheme", scheme)
+    if (own.name, own.facts.filler_shape) != (scheme.name, scheme.facts.filler_shape):
+        raise BadValue(f"a record of {scheme} takes encodings made for it, got one that was made for {own}")
 
 
 class Projection(nn.Module):
@@ -157,12 +166,14 @@ class Record(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        source = Source(scheme, label, generator)
         if row_of(scheme) is None:
             raise BadValue(
                 f"{scheme.name} has no vectors as roles; trace(contexts, encoding(values)) makes a memory of a record"
             )
+        check_encoding(scheme, encoding)
         self.scheme, self.features, self.encoding = scheme, check_integer("features", features, 1), encoding
-        self.register_buffer("roles", Source(scheme, label, generator).atoms("record", features))
+        self.register_buffer("roles", source.atoms("record", features))
 
     def forward(self, values: object) -> Tensor:
         """Bundles (*, shape) of values (*, features)."""
@@ -172,8 +183,7 @@ class Record(nn.Module):
             given = given.to(scheme.dtype)
         flat = given.reshape(-1, self.features)
         room = rows_within(scheme.room, 4 * self.features * torch.Size(scheme.facts.memory_shape).numel())
-        parts = [self._bundled(flat[rows]) for rows in slices(len(flat), room)]
-        made = torch.cat(parts) if parts else scheme.empty(0)  # type: ignore[attr-defined]
+        made = torch.cat([self._bundled(flat[rows]) for rows in slices(len(flat), room)] or [self._bundled(flat)])
         return made.view(*given.shape[:-1], *made.shape[1:])
 
     def _bundled(self, rows: Tensor) -> Tensor:
