@@ -186,6 +186,13 @@ class Record(nn.Module):
         made = torch.cat([self._bundled(flat[rows]) for rows in slices(len(flat), room)] or [self._bundled(flat)])
         return made.view(*given.shape[:-1], *made.shape[1:])
 
+    def kernel(self, difference: Tensor) -> Tensor:
+        """How alike the raw sums of two arrays are that differ by so much (*, features)."""
+        own: Any = self.encoding
+        if not hasattr(own, "kernel"):
+            raise BadValue(f"the kernel of a record is the mean of its encoding's, and {own!r} says none; Level does")
+        return own.kernel(difference).mean(-1)
+
     def _bundled(self, rows: Tensor) -> Tensor:
         scheme: Any = self.scheme
         made = self.encoding(rows)
