@@ -216,6 +216,15 @@ def test_sequences_change_at_both_ends(vsa, generator):
     assert same(word[-1], word[2])
 
 
+def test_two_sequences_become_one(vsa, generator):
+    x = vsa.random(5, generator)
+    both = Sequence(vsa, x[:2]).concat(Sequence(vsa, x[2:]))
+    assert same(both.vector, bundle_sequence(vsa, x)) and len(both) == 5
+    for wrong in (x, Sequence(VSA("MAP-I", 32))):
+        with pytest.raises((TypeError, ValueError), match=r"a sequence was wanted|of another scheme"):
+            both.concat(wrong)
+
+
 def test_stacks_give_back_what_lies_on_top(vsa, generator):
     x = vsa.random(3, generator)
     stack = Stack(vsa)
@@ -237,7 +246,10 @@ def test_graphs_tell_neighbours(unbinding, directed, generator):
     assert likeness.argsort(descending=True)[: 1 if directed else 2].sort().values.tolist() == (
         [2] if directed else [0, 2]
     )
-    assert own.similarity(nodes[0], nodes[1]) > own.similarity(nodes[0], nodes[3])
+    there, other = own.similarity(nodes[0], nodes[1:3])
+    assert there > other and same(own.similarity(nodes[0], nodes[1]), there)
+    assert own.similarity(nodes[:2].unsqueeze(1), nodes.unsqueeze(0)).shape == (2, 4)
+    assert len(own) == 2
 
 
 def test_trees_give_leaves_back(unbinding, generator):

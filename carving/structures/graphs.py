@@ -41,10 +41,19 @@ class Graph(Held):
         there = self.scheme.unbind(self.vector, nodes)
         return ordered(self.scheme, there, -1) if self.directed else there
 
-    def similarity(self, source: Tensor, target: Tensor) -> Tensor:
-        """How alike it is to the edge from the one to the other."""
-        edge = self._edges(source, target)
-        return self.scheme.similarity(self.vector, edge.reshape(-1, *edge.shape[-len(self._shape(edge)) :])).mean()
+    def similarity(self, sources: Tensor, targets: Tensor) -> Tensor:
+        """How alike (*) it is to each edge from sources (*, shape) to targets; of both ways in the mean."""
+        edges = self._edges(sources, targets)
+        leading = torch.broadcast_shapes(self._leading(sources), self._leading(targets))
+        return self.scheme.similarity(self.vector, edges).view(self._ways, *leading).mean(0)
+
+    def __len__(self) -> int:
+        return self.count // self._ways
+
+    @property
+    def _ways(self) -> int:
+        """The vectors of an edge: two where it has no direction, but binding has."""
+        return 1 if self.directed or self.scheme.facts.commutative else 2
 
     def _edges(self, sources: Tensor, targets: Tensor) -> Tensor:
         self._paired(sources, targets, "every source needs one target")

@@ -193,6 +193,16 @@ class Sequence(Held):
         after = self.count - 1 - self._place(place)
         self._exchange(ordered(self.scheme, old, after), ordered(self.scheme, new, after))
 
+    def concat(self, other: "Sequence") -> "Sequence":
+        """The vectors of this sequence and then those of another, in a new one."""
+        if not isinstance(other, Sequence):
+            raise BadType(f"a sequence was wanted, got {type(other).__name__}; Sequence(scheme, vectors) makes one")
+        both = Sequence(self.scheme)
+        both._shape(other.total)
+        both.total = ordered(self.scheme, self.total, len(other)) + other.total
+        both.count = self.count + other.count
+        return both
+
     def __getitem__(self, place: int) -> Tensor:
         """What is like the vector of this place."""
         return ordered(self.scheme, self.vector, -(self.count - 1 - self._place(place)))
