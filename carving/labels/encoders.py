@@ -63,11 +63,11 @@ class Pictured:
 
     def __call__(self, given: Tensor) -> Tensor:
         """Numbers (n, numbers)."""
-        made = self.scheme.picture(self.code(given))
-        wanted = (len(given), *self.scheme.facts.memory_shape)
-        if made.shape != wanted:
+        made, facts = self.code(given), self.scheme.facts
+        atoms, wanted = ((len(given), *shape) for shape in (facts.filler_shape, facts.memory_shape))
+        if made.shape not in (atoms, wanted):
             raise BadValue(f"an encoding of these points must have shape {wanted}, got {tuple(made.shape)}")
-        return as_reals(made, len(wanted) - 1).to(self.scheme.dtype)
+        return as_reals(self.scheme.picture(made), len(wanted) - 1).to(self.scheme.dtype)
 
 
 class Leveled:
