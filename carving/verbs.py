@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving.checks import check_tensor
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 from carving.facts import FILLERS
 from carving.linear import LinearScheme
 from carving.scheme import C, ContextsOrPaths, own_contexts
@@ -26,6 +26,8 @@ def absent(verb: str, reason: str) -> Callable[..., NoReturn]:
 
 
 PATHS = "contexts are not vectors"
+REAL = "its numbers are real; similarity and cosine_similarity compare them"
+MIXED = "its fillers are no parts to choose from; encodings.Level blends two of them"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -54,6 +56,7 @@ class ContextVerbs(LinearScheme[C]):
 
     def negative(self, memory: Tensor) -> Tensor:
         """What bundled with the memory leaves nothing."""
+        self._check_memories(memory)
         return -memory
 
     def empty(self) -> Tensor:
@@ -62,16 +65,19 @@ class ContextVerbs(LinearScheme[C]):
 
     def normalize(self, memory: Tensor) -> Tensor:
         """The memory with norm 1, as a single bound filler has; zero stays."""
+        self._check_memories(memory)
         return normalize(memory.flatten(-len(self.facts.memory_shape)), dim=-1).view(memory.shape)
 
     def dot_similarity(self, memory: Tensor, others: Tensor) -> Tensor:
         """The inner products of memories (*, *memory_shape) and others (n, *memory_shape): (*, n)."""
-        self._set_dim(others)
+        self._check_memories(memory)
+        self._check_others(others)
         size = len(self.facts.memory_shape)
         return memory.flatten(-size) @ others.flatten(1).mT
 
     def cosine_similarity(self, memory: Tensor, others: Tensor) -> Tensor:
         """The cosines of memories (*, *memory_shape) and others (n, *memory_shape): (*, n)."""
+        self._check_others(others)
         size = len(self.facts.memory_shape)
         others = normalize(others.flatten(-size), dim=-1).view(others.shape)
         return self.dot_similarity(self.normalize(memory), others)
@@ -80,9 +86,29 @@ class ContextVerbs(LinearScheme[C]):
         """The same as `cosine_similarity`."""
         return self.cosine_similarity(memory, others)
 
-    def _set_dim(self, memories: Tensor) -> int:
+    def _check_memories(self, memories: Tensor) -> None:
         shape = self.facts.memory_shape
-        if memories.shape[-len(shape) :] != shape or memories.dim() <= len(shape):
+        if not isinstance(memories, Tensor):
+            raise BadType(f"memories of {self.name} are tensors, got {type(memories).__name__}; trace(...) makes one")
+        if memories.shape[-len(shape) :] != shape:
+            wanted = ", ".join(map(str, shape))
+            raise BadValue(
+                f"memories of {self.name} must have shape (*, {wanted}), got {tuple(memories.shape)}; trace and bind "
+                "make them"
+            )
+
+    def _check_others(self, others: Tensor) -> None:
+        self._check_memories(others)
+        if others.dim() != 1 + len(self.facts.memory_shape):
+            wanted = ", ".join(map(str, self.facts.memory_shape))
+            raise BadValue(
+                f"others must have shape (n, {wanted}), got {tuple(others.shape)}; unsqueeze(0) makes a set of one"
+            )
+
+    def _set_dim(self, memories: Tensor) -> int:
+        self._check_memories(memories)
+        shape = self.facts.memory_shape
+        if memories.dim() <= len(shape):
             wanted = ", ".join(map(str, shape))
             raise BadValue(f"a set of memories must have shape (*, n, {wanted}), got {tuple(memories.shape)}")
         return -1 - len(shape)
@@ -92,8 +118,8 @@ class ContextVerbs(LinearScheme[C]):
     identity = absent("identity", "every context keeps a part of the space alone")
     multibind = absent("multibind", f"{PATHS}, and a path of several roles is one context: (role, role, ...)")
     cross_product = absent("cross_product", f"{PATHS}; write every pair: trace(contexts, fillers)")
-    hamming_similarity = absent(
-        "hamming_similarity", "its numbers are real; similarity and cosine_similarity compare them"
-    )
+    hamming_similarity = absent("hamming_similarity", REAL)
+    randsel = absent("randsel", MIXED)
+    multirandsel = absent("multirandsel", MIXED)
     hard_quantize = absent("hard_quantize", "few bits a cell are what Memory.seal(bits=...) makes")
     soft_quantize = absent("soft_quantize", "few bits a cell are what Memory.seal(bits=...) makes")

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 import torchhd
 
-import carving
+import carving.labels
 from carving import encodings, structures
 
 DOCS = Path(__file__).parent.parent / "docs"
-BRIDGE = (DOCS / "from-torchhd.md").read_text()
+BRIDGE = (DOCS / "from-torchhd.md").read_text().split("## Coming from nengo-spa")[0]
 ROWS = [line.split(" | ") for line in BRIDGE.splitlines() if line.startswith("| `")]
 NAMED = {name for row in ROWS for name in re.findall(r"`([\w.]+)`", row[0])}
 
@@ -22,6 +22,9 @@ def test_every_public_name_of_torchhd_stands_in_the_table():
     public = set(torchhd.__all__) | set(torchhd.functional.__all__)
     for room in ("embeddings", "structures", "models", "classifiers", "memory"):
         public |= {f"{room}.{name}" for name in import_module(f"torchhd.{room}").__all__}
+    for name in torchhd.structures.__all__:
+        methods = vars(getattr(torchhd.structures, name))
+        public |= {f"structures.{name}.{method}" for method in methods if not method.startswith("_")}
     public |= {f"utils.{name}" for name in vars(torchhd.utils) if name.startswith("plot")}
     assert public == NAMED
 

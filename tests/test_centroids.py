@@ -3,21 +3,23 @@
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from carving import OSC, TPR, VSA
+from carving import OSC, SCHEMES, TPR, VSA
 from carving.clifford import CliffordOSC
 from carving.encodings import Level, Record, random
-from carving.labels import CentroidClassifier
+from carving.labels import CentroidClassifier, encoders
 from carving.labels.encoders import Leveled, Tabled
-from carving.labels.refinements import RIDGES
+from carving.labels.refinements import RIDGES, ridge
 from carving.schemes.architectures import ARCHITECTURES
 
 IRIS = load_iris(return_X_y=True)
@@ -45,6 +47,31 @@ def test_memories_tell_flowers_apart(scheme, encoding):
     X, test, y, truth = halves(IRIS)
     model = CentroidClassifier(scheme, encoding=encoding, refinement="adapt", epochs=5).fit(X, y)
     assert model.score(test, truth) > 0.75
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_scheme_by_its_name_has_d_numbers(name):
+    """OSC(4096) would have 16 million numbers a point."""
+    numbers = CentroidClassifier(name).fit(*IRIS).centroids_.shape[1]
+    assert abs(numbers - 4096) <= 128  # the sides of squares and the like are whole
+
+
+@pytest.mark.parametrize("encoding", ["level", "thermometer", "projection", "sinusoid"])
+def test_a_feature_that_all_points_have_in_common_changes_nothing(encoding):
+    X, test, y, truth = halves(IRIS)
+    same, other = (np.hstack([each, np.full((len(each), 1), value)]) for each, value in ((X, 3.1), (test, 3.101)))
+    model = CentroidClassifier(d=1024, encoding=encoding).fit(same, y)
+    assert abs(model.score(other, truth) - model.score(other - np.eye(5)[4] * 0.001, truth)) < 0.03
+
+
+def test_one_point_needs_one_level_a_feature(monkeypatch):
+    X, y = IRIS
+    model, written = CentroidClassifier(OSC(12)).fit(X, y), []
+    monkeypatch.setattr(
+        encoders, "written", lambda *given, old=encoders.written: written.append(given[1]) or old(*given)
+    )
+    model.predict(X[:1])
+    assert [len(levels) for levels in written] == [1, 1, 1, 1]
 
 
 def test_levels_in_contexts_are_traces():
@@ -145,6 +172,62 @@ def test_ridges_are_scikit_learns_with_the_best_of_leaving_one_out():
     assert np.allclose(model.centroids_, theirs.coef_, atol=1e-4)
 
 
+@pytest.mark.parametrize("d", [40, 512])
+def test_least_squares_of_many_points_are_those_of_few(d):
+    """By the smaller product, of numbers or of points."""
+    X, y = IRIS
+    encoded = CentroidClassifier(d=d, encoding="projection").fit(X, y)._encoded(X).double()
+    found, wanted = ridge(encoded, torch.from_numpy(y), 3), np.eye(3)[y] * 2 - 1
+    theirs = RidgeCV(
+        RIDGES.numpy() * float(encoded.square().sum()) / len(X), fit_intercept=False, store_cv_results=True
+    )
+    theirs.fit(encoded.numpy(), wanted)
+    assert np.allclose(found.weights, theirs.coef_, atol=1e-6)
+    rows = np.arange(150) != 7
+    without = Ridge(theirs.alpha_, fit_intercept=False).fit(encoded.numpy()[rows], wanted[rows])
+    assert np.allclose(found.foretold[7], without.predict(encoded.numpy()[7:8])[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"refinement": "adapt"},
+        {"refinement": "online", "encoding": "sinusoid"},
+        {"refinement": "margin"},
+        {"refinement": "ridge"},
+        {"refinement": "ridge", "encoding": "sinusoid"},
+        {"quantise": True},
+    ],
+    ids=str,
+)
+def test_probabilities_are_nearly_as_good_as_cosines_allow(how):
+    """The scale that would be best for the test points gives hardly less loss than the one that was learned."""
+    X, test, y, truth = halves(load_digits(return_X_y=True))
+    model = CentroidClassifier(d=1024, **how).fit(X, y)
+    cosines = model.decision_function(test)
+    best = min(log_loss(truth, softmax(scale * cosines, axis=1)) for scale in np.logspace(0, 3, 31))
+    assert log_loss(truth, model.predict_proba(test)) < 1.15 * best + 0.01
+
+
+@pytest.mark.parametrize("refinement", [None, "adapt"])
+def test_one_further_point_hardly_changes_probabilities(refinement):
+    X, y = IRIS
+    model = CentroidClassifier(d=1024, refinement=refinement).partial_fit(X[::2], y[::2], classes=[0, 1, 2])
+    before = model.scale_
+    model.partial_fit(X[:1], y[:1])
+    assert abs(np.log(model.scale_ / before)) < 0.1
+
+
+def test_points_are_foretold_without_themselves():
+    X, y = IRIS
+    model = CentroidClassifier(d=256).fit(X, y)
+    found = model._without_itself(model._encoded(X), torch.from_numpy(y))
+    encoded, rows = model._encoded(X), np.arange(150) != 60
+    model.centroids_ = torch.zeros(3, 256).index_add(0, torch.from_numpy(y[rows]), encoded[rows])
+    assert torch.allclose(model._cosines(encoded[60:61]), found[60:61], atol=1e-4)
+
+
 def test_signs_of_centroids_are_enough():
     X, test, y, truth = halves(load_digits(return_X_y=True))
     model = CentroidClassifier(d=1024, refinement="margin", quantise=True).fit(X, y)
@@ -196,6 +279,9 @@ def test_it_is_a_classifier_as_scikit_learn_knows_it():
         ),
         (lambda m, X, y: m.set_params(scheme=64).fit(X, y), TypeError, "a scheme or the name of one"),
         (lambda m, X, y: m.fit(X * np.nan, y), ValueError, "NaN"),
+        (lambda m, X, y: m.set_params(rate=np.nan).fit(X, y), ValueError, "rate must be a positive number"),
+        (lambda m, X, y: m.set_params(rate=-5).fit(X, y), ValueError, "rate must be a positive number"),
+        (lambda m, X, y: m.set_params(refinement="ridge", quantise=True).fit(X, y), ValueError, "leave quantise=True"),
     ],
 )
 def test_bad_input_is_refused(act, error, message):

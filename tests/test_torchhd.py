@@ -14,7 +14,19 @@ import torchhd
 from torch.testing import assert_close
 
 from carving import VSA
-from carving.structures import bind_sequence, bundle_sequence, graph, hash_table, multiset, ngrams
+from carving.encodings import FractionalPower, level, rounded
+from carving.structures import (
+    HashTable,
+    Multiset,
+    Sequence,
+    bind_sequence,
+    bundle_sequence,
+    graph,
+    hash_table,
+    multiset,
+    nearest,
+    ngrams,
+)
 
 D = 256
 # Ours, and their type.
@@ -208,3 +220,92 @@ def test_torch_hd_cannot_tell_order_in_hrr_and_we_can(generator):
 def test_torch_hds_empty_bits_are_not_empty():
     assert torchhd.empty(1, D, "BSC").any()
     assert not VSA("BSC", D).empty().any()
+
+
+# Objects, levels and what is chosen at random
+
+
+LINEAR = ["MAP-I", "FHRR", "HRR"]
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_structures_that_change_agree(name, generator):
+    ours, kind = PEERS[name]
+    theirs, x, y = converter(ours, kind), ours.random(4, generator), ours.random(4, generator)
+    bag, their_bag = Multiset(ours), torchhd.structures.Multiset(theirs(ours.empty()))
+    table, their_table = HashTable(ours), torchhd.structures.HashTable(theirs(ours.empty()))
+    word, their_word = Sequence(ours), torchhd.structures.BundleSequence(theirs(ours.empty()))
+    for one, other in zip(x, y, strict=True):
+        bag.add(one)
+        their_bag.add(theirs(one))
+        table.add(one, other)
+        their_table.add(theirs(one), theirs(other))
+        if name != "HRR":  # whose coordinates are rolled in an order of our own
+            word.append(one)
+            their_word.append(theirs(one))
+    bag.remove(x[1])
+    their_bag.remove(theirs(x[1]))
+    table.replace(x[2], y[2], y[0])
+    their_table.replace(theirs(x[2]), theirs(y[2]), theirs(y[0]))
+    assert_close(bag.vector, plain(their_bag.value), rtol=1e-4, atol=1e-5)
+    assert_close(table.vector, plain(their_table.value), rtol=1e-4, atol=1e-5)
+    assert_close(table.get(x[0]), plain(their_table.get(theirs(x[0]))), rtol=1e-4, atol=1e-5)
+    if name != "HRR":
+        assert_close(word.vector, plain(their_word.value), rtol=1e-4, atol=1e-5)
+        assert_close(word.concat(word).vector, plain(their_word.concat(their_word).value), rtol=1e-4, atol=1e-5)
+        assert_close(word[1], plain(their_word[1]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_undirected_graphs_agree(name, generator):
+    ours, kind = PEERS[name]
+    theirs, x, y = converter(ours, kind), ours.random(4, generator), ours.random(4, generator)
+    assert_close(graph(ours, x, y), plain(torchhd.graph(theirs(torch.stack((x, y))))), rtol=1e-4, atol=1e-5)
+
+
+def test_the_nearest_of_known_vectors_agrees(peers):
+    ours, x, roles, theirs = peers
+    both = torch.cat((x, roles))
+    for noisy in (x[3], ours.bundle(both[[3, 3, 1]])):
+        assert_close(both[nearest(ours, noisy, both)], plain(torchhd.cleanup(theirs(noisy), theirs(both))).squeeze())
+
+
+def test_levels_of_values_agree():
+    values = torch.linspace(0, 1, 50)
+    assert torch.equal(rounded(values, 0, 1, 11), torchhd.value_to_index(values, 0, 1, 11))
+
+
+@pytest.mark.parametrize("name", ["MAP-I", "BSC", "FHRR"])
+def test_levels_are_as_alike(name):
+    """Nine draws of 4,096 numbers each: four standard errors of the difference of two means."""
+    ours, kind = VSA(name, 4096), name.split("-")[0]
+    size, found = ours.filler_shape[-1], []
+    for seed in range(9):
+        source = torch.Generator().manual_seed(seed)
+        made, their = level(ours, 6, generator=source), torchhd.level(6, size, kind, generator=source)
+        found.append(
+            torch.stack((ours.similarity(made[0], made), plain(torchhd.cosine_similarity(their[0], their)).float()))
+        )
+    one, other = torch.stack(found).mean(0)
+    assert (one - other).abs().max() < 4 * (2 * 1.25 / 4096 / 9) ** 0.5
+
+
+def test_a_bandwidth_is_the_reciprocal_of_theirs():
+    """4,096 phases: the kernel of each within four standard errors."""
+    torch.manual_seed(0)
+    theirs = torchhd.embeddings.FractionalPower(1, 4096, "sinc", bandwidth=2.0, vsa="FHRR")
+    ours = FractionalPower(VSA("FHRR", 8192), kernel="sinc", bandwidth=0.5, label="x")
+    for value in (0.1, 0.3, 0.6):
+        other = torchhd.cosine_similarity(theirs(torch.tensor([[0.0]])), theirs(torch.tensor([[value]])))
+        assert abs(float(other) - float(ours.kernel(torch.tensor(value)))) < 4 / 4096**0.5
+
+
+def test_as_many_numbers_are_chosen(generator):
+    """A binomial of 256 numbers on either side: five deviations."""
+    ours, kind = PEERS["MAP-I"]
+    x, y = torch.ones(D), -torch.ones(D)
+    theirs = converter(ours, kind)
+    mine = ours.randsel(x, y, 0.25, generator)
+    their = plain(torchhd.randsel(theirs(x), theirs(y), p=0.25, generator=generator))
+    for mixed in (mine, their):
+        assert abs(float((mixed == 1).float().mean()) - 0.25) < 5 * (0.1875 / D) ** 0.5

@@ -1,12 +1,14 @@
 """The verbs beside binding: laws over every scheme that has them, and what those that have not say."""
 
 import math
+import re
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from carving import OSC, TPR, VSA, make
+from carving.clifford import CliffordTPR
 from carving.schemes.architectures import ARCHITECTURES
 
 SOME = [
@@ -194,3 +196,85 @@ def test_tensor_products_have_the_verbs_that_make_sense(generator):
     for verb in ("inverse", "identity", "cross_product", "hamming_similarity"):
         with pytest.raises(NotImplementedError, match=f"TPR has no {verb}: "):
             getattr(tpr, verb)(x)
+
+
+VERBS = [
+    *("bind", "unbind", "bundle", "permute", "inverse", "normalize", "multibind", "multibundle", "empty", "identity"),
+    *("negative", "soft_quantize", "hard_quantize", "cross_product", "randsel", "multirandsel", "random", "fillers"),
+    *("similarity", "dot_similarity", "cosine_similarity", "hamming_similarity"),
+]
+ALL = [*SOME, OSC(12), OSC(12, compact=True), TPR(8), make("CliffordOSC", 8), CliffordTPR(8, 2, ["a", "b", "c"])]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("scheme", ALL, ids=str)
+def test_every_scheme_has_every_verb_or_says_why_not(scheme, verb):
+    """What was not given says what is wanted; a verb that there is not says what to do instead."""
+    with pytest.raises((TypeError, NotImplementedError)) as refused:
+        getattr(scheme, verb)(*(None,) * (2 if verb in ("empty", "identity") else 0))
+    told = str(refused.value)
+    assert "argument" in told or re.match(rf"{re.escape(scheme.name)} has no (un|in|id|role|{verb})", told)
+    if isinstance(refused.value, NotImplementedError):
+        assert getattr(scheme, verb).__doc__
+
+
+def test_tensor_products_and_their_clifford_form_have_empty_memories(generator):
+    tpr, clifford = TPR(8), CliffordTPR(8, 2, ["a", "b", "c"])
+    assert_close(tpr.empty(), tpr.zeros())
+    x = clifford.random(2, generator)
+    paths = [("a", "b"), ("b", "c")]
+    memory = clifford.bundle(clifford.bind(paths, x))
+    assert_close(clifford.negative(memory).coordinates + memory.coordinates, clifford.empty().coordinates)
+    assert_close(clifford.multibundle(clifford.bind(paths, x)).coordinates, memory.coordinates)
+    found = clifford.unbind(memory, paths)
+    assert_close(clifford.similarity(found, x), x @ x.mT, rtol=0, atol=1e-5)
+    assert_close(clifford.cosine_similarity(3 * found, x), clifford.dot_similarity(x, x), rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match=r"others must have shape \(any, 8\)"):
+        clifford.similarity(x, x[:, :5])
+
+
+@pytest.mark.parametrize(
+    "verb", ["inverse", "negative", "permute", "normalize", "hard_quantize", "soft_quantize", "bundle", "picture"]
+)
+def test_what_another_architecture_has_made_is_refused(vsa, verb, generator):
+    if verb == "inverse" and vsa.row.inverse is None:
+        return
+    act = getattr(vsa, verb)
+    for wrong in (vsa.random(2, generator)[:, :3], torch.ones(2, 7), torch.ones(2, 5, dtype=torch.bool)):
+        with pytest.raises(ValueError, match="of another scheme or dimension"):
+            act(wrong)
+    with pytest.raises(TypeError, match="are tensors, got str"):
+        act("abc")
+
+
+def test_only_the_like_is_compared_and_mixed(generator):
+    vsa = VSA("BSC", 64)
+    x = vsa.random(3, generator)
+    for act in (
+        lambda: vsa.hamming_similarity(x[:, :5], x),
+        lambda: vsa.randsel(x[0], x[1][:5], 0.5, generator),
+        lambda: vsa.multirandsel(x[:, :5], generator=generator),
+    ):
+        with pytest.raises(ValueError, match="of another scheme or dimension"):
+            act()
+    with pytest.raises(ValueError, match="atoms are chosen among atoms"):
+        vsa.randsel(x[0], vsa.picture(x[1]), 0.5, generator)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: OSC(12).normalize(torch.zeros(5)), r"must have shape \(\*, 12, 12\)"),
+        (lambda: OSC(12).negative(torch.zeros(5)), r"must have shape \(\*, 12, 12\)"),
+        (lambda: OSC(12).similarity(torch.zeros(3, 3), torch.zeros(2, 12, 12)), r"must have shape \(\*, 12, 12\)"),
+        (lambda: OSC(12).cosine_similarity(torch.zeros(12, 12), torch.zeros(12, 12)), "makes a set of one"),
+        (lambda: OSC(12).dot_similarity(torch.zeros(12, 12), torch.zeros(2, 2, 12, 12)), "makes a set of one"),
+        (lambda: TPR(8).normalize(torch.zeros(3, 5)), r"have shape \(\*, 8\)"),
+        (lambda: TPR(8).normalize(torch.zeros(8), modes=2), r"have shape \(\*, 8, 8\)"),
+        (lambda: TPR(8).permute(torch.zeros(3)), r"have shape \(\*, 8\)"),
+        (lambda: TPR(8).negative(torch.zeros(3)), r"have shape \(\*, 8\)"),
+    ],
+)
+def test_wrong_shapes_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -12,7 +12,7 @@ from carving.answers.best import ENOUGH, MANY, Listing
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
 from carving.answers.numbers import Weights
 from carving.answers.ranking import Indexed, Ranking, Rating
-from carving.answers.subsets import BEST, PLAIN, Listed, room_for, weigh
+from carving.answers.subsets import BEST, PLAIN, Listed, hidden, room_for, weigh
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -170,6 +170,9 @@ def _beside_each_other(
     sizes = held.rows.bincount(minlength=len(cores))
     unsure = near.log_odds.logsumexp(1) > math.log(PLAIN)
     unsure[held.rows[held.log_odds < -math.log(PLAIN)]] = True
+    again = torch.zeros_like(first.indices)
+    again.index_add_(0, held.rows, (first.indices[held.rows] == held.indices.unsqueeze(1)).to(again))
+    unsure |= hidden(again > 0, first.log_odds)
     few = (sizes <= BEST - 2) & unsure
     rows = few.nonzero().squeeze(1)
     if not len(rows):

@@ -65,8 +65,8 @@ def weigh(
     columns = torch.arange(indices.shape[1], device=indices.device).expand_as(indices)
     log_odds = numbers.log_odds(alone, columns, weights.beside(torch.zeros_like(taken), taken), tail)
     chances = log_odds.sigmoid()
-    unsure = ((chances > PLAIN) & (chances < 1 - PLAIN)).any(1) & (taken <= BEST - 2)
-    rows = unsure.nonzero().squeeze(1)
+    unsure = ((chances > PLAIN) & (chances < 1 - PLAIN)).any(1) | hidden(out > 0, first)
+    rows = (unsure & (taken <= BEST - 2)).nonzero().squeeze(1)
     if len(rows) and indices.shape[1] > 1:
         some = _Lists(scheme, contexts[rows], fillers[rows], known[rows], indices[rows] < 0, out[rows] > 0, first[rows])
         inner, energy = (each.expand_as(known)[rows] for each in (evidence.inner, evidence.energy))
@@ -74,6 +74,12 @@ def weigh(
         seen = Evidence(inner, energy, noise)
         log_odds[rows] = some.log_odds(seen, odds, more[rows], weights.whole(taken[rows], BEST + REST + 1), tail[rows])
     return Weighed(log_odds, evidence.strengths)
+
+
+def hidden(found: Tensor, first: Tensor) -> Tensor:
+    """Where (n,) one that was not found had about the odds of one that was, which is like it and was taken out."""
+    least = first.masked_fill(~found, torch.inf).amin(1)
+    return first.masked_fill(found, -torch.inf).amax(1) > least + math.log(PLAIN)
 
 
 class _Lists(NamedTuple):

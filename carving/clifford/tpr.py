@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from carving import draws, symbols
 from carving.checks import as_path, check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
@@ -18,6 +19,7 @@ from carving.clifford.grades import count
 from carving.errors import BadType, BadValue
 from carving.symbols import Leaf, Path, Role
 from carving.tensors import orthonormal
+from carving.verbs import REAL, absent
 
 SETTINGS = ("complement", "disjoint")
 
@@ -41,6 +43,7 @@ class CliffordTPR:
     True
     """
 
+    name = "CliffordTPR"
     n: int
     depth: int
     roles: Sequence[Role]
@@ -214,6 +217,54 @@ class CliffordTPR:
             asked = (contract(expand(Blades(self.vectors[part])), memory) for part in parts)
             fillers = torch.cat([expand(part).coordinates for part in asked])
         return fillers if canonical else fillers * signs.unsqueeze(-1)
+
+    def random(self, count: int, generator: torch.Generator) -> Tensor:
+        """Random fillers (count, n), for experiments."""
+        shape = check_integer("count", count, 1), self.n
+        drawn = torch.randn(shape, generator=generator, dtype=self.dtype, device=generator.device)
+        return self.admitted(drawn.to(self.device))
+
+    def empty(self) -> Multivectors:
+        """The memory of nothing."""
+        zeros = torch.zeros(self.coordinates, dtype=self.dtype, device=self.device)
+        return Multivectors(zeros, self.n, self.depth + 1)
+
+    def negative(self, memory: Multivectors) -> Multivectors:
+        """What added to the memory leaves nothing."""
+        if not isinstance(memory, Multivectors):
+            raise BadType(f"a memory in coordinates was wanted, got {type(memory).__name__}; bundle(...) makes one")
+        return Multivectors(-memory.coordinates, memory.n, memory.grade)
+
+    def multibundle(self, bound: Blades, weights: Tensor | None = None) -> Multivectors:
+        """The same as `bundle`."""
+        return self.bundle(bound, weights)
+
+    def similarity(self, x: Tensor, others: Tensor) -> Tensor:
+        """The inner products of fillers (*, n) and others (m, n): (*, m)."""
+        way_out, shape = "fillers(labels) makes fillers, unbind(...) reads them", (-1, self.n)
+        check_tensor("x", x, (*x.shape[:-1], self.n) if isinstance(x, Tensor) else shape, way_out)
+        check_tensor("others", others, shape, way_out)
+        return x @ others.mT
+
+    def dot_similarity(self, x: Tensor, others: Tensor) -> Tensor:
+        """The same as `similarity`."""
+        return self.similarity(x, others)
+
+    def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
+        """The cosines of fillers (*, n) and others (m, n): (*, m)."""
+        return self.similarity(normalize(x, dim=-1), normalize(others, dim=-1))
+
+    normalize = absent("normalize", "admitted(vectors) makes unit fillers, and memories are sums")
+    permute = absent("permute", "a path says the order of its roles where tagged=True")
+    inverse = absent("inverse", "roles are wedged, and unbind(memory, paths) contracts them")
+    identity = absent("identity", "every role adds a grade")
+    multibind = absent("multibind", "a path of several roles is bound at once: bind(paths, fillers)")
+    cross_product = absent("cross_product", "write every pair: bundle(bind(paths, fillers))")
+    hamming_similarity = absent("hamming_similarity", REAL)
+    hard_quantize = absent("hard_quantize", "its numbers are those of an algebra, and come back exactly")
+    soft_quantize = absent("soft_quantize", "its numbers are those of an algebra, and come back exactly")
+    randsel = absent("randsel", "a mixture is not orthogonal to the roles; admitted(vectors) makes fillers of any")
+    multirandsel = absent("multirandsel", "a mixture is not orthogonal to the roles; admitted(vectors) makes fillers")
 
 
 def orthonormal_roles(vectors: Tensor, size: int, n: int, dtype: torch.dtype) -> Tensor:

@@ -9,7 +9,7 @@ from carving.checks import check_number
 from carving.errors import BadType, BadValue
 
 
-def estimate(answers: Sequence[Answer], period: float | None = None) -> float:
+def estimate(answers: Answer | Sequence[Answer], period: float | None = None) -> float:
     """The expected number of answers that are numbers: `memory.recall(..., top=5)`; around a circle of that period.
 
     Between two levels that are about as probable it lies between them. Not-a-number where nothing was found.
@@ -19,8 +19,10 @@ def estimate(answers: Sequence[Answer], period: float | None = None) -> float:
     >>> estimate([Answer(23, 0.9, 0.5), Answer(1, 0.9, 0.5)], period=24)
     0.0
     """
+    if period is not None and not 0 < check_number("period", period) < math.inf:
+        raise BadValue(f"period must be a positive number, got {period!r}; 24 is that of hours")
     found: list[tuple[float, float]] = []
-    for answer in answers:
+    for answer in [answers] if isinstance(answers, Answer) else answers:
         leaf = answer.leaf
         if not answer.found:
             continue
@@ -34,6 +36,6 @@ def estimate(answers: Sequence[Answer], period: float | None = None) -> float:
         return math.nan
     if period is None:
         return sum(probability * number for probability, number in found) / total
-    turn = 2 * math.pi / check_number("period", period)
+    turn = 2 * math.pi / period
     points = sum(probability * cmath.exp(1j * turn * number) for probability, number in found)
     return round(cmath.phase(points) / turn, 12) % period

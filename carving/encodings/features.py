@@ -13,7 +13,7 @@ from carving.encodings.blends import as_filler, order, row_of
 from carving.encodings.levels import Circular, Level, Thermometer
 from carving.encodings.ranges import finite, numbers
 from carving.encodings.source import Source
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
 from carving.structures.vectors import binding_into
 from carving.symbols import Label
@@ -31,12 +31,21 @@ def check_weighable(scheme: Scheme, what: str) -> None:
         )
 
 
-def checked(values: object, features: int, scheme: Scheme, device: torch.device) -> Tensor:
-    """Values (*, features) as numbers of the scheme's dtype."""
-    given = finite(numbers(values, scheme.dtype, device)).to(scheme.dtype)
+def checked(values: object, features: int, device: torch.device) -> Tensor:
+    """Values (*, features) as numbers."""
+    given = finite(numbers(values, device))
     if given.dim() < 1 or given.shape[-1] != features:
         raise BadValue(f"values must have shape (*, {features}), a number for each feature, got {tuple(given.shape)}")
     return given
+
+
+def check_encoding(scheme: Scheme, encoding: object) -> None:
+    """Refuse what encodes nothing, or numbers for another scheme."""
+    if not callable(encoding):
+        raise BadType(f"an encoding is a function of numbers, got {encoding!r}; such as Level(scheme, label=...)")
+    own = getattr(encoding, "scheme", scheme)
+    if (own.name, own.facts.filler_shape) != (scheme.name, scheme.facts.filler_shape):
+        raise BadValue(f"a record of {scheme} takes encodings made for it, got one that was made for {own}")
 
 
 class Projection(nn.Module):
@@ -66,7 +75,7 @@ class Projection(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Sums (*, shape) of values (*, features)."""
-        given = checked(values, self.features, self.scheme, self.weight.device)
+        given = checked(values, self.features, self.weight.device)
         return as_filler(self.scheme, torch.tensordot(given.to(self.weight.dtype), self.weight, 1))
 
     def kernel(self, x: Tensor, y: Tensor) -> Tensor:
@@ -120,7 +129,7 @@ class Sinusoid(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Vectors (*, shape) of values (*, features)."""
-        given = checked(values, self.features, self.scheme, self.weight.device)
+        given = checked(values, self.features, self.weight.device).to(self.weight.dtype)
         angles = torch.tensordot(given, self.weight, 1)
         if not self.complex:
             return as_filler(self.scheme, math.sqrt(2) * torch.cos(angles + self.phase))
@@ -157,22 +166,32 @@ class Record(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        source = Source(scheme, label, generator)
         if row_of(scheme) is None:
             raise BadValue(
                 f"{scheme.name} has no vectors as roles; trace(contexts, encoding(values)) makes a memory of a record"
             )
+        check_encoding(scheme, encoding)
         self.scheme, self.features, self.encoding = scheme, check_integer("features", features, 1), encoding
-        self.register_buffer("roles", Source(scheme, label, generator).atoms("record", features))
+        self.register_buffer("roles", source.atoms("record", features))
 
     def forward(self, values: object) -> Tensor:
         """Bundles (*, shape) of values (*, features)."""
         scheme: Scheme = self.scheme
-        given = checked(values, self.features, scheme, self.roles.device)
+        given = checked(values, self.features, self.roles.device)
+        if not isinstance(self.encoding, FRESH):  # which take numbers as they are, large ones too
+            given = given.to(scheme.dtype)
         flat = given.reshape(-1, self.features)
         room = rows_within(scheme.room, 4 * self.features * torch.Size(scheme.facts.memory_shape).numel())
-        parts = [self._bundled(flat[rows]) for rows in slices(len(flat), room)]
-        made = torch.cat(parts) if parts else scheme.empty(0)  # type: ignore[attr-defined]
+        made = torch.cat([self._bundled(flat[rows]) for rows in slices(len(flat), room)] or [self._bundled(flat)])
         return made.view(*given.shape[:-1], *made.shape[1:])
+
+    def kernel(self, difference: Tensor) -> Tensor:
+        """How alike the raw sums of two arrays are that differ by so much (*, features)."""
+        own: Any = self.encoding
+        if not hasattr(own, "kernel"):
+            raise BadValue(f"the kernel of a record is the mean of its encoding's, and {own!r} says none; Level does")
+        return own.kernel(difference).mean(-1)
 
     def _bundled(self, rows: Tensor) -> Tensor:
         scheme: Any = self.scheme
@@ -186,7 +205,7 @@ class Record(nn.Module):
 
 def arrays(scheme: Scheme, values: object) -> Tensor:
     """Values as arrays (*, features)."""
-    given = numbers(values, scheme.dtype, scheme.device)
+    given = numbers(values, scheme.device)
     if not given.dim():
         raise BadValue(f"values must have shape (*, features), got the number {given.item():g}; Level encodes numbers")
     return given

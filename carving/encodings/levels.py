@@ -53,7 +53,7 @@ class Level(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
-        given = numbers(values, self.scheme.dtype, self.blend.places.device)
+        given = numbers(values, self.blend.places.device)
         return self.blend.below(shares(given, self.low, self.high, self.outside))
 
     def kernel(self, difference: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class Circular(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
-        given = numbers(values, self.scheme.dtype, self.blend.places.device)
+        given = numbers(values, self.blend.places.device)
         angles = (given.to(torch.float64) / self.period).remainder(1)
         if not bool(angles.isfinite().all()):
             raise BadValue("values to encode must be finite numbers, got not-a-number or infinity")
@@ -132,7 +132,7 @@ class Thermometer(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
-        given = numbers(values, self.scheme.dtype, self.blend.places.device)
+        given = numbers(values, self.blend.places.device)
         return self.blend.below(shares(given, self.low, self.high, self.outside))
 
     def kernel(self, difference: Tensor) -> Tensor:
@@ -229,12 +229,12 @@ def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: t
     return Blend(scheme, first, second, places).below(where)
 
 
-def rounded(values: Tensor, low: float, high: float, count: int) -> Tensor:
+def rounded(values: object, low: float, high: float, count: int) -> Tensor:
     """The numbers 0 .. count-1 of the nearest of so many levels from low to high; what lies outside takes the end.
 
-    >>> rounded(torch.tensor([0.0, 0.49, 2.0]), 0, 1, 11).tolist()
+    >>> rounded([0.0, 0.49, 2.0], 0, 1, 11).tolist()
     [0, 5, 10]
     """
     low, high = check_range(low, high, "clip")
     steps = check_integer("count", count, 2) - 1
-    return shares(values, low, high, "clip").mul_(steps).add_(0.5).floor_().to(torch.int64)
+    return shares(numbers(values), low, high, "clip").mul_(steps).add_(0.5).floor_().to(torch.int64)

@@ -73,7 +73,7 @@ class FractionalPower(nn.Module):
 
     def forward(self, values: object) -> Tensor:
         """Vectors (*, shape) of values (*, features); of one feature (*)."""
-        given = finite(numbers(values, self.scheme.dtype, self.turns.device)).to(self.turns.dtype)
+        given = finite(numbers(values, self.turns.device)).to(self.turns.dtype)
         if self.features == 1:
             given = given.unsqueeze(-1)
         if given.dim() < 1 or given.shape[-1] != self.features:

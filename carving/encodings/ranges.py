@@ -1,5 +1,6 @@
 """Values and the range that an encoding has: what lies outside is refused or clipped, as was said."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,15 +19,19 @@ def check_range(low: object, high: object, outside: str) -> tuple[float, float]:
     return ends
 
 
-def numbers(values: object, dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    """Values as a tensor of real numbers."""
+def numbers(values: object, device: torch.device | str | None = None) -> Tensor:
+    """Values as a tensor of real numbers: in double precision, unless they are a tensor or array of another one."""
     try:
         given = torch.as_tensor(values, device=device)
+        if given.is_complex() or given.dtype == torch.bool:
+            raise BadValue(f"values to encode must be real numbers, got {given.dtype}")
+        if isinstance(values, Tensor | np.ndarray) and given.is_floating_point():
+            return given
+        return torch.as_tensor(values, dtype=torch.float64, device=device)
+    except BadValue:
+        raise
     except (TypeError, ValueError, RuntimeError):
         raise BadType(f"values to encode must be numbers, got {values!r:.60}; such as [0.5, 1.0] or a tensor") from None
-    if given.is_complex() or given.dtype == torch.bool:
-        raise BadValue(f"values to encode must be real numbers, got {given.dtype}")
-    return given if given.is_floating_point() else given.to(dtype)
 
 
 def finite(values: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """CentroidClassifier: classes as sums of encoded points, as scikit-learn does it; centroids may be refined."""
 
+import copy
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -13,21 +15,22 @@ from carving.checks import check_choice, check_integer, check_number
 from carving.chunks import slices
 from carving.errors import BadType, BadValue
 from carving.extras import load as load_extra
-from carving.labels.encoders import ENCODINGS, LEVELS, Encoder, Pictured, encoder
+from carving.labels.encoders import ENCODINGS, LEVELS, Encoder, Pictured, encoder, scheme_of
 from carving.labels.estimator import Estimator
-from carving.labels.refinements import REFINEMENTS, REGENERATIONS, ridge, step
+from carving.labels.refinements import REFINEMENTS, REGENERATIONS, STEPS, ridge, step
 from carving.scheme import Scheme
-from carving.schemes import make
 from carving.schemes.vsa import VSA
 
 BATCH = 64  # points after which centroids are refined
 GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them
+ROUNDING = 1e-14  # of numbers, relative to them: what differs by less is the same
 SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities' one is chosen
 
 
 class CentroidClassifier(Estimator):
     """Points are encoded as vectors, a class is the sum of its points, and the nearest class wins.
 
+    `scheme` is any, or the name of one whose vectors (of OSC and TPR: memories) have `d` numbers.
     `encoding` is "level" or "thermometer" (a record of numbers from each feature's least to its largest, in `levels`
     steps; what lies outside takes the end), "projection" or "sinusoid" (of standardised features; `bandwidth` is by
     default the root of their number), or a function of tensors (n, features). `refinement` goes over the points
@@ -67,14 +70,29 @@ class CentroidClassifier(Estimator):
         points, names = self._points(X, y)
         load_extra("sklearn.utils.multiclass").check_classification_targets(names)
         self._begin(points, np.unique(names))
-        encoded, own = self._encoded(points), numbered(names, self.classes_)
+        own = numbered(names, self.classes_)
+        foretold = self._learned(points, own)
+        later = every_fifth(own)
+        if self.refinement not in STEPS or not len(later):
+            self._calibrate(foretold, own)
+            return self
+        # Refined centroids go over their points many times: others tell how sure they are.
+        part, rest = copy.copy(self), np.setdiff1d(np.arange(len(own)), later)
+        part._begin(points[rest], self.classes_)
+        part._learned(points[rest], own[rest])
+        self._calibrate(part._cosines(part._encoded(points[later])), own[later])
+        return self
+
+    def _learned(self, points: NDArray[np.float64], own: Tensor) -> Tensor:
+        """Learn from points, and give the cosines (n, classes) that the others foretell, where that is known."""
+        encoded = self._encoded(points)
         self._add(encoded, own)
         if self.refinement == "ridge":
-            self.centroids_ = ridge(encoded, own, len(self.classes_))
-        elif self.refinement:
-            encoded = self._refined(points, encoded, own)
-        self._calibrate(encoded, own)
-        return self
+            self.centroids_, foretold = ridge(encoded, own, len(self.classes_))
+            return foretold
+        if self.refinement:
+            return self._cosines(self._refined(points, encoded, own))
+        return self._without_itself(encoded, own)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Sequence[Any] | None = None) -> Self:
         """Learn from some points more. The first call needs all classes, and its points tell the features' ranges."""
@@ -84,7 +102,8 @@ class CentroidClassifier(Estimator):
                 "least squares and regeneration look at all points at once, so that nothing can be learned further; "
                 "fit(X, y), or refinement='online' without regeneration"
             )
-        if hasattr(self, "centroids_"):
+        begun = hasattr(self, "centroids_")
+        if begun:
             own = numbered(names, self.classes_)
         elif classes is None:
             raise BadValue("the first partial_fit needs to know all classes; give classes=[...]")
@@ -92,10 +111,11 @@ class CentroidClassifier(Estimator):
             own = numbered(names, np.unique(classes))
             self._begin(points, np.unique(classes))
         encoded = self._encoded(points)
+        foretold = self._cosines(encoded)  # before they are learned from
         self._add(encoded, own)
+        self._calibrate(foretold if begun else self._without_itself(encoded, own), own)
         if self.refinement:
             self._refine(encoded, own)
-        self._calibrate(encoded, own)
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -109,13 +129,17 @@ class CentroidClassifier(Estimator):
         return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """How probable the classes (n, classes) are: a softmax of cosines whose scale fits the points learned from."""
+        """How probable the classes (n, classes) are: a softmax of cosines.
+
+        Its scale fits the points learned from, each as others foretell it: for sums and least squares as all others
+        do, for refined centroids every fifth of a class as the rest do, in `partial_fit` as those before do.
+        """
         return torch.softmax(self._asked(X) * self.scale_, 1).numpy()
 
     # Steps
 
     def _begin(self, points: NDArray[np.float64], classes: NDArray[Any]) -> None:
-        scheme = make(self.scheme, d=self.d, seed=self.seed) if isinstance(self.scheme, str) else self.scheme
+        scheme = scheme_of(self.scheme, self.d, self.seed) if isinstance(self.scheme, str) else self.scheme
         if not isinstance(scheme, Scheme):
             raise BadType(f"scheme must be a scheme or the name of one, got {scheme!r}; such as make('HRR', d=4096)")
         if isinstance(self.encoding, str):
@@ -135,13 +159,21 @@ class CentroidClassifier(Estimator):
                 )
         if len(classes) < 2:
             raise BadValue("there must be two classes at least, got one class; points of others are wanted, too")
-        check_number("rate", self.rate)
+        if not 0 < check_number("rate", self.rate) < math.inf:
+            raise BadValue(f"rate must be a positive number, got {self.rate!r}; 1 is usual")
+        if self.quantise and self.refinement == "ridge":
+            raise BadValue(
+                "signs of the weights of least squares are no solution of theirs; leave quantise=True out, or take "
+                "refinement='adapt', 'online' or 'margin'"
+            )
         self.scheme_, self.classes_ = scheme, classes
-        self._low, self._width = points.min(0), np.maximum(np.ptp(points, 0), 1e-12)
-        self._mean, self._deviation = points.mean(0), np.maximum(points.std(0), 1e-12)
+        largest = np.abs(points).max(0)
+        self._low, self._width = points.min(0), _or_one(np.ptp(points, 0), largest)
+        self._mean, self._deviation = points.mean(0), _or_one(points.std(0), largest)
         self._codes, numbers = [self._encoder()], scheme.facts.memory_scalars
         self._taken = torch.zeros(numbers, dtype=torch.int64)  # of which code each coordinate is
         self.centroids_ = torch.zeros(len(classes), numbers, dtype=scheme.dtype)
+        self._losses = torch.zeros(len(SCALES), dtype=torch.float64)  # of all points, by the scale of cosines
 
     def _encoder(self, generation: int = 0) -> Encoder:
         """What encodes points (n, features), as they are scaled."""
@@ -211,11 +243,21 @@ class CentroidClassifier(Estimator):
             return encoded @ centroids.mT
         return encoded @ normalize(centroids.sign() if self.quantise else centroids, dim=1).mT
 
-    def _calibrate(self, encoded: Tensor, own: Tensor) -> None:
-        """Choose the scale of cosines that makes the classes of these points most probable."""
-        cosines = self._cosines(encoded).double()
-        losses = [torch.nn.functional.cross_entropy(scale * cosines, own) for scale in SCALES.double()]
-        self.scale_ = float(SCALES[int(torch.stack(losses).argmin())])
+    def _without_itself(self, encoded: Tensor, own: Tensor) -> Tensor:
+        """The cosines of points and centroids, to whose own class each does not add."""
+        cosines, right = self._cosines(encoded), own.unsqueeze(1)
+        if self.quantise:
+            return cosines
+        inner, energy = (encoded * self.centroids_[own]).sum(1), self.centroids_.square().sum(1)[own]
+        alone = (inner - 1) / (energy - 2 * inner + 1).clamp_min(1e-6).sqrt()  # points are unit vectors
+        return cosines.scatter(1, right, alone.unsqueeze(1))
+
+    def _calibrate(self, cosines: Tensor, own: Tensor) -> None:
+        """Choose the scale of cosines that makes the classes of these points, and those before, most probable."""
+        scaled = SCALES.double().view(-1, 1, 1) * cosines.double()
+        losses = torch.nn.functional.cross_entropy(scaled.flatten(0, 1), own.repeat(len(SCALES)), reduction="none")
+        self._losses = self._losses + losses.view(len(SCALES), -1).sum(1)
+        self.scale_ = float(SCALES[int(self._losses.argmin())])
 
     def _asked(self, X: ArrayLike) -> Tensor:
         """Cosines in double precision, so that a point is answered alike alone and among others."""
@@ -228,6 +270,17 @@ class CentroidClassifier(Estimator):
         check = load_extra("sklearn.utils.validation").validate_data
         points, names = check(self, X, y, dtype=np.float64, reset=reset)
         return points, names
+
+
+def _or_one(widths: NDArray[np.float64], largest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What features are divided by: one that all points have in common, but for rounding, is left as it is."""
+    return np.where(widths > ROUNDING * largest, widths, 1.0)
+
+
+def every_fifth(own: Tensor) -> NDArray[np.int64]:
+    """The rows of every fifth point of each class."""
+    rows = [torch.nonzero(own == number).squeeze(1)[4::5] for number in own.unique()]
+    return torch.cat(rows).sort().values.numpy()
 
 
 def numbered(names: NDArray[Any], classes: NDArray[Any]) -> Tensor:

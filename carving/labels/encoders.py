@@ -5,10 +5,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from carving.checks import check_integer
 from carving.chunks import rows_within, slices
 from carving.encodings import Level, Projection, Sinusoid, Thermometer, random
 from carving.errors import BadValue
 from carving.scheme import Scheme
+from carving.schemes import make
+from carving.schemes.architectures import ARCHITECTURES
 from carving.schemes.vsa import VSA
 from carving.tensors import as_reals
 
@@ -39,6 +42,19 @@ def encoder(
     return Pictured(scheme, made) if isinstance(scheme, VSA) else Written(scheme, made, (roles,))
 
 
+def scheme_of(name: str, d: int, seed: int) -> Scheme:
+    """The scheme of that name whose vectors, or memories, have d numbers, as nearly as can be.
+
+    >>> scheme_of("OSC", 4096, 0).facts.memory_shape, scheme_of("MAP-I", 4096, 0).facts.memory_shape
+    ((64, 64), (4096,))
+    """
+    if name in ARCHITECTURES:
+        return make(name, d=d, seed=seed)
+    # Half of the products of two are those of Clifford's algebra.
+    side = max(2, round((check_integer("d", d, 1) * (2 if name == "CliffordOSC" else 1)) ** 0.5))
+    return make(name, d=side, seed=seed)
+
+
 class Pictured:
     """Vectors of an architecture, as real numbers."""
 
@@ -47,11 +63,11 @@ class Pictured:
 
     def __call__(self, given: Tensor) -> Tensor:
         """Numbers (n, numbers)."""
-        made = self.scheme.picture(self.code(given))
-        wanted = (len(given), *self.scheme.facts.memory_shape)
-        if made.shape != wanted:
+        made, facts = self.code(given), self.scheme.facts
+        atoms, wanted = ((len(given), *shape) for shape in (facts.filler_shape, facts.memory_shape))
+        if made.shape not in (atoms, wanted):
             raise BadValue(f"an encoding of these points must have shape {wanted}, got {tuple(made.shape)}")
-        return as_reals(made, len(wanted) - 1).to(self.scheme.dtype)
+        return as_reals(self.scheme.picture(made), len(wanted) - 1).to(self.scheme.dtype)
 
 
 class Leveled:
@@ -75,15 +91,18 @@ class Leveled:
 
 
 class Tabled:
-    """Memories of each feature's level in its context: what a context makes of every level is written once."""
+    """Memories of each feature's level in its context: a level that many points have is written once for all."""
 
     def __init__(self, scheme: Scheme, levels: Tensor, paths: list[tuple[str, ...]]) -> None:
         self.scheme, self.levels, self.paths = scheme, levels, paths
 
     def __call__(self, numbers: Tensor) -> Tensor:
         """Memories (n, numbers) of the numbers (n, features) of levels."""
-        tables = (written(self.scheme, self.levels, path) for path in self.paths)
-        return torch.stack([table[rows] for table, rows in zip(tables, numbers.mT, strict=True)]).sum(0)
+        total = torch.zeros(len(numbers), self.scheme.facts.memory_scalars, dtype=self.scheme.dtype)
+        for path, rows in zip(self.paths, numbers.mT, strict=True):
+            distinct, places = rows.unique(return_inverse=True)
+            total += written(self.scheme, self.levels[distinct], path)[places]
+        return total
 
 
 class Written:

@@ -1,12 +1,14 @@
 """How centroids are refined: by points that they get wrong, by least squares, by coordinates that are drawn anew."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 CLOSE = 0.05  # a difference of cosines that counts as nearly wrong
+NOTHING = 1e-12  # of the largest square of a singular value: rounding
 RIDGES = torch.logspace(-6, 1, 29, dtype=torch.float64)  # of which the best is chosen, in mean eigenvalues
 
 
@@ -50,21 +52,45 @@ def step(cosines: Tensor, own: Tensor, refinement: str) -> Tensor:
     return made.scatter_add_(1, wrong, -lost.unsqueeze(1))
 
 
-def ridge(encoded: Tensor, own: Tensor, classes: int) -> Tensor:
-    """The weights (classes, numbers) of least squares towards 1 for the own class and -1 for others.
+class Solution(NamedTuple):
+    """Least squares, and what they foretell of every point from all others."""
+
+    weights: Tensor  # (classes, numbers)
+    foretold: Tensor  # (n, classes)
+
+
+def ridge(encoded: Tensor, own: Tensor, classes: int) -> Solution:
+    """The weights of least squares towards 1 for the own class and -1 for others.
 
     The ridge is the one with which every point is foretold best from all others, which takes no further solving.
     """
     x, wanted = encoded.double(), 2.0 * torch.nn.functional.one_hot(own, classes).double() - 1
-    values, vectors = torch.linalg.eigh(x @ x.mT)
-    values = values.clamp_min(0)
+    values, vectors = _directions(x)
+    ridges = RIDGES * x.square().sum() / len(x)
     turned = vectors.mT @ wanted
-    kept = values / (values + RIDGES.unsqueeze(1) * values.mean())  # (ridges, n)
-    fitted = torch.einsum("ne,re,ec->rnc", vectors, kept, turned)
-    leverage = torch.einsum("ne,re->rn", vectors.square(), kept).unsqueeze(2)
-    left = ((wanted - fitted) / (1 - leverage).clamp_min(1e-6)).square().mean((1, 2))
-    best = RIDGES[int(left.argmin())] * values.mean()
-    return (vectors @ (turned / (values + best).unsqueeze(1))).mT.matmul(x).to(encoded.dtype)
+
+    def foretold(strength: Tensor) -> Tensor:
+        kept = values / (values + strength)
+        fitted, leverage = vectors @ (kept.unsqueeze(1) * turned), vectors.square() @ kept
+        return wanted - (wanted - fitted) / (1 - leverage).clamp_min(1e-6).unsqueeze(1)
+
+    left = torch.stack([(wanted - foretold(strength)).square().mean() for strength in ridges])
+    best = ridges[int(left.argmin())]
+    weights = (vectors @ (turned / (values + best).unsqueeze(1))).mT @ x
+    return Solution(weights.to(encoded.dtype), foretold(best))
+
+
+def _directions(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The squares (k,) of the singular values of points (n, numbers), and their left vectors (n, k).
+
+    By the smaller of the two products that have them; of values that are nothing the vectors are nothing, too.
+    """
+    if len(x) <= x.shape[1]:
+        values, vectors = torch.linalg.eigh(x @ x.mT)
+        return values.clamp_min(0), vectors
+    values, right = torch.linalg.eigh(x.mT @ x)
+    there = values > NOTHING * values.amax()
+    return values.clamp_min(0), x @ (right * torch.where(there, values, 1.0).rsqrt() * there)
 
 
 # Which coordinates tell least: these are drawn anew

@@ -63,6 +63,8 @@ class Change:
         """Add a batch of pairs to the tensor, each with the change's weight or its own."""
         if not len(batch):
             return
+        if weights is None:  # else it lies in a file
+            self.held.codebook.check_levels(batch.leaves, batch.names)
         fillers, scheme = self.fillers.named(batch.names, last=len(batch) < BATCH), self.held.scheme
         given = None
         if weights is not None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -124,6 +125,23 @@ class Codebook:
         fillers[missing] = draw_fillers(self.scheme, [names[place] for place in missing])
         return fillers
 
+    def check_levels(self, leaves: Sequence[Leaf], names: Sequence[bytes]) -> None:
+        """Refuse numbers that have no filler where fillers were given for numbers: one drawn would be like no other."""
+        if self.trained is None:
+            return
+        missing = [place for place, row in enumerate(self.vocabulary.rows_of(names)) if row < 0]
+        number = next((leaves[place] for place in missing if is_number(leaves[place])), None)
+        if number is None:
+            return
+        levels = [self.vocabulary[row] for row in range(len(self.trained))]
+        if all(map(is_number, levels)):
+            near = min(levels, key=lambda level: abs(level - number))  # type: ignore[operator]
+            raise BadValue(
+                f"this memory was given the fillers of {len(levels):,} numbers, and {number!r} is none of them; the "
+                f"nearest is {near!r}: carving.encodings.rounded(values, low, high, count) tells of each value which "
+                "level that is, and more levels take finer values"
+            )
+
 
 class Drawn:
     """The fillers of leaves as they come in, each made once while a workspace holds them."""
@@ -165,6 +183,11 @@ class Drawn:
             kept[start:end] = new
             self._rows.update(zip(names, range(start, end), strict=True))
         return kept
+
+
+def is_number(leaf: Leaf) -> bool:
+    """Whether a leaf is a number; truth is none."""
+    return isinstance(leaf, int | float | np.integer | np.floating) and not isinstance(leaf, bool)
 
 
 def check_finite(name: str, tensor: Tensor) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers import fitted, likelihood
+from carving.answers import fitted, likelihood, several
 from carving.answers.likelihood import Evidence
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -41,10 +41,11 @@ def weighed(held: State, batch: Batch, absence: float) -> Iterator[Weighed]:
 def _weigh(
     held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, names: list[bytes], absence: float
 ) -> Weighed:
+    rows = held.vocabulary.rows_of(names)
     if held.solved is not None:
-        return _weigh_solved(held, scheme, contexts, fillers, absence)
+        return _weigh_solved(held, scheme, contexts, fillers, rows, absence)
     prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
-    counts = held.often.of(held.vocabulary.rows_of(names))
+    counts = held.often.of(rows)
     odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior, held.strengths)
     cores = scheme.adjoint(held.tensor, contexts)
     evidence = Evidence.of(scheme, cores, contexts, fillers)
@@ -52,12 +53,47 @@ def _weigh(
     own = torch.arange(len(names)).unsqueeze(1)
     chances = odds.log_odds(evidence, own, crowded).double().sigmoid()
     spreads = ((odds.variance_along(evidence, own) + crowded) / evidence.energy).sqrt()
-    return Weighed(evidence.strengths[:, 0], chances[:, 0], spreads[:, 0])
+    alone = Weighed(evidence.strengths[:, 0], chances[:, 0], spreads[:, 0])
+    return alone if held.codebook.trained is None else _beside_others(held, scheme, contexts, rows, alone, absence)
 
 
-def _weigh_solved(held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, absence: float) -> Weighed:
+def _beside_others(
+    held: State, scheme: LinearScheme, contexts: Contexts, rows: list[int], alone: Weighed, absence: float
+) -> Weighed:
+    """Leaves whose fillers were given, beside all others: these may be alike, and show where one of the others is.
+
+    Before the memory is asked, a leaf that is not there leaves nothing or any other, as probably. Leaves that the
+    memory does not know are like no other.
+    """
+    known = [place for place, row in enumerate(rows) if row >= 0]
+    if not known:
+        return alone
+    which, asked = contexts[torch.tensor(known)], torch.tensor([rows[place] for place in known], device=scheme.device)
+    every, fillers = held.candidates(None, len(known))
+    odds = held.odds(scheme, 0.5, every)
+    ranking = likelihood.most_likely(scheme, held.tensor, which, fillers, odds, several.listed(1, len(every)))
+    found = several.own(scheme, held.tensor, which, held.codebook.all(), ranking, odds, asked)
+    share = (odds.log_prior[asked].double() - math.log(0.5)).exp()
+    prior = torch.log((1 - absence) / absence * (2 - share) / share) if absence else torch.full_like(share, math.inf)
+    strengths, chances = alone.strengths.clone(), alone.chances.clone()
+    strengths[known] = found.strengths.to(strengths)
+    chances[known] = (found.log_odds + prior).sigmoid()
+    return Weighed(strengths, chances, alone.spreads)
+
+
+def _weigh_solved(
+    held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, rows: list[int], absence: float
+) -> Weighed:
     assert held.solved is not None
     inner = scheme.inner(scheme.adjoint(held.tensor, contexts), contexts, fillers)
     strengths = (inner / scheme.energy(contexts, fillers))[:, 0]
     spread = math.sqrt(held.energy / scheme.unit / scheme.facts.memory_scalars)
-    return Weighed(strengths, fitted.pair_chances(strengths, held.solved, absence), torch.full_like(strengths, spread))
+    chances = fitted.pair_chances(strengths, held.solved, absence)
+    if held.codebook.trained is not None:
+        every, candidates = held.candidates(None, len(rows))
+        choice, k = fitted.Choice(candidates, every), several.listed(1, len(every))
+        best = fitted.told(scheme, held.tensor, contexts, choice, held.solved, absence, k)
+        asked = torch.tensor(rows, device=chances.device).unsqueeze(1)
+        beside = (best.chances * (best.indices == asked)).sum(1)
+        chances = torch.where(asked.squeeze(1) < 0, chances, torch.minimum(chances, beside))
+    return Weighed(strengths, chances, torch.full_like(strengths, spread))

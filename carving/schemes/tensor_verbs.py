@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving.checks import check_integer
-from carving.errors import BadValue
-from carving.verbs import absent
+from carving.errors import BadType, BadValue
+from carving.verbs import MIXED, REAL, absent
 
 
 class TensorVerbs:
@@ -100,21 +100,36 @@ class TensorVerbs:
 
     def negative(self, x: Tensor) -> Tensor:
         """What bundled with x leaves nothing."""
+        self._check_modes(x, 1)
         return -x
+
+    def _check_modes(self, x: Tensor, modes: int) -> None:
+        if not isinstance(x, Tensor):
+            raise BadType(
+                f"fillers and bound objects are tensors, got {type(x).__name__}; random(n, ...) makes fillers"
+            )
+        if x.shape[-modes:] != (self.d,) * modes:
+            wanted = ", ".join(["*", *[str(self.d)] * modes])
+            raise BadValue(f"fillers, or objects of {modes} modes, have shape ({wanted}), got {tuple(x.shape)}")
 
     def normalize(self, x: Tensor, modes: int = 1) -> Tensor:
         """Fillers, or objects of so many modes, of norm 1; zero stays."""
+        check_integer("modes", modes, 1, way_out="a filler has one, and every role adds one")
+        self._check_modes(x, modes)
         return normalize(x.flatten(-modes), dim=-1).view(x.shape)
 
     inverse = absent("inverse", "a role adds a mode, and no role takes one away; unbind(x, role) contracts it")
     identity = absent("identity", "every role adds a mode; unit roles keep norms")
     cross_product = absent("cross_product", "sums are bound as they are: bind(bundle(x), bundle(others))")
-    hamming_similarity = absent(
-        "hamming_similarity", "its numbers are real; similarity and cosine_similarity compare them"
-    )
+    hamming_similarity = absent("hamming_similarity", REAL)
+    hard_quantize = absent("hard_quantize", "unit vectors are no signs; few bits a cell are what Memory.seal makes")
+    soft_quantize = absent("soft_quantize", "unit vectors are no signs; few bits a cell are what Memory.seal makes")
+    randsel = absent("randsel", MIXED)
+    multirandsel = absent("multirandsel", MIXED)
 
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """The last mode rolled around, a filler's own or that of the last role; the inverse rolls by -shifts."""
+        self._check_modes(x, 1)
         return x.roll(shifts, dims=-1)
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:

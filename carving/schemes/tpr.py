@@ -58,6 +58,10 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
         vars(self).update(d=int(self.d), depth=int(self.depth), whole_path=bool(self.whole_path))
         super().__post_init__()
 
+    def empty(self) -> Tensor:
+        """The memory of nothing."""
+        return self.zeros()
+
     @cached_property
     def facts(self) -> Facts:
         """What is true of TPR; exact because roles are unit vectors."""

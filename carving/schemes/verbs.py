@@ -70,6 +70,8 @@ class Verbs(ABC):
     def _own(self, *vectors: Tensor) -> None:
         """Refuse what another architecture or dimension has made."""
         for x in vectors:
+            if not isinstance(x, Tensor):
+                raise BadType(f"vectors of {self.name} are tensors, got {type(x).__name__}; random(n, ...) makes some")
             discrete = _is_discrete(x)
             shape = self.facts.filler_shape if discrete else self.facts.memory_shape
             kind = self.row.dtype if discrete else self.facts.memory_dtype
@@ -126,10 +128,12 @@ class Verbs(ABC):
         """The role that undoes this one: bind(x, inverse(role)) is unbind(x, role)."""
         if self.row.inverse is None:
             raise NotImplementedError(f"{self.name} has no role that undoes another{self.row.no_inverse}")
+        self._own(role)
         return self.row.inverse(self.space, role)
 
     def negative(self, x: Tensor) -> Tensor:
         """What bundled with x leaves nothing: an atom where there is one, else the negated picture."""
+        self._own(x)
         if not _is_discrete(x):
             return -x
         return self.row.opposite(self.space, x) if self.row.opposite else -self._picture(x)
@@ -140,6 +144,7 @@ class Verbs(ABC):
 
     def picture(self, x: Tensor) -> Tensor:
         """Atoms in the linear space where they are summed; pictures stay as they are."""
+        self._own(x)
         return self._as_picture(x)
 
     def bundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -181,6 +186,7 @@ class Verbs(ABC):
 
     def normalize(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """What comes nearest to x as atoms are: unit vectors, phases, unitary blocks, signs, bits; atoms stay."""
+        self._own(x)
         if _is_discrete(x):
             return x
         settled = self._changed(self.row.normal or self.row.settle, x, generator)
@@ -189,12 +195,14 @@ class Verbs(ABC):
     def hard_quantize(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Every real number of x as 1 or -1 (so is zero), every complex one as its phase; sparse and discrete ones as
         `normalize` has them."""
+        self._own(x)
         if self.row.hard is None or _is_discrete(x):
             return self.normalize(x, generator)
         return self._changed(self.row.hard, x, generator)
 
     def soft_quantize(self, x: Tensor) -> Tensor:
         """The hyperbolic tangent of real numbers, of the moduli of complex ones, of the singular values of blocks."""
+        self._own(x)
         return x if _is_discrete(x) else self.row.soft(self.space, x)
 
     @property
@@ -220,6 +228,7 @@ class Verbs(ABC):
 
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """Coordinates rolled around; the inverse rolls by -shifts."""
+        self._own(x)
         picture = self.row.segmented and not _is_discrete(x)
         return x.roll(shifts, dims=-len(self.facts.memory_shape if picture else self.facts.filler_shape))
 
@@ -257,8 +266,9 @@ class Verbs(ABC):
 
     def hamming_similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """How many numbers of x (*, shape) and others (n, shape) are equal: (*, n) integers."""
-        dimensions = len(self.facts.filler_shape if _is_discrete(others) else self.facts.memory_shape)
+        self._own(x)
         self._check_others(others)
+        dimensions = self._dimensions(others)
         check_tensor("x", x, (*x.shape[: x.dim() - dimensions], *others.shape[1:]), "compare atoms with atoms")
         one, other = x.flatten(-dimensions), others.flatten(1)
         parts = one.reshape(-1, other.shape[1]).split(max(1, 2**24 // max(1, other.numel())))
@@ -269,6 +279,9 @@ class Verbs(ABC):
         generator = _checked(generator)
         if not 0 <= p <= 1:
             raise BadValue(f"p must be a probability between 0 and 1, that of x, got {p!r}")
+        self._own(x, other)
+        if x.dtype != other.dtype:
+            raise BadValue(f"atoms are chosen among atoms and sums among sums, got {x.dtype} and {other.dtype}")
         x, other = torch.broadcast_tensors(x, other)
         dim = -self._dimensions(x)
         size = x.shape[: x.dim() + dim + 1]  # of (n, m, m) blocks whole ones are chosen
@@ -279,6 +292,7 @@ class Verbs(ABC):
         self, vectors: Tensor, p: Sequence[float] | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
         """Every number (block) from one of the vectors (*, n, shape), the i-th with probability p_i; else evenly."""
+        self._own(vectors)
         dim = -1 - self._dimensions(vectors)
         self._check_set(vectors, dim)
         count = vectors.shape[dim]

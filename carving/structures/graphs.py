@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carving.checks import check_integer
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
 from carving.structures.held import Held
 from carving.structures.vectors import edges, ordered
@@ -41,12 +41,22 @@ class Graph(Held):
         there = self.scheme.unbind(self.vector, nodes)
         return ordered(self.scheme, there, -1) if self.directed else there
 
-    def similarity(self, source: Tensor, target: Tensor) -> Tensor:
-        """How alike it is to the edge from the one to the other."""
-        edge = self._edges(source, target)
-        return self.scheme.similarity(self.vector, edge.reshape(-1, *edge.shape[-len(self._shape(edge)) :])).mean()
+    def similarity(self, sources: Tensor, targets: Tensor) -> Tensor:
+        """How alike (*) it is to each edge from sources (*, shape) to targets; of both ways in the mean."""
+        edges = self._edges(sources, targets)
+        leading = torch.broadcast_shapes(self._leading(sources), self._leading(targets))
+        return self.scheme.similarity(self.vector, edges).view(self._ways, *leading).mean(0)
+
+    def __len__(self) -> int:
+        return self.count // self._ways
+
+    @property
+    def _ways(self) -> int:
+        """The vectors of an edge: two where it has no direction, but binding has."""
+        return 1 if self.directed or self.scheme.facts.commutative else 2
 
     def _edges(self, sources: Tensor, targets: Tensor) -> Tensor:
+        self._paired(sources, targets, "every source needs one target")
         size = len(self._shape(sources))
         ends = (x.reshape(-1, *x.shape[-size:]) for x in torch.broadcast_tensors(sources, targets))
         return edges(self.scheme, next(ends), next(ends), self.directed)
@@ -67,7 +77,10 @@ class Tree(Held):
 
     def __init__(self, scheme: Scheme, branches: Tensor) -> None:
         super().__init__(scheme)
-        self._shape(branches)
+        if len(self._leading(branches)) != 1:
+            raise BadValue(
+                f"branches are a set of roles (n, shape), got {tuple(branches.shape)}; torch.stack makes one"
+            )
         self.branches = branches
 
     def add(self, leaf: Tensor, path: Items[int]) -> None:
@@ -83,6 +96,8 @@ class Tree(Held):
         return self.scheme.unbind_path(self.vector, self._roles(path))
 
     def _roles(self, path: Items[int]) -> Tensor:
+        if not isinstance(path, Items) or isinstance(path, str | bytes):
+            raise BadType(f"a path is a tuple of the numbers of branches, got {path!r}; such as (0, 1)")
         if not len(path):
             raise BadValue("a path must have at least one branch, got an empty one")
         last = len(self.branches) - 1

@@ -1,10 +1,12 @@
 """Multisets, hash tables and sequences that change: each holds the raw sum of what was put in, to take it out again."""
 
 from collections.abc import Sequence as Items
+from numbers import Integral
 
+import torch
 from torch import Tensor
 
-from carving.errors import BadValue
+from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
 from carving.structures.vectors import check_vectors, ordered
 
@@ -30,7 +32,7 @@ class Held:
         self.total, self.count = self.scheme.empty(), 0
 
     def _change(self, vectors: Tensor, weight: int) -> None:
-        flat = vectors.reshape(-1, *vectors.shape[vectors.dim() - len(self._shape(vectors)) :])
+        flat = self._flat(vectors)
         if not len(flat):
             return
         if self.count + weight * len(flat) < 0:
@@ -38,12 +40,44 @@ class Held:
         self.total = self.total + weight * self.scheme.total(flat)
         self.count += weight * len(flat)
 
+    def _exchange(self, old: Tensor, new: Tensor) -> None:
+        """Put as many vectors in as are taken out: both or, where one is refused, neither."""
+        gone, come = self._flat(old), self._flat(new)
+        if len(gone) != len(come):
+            raise BadValue(f"what is replaced has one in its place each, got {len(come)} for {len(gone)}")
+        if len(gone) > self.count:
+            raise BadValue(f"it holds {self.count} vectors, so that {len(gone)} cannot be replaced")
+        if len(gone):
+            self.total = self.total - self.scheme.total(gone) + self.scheme.total(come)
+
+    def _flat(self, vectors: Tensor) -> Tensor:
+        """Vectors (*, shape) as (n, shape)."""
+        shape = self._shape(vectors)
+        return vectors.reshape(-1, *shape)
+
+    def _leading(self, vectors: Tensor) -> tuple[int, ...]:
+        """The dimensions * of vectors (*, shape)."""
+        own = len(self._shape(vectors))
+        return tuple(vectors.shape[: vectors.dim() - own])
+
+    def _one(self, *vectors: Tensor) -> None:
+        """Refuse what is not a single vector."""
+        for x in vectors:
+            if self._leading(x):
+                raise BadValue(f"one vector was wanted, got several of shape {tuple(x.shape)}; give one at a time")
+
+    def _paired(self, one: Tensor, other: Tensor, what: str) -> None:
+        """Refuse vectors of which not each has its partner, or all the same."""
+        leading = self._leading(one), self._leading(other)
+        try:
+            torch.broadcast_shapes(*leading)
+        except RuntimeError:
+            raise BadValue(f"{what}, got {leading[0]} and {leading[1]} vectors") from None
+
     def _shape(self, vectors: Tensor) -> tuple[int, ...]:
+        self.scheme._own(vectors)
         discrete = not (vectors.is_floating_point() or vectors.is_complex())
-        shape = self.scheme.facts.filler_shape if discrete else self.scheme.facts.memory_shape
-        if vectors.shape[-len(shape) :] != shape:
-            raise BadValue(f"vectors must have shape (*, {', '.join(map(str, shape))}), got {tuple(vectors.shape)}")
-        return shape
+        return self.scheme.facts.filler_shape if discrete else self.scheme.facts.memory_shape
 
 
 class Multiset(Held):
@@ -92,21 +126,23 @@ class HashTable(Held):
 
     def add(self, keys: Tensor, values: Tensor) -> None:
         """Put values (*, shape) under their keys."""
-        self._change(self.scheme.bind(values, keys), 1)
+        self._change(self._bound(keys, values), 1)
 
     def remove(self, keys: Tensor, values: Tensor) -> None:
         """Take values out from under their keys."""
-        self._change(self.scheme.bind(values, keys), -1)
+        self._change(self._bound(keys, values), -1)
 
     def replace(self, keys: Tensor, old: Tensor, new: Tensor) -> None:
         """Put new values in the place of old ones."""
-        before, after = self.scheme.bind(old, keys), self.scheme.bind(new, keys)
-        self._change(before, -1)
-        self._change(after, 1)
+        self._exchange(self._bound(keys, old), self._bound(keys, new))
 
     def get(self, keys: Tensor) -> Tensor:
         """What is like the values under keys (*, shape)."""
         return self.scheme.unbind(self.vector, keys)
+
+    def _bound(self, keys: Tensor, values: Tensor) -> Tensor:
+        self._paired(keys, values, "every key needs one value")
+        return self.scheme.bind(values, keys)
 
 
 class Sequence(Held):
@@ -129,36 +165,51 @@ class Sequence(Held):
 
     def append(self, vector: Tensor) -> None:
         """Put a vector at the end."""
-        self._shape(vector)
+        self._one(vector)
         self.total = ordered(self.scheme, self.total)
         self._change(vector, 1)
 
     def appendleft(self, vector: Tensor) -> None:
         """Put a vector in front."""
+        self._one(vector)
         self._change(ordered(self.scheme, vector, self.count), 1)
 
     def pop(self, vector: Tensor) -> None:
         """Take the last vector out, which must be known."""
         self._some()
+        self._one(vector)
         self._change(vector, -1)
         self.total = ordered(self.scheme, self.total, -1)
 
     def popleft(self, vector: Tensor) -> None:
         """Take the first vector out, which must be known."""
         self._some()
+        self._one(vector)
         self._change(ordered(self.scheme, vector, self.count - 1), -1)
 
     def replace(self, place: int, old: Tensor, new: Tensor) -> None:
         """Put a new vector in the place of an old one."""
+        self._one(old, new)
         after = self.count - 1 - self._place(place)
-        self._change(ordered(self.scheme, old, after), -1)
-        self._change(ordered(self.scheme, new, after), 1)
+        self._exchange(ordered(self.scheme, old, after), ordered(self.scheme, new, after))
+
+    def concat(self, other: "Sequence") -> "Sequence":
+        """The vectors of this sequence and then those of another, in a new one."""
+        if not isinstance(other, Sequence):
+            raise BadType(f"a sequence was wanted, got {type(other).__name__}; Sequence(scheme, vectors) makes one")
+        both = Sequence(self.scheme)
+        both._shape(other.total)
+        both.total = ordered(self.scheme, self.total, len(other)) + other.total
+        both.count = self.count + other.count
+        return both
 
     def __getitem__(self, place: int) -> Tensor:
         """What is like the vector of this place."""
         return ordered(self.scheme, self.vector, -(self.count - 1 - self._place(place)))
 
     def _place(self, place: int) -> int:
+        if isinstance(place, bool) or not isinstance(place, Integral):
+            raise BadType(f"a place is an integer, got {place!r}; of several, [sequence[i] for i in range(...)]")
         if not -self.count <= place < self.count:
             raise IndexError(f"there is no place {place} in a sequence of {self.count}")  # as lists do, so loops end
         return place % self.count

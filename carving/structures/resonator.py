@@ -17,6 +17,8 @@ from carving.schemes.vsa import VSA
 from carving.structures.renewals import SIGNED, WEIGHTS, Bundles, Renewal, Segments
 from carving.structures.vectors import check_vectors, set_dim
 
+FOUND = 0.5  # the cosine of a product with what it was found in: strangers have none, one of a bundle of three 0.58
+
 
 class Factors(NamedTuple):
     """Which vector of each codebook was found, and whether the search came to rest.
@@ -26,7 +28,7 @@ class Factors(NamedTuple):
     """
 
     found: Tensor  # (n, factors)
-    converged: Tensor  # (n,) whether what was found binds to what was given
+    converged: Tensor  # (n,) whether what was found binds to what was given: by a cosine above 0.5
     rounds: int
 
 
@@ -121,4 +123,4 @@ def _binds(vsa: VSA, bound: Tensor, codebooks: Sequence[Tensor], found: Tensor) 
     one, other = (vsa.picture(x).flatten(-size) for x in (bound, again))
     products = (one * other.conj()).sum(-1)
     cosines = (products.real if products.is_complex() else products) / (one.norm(dim=-1) * other.norm(dim=-1))
-    return cosines > 0.5
+    return cosines > FOUND

@@ -16,10 +16,7 @@ from torch import Tensor
 from carving.extras import load
 from carving.lab.experiment import Measured, Setting
 from carving.labels.centroids import CentroidClassifier
-from carving.scheme import Scheme
-from carving.schemes import make
-from carving.schemes.osc import OSC
-from carving.schemes.tpr import TPR
+from carving.labels.encoders import scheme_of
 
 LEVELS, BATCH = 33, 64
 THEIRS = {"MAP-B": "MAP", "BSC": "BSC", "HRR": "HRR", "FHRR": "FHRR", "VTB": "VTB"}  # whose level encoding both have
@@ -50,14 +47,6 @@ def classification(setting: Setting, seed: int) -> Measured:
     measured = {"centroids": right(None), "refined": right(setting["refinement"]), "questions": len(test)}
     theirs = torch_hd(setting, parts, seed)
     return measured if theirs is None else measured | {"torch-hd": theirs}
-
-
-def scheme_of(name: str, d: int, seed: int) -> Scheme:
-    """The scheme whose vectors or memories have d numbers."""
-    if name in ("OSC", "TPR"):
-        side = round(d**0.5)
-        return OSC(side, p=2, seed=seed) if name == "OSC" else TPR(side, seed=seed)
-    return make(name, d=d, seed=seed)
 
 
 def torch_hd(setting: Setting, parts: tuple[Any, ...], seed: int) -> float | None:

@@ -1,0 +1,130 @@
+"""Numbers as the leaves of memories: their fillers are alike, and are told apart all the same."""
+
+import random
+import warnings
+
+import pytest
+
+from carving import OSC, VSA, Memory
+from carving.encodings import circular, estimate, level, rounded
+from carving.errors import Overfull
+from carving.memory.opened import open_memory
+
+SCHEMES = [OSC(96, 2, compact=True), OSC(96, 2), VSA("MAP-I", 4096), VSA("FHRR", 4096)]
+
+
+@pytest.fixture(params=SCHEMES, ids=str)
+def levels(request):
+    """A memory of 21 levels, of which every even one lies under itself."""
+    memory = Memory(request.param, range(21), level(request.param, 21, label="h"))
+    memory.store([((i,), i) for i in range(0, 20, 2)])
+    return memory
+
+
+def test_a_level_is_recognised_where_it_is_and_not_where_its_neighbour_is(levels):
+    pairs = [((path,), leaf) for path in (0, 2, 8) for leaf in range(21)]
+    found = levels.recognise_many(pairs)
+    assert [pair for pair, answer in zip(pairs, found, strict=True) if answer] == [((i,), i) for i in (0, 2, 8)]
+    assert levels.recognise(2, leaf="warm").probability < 0.01
+    assert levels.recognise(2, leaf=2, absence=0).probability == 1
+
+
+def test_a_level_is_found_in_its_own_path_alone(levels):
+    assert [path for path, _ in levels.where(4, among=[(i,) for i in range(40)])] == [(4,)]
+
+
+def test_forgetting_a_neighbour_changes_nothing(levels):
+    before = levels.tensor.clone()
+    assert levels.forget([((2,), 4), ((8,), 7)]) == [((2,), 4), ((8,), 7)]
+    assert levels.tensor.equal(before) and levels.recall(2).leaf == 2
+    assert levels.forget([((2,), 2), ((8,), 8)]) == [] and not levels.recall(2) and not levels.recall(8)
+    assert levels.recall(4).leaf == 4
+
+
+def test_levels_are_as_often_there_as_they_are_said_to_be():
+    """Of single leaves, sets and pairs in a memory full enough to take neighbours for each other."""
+    said, true = {"top": 0.0, "sets": 0.0, "pairs": 0.0}, {"top": 0, "sets": 0, "pairs": 0}
+    spread, draw = dict(said), random.Random(0)
+
+    def count(kind, chance, right):
+        said[kind], true[kind], spread[kind] = (
+            said[kind] + chance,
+            true[kind] + right,
+            spread[kind] + chance - chance**2,
+        )
+
+    for seed in range(8):
+        scheme = OSC(40, 2, compact=True, seed=seed)
+        memory = Memory(scheme, range(11), level(scheme, 11, label="h"))
+        stored = [((i,), draw.randrange(11)) for i in range(60)]
+        memory.store(stored)
+        paths = [path for path, _ in stored]
+        for kind, answers in (("top", memory.recall_many(paths, top=11)), ("sets", memory.recall_sets(paths))):
+            for (_, leaf), each in zip(stored, answers, strict=True):
+                for answer in each:
+                    if answer.probability > 0.9:
+                        count(kind, answer.probability, answer.leaf == leaf)
+        asked = [(path, leaf if draw.random() < 0.5 else draw.randrange(11)) for path, leaf in stored]
+        for pair, wanted, answer in zip(stored, asked, memory.recognise_many(asked), strict=True):
+            count("pairs", answer.probability, pair == wanted)
+    for kind in said:
+        # Four standard errors, and a hundredth of 480 questions for what the model leaves out.
+        assert abs(said[kind] - true[kind]) < 4 * spread[kind] ** 0.5 + 4.8, kind
+
+
+def test_a_consolidated_memory_tells_neighbours_apart():
+    scheme = OSC(40, 2, compact=True)
+    memory = Memory(scheme, range(11), level(scheme, 11, label="h"))
+    stored = [((i,), i % 11) for i in range(60)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Overfull)
+        memory.store(stored)
+    assert memory.consolidate(stored) and memory.consolidated
+    found = memory.where(4, among=[path for path, _ in stored])
+    assert {path for path, _ in found} <= {path for path, leaf in stored if leaf == 4} and len(found) > 3
+    assert not memory.recognise(2, leaf=3)
+
+
+# Numbers that are no level
+
+
+def test_a_number_that_is_no_level_is_refused_with_the_nearest(tmp_path):
+    scheme = OSC(64, 2, compact=True)
+    tenths = [round(0.1 * i, 1) for i in range(11)]
+    memory = Memory(scheme, tenths, level(scheme, 11, label="t"))
+    memory.store([(("a",), 0.3), (("b",), "warm"), (("c",), True)])  # what is no number is a symbol as ever
+    before = memory.tensor.clone()
+    for number, nearest in ((0.24, "0.2"), (99.0, "1.0"), (1, "1.0")):
+        with pytest.raises(ValueError, match=f"{number} is none of them; the nearest is {nearest}: .*rounded"):
+            memory.store([(("d",), 0.5), (("e",), number)])
+    assert memory.tensor.equal(before) and len(memory.vocabulary) == 13
+    memory.save(tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match="is none of them"):
+        Memory.load(tmp_path / "m.safetensors").store([(("d",), 0.25)])
+    with open_memory(tmp_path / "m.safetensors") as opened, pytest.raises(ValueError, match="is none of them"):
+        opened.store([(("d",), 0.25)])
+    assert memory.forget([(("a",), 0.25)]) == [(("a",), 0.25)]
+
+
+def test_numbers_that_have_no_given_fillers_are_symbols():
+    memory = Memory(OSC(64, 2), ["a"], OSC(64, 2).fillers(["a"]))
+    memory.store([(("x",), 0.25), (("y",), "a")])
+    assert memory.recall("x").leaf == 0.25
+
+
+def test_values_between_levels_are_had_by_rounding_to_finer_ones():
+    """A thousand levels take no more room in a memory than ten: they differ in what they answer alone."""
+    scheme = OSC(96, 2, compact=True)
+    fine = Memory(scheme, [i / 1000 for i in range(1001)], level(scheme, 1001, label="t"))
+    values = [0.1234 + 0.07 * i for i in range(10)]
+    fine.store([((i,), number / 1000) for i, number in enumerate(rounded(values, 0, 1, 1001).tolist())])
+    assert [fine.recall(i).leaf for i in range(10)] == pytest.approx(values, abs=0.0006)
+    assert [estimate(fine.recall(i, top=3)) for i in range(10)] == pytest.approx(values, abs=0.02)
+
+
+def test_hours_go_around():
+    scheme = OSC(96, 2, compact=True)
+    hours = Memory(scheme, range(24), circular(scheme, 24, label="hour"))
+    hours.store([((i,), i) for i in range(0, 24, 3)])
+    assert [path for path, _ in hours.where(0, among=[(i,) for i in range(24)])] == [(0,)]
+    assert not hours.recognise(0, leaf=23) and not hours.recognise(0, leaf=1)
