@@ -32,6 +32,20 @@ def contents(file):
     return {name: (file.parent / name).read_bytes() for name in os.listdir(file.parent)}
 
 
+def test_pairs_that_wait_for_a_question_do_not_read_the_whole_tensor_each(file, monkeypatch):
+    calls, norm = [], OSC.squared_norm
+    monkeypatch.setattr(OSC, "squared_norm", lambda self, memory: calls.append(1) or norm(self, memory))
+    with warnings.catch_warnings(), carving.open(file) as memory:
+        warnings.simplefilter("ignore", Overfull)
+        for pair in PAIRS[5:12]:
+            memory.store([pair])
+        assert len(calls) <= 2
+        assert memory.recall(*PAIRS[11][0]).leaf == PAIRS[11][1]
+        whole = Memory(OSC(24, 2))
+        whole.store(PAIRS[:12])
+        assert memory._state.energy == pytest.approx(whole._state.energy, rel=1e-5)
+
+
 def test_what_is_refused_changes_neither_memory_nor_file(file):
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])

@@ -39,6 +39,13 @@ class Kept:
             self._entries.pop(name, None)
         return value
 
+    def only(self, name: str) -> "Kept":
+        """Another that has the value of that name alone."""
+        other = Kept()
+        if name in self._entries:
+            other._entries[name] = self._entries[name]
+        return other
+
     def __reduce__(self) -> tuple[type["Kept"], tuple[()]]:
         return Kept, ()  # a copy, of this process or another, has nothing yet
 

@@ -80,7 +80,8 @@ class State:
         if vocabulary is not self.vocabulary:
             codebook = copy.copy(codebook)  # what it has made stays made
             codebook.vocabulary = vocabulary
-        return replace(self, tensor=tensor, vocabulary=vocabulary, often=often, codebook=codebook, kept=Kept())
+        kept = self.kept.only("energy")  # which is made anew if the tensor is another
+        return replace(self, tensor=tensor, vocabulary=vocabulary, often=often, codebook=codebook, kept=kept)
 
     def emptied(self) -> "State":
         """The same without anything stored: the scheme, the goal and the leaves whose fillers were trained."""
