@@ -5,7 +5,7 @@ rivals only, which the next one follows closely: by a gap g of log odds or more 
 r = s^2 x / t^2, x the score of that next one, s^2 the noise and t^2 the variance of rivals' scores, the core's squared
 norm over its numbers. If it is the one, its score is 1 to the noise, and the gap is large. Both, and how many stored
 fillers are missed so (`dial.py`), tell how probable it is that the right one is elsewhere: that counts beside the odds
-of all that were looked at, and where it is less than 1 - wish, no more is looked at; else up to the share of cells that
+of all that were looked at, and where it is little (`DOUBT`), no more is looked at; else up to the share of cells that
 has the wished part of a scan's right answers.
 """
 
@@ -35,6 +35,7 @@ SHORTLIST = 32  # of the best in int8 that are scored exactly
 FIRST, MORE = 2.0**-10, 4  # the share of cells that is looked at first, and how many times as many then
 BELOW = 25.0  # nats below the best, where ten million together are next to nothing
 CROWDED = 3  # standard deviations by which a core may be louder than the noise
+DOUBT = 4  # times 1 - wish, at which one stops: most are far surer, so that in the mean half of 1 - wish is lost by it
 ALL = 0.25  # share from which on all are looked at
 
 Rows = NDArray[np.int64]
@@ -107,7 +108,7 @@ class _Seen:
         if_stored = math.log(self.noise / math.sqrt(2 * math.pi)) - below * below / 2
         ratio = math.log(missed / (1 - missed)) + if_rival - if_stored
         self.log_elsewhere = max(self.log_elsewhere, best[0] + min(ratio, 0.0))
-        return ratio <= math.log1p(-self.asked.wish)
+        return ratio <= math.log(DOUBT * (1 - self.asked.wish))
 
     def _first_two(self) -> list[tuple[float, float]]:
         """The best two, by their log odds, and their scores."""

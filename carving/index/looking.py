@@ -12,7 +12,8 @@ from carving.index.directions import merits
 from carving.index.segments import UNIT, Index, Segment
 
 SAMPLE = 2**14  # cells that tell how many have more than some merit
-SMALL = 2**18  # multiplications of a product, for which BLAS wakes no threads; its numbers stay in the caches
+AT_ONCE = 2**13  # fillers whose numbers stay in the caches
+SMALL = 2**18  # multiplications of a product, for which BLAS wakes no threads
 
 
 class Look:
@@ -67,9 +68,11 @@ class Look:
         p, k1 = self.index.scheme.facts.filler_shape
         scores = np.empty(len(places), dtype=np.float32)
         first = (self.core * float(UNIT) ** -p).reshape(k1, -1).numpy()
-        for part in slices(len(places), rows_within(SMALL, first.size)):
+        for part in slices(len(places), AT_ONCE):
             numbers = np.take(segment.components, places[part], axis=0).astype(np.float32)
-            left = numbers[:, :k1] @ first  # NumPy's products are faster than torch's where they are so narrow
+            left = np.empty((len(numbers), first.shape[1]), dtype=np.float32)
+            for rows in slices(len(numbers), rows_within(SMALL, first.size)):
+                np.matmul(numbers[rows, :k1], first, out=left[rows])  # faster than torch's where they are so narrow
             for place in range(1, p):
                 own = numbers[:, place * k1 : (place + 1) * k1]
                 left = np.einsum("nir,ni->nr", left.reshape(len(own), k1, -1), own)
