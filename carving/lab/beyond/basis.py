@@ -12,8 +12,7 @@ GAINS: tuple[tuple[int, int, int, int, Setting], ...] = (
     (90, 2, 9, 350, {"depth": 48}), (96, 2, 10, 400, COMPACT), (96, 2, 10, 500, ZIPF),
     (96, 2, 10, 600, ZIPF | COMPACT), (96, 2, 14, 160, {"L": 160, "shared": 4}), (32, 3, 6, 1000, {}),
     (32, 3, 6, 1100, COMPACT), (25, 3, 10, 500, {}))
-# p, pairs, compact, sides about the threshold of joint decoding
-JOINT = ((2, 1000, False, (80, 82, 84, 90)), (2, 1000, True, (78, 80, 82, 84, 90)),
+JOINT = ((2, 1000, False, (80, 82, 84, 90)), (2, 1000, True, (78, 80, 82, 84, 90)),  # p, pairs, compact, sides
          (3, 2000, False, (23, 24, 25, 26, 29)), (3, 2000, True, (24, 25, 26, 29)))
 NOISE = [*grid(d=24, p=2, N=100, k1=[2, 3, 4, 5, 7, 9, 11], basis=list(BASES)),
          *grid(d=24, p=2, N=100, k1=[2, 5, 9], basis="blocks", compact=True)]

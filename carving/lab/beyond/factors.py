@@ -9,9 +9,7 @@ questions and half of the last digit. Of the sparse way the accuracies are those
 """
 
 from carving.lab.experiment import Cells, Experiment, Lines, Published, Setting, trials
-from carving.lab.measures.factors import CAPACITY, SPARSE, asked, factors
-
-LINEAR: Setting = {"scheme": "MAP-I", "way": "linear"}
+from carving.lab.measures.factors import CAPACITY, LINEAR, SPARSE, asked, factors
 
 
 def curve(questions: int, shares: tuple[float, ...] = (0.8, 0.9, 1.0, 1.1, 1.2)) -> list[Setting]:
@@ -22,8 +20,8 @@ def curve(questions: int, shares: tuple[float, ...] = (0.8, 0.9, 1.0, 1.1, 1.2))
 def ways(questions: int) -> list[Setting]:
     """The other ways and architectures at one size, and codes of segments far above it."""
     others = [asked("linear", 3, 1500, 79, questions, scheme) for scheme in ("BSC", "FHRR", "HRR", "CGR")]
-    segments = [asked("sparse", 2, 1024, m, questions, "BSDC-SEG") for m in (215, 909, 2371)]
-    segments += [asked("sparse", 3, 1024, m, questions, "BSDC-SEG") for m in (36, 68, 129)]
+    sizes = *((2, m) for m in (215, 909, 2371)), *((3, m) for m in (36, 68, 129))
+    segments = [asked("sparse", count, 1024, m, questions, "BSDC-SEG") for count, m in sizes]
     return [asked("attention", 3, 1500, 79, questions), *others, *segments]
 
 
@@ -38,8 +36,8 @@ EXPERIMENT = Experiment(
     title="factors found by resonators, beside their published capacity",
     source="nothing: it has no resonators",
     notes="Vectors of random signs (MAP-I) where a number is published; d counts real numbers. Codes of segments "
-    "(BSDC-SEG, d=1024: 32 segments of 32 places) are those of the block code factorizer of Hersche et al. 2024, which "
-    "is tuned for products of 10^3 to 10^8 at this size; its accuracies stand in a figure alone, so none is shown.",
+    "(BSDC-SEG, 32 segments of 32 places) are those of the block code factorizer of Hersche et al. 2024, tuned for "
+    "products of 10^3 to 10^8 at this size; its accuracies stand in a figure alone, so none is shown.",
     measure=factors,
     scales={
         "smoke": (trials(1, [asked("linear", 3, 256, 10, 8), asked("sparse", 3, 256, 9, 8),
@@ -48,14 +46,13 @@ EXPERIMENT = Experiment(
         "paper": (trials(3, paper(100)),),
     },
     panels=(
-        *(Lines("share", "retrieval", ("factors",), f"in {d:,} numbers", only=LINEAR | {"d": d}) for d in (1000, 1500)),
+        *(Lines("share", "retrieval", ("factors",), f"{d:,} numbers", only=LINEAR | {"d": d}) for d in (1000, 1500)),
         Lines("m", "retrieval", ("scheme", "factors"), "in the sparse way", log_x=True, only={"way": "sparse"}),
         Cells(("scheme", "way", "factors"), "d", "retrieval", "at the published capacity", only={"share": 1.0}),
     ),
     published=tuple(
         Published({"scheme": "MAP-I", "way": way, "factors": count, "d": d, "m": m}, "retrieval", 0.99, unit=0.01,
-                  source="Kent et al. 2020")
-        for way, count, d, m in CAPACITY
+                  source="Kent et al. 2020") for way, count, d, m in CAPACITY
     ) + tuple(
         Published({"scheme": "MAP-I", "way": "sparse", "m": m}, "retrieval", share, unit=0.001, source="IBM")
         for m, share in SPARSE

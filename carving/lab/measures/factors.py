@@ -15,6 +15,7 @@ CAPACITY = (
     ("linear", 4, 2000, 41), ("linear", 4, 2500, 49),
     ("least squares", 3, 1500, 99), ("least squares", 3, 1750, 122),
 )
+LINEAR: Setting = {"scheme": "MAP-I", "way": "linear"}  # what most of it is of
 SPARSE = ((27, 0.998), (45, 0.994), (76, 0.993), (99, 0.999))  # m of three codebooks, and the share found
 # fmt: on
 
