@@ -21,16 +21,8 @@ def estimate(answers: Answer | Sequence[Answer], period: float | None = None) ->
     """
     if period is not None and not 0 < check_number("period", period) < math.inf:
         raise BadValue(f"period must be a positive number, got {period!r}; 24 is that of hours")
-    found: list[tuple[float, float]] = []
-    for answer in [answers] if isinstance(answers, Answer) else answers:
-        leaf = answer.leaf
-        if not answer.found:
-            continue
-        if isinstance(leaf, bool) or not isinstance(leaf, int | float):
-            raise BadType(f"only numbers have a mean, got the answer {leaf!r}; ask a memory whose leaves are levels")
-        if math.isnan(answer.probability):
-            raise BadValue("these answers have no probabilities; linear schemes such as OSC have")
-        found.append((answer.probability, float(leaf)))
+    every = [answers] if isinstance(answers, Answer) else answers
+    found = [(answer.probability, _number(answer)) for answer in every if answer.found]
     total = sum(probability for probability, _ in found)
     if not total:
         return math.nan
@@ -39,3 +31,13 @@ def estimate(answers: Answer | Sequence[Answer], period: float | None = None) ->
     turn = 2 * math.pi / period
     points = sum(probability * cmath.exp(1j * turn * number) for probability, number in found)
     return round(cmath.phase(points) / turn, 12) % period
+
+
+def _number(answer: Answer) -> float:
+    """The number that is answered, with a probability."""
+    leaf = answer.leaf
+    if isinstance(leaf, bool) or not isinstance(leaf, int | float):
+        raise BadType(f"only numbers have a mean, got the answer {leaf!r}; ask a memory whose leaves are levels")
+    if math.isnan(answer.probability):
+        raise BadValue("these answers have no probabilities; linear schemes such as OSC have")
+    return float(leaf)

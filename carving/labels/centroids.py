@@ -139,33 +139,13 @@ class CentroidClassifier(Estimator):
     # Steps
 
     def _begin(self, points: NDArray[np.float64], classes: NDArray[Any]) -> None:
+        if len(classes) < 2:
+            raise BadValue("there must be two classes at least, got one class; points of others are wanted, too")
         scheme = scheme_of(self.scheme, self.d, self.seed) if isinstance(self.scheme, str) else self.scheme
         if not isinstance(scheme, Scheme):
             raise BadType(f"scheme must be a scheme or the name of one, got {scheme!r}; such as make('HRR', d=4096)")
-        if isinstance(self.encoding, str):
-            check_choice("encoding", self.encoding, ENCODINGS)
-        elif self.regeneration or not isinstance(scheme, VSA):
-            raise BadValue(
-                "regeneration, and schemes other than vector symbolic architectures, take encodings by name: "
-                + ", ".join(ENCODINGS)
-            )
-        if self.refinement is not None:
-            check_choice("refinement", self.refinement, REFINEMENTS)
-        if self.regeneration is not None:
-            check_choice("regeneration", self.regeneration, tuple(REGENERATIONS))
-            if self.refinement in (None, "ridge"):
-                raise BadValue(
-                    "coordinates are drawn anew between steps; give refinement='adapt', 'online' or 'margin'"
-                )
-        if len(classes) < 2:
-            raise BadValue("there must be two classes at least, got one class; points of others are wanted, too")
-        if not 0 < check_number("rate", self.rate) < math.inf:
-            raise BadValue(f"rate must be a positive number, got {self.rate!r}; 1 is usual")
-        if self.quantise and self.refinement == "ridge":
-            raise BadValue(
-                "signs of the weights of least squares are no solution of theirs; leave quantise=True out, or take "
-                "refinement='adapt', 'online' or 'margin'"
-            )
+        self._check_encoding(scheme)
+        self._check_refinement()
         self.scheme_, self.classes_ = scheme, classes
         largest = np.abs(points).max(0)
         self._low, self._width = points.min(0), _or_one(np.ptp(points, 0), largest)
@@ -174,6 +154,32 @@ class CentroidClassifier(Estimator):
         self._taken = torch.zeros(numbers, dtype=torch.int64)  # of which code each coordinate is
         self.centroids_ = torch.zeros(len(classes), numbers, dtype=scheme.dtype)
         self._losses = torch.zeros(len(SCALES), dtype=torch.float64)  # of all points, by the scale of cosines
+
+    def _check_encoding(self, scheme: Scheme) -> None:
+        if isinstance(self.encoding, str):
+            check_choice("encoding", self.encoding, ENCODINGS)
+        elif self.regeneration or not isinstance(scheme, VSA):
+            raise BadValue(
+                "regeneration, and schemes other than vector symbolic architectures, take encodings by name: "
+                + ", ".join(ENCODINGS)
+            )
+
+    def _check_refinement(self) -> None:
+        if self.refinement is not None:
+            check_choice("refinement", self.refinement, REFINEMENTS)
+        if self.regeneration is not None:
+            check_choice("regeneration", self.regeneration, tuple(REGENERATIONS))
+            if self.refinement in (None, "ridge"):
+                raise BadValue(
+                    "coordinates are drawn anew between steps; give refinement='adapt', 'online' or 'margin'"
+                )
+        if not 0 < check_number("rate", self.rate) < math.inf:
+            raise BadValue(f"rate must be a positive number, got {self.rate!r}; 1 is usual")
+        if self.quantise and self.refinement == "ridge":
+            raise BadValue(
+                "signs of the weights of least squares are no solution of theirs; leave quantise=True out, or take "
+                "refinement='adapt', 'online' or 'margin'"
+            )
 
     def _encoder(self, generation: int = 0) -> Encoder:
         """What encodes points (n, features), as they are scaled."""
