@@ -66,14 +66,13 @@ _GENERATOR = _Generator()
 
 def _philox(keys: Bits, words: int) -> Bits:
     """The first `words` words under each 128-bit key (n, 2), counting from zero."""
-    drawn = np.empty((len(keys), words), dtype=np.uint64)
     philox, inner, state = _GENERATOR.philox, _GENERATOR.inner, _GENERATOR.state
-    draw = philox.random_raw
-    for row, key in enumerate(keys.tolist()):
+    draw, drawn = philox.random_raw, []
+    for key in keys.tolist():
         inner["key"] = key
         philox.state = state  # type: ignore[assignment]  # NumPy's arrays are not needed here
-        drawn[row] = draw(words)
-    return drawn
+        drawn.append(draw(words))
+    return np.concatenate(drawn).reshape(-1, words) if drawn else np.empty((0, words), dtype=np.uint64)
 
 
 def _philox_together(keys: Bits, words: int) -> Bits:

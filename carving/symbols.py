@@ -26,7 +26,7 @@ def canonical(label: Role | Leaf) -> bytes:
     A tag, a length, a colon, the content. Text is taken as it is, without Unicode normalisation.
     """
     if isinstance(label, str):  # first and without a further call: most labels are strings
-        text = label.encode("utf-8", "surrogatepass")
+        text = label.encode() if label.isascii() else label.encode("utf-8", "surrogatepass")
         return b"s%d:%s" % (len(text), text)
     if type(label) is int and -(2**63) <= label < 2**63:  # then the usual numbers
         digits = b"%d" % label

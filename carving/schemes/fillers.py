@@ -79,7 +79,7 @@ class OrdinaryFillers:
 
     def components(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Fillers (n, p, d) in their contexts: (n, p, side), unit rows."""
-        inside = self.map(contexts).project_few(fillers.contiguous())
+        inside = self.map(contexts).project_few(fillers)
         return inside * inverse_norm(inside, dim=2).unsqueeze(2)
 
     def bound(self, components: Tensor, contexts: Subspaces | Blocks) -> Tensor:

@@ -50,7 +50,7 @@ class Kept:
 
     def project_few(self, rows: Tensor) -> Tensor:
         """The same for few rows of each context, which is faster so: BLAS likes the larger matrix first."""
-        return torch.bmm(self.basis, rows.mT).mT
+        return torch.bmm(self.basis, rows.contiguous().mT).mT
 
     def lift(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
