@@ -11,7 +11,7 @@ from torch import Tensor
 from carving.errors import BadValue
 from carving.memory.codebook import Codebook, Drawn, check_finite
 from carving.memory.pairs import BATCH, Batch
-from carving.memory.state import State
+from carving.memory.state import State, paths_of_both, solved_of_both, stricter
 from carving.memory.tallying import Name, Tallying, tallied
 from carving.scheme import Scheme
 from carving.tensors import lasting
@@ -150,3 +150,13 @@ def check_same_trained(ours: Codebook, theirs: Codebook) -> None:
             "in a memory like the other: Memory.like(other), or `carving store NEW FILES --like OTHER`; where one "
             "keeps its paths, memory.absorb(other) and `carving merge` do that by themselves"
         )
+
+
+def added(ours: State, theirs: State) -> State:
+    """The pairs of two memories in one: their tensors and counts added, their vocabularies and paths joined."""
+    check_same(ours.scheme, theirs.scheme)
+    check_same_trained(ours.codebook, theirs.codebook)
+    known, leaves = paths_of_both(ours, theirs), theirs.vocabulary
+    both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
+    both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))
+    return tallied(ours, both, theirs.tally, seen=both.solved is None) if theirs.tally.strengths else both

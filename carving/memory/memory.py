@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Self, Unpack
 import torch
 from torch import Tensor
 
-from carving import files
 from carving.checks import check_weight
 from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.index import beside
-from carving.memory.changes import Change, OnProgress, check_same, check_same_trained, checked, report
+from carving.memory.changes import Change, OnProgress, added, checked, report
 from carving.memory.codebook import Codebook
 from carving.memory.consolidation import Consolidating
 from carving.memory.counts import Counts
@@ -34,10 +32,9 @@ from carving.memory.looks import Looks
 from carving.memory.pairs import Batch, batches
 from carving.memory.probing import check_indexable
 from carving.memory.sharing import stored, summed
-from carving.memory.state import State, keeping, paths_of_both, solved_of_both, stricter
-from carving.memory.storage import contents_of, load
+from carving.memory.state import State, keeping
+from carving.memory.storage import load, save
 from carving.memory.survey import check_room, naming_accuracy, survey
-from carving.memory.tallying import tallied
 from carving.places import Place, shown
 from carving.prediction import plan as planner
 from carving.prediction.goal import Goal
@@ -283,14 +280,7 @@ class Memory(Inventory, Looks, Consolidating):
         if not isinstance(other, Memory):
             return NotImplemented
         ours, theirs = self._state, other._state
-        check_same(ours.scheme, theirs.scheme)
-        check_same_trained(ours.codebook, theirs.codebook)
-        known, leaves = paths_of_both(ours, theirs), theirs.vocabulary
-        fuller = max(ours, theirs, key=lambda each: each.pairs)
-        both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
-        both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))
-        both = tallied(ours, both, theirs.tally, seen=both.solved is None) if theirs.tally.strengths else both
-        return self._of(told(fuller, both))
+        return self._of(told(max(ours, theirs, key=lambda each: each.pairs), added(ours, theirs)))
 
     def summed(self, group: Group) -> Self:
         """The memories of all ranks in one, as `+` adds two: every rank gets the same."""
@@ -386,9 +376,7 @@ class Memory(Inventory, Looks, Consolidating):
         if index:
             check_indexable(self._state, bits)
         if bits is None:
-            files.write(path, contents_of(self._state), dtype, force)
-            if index:
-                beside.write(path, self._codebook.index(), self.vocabulary, force)
+            save(path, self._state, dtype, index, force)
         elif dtype is not None:
             raise BadValue(f"a sealed memory has bits={bits}, and no numbers of {dtype}; leave one of them out")
         else:
@@ -408,6 +396,5 @@ class Memory(Inventory, Looks, Consolidating):
         """The memory of a file, with the changes that lie in a journal beside it; of a group, every rank reads it."""
         ranks = Ranks.of(group)
         loaded = ranks.agreed(lambda: load(path, device))
-        changes = 0 if loaded.journal is None else loaded.journal.count
-        ranks.check_same(file=f"{shown(path)} ({loaded.base}, {changes} changes)")
+        ranks.check_same(file=f"{shown(path)} ({loaded.base}, {loaded.changes} changes)")
         return cls._of(loaded.state)

@@ -32,6 +32,18 @@ class Loaded(NamedTuple):
     base: str  # the checksum of the file itself
     journal: Journal | None  # the changes beside it, which the state has already
 
+    @property
+    def changes(self) -> int:
+        """How many changes lie in the journal."""
+        return 0 if self.journal is None else self.journal.count
+
+
+def save(path: Place, state: State, dtype: torch.dtype | None, index: bool, force: bool) -> None:
+    """Write a state to a file, in this precision; with `index` also the index of its fillers, beside it."""
+    files.write(path, contents_of(state), dtype, force)
+    if index:
+        beside.write(path, state.codebook.index(), state.vocabulary, force)
+
 
 def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
     """What a file and its journal hold; see `carving.journal` on why that is one whole state."""
