@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.checks import check_integer
@@ -62,16 +63,6 @@ def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: i
         return Kept(Form(SPARSE, np.arange(labels), np.dtype(np.float32)))
     if facts["form"] not in (ARRAY, SPARSE, SETS) or facts["dtype"] not in DTYPES:
         raise BadValue(f"it speaks of labels in the form {facts['form']!r} of {facts['dtype']!r}")
-    names = np.arange(labels)
-    if facts["form"] == SETS:
-        listed = _list(tensors[NAMES], labels, "labels")
-        names = np.array(listed, dtype=object if isinstance(listed[0], str) else np.int64)
-    words = None
-    if WORDS in tensors:
-        weights = tensors[WEIGHTS]
-        if weights.shape != (features,) or weights.dtype != torch.float64:
-            raise BadValue(f"it speaks of {features} words, and has weights of {tuple(weights.shape)}, {weights.dtype}")
-        words = Words(_list(tensors[WORDS], features, "words"), weights.numpy())
     if (
         type(facts["validation"]) not in (int, float)
         or not 0 <= facts["validation"] < 1
@@ -79,14 +70,32 @@ def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: i
     ):
         raise BadValue("its validation part and its epochs are no numbers")
     return Kept(
-        Form(facts["form"], names, np.dtype(facts["dtype"])),
+        Form(facts["form"], _names(facts["form"], tensors, labels), np.dtype(facts["dtype"])),
         None if facts["calibration"] is None else Calibration.from_facts(facts["calibration"]),
         None if facts["settings"] is None else Settings(**facts["settings"]),
         facts["validation"],
         facts["epochs"],
         check_integer("pool", facts["pool"], 1),
-        words,
+        _words(tensors, features),
     )
+
+
+def _names(form: str, tensors: dict[str, Tensor], labels: int) -> NDArray[Any]:
+    """What labels are called: their numbers, where they came in a matrix."""
+    if form != SETS:
+        return np.arange(labels)
+    listed = _list(tensors[NAMES], labels, "labels")
+    return np.array(listed, dtype=object if isinstance(listed[0], str) else np.int64)
+
+
+def _words(tensors: dict[str, Tensor], features: int) -> Words | None:
+    """The words that features are, where points were texts."""
+    if WORDS not in tensors:
+        return None
+    weights = tensors[WEIGHTS]
+    if weights.shape != (features,) or weights.dtype != torch.float64:
+        raise BadValue(f"it speaks of {features} words, and has weights of {tuple(weights.shape)}, {weights.dtype}")
+    return Words(_list(tensors[WORDS], features, "words"), weights.numpy())
 
 
 def _bytes(words: list[Any]) -> Tensor:
