@@ -1,6 +1,7 @@
 """MultiLabelClassifier among scikit-learn's tools: its checks, forms of y, thresholds, probabilities, searches."""
 
 import pickle
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.datasets import load_digits, make_multilabel_classification
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
@@ -90,6 +91,20 @@ def fitted():
     return classifier().fit(features[:300], truth[:300]), features[300:], truth[300:]
 
 
+@pytest.fixture(scope="module")
+def sketch():
+    """One that learned for a moment, the points that it learned from, and what it says of others."""
+    features, truth = topics(400)
+    made = sketched().fit(features[:300], truth[:300])
+    expected = made.predict(features[300:])
+    assert 100 < expected.sum() < 600  # neither nothing nor all: of 100 points with two labels each
+    return made, (features[:300], truth[:300]), (features[300:], truth[300:]), expected
+
+
+def sketched():
+    return MultiLabelClassifier(settings=replace(QUICK, epochs=5), head_options=dict(d=24, k1=8))
+
+
 def calibration_error(probabilities, right, bins=15):
     """The mean distance of probabilities and frequencies, over bins of as many answers each."""
     order = np.argsort(probabilities, kind="stable")
@@ -126,35 +141,32 @@ def test_weights_are_refused_with_a_way_out_and_there_is_no_partial_fit(fitted):
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int64, np.uint8, np.float64])
-def test_answers_come_in_the_form_of_y_and_are_the_same_labels(fitted, dtype):
-    features, truth = (part[:300] for part in topics(400))
-    test, expected = fitted[1], fitted[0].predict(fitted[1])
-    dense = classifier().fit(features, truth.astype(dtype))
+def test_answers_come_in_the_form_of_y_and_are_the_same_labels(sketch, dtype):
+    _, (features, truth), (test, _), expected = sketch
+    dense = sketched().fit(features, truth.astype(dtype))
     assert dense.predict(test).dtype == dtype and np.array_equal(dense.predict(test), expected.astype(dtype))
     assert np.array_equal(dense.classes_, np.arange(12)) and dense.n_features_in_ == 40
 
 
-def test_answers_for_lists_and_sparse_matrices_are_the_same_labels(fitted):
-    features, truth = (part[:300] for part in topics(400))
-    test, expected = fitted[1], fitted[0].predict(fitted[1])
-    listed = classifier().fit(features.tolist(), truth.tolist()).predict(test)
+def test_answers_for_lists_and_sparse_matrices_are_the_same_labels(sketch):
+    _, (features, truth), (test, _), expected = sketch
+    listed = sketched().fit(features.tolist(), truth.tolist()).predict(test)
     assert isinstance(listed, np.ndarray) and np.array_equal(listed, expected)
-    sparse = classifier().fit(csr_matrix(features), csr_matrix(truth)).predict(csr_matrix(test))
+    sparse = sketched().fit(csr_matrix(features), csr_matrix(truth)).predict(csr_matrix(test))
     assert isinstance(sparse, csr_matrix) and np.array_equal(sparse.toarray(), expected)
 
 
-def test_label_sets_of_names_and_numbers_are_the_same_labels(fitted):
-    features, truth = (part[:300] for part in topics(400))
-    test, expected = fitted[1], fitted[0].predict(fitted[1])
+def test_label_sets_of_names_and_numbers_are_the_same_labels(sketch):
+    same, (features, truth), (test, right), expected = sketch
     names = np.array([f"label {number:02}" for number in range(12)], dtype=object)
-    for called in (names, np.arange(12) * 10 + 5):
-        made = classifier().fit(features, [called[row == 1].tolist() for row in truth])
+    for called in (np.arange(12) * 10 + 5, names):
+        made = sketched().fit(features, [called[row == 1].tolist() for row in truth])
         assert made.classes_.tolist() == called.tolist()
         assert made.predict(test) == [tuple(called[row == 1].tolist()) for row in expected]
-        sets = [set(called[row == 1].tolist()) for row in fitted[2]]
-        assert made.score(test, sets) == fitted[0].score(test, fitted[2])
+        sets = [set(called[row == 1].tolist()) for row in right]
+        assert made.score(test, sets) == same.score(test, right)
     with pytest.raises(ValueError, match="knows no label 'unheard'"):
-        classifier().fit(features, [["a"], ["b"]] * 150).score(test[:1], [["unheard"]])
+        made.score(test[:1], [["unheard"]])
 
 
 def test_rows_of_zeros_and_ones_are_no_sets_but_python_sets_are():
@@ -251,11 +263,14 @@ def test_a_label_is_given_however_far_down_it_is_if_it_is_probable(fitted, monke
 # Tools
 
 
-@pytest.mark.parametrize("scorer", ["f1_micro", "f1_macro", "average_precision", "roc_auc", "accuracy", None])
-def test_scorers_of_scikit_learn_take_it(scorer):
+def test_scorers_of_scikit_learn_take_it():
     features, truth = topics(150, labels=6)
-    found = cross_val_score(classifier(), features, truth, scoring=scorer, cv=3)
-    assert np.isfinite(found).all() and found.min() > 0.3
+    scorers = ["f1_micro", "f1_macro", "average_precision", "roc_auc", "accuracy"]
+    found = cross_validate(classifier(), features, truth, scoring=scorers, cv=3, error_score="raise")
+    for scorer in scorers:
+        assert np.isfinite(found[f"test_{scorer}"]).all() and found[f"test_{scorer}"].min() > 0.3
+    own = cross_val_score(classifier(), features, truth, cv=3, error_score="raise")
+    assert np.isfinite(own).all() and own.min() > 0.3
 
 
 def test_words_go_through_a_pipeline_and_settings_through_a_search():
