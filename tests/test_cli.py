@@ -75,13 +75,11 @@ def test_numbers_that_were_text_are_found(memory, tmp_path, carving):
     assert carving("ask", memory, "Infinity", "film").output.startswith(":smile: \\x1b[31m  (score")
 
 
-def test_answers_can_be_printed_anywhere(memory, tmp_path):
+def test_answers_can_be_printed_anywhere(memory, tmp_path, carving):
     (tmp_path / "odd.json").write_text(json.dumps({"odd": "\ud800x ü"}))
-    run = [sys.executable, "-m", "carving"]
-    subprocess.run([*run, "store", memory, tmp_path / "odd.json"], check=True, capture_output=True)
-    asked = subprocess.run(
-        [*run, "ask", memory, "odd"], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
-    )
+    carving("store", memory, tmp_path / "odd.json")
+    command = [sys.executable, "-m", "carving", "ask", memory, "odd"]
+    asked = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert asked.returncode == 0 and asked.stdout.startswith("\\ud800x \\xfc  (score"), asked
 
 
@@ -96,12 +94,12 @@ def test_answers_come_in_json(memory, carving):
     known = json.loads(carving("info", memory, "--json").output)
     assert known["pairs"] == 5 and known["scheme"]["name"] == "OSC" and known["cells"] == 32**3
     assert json.loads(carving("verify", memory, "--json").output)["whole"]
-    planned = json.loads(carving("plan", "--pairs", 1000, "--vocabulary", 1000, "--json").output)
+    planned = json.loads(carving("plan", "--pairs", 100, "--vocabulary", 100, "--json").output)
     assert planned["scheme"] == "OSC" and planned["accuracy"] >= 0.99
     assert {*planned} == {field.name for field in fields(Plan)} | {"others"}
     assert {each["scheme"] for each in planned["others"]} == {"OSC", "HLB", "TPR"}
-    within = json.loads(carving("plan", "--numbers", planned["numbers"], "--vocabulary", 1000, "--json").output)
-    assert within["pairs"] >= 1000
+    within = json.loads(carving("plan", "--numbers", planned["numbers"], "--vocabulary", 100, "--json").output)
+    assert within["pairs"] >= 100
 
 
 def test_a_memory_is_asked_for_what_files_hold(tmp_path, carving):
@@ -197,7 +195,7 @@ def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
 
 
 def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
-    for name, count in (("mine", 40), ("yours", 400)):
+    for name, count in (("mine", 10), ("yours", 100)):
         lines = "".join(f"{name} {i}\tnext\tleaf {i % 50}\n" for i in range(count))
         (tmp_path / f"{name}.tsv").write_text(lines)
         carving("store", tmp_path / name, tmp_path / f"{name}.tsv")
@@ -206,7 +204,7 @@ def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
     carving("store", tmp_path / "again", tmp_path / "mine.tsv", "--like", tmp_path / "yours")
     assert Memory.load(tmp_path / "again").goal == Memory.load(tmp_path / "yours").goal
     carving("merge", tmp_path / "both", tmp_path / "again", tmp_path / "yours", "--force")
-    assert Memory.load(tmp_path / "both").pairs == 440
+    assert Memory.load(tmp_path / "both").pairs == 110
     assert (
         "leave one"
         in carving("store", tmp_path / "x", tmp_path / "mine.tsv", "--like", unlike, "--d", 9, status=2).stderr
@@ -219,16 +217,16 @@ def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
 
 def test_an_empty_memory_of_a_plan_is_written(tmp_path, carving):
     empty = tmp_path / "empty"
-    planning = ("plan", "--pairs", 1000, "--vocabulary", 60, "--accuracy", 0.95, "--out", empty)
+    planning = ("plan", "--pairs", 100, "--vocabulary", 60, "--accuracy", 0.95, "--out", empty)
     assert str(empty) in carving(*planning).output
     held = Memory.load(empty)
-    assert held.pairs == 0 and held.goal.accuracy == 0.95 and held.goal.pairs == 1000
-    assert held.scheme == Memory.planned(1000, 60, 0.95).scheme
+    assert held.pairs == 0 and held.goal.accuracy == 0.95 and held.goal.pairs == 100
+    assert held.scheme == Memory.planned(100, 60, 0.95).scheme
     assert "exists" in carving(*planning, status=2).stderr
     (tmp_path / "f.tsv").write_text("a\tb\tc\nd\te\tf\n")
     carving("store", empty, tmp_path / "f.tsv")
     assert Memory.load(empty).pairs == 2 and carving("ask", empty, "a", "b").output.startswith("c ")
-    carving("plan", "--numbers", 10000, "--vocabulary", 60, "--joint", "--out", tmp_path / "joint")
+    carving("plan", "--numbers", 1000, "--vocabulary", 60, "--joint", "--out", tmp_path / "joint")
     assert Memory.load(tmp_path / "joint").goal.joint
 
 
@@ -283,14 +281,14 @@ def test_the_standard_input_is_a_file_too(memory, carving):
 
 
 def test_two_commands_at_once_lose_nothing(memory, tmp_path):
-    for i in range(4):
+    for i in range(2):
         (tmp_path / f"{i}.json").write_text(json.dumps({f"document {i}": {"name": f"word {i}"}}))
     command = [sys.executable, "-m", "carving", "store", str(memory)]
-    running = [subprocess.Popen([*command, str(tmp_path / f"{i}.json")], stdout=subprocess.DEVNULL) for i in range(4)]
-    assert [process.wait() for process in running] == [0] * 4
+    running = [subprocess.Popen([*command, str(tmp_path / f"{i}.json")], stdout=subprocess.DEVNULL) for i in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
     held = Memory.load(memory)
-    assert held.pairs == 9
-    assert [held.recall(f"document {i}", "name").leaf for i in range(4)] == [f"word {i}" for i in range(4)]
+    assert held.pairs == 7
+    assert [held.recall(f"document {i}", "name").leaf for i in range(2)] == ["word 0", "word 1"]
 
 
 def test_the_demo_answers_as_predicted(tmp_path, carving):
@@ -321,10 +319,8 @@ def test_a_sample_has_every_field_in_its_share():
 # The surface
 
 
-def test_the_version_and_the_module(carving):
+def test_the_version(carving):
     assert carving("--version").output == f"carving {__version__}\n"
-    run = subprocess.run([sys.executable, "-m", "carving", "--version"], capture_output=True, text=True)
-    assert run.returncode == 0 and run.stdout == f"carving {__version__}\n"
     assert "--install-completion" in carving("-h").output
 
 
@@ -468,12 +464,11 @@ def test_what_is_exported_is_what_was_stored(memory, tmp_path, carving):
     assert not (tmp_path / "copy.xyz").exists()
 
 
-def test_numbers_are_not_cut_off_in_a_pipe():
-    command = [sys.executable, "-m", "carving", "plan", "--pairs", "10000000", "--vocabulary", "100000"]
-    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "30"})
-    assert run.returncode == 0, run.stderr
-    scheme = [line for line in run.stdout.splitlines() if line.strip().startswith("TPR")]
-    assert len(scheme) == 1 and "GiB" in scheme[0] and "…" not in run.stdout
+def test_numbers_are_not_cut_off_in_a_pipe(carving, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    shown = carving("plan", "--pairs", 10_000_000, "--vocabulary", 100_000).stdout
+    scheme = [line for line in shown.splitlines() if line.strip().startswith("TPR")]
+    assert len(scheme) == 1 and "GiB" in scheme[0] and "…" not in shown
 
 
 def test_a_closed_pipe_ends_it_quietly(memory, tmp_path):
