@@ -94,12 +94,12 @@ def test_answers_come_in_json(memory, carving):
     known = json.loads(carving("info", memory, "--json").output)
     assert known["pairs"] == 5 and known["scheme"]["name"] == "OSC" and known["cells"] == 32**3
     assert json.loads(carving("verify", memory, "--json").output)["whole"]
-    planned = json.loads(carving("plan", "--pairs", 100, "--vocabulary", 100, "--json").output)
+    planned = json.loads(carving("plan", "--pairs", 1000, "--vocabulary", 1000, "--json").output)
     assert planned["scheme"] == "OSC" and planned["accuracy"] >= 0.99
     assert {*planned} == {field.name for field in fields(Plan)} | {"others"}
     assert {each["scheme"] for each in planned["others"]} == {"OSC", "HLB", "TPR"}
-    within = json.loads(carving("plan", "--numbers", planned["numbers"], "--vocabulary", 100, "--json").output)
-    assert within["pairs"] >= 100
+    within = json.loads(carving("plan", "--numbers", planned["numbers"], "--vocabulary", 1000, "--json").output)
+    assert within["pairs"] >= 1000
 
 
 def test_a_memory_is_asked_for_what_files_hold(tmp_path, carving):
@@ -195,7 +195,7 @@ def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
 
 
 def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
-    for name, count in (("mine", 10), ("yours", 100)):
+    for name, count in (("mine", 40), ("yours", 400)):
         lines = "".join(f"{name} {i}\tnext\tleaf {i % 50}\n" for i in range(count))
         (tmp_path / f"{name}.tsv").write_text(lines)
         carving("store", tmp_path / name, tmp_path / f"{name}.tsv")
@@ -204,7 +204,7 @@ def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
     carving("store", tmp_path / "again", tmp_path / "mine.tsv", "--like", tmp_path / "yours")
     assert Memory.load(tmp_path / "again").goal == Memory.load(tmp_path / "yours").goal
     carving("merge", tmp_path / "both", tmp_path / "again", tmp_path / "yours", "--force")
-    assert Memory.load(tmp_path / "both").pairs == 110
+    assert Memory.load(tmp_path / "both").pairs == 440
     assert (
         "leave one"
         in carving("store", tmp_path / "x", tmp_path / "mine.tsv", "--like", unlike, "--d", 9, status=2).stderr
@@ -217,16 +217,16 @@ def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
 
 def test_an_empty_memory_of_a_plan_is_written(tmp_path, carving):
     empty = tmp_path / "empty"
-    planning = ("plan", "--pairs", 100, "--vocabulary", 60, "--accuracy", 0.95, "--out", empty)
+    planning = ("plan", "--pairs", 1000, "--vocabulary", 60, "--accuracy", 0.95, "--out", empty)
     assert str(empty) in carving(*planning).output
     held = Memory.load(empty)
-    assert held.pairs == 0 and held.goal.accuracy == 0.95 and held.goal.pairs == 100
-    assert held.scheme == Memory.planned(100, 60, 0.95).scheme
+    assert held.pairs == 0 and held.goal.accuracy == 0.95 and held.goal.pairs == 1000
+    assert held.scheme == Memory.planned(1000, 60, 0.95).scheme
     assert "exists" in carving(*planning, status=2).stderr
     (tmp_path / "f.tsv").write_text("a\tb\tc\nd\te\tf\n")
     carving("store", empty, tmp_path / "f.tsv")
     assert Memory.load(empty).pairs == 2 and carving("ask", empty, "a", "b").output.startswith("c ")
-    carving("plan", "--numbers", 1000, "--vocabulary", 60, "--joint", "--out", tmp_path / "joint")
+    carving("plan", "--numbers", 10000, "--vocabulary", 60, "--joint", "--out", tmp_path / "joint")
     assert Memory.load(tmp_path / "joint").goal.joint
 
 
