@@ -178,39 +178,29 @@ def _beside_each_other(
     if not len(rows):
         return held
     own = few[held.rows]
-    lists = _lists(Held(*(each[own] for each in held)), sizes, rows, others, odds.variance.dtype)
+    column = torch.arange(len(held.rows), device=cores.device) - (sizes.cumsum(0) - sizes)[held.rows]
+    most = int(sizes[rows].max())
+    indices = torch.full((len(cores), most), -1, device=cores.device)
+    indices[held.rows[own], column[own]] = held.indices[own]
+    indices = torch.cat((indices, near.indices, first.indices), dim=1)
+    out = torch.zeros(indices.shape, dtype=odds.variance.dtype, device=cores.device)
+    out[held.rows[own], column[own]] = held.out[own].to(out)
+    before = torch.full(indices.shape, -torch.inf, device=cores.device)
+    before[:, -first.indices.shape[1] :] = first.log_odds
+    # Each once: the first of its kind stays, with what was known before.
+    same = (indices.unsqueeze(2) == indices.unsqueeze(1)) & (indices >= 0).unsqueeze(2)
+    before = before.unsqueeze(1).masked_fill(~same, -torch.inf).amax(2)
+    indices = indices.masked_fill(same.tril(-1).any(2), -1)
     parts = [Held(*(each[~own] for each in held))]
-    for chunk in slices(len(rows), room_for(scheme, lists.indices.shape[1])):
-        which, given = rows[chunk], Listed(*(each[chunk] for each in lists))
-        listed, taken = given.indices, given.out
-        found = weigh(scheme, cores[which], contexts[which], candidates, given, odds)
+    for chunk in slices(len(rows), room_for(scheme, indices.shape[1])):
+        which = rows[chunk]
+        listed, taken, part, tail = indices[which], out[which], contexts[which], near.tail[which].double()
+        given = Listed(listed, taken, before[which], tail)
+        found = weigh(scheme, cores[which], part, candidates, given, odds)
         row, place = ((listed >= 0) & torch.isfinite(found.log_odds)).nonzero(as_tuple=True)
         columns = which[row], listed[row, place], found.strengths.expand_as(taken)[row, place]
         parts.append(Held(*columns, found.log_odds[row, place].to(held.log_odds), taken[row, place].to(held.out)))
     return _in_order(parts)
-
-
-def _lists(held: Held, sizes: Tensor, rows: Tensor, others: tuple[Near, Near], dtype: torch.dtype) -> Listed:
-    """What some contexts hold, of which there are so many in each, and the best others: each candidate once."""
-    near, first = (Near(*(each[rows] for each in some)) for some in others)
-    sizes, row = sizes[rows], torch.searchsorted(rows, held.rows)
-    column = torch.arange(len(row), device=row.device) - (sizes.cumsum(0) - sizes)[row]
-    indices = torch.full((len(rows), int(sizes.max())), -1, device=row.device)
-    indices[row, column] = held.indices
-    indices = torch.cat((indices, near.indices, first.indices), dim=1)
-    out = torch.zeros(indices.shape, dtype=dtype, device=row.device)
-    out[row, column] = held.out.to(out)
-    before = torch.full(indices.shape, -torch.inf, device=row.device)
-    before[:, -first.indices.shape[1] :] = first.log_odds
-    # The first of its kind stays, with what was known before.
-    same = (indices.unsqueeze(2) == indices.unsqueeze(1)) & (indices >= 0).unsqueeze(2)
-    before = before.unsqueeze(1).masked_fill(~same, -torch.inf).amax(2)
-    indices = indices.masked_fill(same.tril(-1).any(2), -1)
-    # Most lists are the same twice: what is left stands first, and columns that none needs are not weighed.
-    gaps = (indices < 0) & (out == 0)
-    longest = max(2, int((~gaps).sum(1).max()))
-    order = gaps.byte().argsort(dim=1, stable=True)[:, :longest]
-    return Listed(*(each.gather(1, order) for each in (indices, out, before)), near.tail.double(), sizes > 0)
 
 
 def _may_rise(scheme: LinearScheme, taken: Tensor, last: Tensor, odds: Likelihood, least: float) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from carving.answers.likelihood import Evidence, Likelihood
 from carving.answers.ranking import Best, Ranking
 from carving.answers.sets import SHORTLIST, Held, peel
-from carving.answers.subsets import Listed, Weighed, hidden, room_for, weigh
+from carving.answers.subsets import Listed, Weighed, room_for, weigh
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -122,6 +122,5 @@ def _beside(
     # Those that are not listed keep the odds that they had.
     total = ranking.log_total.double()
     tail = torch.log1p(-(ranking.best.scores.double() - total.unsqueeze(1)).exp().sum(1).clamp_max(1)) + total
-    first = ranking.best.scores
-    listed = Listed(indices, out, first, tail, hidden(out > 0, first))
+    listed = Listed(indices, out, ranking.best.scores, tail)
     return held, place, weigh(scheme, peeled.cores, contexts, fillers, listed, odds)

@@ -35,7 +35,6 @@ class Listed(NamedTuple):
     out: Tensor  # (n, m) the strengths with which those that were found were taken out of the cores, 0 for the others
     first: Tensor  # (n, m) the log odds before that, where they are known: what was found may hide its like
     tail: Tensor  # (n,) the logarithm of the summed odds of all that are not listed
-    veiled: Tensor  # (n,) where what was found may hide others: sets are weighed, however plain they look
 
 
 class Weighed(NamedTuple):
@@ -54,7 +53,7 @@ def weigh(
     odds: Likelihood,
 ) -> Weighed:
     """How probably contexts hold the candidates of their lists."""
-    indices, out, first, tail, veiled = listed
+    indices, out, first, tail = listed
     known = indices.clamp_min(0)
     fillers = candidates[known]
     evidence = Evidence.of(scheme, cores, contexts, fillers)
@@ -66,7 +65,7 @@ def weigh(
     columns = torch.arange(indices.shape[1], device=indices.device).expand_as(indices)
     log_odds = numbers.log_odds(alone, columns, weights.beside(torch.zeros_like(taken), taken), tail)
     chances = log_odds.sigmoid()
-    unsure = ((chances > PLAIN) & (chances < 1 - PLAIN)).any(1) | veiled
+    unsure = ((chances > PLAIN) & (chances < 1 - PLAIN)).any(1) | hidden(out > 0, first)
     rows = (unsure & (taken <= BEST - 2)).nonzero().squeeze(1)
     if len(rows) and indices.shape[1] > 1:
         some = _Lists(scheme, contexts[rows], fillers[rows], known[rows], indices[rows] < 0, out[rows] > 0, first[rows])
