@@ -16,7 +16,7 @@ from carving.labels.data import Dataset
 from carving.labels.maps import Map
 from carving.labels.matching import Parts, Shortlisted, shortlisted, trusted
 from carving.labels.models import BadModel
-from carving.labels.ridge import Sums
+from carving.labels.ridge import Few, Sums, gathered
 from carving.labels.scorer import NO, Matcher, Rankers, Scorer, shortlists
 from carving.labels.views import View
 from carving.replacing import replace_whole
@@ -122,6 +122,16 @@ def test_ridge_regression_is_that_of_numpy_in_one_pass_or_many(kind, monkeypatch
     assert np.allclose(Sums.of(features, labels, view, weights).solved(0.3), wanted, atol=1e-4)
     halves = [Sums.of(features[part], labels[part], view, weights[part]) for part in (slice(0, 25), slice(25, 60))]
     assert np.allclose((halves[0] + halves[1]).solved(0.3), wanted, atol=1e-4)
+    few = [Few.of(features[part], labels[part], view, weights[part]) for part in (slice(0, 25), slice(25, 60))]
+    assert np.allclose((few[0] + few[1]).solved(0.3), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(("points", "kind"), [(9, Few), (10, Sums)])
+def test_of_fewer_points_than_features_a_system_of_points_is_solved(points, kind):
+    features, labels = some((points, 9)), some((points, 4), seed=1).sign()
+    found = gathered(features, labels, View.halves(features), np.ones(points), points)
+    assert type(found) is kind
+    assert np.allclose(found.solved(0.1), Sums.of(features, labels, View.halves(features)).solved(0.1), atol=1e-5)
 
 
 def test_labels_are_the_sums_of_their_points(monkeypatch):

@@ -19,7 +19,7 @@ from carving.labels import counting, metrics, rankers
 from carving.labels.blending import FAVOURS, SCALES, Propensities, Quality, bias_of, measured
 from carving.labels.data import Dataset
 from carving.labels.maps import Map
-from carving.labels.ridge import Sums
+from carving.labels.ridge import Few, Sums, gathered
 from carving.labels.scorer import NO, SHORTLIST, Matched, Matcher, Scorer, cut, shortlists
 from carving.labels.training import OnProgress, Progress
 from carving.labels.views import View, is_dense
@@ -72,8 +72,8 @@ class Solution(NamedTuple):
     """A view, the sums over most points and over the rest as it shows them, and the penalty that was best."""
 
     view: View
-    most: Sums
-    rest: Sums
+    most: Sums | Few
+    rest: Sums | Few
     penalty: float
     quality: Quality
 
@@ -98,7 +98,7 @@ def solution(view: View, parts: Parts) -> Solution:
     """The best penalty for a view, looked for from a usual one on in the direction in which it gets better."""
     usual = parts.data.labels.nnz / len(parts.data)  # labels of a point; the more it has, the less each of them tells
     most, rest = (
-        Sums.of(part.features, part.labels, view, (part.labels.getnnz(axis=1) / usual) ** -0.5)
+        gathered(part.features, part.labels, view, (part.labels.getnnz(axis=1) / usual) ** -0.5, len(parts.data))
         for part in (parts.most, parts.rest)
     )
     propensities, tried = metrics.propensities(parts.most.labels), dict[int, Quality]()
