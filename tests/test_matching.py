@@ -302,9 +302,10 @@ def test_the_fast_recipe_takes_dense_and_tiny_data(few, monkeypatch, tmp_path):
     assert MultiLabelClassifier(recipe="fast").fit(tiny.features, tiny.labels).rank(tiny.features)[0].shape == (6, 2)
 
 
-@pytest.mark.parametrize("few", [4_096, 3])
-def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_file(few, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("few", "narrow"), [(4_096, 300), (4_096, 301), (3, 300)])
+def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_file(few, narrow, monkeypatch, tmp_path):
     monkeypatch.setattr(matching, "FEW", few)
+    monkeypatch.setattr("carving.labels.recipe.NARROW", narrow)
     data, test = topics(300), topics(60, seed=1)
     sparse = Dataset(
         csr_matrix((data.features.data, data.features.indices, data.features.indptr), (300, 200)), data.labels
@@ -320,7 +321,8 @@ def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_f
             named.append(name.split()[1]) if " of " in name and name.startswith("trial") else None
         ),
     ).fit(sparse.features, sparse.labels)
-    assert set(named) == ({*"123"} if few > 3 else {*"12"})  # of many features no linear network is tried
+    # Of many features, or of few points, no linear network is tried.
+    assert set(named) == ({*"123"} if few > 3 and narrow == 300 else {*"12"})
     assert made.chosen_.trust == 2 and made.favour_ == 0.5 and made.scorer_.rankers.trust == 2
     made.save(tmp_path / "model")
     back = MultiLabelClassifier.load(tmp_path / "model")

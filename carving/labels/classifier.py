@@ -47,7 +47,7 @@ RECIPES = ("best", "fast")
 
 
 class MultiLabelClassifier(MultiLabelEstimator):
-    """A network with a label head. Without `settings` our recipe makes it; with them, one network is trained so.
+    """A network with a label head. Without `settings` a recipe makes it; with them, one network is trained so.
 
     `recipe="best"` trains networks and rankers of what they name; `"fast"` solves or counts instead of training, in
     seconds, and is a little behind where labels hang on how words stand together.
@@ -102,6 +102,16 @@ class MultiLabelClassifier(MultiLabelEstimator):
         _refuse(weights)
         check_integer("seed", self.seed, 0, 2**63 - 1)
         check_choice("recipe", self.recipe, RECIPES)
+        before = dict(vars(self))
+        try:
+            self._fit(X, y)
+        except BaseException:  # what was fitted before stays as it was
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _fit(self, X: Points, y: Labels) -> None:
         words: Words | None = None
         if is_texts(X):
             words = Words.fitted(X)
@@ -113,7 +123,6 @@ class MultiLabelClassifier(MultiLabelEstimator):
             held = self._trained(whole, on_progress)
         self.remember(form, words)
         self.calibration_: Calibration | None = Calibration.fitted(self._with_empty(held, whole), self.propensities_)
-        return self
 
     def _trained(self, whole: Dataset, on_progress: OnProgress | None) -> Held:
         """Train, and what was said of the points that were held back."""
@@ -131,7 +140,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return held
 
     def _networks(self, data: Dataset, on_progress: OnProgress | None) -> tuple[Scorer, list[Settings], Held | None]:
-        """What networks and a head make of the data: by our recipe, or one of them."""
+        """What networks and a head make of the data: by the recipe, or one of them."""
         count, options = data.labels.shape[1], self.head_options
         if options is None:
             options = best.head_options(count) if self.head == "OSC" else {}
@@ -219,12 +228,12 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
     # Answers
 
-    def rank(self, X: Points, k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Numbers and scores (n, k) of each point's best labels, best first; five, or all where there are fewer."""
+    def rank(self, X: Points, top_k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Numbers and scores (n, top_k) of each point's best labels, best first; five, or all where there are fewer."""
         features = self._checked(X)
-        k = min(5, self.n_labels_) if k is None else k
-        check_integer("k", k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
-        scores, ids = self.scorer_.top(features, k, self.n_labels_)
+        top_k = min(5, self.n_labels_) if top_k is None else top_k
+        check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
+        scores, ids = self.scorer_.top(features, top_k, self.n_labels_)
         return ids.numpy(), scores.numpy()
 
     def predict(self, X: Points, top_k: int | None = None, *, threshold: float | None = None) -> Answer:
@@ -284,10 +293,10 @@ class MultiLabelClassifier(MultiLabelEstimator):
             raise BadValue("the model's file is of a version without thresholds; predict(X, top_k=5), or train anew")
         return self.calibration_
 
-    def decision_function(self, X: Points, k: int | None = None) -> NDArray[np.float32] | csr_matrix:
-        """The scores of all labels as an array (n, L); with k those of the k best, as a CSR matrix."""
-        if k is not None:
-            return _sparse(*self.rank(X, k), self.n_labels_)
+    def decision_function(self, X: Points, top_k: int | None = None) -> NDArray[np.float32] | csr_matrix:
+        """The scores of all labels as an array (n, L); with `top_k` those of the k best, as a CSR matrix."""
+        if top_k is not None:
+            return _sparse(*self.rank(X, top_k), self.n_labels_)
         features = self._checked(X)
         parts = cut(features.shape[0], self.n_labels_)
         return torch.cat([self.scorer_.scores(features[part]) for part in parts]).numpy()

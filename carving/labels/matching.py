@@ -223,7 +223,7 @@ def ranked(
 
     def on_share(share: float) -> None:
         if on_progress is not None:
-            on_progress(name, Progress(epochs=1), share)
+            on_progress(name, Progress(), share)
 
     named = shortlists(matched, *data.labels.shape)
     return rankers.trained(View.rows()(data.features), data.labels, named, seed=seed, on_share=on_share)
