@@ -351,7 +351,13 @@ def test_the_recipe_takes_tiny_data(points, labels):
 
 
 def test_few_points_are_seen_often_and_many_seldom():
-    for points, least, most in ((6, 200, 200), (400, 350, 500), (800, 350, 400), (5_000, 700, 1_500), (100_000, 1_000, 2_000)):
+    for points, least, most in (
+        (6, 200, 200),
+        (400, 350, 500),
+        (800, 350, 400),
+        (5_000, 700, 1_500),
+        (100_000, 1_000, 2_000),
+    ):
         features = csr_matrix((points, 4), dtype=np.float32)
         first, *_ = recipe.trials(Dataset(features, csr_matrix(np.ones((points, 1), np.float32))))
         assert least <= first.epochs * -(-points // first.batch) <= most, points

@@ -329,6 +329,30 @@ def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_f
     assert np.array_equal(back.decision_function(wide), made.decision_function(wide))
 
 
+@pytest.mark.parametrize("recipe", ["fast", "best"])
+def test_rankers_are_left_out_or_for_labels_of_enough_points(recipe, monkeypatch, tmp_path):
+    monkeypatch.setattr(matching, "FEW", 3)
+    chosen = matching.Trusted(2.0, 0.5, Quality(0.5, 0.5))
+    monkeypatch.setattr(f"carving.labels.{dict(fast='fast', best='recipe')[recipe]}.trusted", lambda *_: chosen)
+    data = topics(120)
+    wide = csr_matrix((data.features.data, data.features.indices, data.features.indptr), (120, 200))
+    frequencies = data.labels.getnnz(axis=0)
+    least = int(np.median(frequencies)) + 1
+    options = {} if recipe == "fast" else dict(epochs=1, head_options=dict(d=18, k1=6))
+    for asked in (1, least, None):
+        made = MultiLabelClassifier(recipe=recipe, rankers=asked, **options).fit(wide, data.labels)
+        if asked is None:
+            assert made.scorer_.rankers is None
+        else:
+            weights = made.scorer_.rankers.map.weights
+            assert np.array_equal(weights.getnnz(axis=0) > 0, frequencies >= asked)
+        made.save(tmp_path / "model", force=True)
+        back = MultiLabelClassifier.load(tmp_path / "model")
+        assert back.rankers == asked and np.array_equal(back.decision_function(wide), made.decision_function(wide))
+    with pytest.raises(BadValue, match=r"rankers must be .* None leaves them out"):
+        MultiLabelClassifier(recipe=recipe, rankers=0).fit(wide, data.labels)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -53,7 +53,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
     seconds, and is a little behind where labels hang on how words stand together.
     `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that one
     network holds back to choose its epoch and its threshold (below 20 points none); the recipe has its own. With 0 the
-    threshold is chosen on points that were learned from, which makes it too sure. `checkpoints` is a folder: a fit that
+    threshold is chosen on points that were learned from, which makes it too sure. A recipe's `rankers` are for labels of
+    at least so many points; None leaves them out. `checkpoints` is a folder: a fit that
     was killed goes on from there and ends with the same numbers. `verbose=1` shows a bar; `on_progress` is called as it
     goes, with the name of a network, its `Progress`, and the share of its epoch that is done.
 
@@ -76,6 +77,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         recipe: str = "best",
         epochs: int | None = None,
         validation: float = 0.15,
+        rankers: int | None = 1,
         seed: int = 0,
         checkpoints: str | os.PathLike[str] | None = None,
         on_progress: OnProgress | None = None,
@@ -87,6 +89,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         self.recipe = recipe
         self.epochs = epochs
         self.validation = validation
+        self.rankers = rankers
         self.seed = seed
         self.checkpoints = checkpoints
         self.on_progress = on_progress
@@ -102,6 +105,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
         _refuse(weights)
         check_integer("seed", self.seed, 0, 2**63 - 1)
         check_choice("recipe", self.recipe, RECIPES)
+        if self.rankers is not None:
+            check_integer("rankers", self.rankers, 1, way_out="None leaves them out")
         before = dict(vars(self))
         try:
             self._fit(X, y)
@@ -130,7 +135,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         self.chosen_: Chosen | None = None
         if self.recipe == "fast":
             self._check_fast()
-            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress)
+            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress, self.rankers)
             settings, held = list[Settings](), self.chosen_.held
         else:
             scorer, settings, held = self._networks(data, on_progress)
@@ -151,7 +156,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         if self.settings is not None:
             scorer, held = self._single(data, trainer, self.settings)
             return scorer, [self.settings], held
-        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs))
+        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs), self.rankers)
         return scorer, self.chosen_.settings, self.chosen_.held
 
     def _check_fast(self) -> None:
@@ -365,7 +370,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
             raise load_extra("sklearn.exceptions").NotFittedError("there is nothing to save before fit(X, y)")
         propensities, scorer = torch.from_numpy(self.propensities_), self.scorer_
         parts = scorer.head, self.network_, self.settings_, propensities, self.favour_, self.seed
-        kept = Kept(self.form_, self.calibration_, self.settings, self.validation, self.epochs, self.pool_, self.words_)
+        asked = self.settings, self.validation, self.epochs
+        kept = Kept(self.form_, self.calibration_, *asked, self.pool_, self.words_, self.rankers)
         more = scorer.matcher, scorer.rankers, self.recipe, self.n_features_in_
         models.write(path, models.Model(self.head, *parts, kept, *more), force)
 
@@ -375,7 +381,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         found = models.read(path)
         kept, options = found.kept, None if found.head is None else found.head.options
         model = cls(found.name, options, kept.settings, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
-        model.validation = kept.validation
+        model.validation, model.rankers = kept.validation, kept.rankers
         model.chosen_, model.calibration_ = None, kept.calibration
         scorer = Scorer(found.head, found.network, found.matcher, found.rankers)
         model._keep(scorer, found.settings, found.propensities.numpy(), found.favour, found.features)

@@ -217,16 +217,21 @@ def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Tr
 
 
 def ranked(
-    matched: Matched, data: Dataset, seed: int, on_progress: OnProgress | None = None, name: str = "rankers"
+    matched: Matched,
+    data: Dataset,
+    seed: int,
+    on_progress: OnProgress | None = None,
+    name: str = "rankers",
+    least: int = 1,
 ) -> Map:
-    """Rankers of these points, by their shortlists."""
+    """Rankers of these points, by their shortlists, for labels of at least so many."""
 
     def on_share(share: float) -> None:
         if on_progress is not None:
             on_progress(name, Progress(), share)
 
     named = shortlists(matched, *data.labels.shape)
-    return rankers.trained(View.rows()(data.features), data.labels, named, seed=seed, on_share=on_share)
+    return rankers.trained(View.rows()(data.features), data.labels, named, least=least, seed=seed, on_share=on_share)
 
 
 def logit_scale(short: Shortlisted) -> float:

@@ -1,4 +1,4 @@
-"""Our recipe for OSC heads: one for all data sets, which looks at a validation part for all that depends on the data.
+"""The recipe for OSC heads: one for all data sets, which looks at a validation part for all that depends on the data.
 
 Three networks are trained with the head: a linear one and a deep one (with a linear path beside it) towards the
 direction of the labels' codes, and one that is deep alone, with more dropout, by cross entropy over the label scores.
@@ -116,8 +116,8 @@ class Blended(NamedTuple):
         return [number for number, weight in enumerate(self.weights) if weight > 0]
 
 
-def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer, Chosen]:
-    """The scorer for these training points, and how it was chosen."""
+def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | None = 1) -> tuple[Scorer, Chosen]:
+    """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
     again = len(data) <= FEW and solvable(data.features, data.labels.shape[1])
     watch = trainer.seed, trainer.on_progress
     parts = Parts(data, *split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed))
@@ -127,8 +127,9 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer,
     blend = blended(outputs, ended, trainer.head, parts.rest, known, matcher.trial)
     networks, settings = [networks[i] for i in blend.kept], [ended[i] for i in blend.kept]
     trial = _scorer(trainer.head, networks, blend, matcher.trial)
-    sparse = not is_dense(data.features)  # rankers of few dense features know no more than a matcher does
-    first = ranked(trial.matching(parts.most.features), parts.most, *watch, "trial rankers") if sparse else None
+    first = None
+    if rankers is not None and not is_dense(data.features):  # of which rankers know no more than a matcher does
+        first = ranked(trial.matching(parts.most.features), parts.most, *watch, "trial rankers", rankers)
     best = trusted(shortlisted(trial.matching(parts.rest.features), first, parts.rest), parts.rest, known)
     held = trial.ranking(first, best.trust, bias_of(known, best.favour)).held(parts.rest)
     if again:
@@ -136,8 +137,8 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer,
         count = len(settings)
         networks = [trainer(data, each, f"network {number}", count)[0] for number, each in enumerate(settings, start=1)]
     scorer = _scorer(trainer.head, networks, blend, matcher.final)
-    if best.trust:
-        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch), best.trust)
+    if rankers is not None and best.trust:
+        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=rankers), best.trust)
     weights, units = [blend.weights[i] for i in blend.kept], [blend.units[i] for i in blend.kept]
     return scorer, Chosen(settings, weights, units, best.favour, *best.quality, blend.share, best.trust, held)
 
