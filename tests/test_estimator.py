@@ -131,20 +131,20 @@ def test_a_fit_that_fails_leaves_everything_as_it_was(fitted):
     before, said = dict(vars(made)), made.predict(test)
     features, truth = topics(40, features=30)
     wrong = [
-        (features, truth[:7], {}),
-        (features, truth * 3, {}),
-        (features, truth, dict(settings__rate=1e30)),  # the loss is no number soon
+        (features, truth[:7], {}, "40 and 7 rows"),
+        (features, truth * 3, {}, "must be 0 or 1"),
+        (features, truth, dict(settings__rate=1e30), "the loss became"),
     ]
-    for points, labels, options in wrong:
+    for points, labels, options, message in wrong:
         again = clone(made).set_params(**options)
         vars(again).update({name: value for name, value in before.items() if name.endswith("_")})
         kept = dict(vars(again))
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=message):
             again.fit(points, labels)
         assert vars(again) == kept and again.n_features_in_ == 40
         assert np.array_equal(again.predict(test), said)
     fresh = classifier()
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="40 and 7 rows"):
         fresh.fit(features, truth[:7])
     assert not [name for name in vars(fresh) if name.endswith("_")]
 

@@ -1,4 +1,4 @@
-"""Progress of training on a terminal: a bar for each network and for rankers; where none can be drawn, a line an epoch."""
+"""Progress of training on a terminal: bars for networks and rankers; where none can be drawn, a line an epoch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

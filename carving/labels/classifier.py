@@ -53,8 +53,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
     seconds, and is a little behind where labels hang on how words stand together.
     `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that one
     network holds back to choose its epoch and its threshold (below 20 points none); the recipe has its own. With 0 the
-    threshold is chosen on points that were learned from, which makes it too sure. A recipe's `rankers` are for labels of
-    at least so many points; None leaves them out. `checkpoints` is a folder: a fit that
+    threshold is chosen on points that were learned from, which makes it too sure. `rankers` are
+    for labels of at least so many points; None leaves them out. `checkpoints` is a folder: a fit that
     was killed goes on from there and ends with the same numbers. `verbose=1` shows a bar; `on_progress` is called as it
     goes, with the name of a network, its `Progress`, and the share of its epoch that is done.
 

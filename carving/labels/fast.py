@@ -19,8 +19,8 @@ def fit(
 ) -> tuple[Scorer, Chosen]:
     """The scorer, and what the points that were held back chose and said.
 
-    Everything is made twice: of most points, to choose on the others, and of all. Labels of at least so many points have
-    `rankers`; of None none has.
+    Everything is made twice: of most points, to choose on the others, and of all. Labels of at least so many points
+    have `rankers`; None leaves them out.
     """
     parts = Parts(data, *split(data, min(0.15, HELD / len(data)), seed))
     trial, final = (Scorer(None, None, matcher) for matcher in matchers(parts, seed))
