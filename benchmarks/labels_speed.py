@@ -6,7 +6,7 @@ Prints tables and writes results/labels-speed.json.
 
 The head is OSC of order 2 in carved coordinates: `k1 * k1` outputs, however many labels there are. "Kept" holds the
 labels' components (2 k1 numbers a label); "drawn" makes them from the labels' names whenever they are needed, and holds
-nothing of the size of the labels; "grid" lets labels share components, of which it holds 2 sqrt(L); "wide" is kept, of
+nothing of the size of the labels; "levels" draws them from the labels' numbers, more cheaply; "grid" lets labels share components, of which it holds 2 sqrt(L); "wide" is kept, of
 the paper's size (d=125, k1=42), whose outputs are more than the
 hidden layer. Training needs the batch's own labels alone. The layer is trained with cross entropy over all its outputs;
 "adaptive" is torch's AdaptiveLogSoftmaxWithLoss with clusters up to 1, 10 and 40 % of the labels, each point counting
@@ -32,6 +32,7 @@ HEADS = {
     "kept": dict(d=3 * K1, k1=K1),
     "grid": dict(d=3 * K1, k1=K1, dictionary=0),
     "drawn": dict(d=3 * K1, k1=K1, cached=False),
+    "levels": dict(d=3 * K1, k1=K1, levels=True, cached=False),
     "wide": dict(d=125, k1=42),
 }
 RIVALS = ("layer", "adaptive")  # nn.Linear and nn.AdaptiveLogSoftmaxWithLoss

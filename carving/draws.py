@@ -121,6 +121,26 @@ def _products(x: Bits, factor: np.uint64) -> tuple[Bits, Bits]:
     return high, x * factor
 
 
+MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))  # shifts and factors of splitmix64
+
+
+def mixed(numbers: Tensor, key: int) -> Tensor:
+    """64 random bits for each number (int64) under a key, by splitmix64: the same on every machine and device.
+
+    It has no names to hash and no stream to follow, and takes a hundredth of the time of `bits`.
+    """
+    words = (numbers + 1) * _signed(0x9E3779B97F4A7C15) + _signed(key)
+    for shift, factor in MIXING:
+        words ^= (words >> shift) & (2 ** (64 - shift) - 1)  # torch fills shifted words with their sign
+        words *= _signed(factor)
+    return words
+
+
+def _signed(word: int) -> int:
+    """An unsigned word as torch holds it."""
+    return (word + 2**63) % 2**64 - 2**63
+
+
 def bits_from(generator: torch.Generator, count: int, words: int) -> Bits:
     """Random words of a torch generator, for experiments: `count` rows that no label names."""
     low, high = -(2**63), 2**63 - 1

@@ -20,7 +20,7 @@ CHAPTERS = {  # what stands where in the menu; what is not named here stands und
     "Understand": ["how-it-works", "capacity", "joint-decoding", "beyond", "sealed", "solving", "candidates"],
     "Use": ["formats", "files", "paths", "distributed", "performance", "labels", "encodings", "architectures",
             "protocol", "clifford", "from-torchhd"],
-    "Measured": ["results", "experiments", "report/index", "campaign"],
+    "Measured": ["results", "labels-measured", "experiments", "report/index", "campaign"],
     "Look up": ["gallery/index", "api/index", "contributing", "changelog"],
 }  # fmt: skip
 ELSEWHERE = {  # where pages point outside of docs/, and where that is in the site

@@ -8,9 +8,12 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from carving.draws import mixed
 from carving.labels import MultiLabelClassifier, OSCHead, Settings, losses
 from carving.labels.grid import Grid, scored
+from carving.labels.levels import MEANS, Levels
 
+GOLDEN_SIGNS = [-1.0, -1.0, -1.0, -1.0, 1.0, -1.0, -1.0, 1.0]
 OWN = [[0, 3], [5], [1, 2, 6, 4], [3]]
 
 
@@ -74,20 +77,90 @@ def test_a_grid_keeps_the_root_of_its_labels_and_says_what_it_cannot():
         OSCHead(["a", "b"], d=18, dictionary=0)
 
 
-def test_a_grid_goes_into_the_classifier_and_its_file(tmp_path):
+@pytest.mark.parametrize("kind", [dict(dictionary=0), dict(levels=True), dict(levels=True, cached=False)])
+def test_a_grid_or_levels_go_into_the_classifier_and_its_file(kind, tmp_path):
     features, labels = torch.eye(30).repeat(4, 1).numpy(), torch.eye(30).repeat(4, 1).numpy()
     settings = Settings(trunk="linear", epochs=40, rate=3e-2)
-    made = MultiLabelClassifier(head_options=dict(d=48, dictionary=0), settings=settings).fit(features, labels)
+    made = MultiLabelClassifier(head_options=dict(d=48, **kind), settings=settings).fit(features, labels)
     assert (made.rank(features[:30], 1)[0][:, 0] == range(30)).mean() > 0.9
     made.save(tmp_path / "model")
     back = MultiLabelClassifier.load(tmp_path / "model")
     assert (back.rank(features, 3)[0] == made.rank(features, 3)[0]).all()
 
 
+# Levels
+
+
+def splitmix(counter, key):
+    """The published generator, whose state is `key` before its first word, in Python's own numbers."""
+    word = (key + (counter + 1) * 0x9E3779B97F4A7C15) % 2**64
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
+    return word ^ word >> 31
+
+
+def test_numbers_are_mixed_as_published_whatever_their_size():
+    assert splitmix(0, 0) == 0xE220A8397B1DCDAF  # of the generator's own tables
+    for key in (0, 1, 2**63, 2**64 - 1):
+        for number in (0, 1, 2**40, 2**62):
+            assert int(mixed(torch.tensor([number]), key)[0]) % 2**64 == splitmix(number, key)
+
+
+@pytest.mark.parametrize(("p", "k1"), [(1, 3), (2, 16), (2, 42), (3, 5)])
+def test_components_are_the_levels_that_a_labels_words_count_out(p, k1):
+    levels = Levels.of(p, k1, seed=5)
+    found = levels.components(torch.tensor([0, 7, 10**9]), torch.zeros(0, dtype=torch.float64))
+    for place, label in enumerate((0, 7, 10**9)):
+        words = -(-2 * p * k1 // 64)
+        bits = sum(splitmix(label * words + i, levels.key) << 64 * i for i in range(words))
+        numbers = torch.tensor([MEANS[bits >> 2 * i & 3] for i in range(p * k1)], dtype=torch.float64).view(p, k1)
+        assert_close(found[:, place], nn.functional.normalize(numbers, dim=1))
+
+
+def test_a_number_gives_the_same_levels_for_ever():
+    signs = OSCHead(10, d=24, k1=8, levels=True).codes(torch.tensor([3]))[0, :8].sign()
+    assert signs.tolist() == GOLDEN_SIGNS
+
+
+@pytest.mark.parametrize("options", [{}, dict(absolute=True), dict(p=3, k1=3), dict(missing=True), dict(form="full")])
+@pytest.mark.parametrize("biased", [False, True])
+def test_the_best_labels_by_levels_are_those_of_all_scores(options, biased, monkeypatch):
+    monkeypatch.setattr("carving.labels.scoring.WORKSPACE", 8 * 2 * 100 * 41)  # chunks of some labels,
+    monkeypatch.setattr("carving.labels.scoring.DRAWN", 10 * 36)  # drawn ten at a time
+    head = OSCHead(331, d=18, levels=True, cached=False, dtype=torch.float64, **options)
+    outputs = torch.randn(5, head.width, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    bias = torch.linspace(-1, 1, 331, dtype=torch.float64) if biased else None
+    scores = head(outputs) + (0 if bias is None else bias)
+    best = head.top(outputs, 9, bias)
+    assert torch.equal(best.indices, scores.argsort(1, descending=True)[:, :9])
+    assert_close(best.scores, scores.gather(1, best.indices))
+    assert_close(head.summed(head.sets([[7, 330]], 1)), head.codes(torch.tensor([7, 330])).sum(0, keepdim=True))
+    assert_close(head.everything(), head.codes().sum(0))
+
+
+def test_codes_of_levels_are_as_unlike_as_those_of_normals():
+    """Of 300 labels the inner products have the deviation of random unit vectors, 1 / 16, and no two are the same."""
+    codes = OSCHead(300, d=48, levels=True).codes()
+    others = (codes @ codes.mT)[~torch.eye(300, dtype=torch.bool)]
+    assert_close(codes.norm(dim=1), torch.ones(300))
+    assert abs(float(others.std()) * 16 - 1) < 0.05 and float(others.max()) < 0.6
+
+
+def test_levels_keep_nothing_of_their_labels_and_say_what_they_cannot():
+    head = OSCHead(1_000_000, d=48, levels=True)
+    assert sum(buffer.numel() for buffer in head.buffers()) == 16 * 48 and not head.state_dict()
+    with pytest.raises(ValueError, match="are numbered, and not trained"):
+        OSCHead(["a", "b"], d=18, levels=True)
+    with pytest.raises(ValueError, match="not both"):
+        OSCHead(9, d=18, levels=True, dictionary=0)
+
+
 # Networks of one's own
 
 
-@pytest.fixture(params=[{}, dict(dictionary=0), dict(trainable=True), dict(cached=False)], ids=str)
+@pytest.fixture(
+    params=[{}, dict(dictionary=0), dict(trainable=True), dict(cached=False), dict(levels=True, cached=False)], ids=str
+)
 def head(request):
     return OSCHead(7, d=18, missing=True, **request.param)
 

@@ -2,10 +2,12 @@
 
 import pickle
 from dataclasses import replace
+from io import StringIO
 
 import joblib
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_multilabel_classification
@@ -18,8 +20,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from carving.labels import MultiLabelClassifier, Settings
+from carving.labels.bars import bars
 from carving.labels.targets import Form
 from carving.labels.thresholds import Calibration, Held, best_threshold
+from carving.labels.training import Progress
 
 QUICK = Settings(
     trunk="both", hidden=64, epochs=30, batch=32, normalise="auto", loss="binary", schedule="cosine", rate=3e-3
@@ -135,6 +139,29 @@ def test_weights_are_refused_with_a_way_out_and_there_is_no_partial_fit(fitted):
     with pytest.raises(TypeError, match=r"takes no sample_weight: .* several times"):
         classifier().fit(features, truth, sample_weight=np.ones(40))
     assert not hasattr(fitted[0], "partial_fit")
+
+
+def test_a_fit_that_fails_leaves_everything_as_it_was(fitted):
+    made, test, _ = fitted
+    before, said = dict(vars(made)), made.predict(test)
+    features, truth = topics(40, features=30)
+    wrong = [
+        (features, truth[:7], {}, "40 and 7 rows"),
+        (features, truth * 3, {}, "must be 0 or 1"),
+        (features, truth, dict(settings__rate=1e30), "the loss became"),
+    ]
+    for points, labels, options, message in wrong:
+        again = clone(made).set_params(**options)
+        vars(again).update({name: value for name, value in before.items() if name.endswith("_")})
+        kept = dict(vars(again))
+        with pytest.raises(ValueError, match=message):
+            again.fit(points, labels)
+        assert vars(again) == kept and again.n_features_in_ == 40
+        assert np.array_equal(again.predict(test), said)
+    fresh = classifier()
+    with pytest.raises(ValueError, match="40 and 7 rows"):
+        fresh.fit(features, truth[:7])
+    assert not [name for name in vars(fresh) if name.endswith("_")]
 
 
 # Forms of y
@@ -318,6 +345,16 @@ def test_a_bar_or_lines_show_how_it_goes(capsys):
     assert "network: epoch 30 of 30, loss" in capsys.readouterr().err
     classifier().fit(features, truth)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_rankers_are_shown_by_their_labels_not_by_epochs(terminal):
+    shown = StringIO()
+    with bars(Console(file=shown, force_terminal=terminal, width=120)) as on_progress:
+        for share in (0.25, 1.0):
+            on_progress("rankers", Progress(), share)
+    assert ("100% of the labels" if terminal else "rankers: all labels\n") in shown.getvalue()
+    assert "epoch" not in shown.getvalue()
 
 
 def test_texts_are_taken_as_they_are_and_their_words_are_in_the_file(tmp_path):

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import torch
 from crew import crew_in
+from scipy.sparse import csr_matrix
 from test_classifier import topics
 from test_ranks_faults import command
 from test_train_command import files as files  # a fixture
 from test_train_command import run as run_command
 
 from carving.errors import BadValue
-from carving.labels import MultiLabelClassifier, Settings, checkpoints, networks
+from carving.labels import MultiLabelClassifier, Settings, checkpoints, networks, recipe
+from carving.labels.blending import Quality
+from carving.labels.matching import Trusted
 from carving.labels.ranks import learning_on
 from carving.labels.training import make_network, split, train
 from carving.labels.vectors import make_head
@@ -115,6 +118,29 @@ def fitted(ranks, drop):
         model = MultiLabelClassifier(settings=settings, validation=0, seed=ranks.size if drop else 0)
         model.fit(data.features, data.labels)
     return model.score(tested.features, tested.labels)
+
+
+def ranked(ranks, alike):
+    """What the recipe's networks and trusted rankers say; of ranks that have other points, what is told."""
+    data = topics(120, seed=0 if alike else ranks.rank)
+    before, recipe.trusted = recipe.trusted, lambda *_: Trusted(2.0, 0.5, Quality(0.5, 0.5))
+    features = csr_matrix((data.features.data, data.features.indices, data.features.indptr), (120, 200))  # is sparse
+    try:
+        with learning_on(ranks):
+            made = MultiLabelClassifier(epochs=1, head_options=dict(d=18, k1=6)).fit(features, data.labels)
+    except BadValue as error:
+        return str(error)
+    finally:
+        recipe.trusted = before
+    assert made.scorer_.rankers.trust == 2
+    return made.decision_function(features)
+
+
+def test_ranks_have_the_same_rankers_or_say_what_differs(crew):
+    one, other = crew(ranked, True, ranks=2)
+    assert np.array_equal(one, other)
+    for told in crew(ranked, False, ranks=2):
+        assert told.startswith("all ranks must have the same data_and_settings")
 
 
 def test_checkpoints_refusals_and_figures(crew, tmp_path):

@@ -16,7 +16,7 @@ from carving.labels.data import Dataset
 from carving.labels.maps import Map
 from carving.labels.matching import Parts, Shortlisted, shortlisted, trusted
 from carving.labels.models import BadModel
-from carving.labels.ridge import Sums
+from carving.labels.ridge import Few, Sums, gathered
 from carving.labels.scorer import NO, Matcher, Rankers, Scorer, shortlists
 from carving.labels.views import View
 from carving.replacing import replace_whole
@@ -122,6 +122,16 @@ def test_ridge_regression_is_that_of_numpy_in_one_pass_or_many(kind, monkeypatch
     assert np.allclose(Sums.of(features, labels, view, weights).solved(0.3), wanted, atol=1e-4)
     halves = [Sums.of(features[part], labels[part], view, weights[part]) for part in (slice(0, 25), slice(25, 60))]
     assert np.allclose((halves[0] + halves[1]).solved(0.3), wanted, atol=1e-4)
+    few = [Few.of(features[part], labels[part], view, weights[part]) for part in (slice(0, 25), slice(25, 60))]
+    assert np.allclose((few[0] + few[1]).solved(0.3), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(("points", "kind"), [(9, Few), (10, Sums)])
+def test_of_fewer_points_than_features_a_system_of_points_is_solved(points, kind):
+    features, labels = some((points, 9)), some((points, 4), seed=1).sign()
+    found = gathered(features, labels, View.halves(features), np.ones(points), points)
+    assert type(found) is kind
+    assert np.allclose(found.solved(0.1), Sums.of(features, labels, View.halves(features)).solved(0.1), atol=1e-5)
 
 
 def test_labels_are_the_sums_of_their_points(monkeypatch):
@@ -292,9 +302,10 @@ def test_the_fast_recipe_takes_dense_and_tiny_data(few, monkeypatch, tmp_path):
     assert MultiLabelClassifier(recipe="fast").fit(tiny.features, tiny.labels).rank(tiny.features)[0].shape == (6, 2)
 
 
-@pytest.mark.parametrize("few", [4_096, 3])
-def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_file(few, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("few", "narrow"), [(4_096, 300), (4_096, 301), (3, 300)])
+def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_file(few, narrow, monkeypatch, tmp_path):
     monkeypatch.setattr(matching, "FEW", few)
+    monkeypatch.setattr("carving.labels.recipe.NARROW", narrow)
     data, test = topics(300), topics(60, seed=1)
     sparse = Dataset(
         csr_matrix((data.features.data, data.features.indices, data.features.indptr), (300, 200)), data.labels
@@ -310,11 +321,36 @@ def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_f
             named.append(name.split()[1]) if " of " in name and name.startswith("trial") else None
         ),
     ).fit(sparse.features, sparse.labels)
-    assert set(named) == ({*"123"} if few > 3 else {*"12"})  # of many features no linear network is tried
+    # Of many features, or of few points, no linear network is tried.
+    assert set(named) == ({*"123"} if few > 3 and narrow == 300 else {*"12"})
     assert made.chosen_.trust == 2 and made.favour_ == 0.5 and made.scorer_.rankers.trust == 2
     made.save(tmp_path / "model")
     back = MultiLabelClassifier.load(tmp_path / "model")
     assert np.array_equal(back.decision_function(wide), made.decision_function(wide))
+
+
+@pytest.mark.parametrize("recipe", ["fast", "best"])
+def test_rankers_are_left_out_or_for_labels_of_enough_points(recipe, monkeypatch, tmp_path):
+    monkeypatch.setattr(matching, "FEW", 3)
+    chosen = matching.Trusted(2.0, 0.5, Quality(0.5, 0.5))
+    monkeypatch.setattr(f"carving.labels.{dict(fast='fast', best='recipe')[recipe]}.trusted", lambda *_: chosen)
+    data = topics(120)
+    wide = csr_matrix((data.features.data, data.features.indices, data.features.indptr), (120, 200))
+    frequencies = data.labels.getnnz(axis=0)
+    least = int(np.median(frequencies)) + 1
+    options = {} if recipe == "fast" else dict(epochs=1, head_options=dict(d=18, k1=6))
+    for asked in (1, least, None):
+        made = MultiLabelClassifier(recipe=recipe, rankers=asked, **options).fit(wide, data.labels)
+        if asked is None:
+            assert made.scorer_.rankers is None
+        else:
+            weights = made.scorer_.rankers.map.weights
+            assert np.array_equal(weights.getnnz(axis=0) > 0, frequencies >= asked)
+        made.save(tmp_path / "model", force=True)
+        back = MultiLabelClassifier.load(tmp_path / "model")
+        assert back.rankers == asked and np.array_equal(back.decision_function(wide), made.decision_function(wide))
+    with pytest.raises(BadValue, match=r"rankers must be .* None leaves them out"):
+        MultiLabelClassifier(recipe=recipe, rankers=0).fit(wide, data.labels)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,17 @@ def test_a_model_of_the_second_version_is_read():
     assert scores[1] == pytest.approx([5.4339542, 5.5341539, 0.9227235, -2.5769119], abs=1e-4)
 
 
+def test_a_model_of_the_third_version_is_read():
+    """The file was written when models were networks alone and had no threshold."""
+    old = MultiLabelClassifier.load(OLD / "labels-3.safetensors")
+    scores = old.decision_function([[0, 0, 1], [1, 1, 0]])
+    assert scores[0] == pytest.approx([-1.3889812, 0.7969301, 0.793555, -0.5476973], abs=1e-4)
+    assert scores[1] == pytest.approx([0.9934003, 0.338155, -1.0382181, 0.9894902], abs=1e-4)
+    assert old.predict([[0, 0, 1]], top_k=2).toarray().tolist() == [[0, 1, 1, 0]]
+    changed = (OLD / "labels-3.safetensors").read_bytes()
+    assert b"carving labels 3" in changed and b"checksum" in changed
+
+
 def test_a_model_cannot_pass_for_one_of_a_version_without_checksums(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     whole = (tmp_path / "model").read_bytes()

@@ -74,7 +74,7 @@ class Training:
 
     head: Annotated[str, typer.Option(help="OSC, or for comparison HLB, MAP, VTB or HRR.")] = "OSC"
     trunk: Annotated[
-        str | None, typer.Option(help="One network instead of our recipe: deep, linear, or both added.")
+        str | None, typer.Option(help="One network instead of the recipe: deep, linear, or both added.")
     ] = None
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data; by default from their number.")] = (
         None

@@ -1,4 +1,4 @@
-"""Progress of training on a terminal: a bar for each network; where none can be drawn, a line an epoch."""
+"""Progress of training on a terminal: bars for networks and rankers; where none can be drawn, a line an epoch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +19,11 @@ def bars(console: Console) -> Iterator[training.OnProgress]:
         def on_progress(name: str, progress: training.Progress, share: float) -> None:
             if name not in tasks:
                 tasks[name] = shown.add_task(name, total=None, state="")
+            if not progress.epochs:  # rankers, which have none
+                shown.update(tasks[name], total=1.0, completed=share, state=f"{share:.0%} of the labels")
+                if not console.is_terminal and share == 1:
+                    console.print(f"{name}: all labels", markup=False)
+                return
             state = f"epoch {progress.epoch} of {progress.epochs}"  # that is done, as are loss and validation
             if progress.losses:
                 state += f", loss {progress.losses[-1]:.3f}"

@@ -47,13 +47,14 @@ RECIPES = ("best", "fast")
 
 
 class MultiLabelClassifier(MultiLabelEstimator):
-    """A network with a label head. Without `settings` our recipe makes it; with them, one network is trained so.
+    """A network with a label head. Without `settings` a recipe makes it; with them, one network is trained so.
 
     `recipe="best"` trains networks and rankers of what they name; `"fast"` solves or counts instead of training, in
     seconds, and is a little behind where labels hang on how words stand together.
     `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that one
     network holds back to choose its epoch and its threshold (below 20 points none); the recipe has its own. With 0 the
-    threshold is chosen on points that were learned from, which makes it too sure. `checkpoints` is a folder: a fit that
+    threshold is chosen on points that were learned from, which makes it too sure. `rankers` are
+    for labels of at least so many points; None leaves them out. `checkpoints` is a folder: a fit that
     was killed goes on from there and ends with the same numbers. `verbose=1` shows a bar; `on_progress` is called as it
     goes, with the name of a network, its `Progress`, and the share of its epoch that is done.
 
@@ -76,6 +77,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         recipe: str = "best",
         epochs: int | None = None,
         validation: float = 0.15,
+        rankers: int | None = 1,
         seed: int = 0,
         checkpoints: str | os.PathLike[str] | None = None,
         on_progress: OnProgress | None = None,
@@ -87,6 +89,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         self.recipe = recipe
         self.epochs = epochs
         self.validation = validation
+        self.rankers = rankers
         self.seed = seed
         self.checkpoints = checkpoints
         self.on_progress = on_progress
@@ -102,6 +105,18 @@ class MultiLabelClassifier(MultiLabelEstimator):
         _refuse(weights)
         check_integer("seed", self.seed, 0, 2**63 - 1)
         check_choice("recipe", self.recipe, RECIPES)
+        if self.rankers is not None:
+            check_integer("rankers", self.rankers, 1, way_out="None leaves them out")
+        before = dict(vars(self))
+        try:
+            self._fit(X, y)
+        except BaseException:  # what was fitted before stays as it was
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _fit(self, X: Points, y: Labels) -> None:
         words: Words | None = None
         if is_texts(X):
             words = Words.fitted(X)
@@ -113,7 +128,6 @@ class MultiLabelClassifier(MultiLabelEstimator):
             held = self._trained(whole, on_progress)
         self.remember(form, words)
         self.calibration_: Calibration | None = Calibration.fitted(self._with_empty(held, whole), self.propensities_)
-        return self
 
     def _trained(self, whole: Dataset, on_progress: OnProgress | None) -> Held:
         """Train, and what was said of the points that were held back."""
@@ -121,7 +135,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         self.chosen_: Chosen | None = None
         if self.recipe == "fast":
             self._check_fast()
-            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress)
+            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress, self.rankers)
             settings, held = list[Settings](), self.chosen_.held
         else:
             scorer, settings, held = self._networks(data, on_progress)
@@ -131,7 +145,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return held
 
     def _networks(self, data: Dataset, on_progress: OnProgress | None) -> tuple[Scorer, list[Settings], Held | None]:
-        """What networks and a head make of the data: by our recipe, or one of them."""
+        """What networks and a head make of the data: by the recipe, or one of them."""
         count, options = data.labels.shape[1], self.head_options
         if options is None:
             options = best.head_options(count) if self.head == "OSC" else {}
@@ -142,7 +156,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         if self.settings is not None:
             scorer, held = self._single(data, trainer, self.settings)
             return scorer, [self.settings], held
-        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs))
+        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs), self.rankers)
         return scorer, self.chosen_.settings, self.chosen_.held
 
     def _check_fast(self) -> None:
@@ -219,12 +233,12 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
     # Answers
 
-    def rank(self, X: Points, k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Numbers and scores (n, k) of each point's best labels, best first; five, or all where there are fewer."""
+    def rank(self, X: Points, top_k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Numbers and scores (n, top_k) of each point's best labels, best first; five, or all where there are fewer."""
         features = self._checked(X)
-        k = min(5, self.n_labels_) if k is None else k
-        check_integer("k", k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
-        scores, ids = self.scorer_.top(features, k, self.n_labels_)
+        top_k = min(5, self.n_labels_) if top_k is None else top_k
+        check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
+        scores, ids = self.scorer_.top(features, top_k, self.n_labels_)
         return ids.numpy(), scores.numpy()
 
     def predict(self, X: Points, top_k: int | None = None, *, threshold: float | None = None) -> Answer:
@@ -284,10 +298,10 @@ class MultiLabelClassifier(MultiLabelEstimator):
             raise BadValue("the model's file is of a version without thresholds; predict(X, top_k=5), or train anew")
         return self.calibration_
 
-    def decision_function(self, X: Points, k: int | None = None) -> NDArray[np.float32] | csr_matrix:
-        """The scores of all labels as an array (n, L); with k those of the k best, as a CSR matrix."""
-        if k is not None:
-            return _sparse(*self.rank(X, k), self.n_labels_)
+    def decision_function(self, X: Points, top_k: int | None = None) -> NDArray[np.float32] | csr_matrix:
+        """The scores of all labels as an array (n, L); with `top_k` those of the k best, as a CSR matrix."""
+        if top_k is not None:
+            return _sparse(*self.rank(X, top_k), self.n_labels_)
         features = self._checked(X)
         parts = cut(features.shape[0], self.n_labels_)
         return torch.cat([self.scorer_.scores(features[part]) for part in parts]).numpy()
@@ -356,7 +370,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
             raise load_extra("sklearn.exceptions").NotFittedError("there is nothing to save before fit(X, y)")
         propensities, scorer = torch.from_numpy(self.propensities_), self.scorer_
         parts = scorer.head, self.network_, self.settings_, propensities, self.favour_, self.seed
-        kept = Kept(self.form_, self.calibration_, self.settings, self.validation, self.epochs, self.pool_, self.words_)
+        asked = self.settings, self.validation, self.epochs
+        kept = Kept(self.form_, self.calibration_, *asked, self.pool_, self.words_, self.rankers)
         more = scorer.matcher, scorer.rankers, self.recipe, self.n_features_in_
         models.write(path, models.Model(self.head, *parts, kept, *more), force)
 
@@ -366,7 +381,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         found = models.read(path)
         kept, options = found.kept, None if found.head is None else found.head.options
         model = cls(found.name, options, kept.settings, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
-        model.validation = kept.validation
+        model.validation, model.rankers = kept.validation, kept.rankers
         model.chosen_, model.calibration_ = None, kept.calibration
         scorer = Scorer(found.head, found.network, found.matcher, found.rankers)
         model._keep(scorer, found.settings, found.propensities.numpy(), found.favour, found.features)

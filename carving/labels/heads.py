@@ -27,6 +27,7 @@ from carving.chunks import slices
 from carving.errors import BadValue
 from carving.labels import losses, scoring
 from carving.labels.grid import Grid
+from carving.labels.levels import Levels
 from carving.labels.options import OSCOptions
 from carving.labels.rows import LabelSets, Rows, label_sets
 from carving.schemes.osc import OSC
@@ -226,8 +227,10 @@ class OSCHead(Head):
     The network gives the carved coordinates of the memory, k1^p numbers for each role (`form="carved"`); or the whole
     memory of d^p numbers (`"full"`), which the roles read to the same; or `rank` tuples of components (`"components"`).
     The components of all labels are kept, p k1 numbers each, unless `cached=False`. With `dictionary=0` labels share
-    components, about the p-th root of their number, which ranks fastest and keeps least. `absolute` scores and a `tanh`
-    at the network's end are for comparison with the other heads. The other options are those of `Common`.
+    components, about the p-th root of their number, which ranks fastest. With `levels=True` every label has its own,
+    which are drawn so cheaply that nothing of the size of the labels has to be kept to rank them as fast.
+    `absolute` scores and a `tanh` at the network's end are for comparison with the other heads. The other options are
+    those of `Common`.
 
     >>> head = OSCHead(["physics", "maths", "music"], d=48)
     >>> head.width  # what the network's last layer must have, however many labels there are
@@ -252,8 +255,8 @@ class OSCHead(Head):
         **others: Unpack[OSCOptions],
     ) -> None:
         tanh, basis = others.pop("tanh", False), others.pop("basis", "blocks")
-        dictionary = others.pop("dictionary", None)
-        super().__init__(labels, **others)  # type: ignore[misc]  # the three are out
+        dictionary, levels = others.pop("dictionary", None), others.pop("levels", False)
+        super().__init__(labels, **others)  # type: ignore[misc]  # the four are out
         d = check_integer("d", d, 2, way_out="it is the side of the memory that the labels are bound in; 125 is usual")
         order, kept = PRESETS[check_choice("preset", preset, tuple(PRESETS))](d)
         p = check_integer("p", order if p is None else p, 1, 4)
@@ -267,11 +270,17 @@ class OSCHead(Head):
         self.options |= dict(d=d, p=p, k1=k1, form=form, rank=self.rank, tanh=tanh, basis=basis)
         self.width = osc_width(form, len(self.roles), d, p, k1, self.rank)
         self.grid: Grid | None = None
+        self.levels: Levels | None = None
         if dictionary is not None:
-            if self.trainable or not isinstance(self.labels, range):
-                raise BadValue("labels that share components (dictionary=) are numbered, and not trained")
+            self._check_numbered("labels that share components (dictionary=)")
             self.grid = Grid.of(self.count, dictionary, p, self.seed)
             self.options |= dict(dictionary=self.grid.q)
+        if levels:
+            self._check_numbered("labels whose components are levels")
+            if dictionary is not None:
+                raise BadValue("components are shared (dictionary=) or each label's own (levels=True), not both")
+            self.levels = Levels.of(p, k1, self.seed)
+            self.options |= dict(levels=True)
         contexts = self.scheme.contexts([(role,) for role in self.roles])
         self.basis: Tensor
         self.register_buffer("basis", contexts.basis, persistent=False)  # (roles, k1, d)
@@ -280,6 +289,10 @@ class OSCHead(Head):
         if self.trainable:
             self.fillers = nn.Parameter(self.scheme.fillers(self.labels).contiguous())  # (L, p, d)
         self.register_buffer("components", self._kept_components(), persistent=False)
+
+    def _check_numbered(self, what: str) -> None:
+        if self.trainable or not isinstance(self.labels, range):
+            raise BadValue(f"{what} are numbered, and not trained")
 
     def extra_repr(self) -> str:
         """What a printed network shows."""
@@ -295,7 +308,7 @@ class OSCHead(Head):
         if self.grid is not None:
             fillers = self.scheme.fillers([f"component {number}" for number in range(self.grid.q)])
             return torch.stack([self._carve(fillers, role) for role in range(len(self.roles))])
-        if self.trainable or not self.cached:
+        if self.trainable or self.levels is not None or not self.cached:
             return None
         shape = len(self.roles), self.scheme.p, self.count, self.scheme.k1
         components = torch.empty(shape, dtype=self.dtype)
@@ -321,14 +334,18 @@ class OSCHead(Head):
         if self.fillers is not None:
             return self._carve(self.fillers[indices], at)
         if self.components is not None and self.grid is not None:
-            chosen = (
-                torch.arange(self.count, device=self.basis.device)[indices] if isinstance(indices, slice) else indices
-            )
             modes = torch.arange(self.scheme.p, device=self.basis.device)[:, None]
-            return self.components[at][modes, self.grid.numbers(chosen)]
+            return self.components[at][modes, self.grid.numbers(self._numbered(indices))]
+        if self.levels is not None:
+            return self.levels.components(self._numbered(indices), self.basis)  # the same in every role
         if self.components is not None:
             return self.components[at, :, indices]
         return self._draw(indices, at)
+
+    def _numbered(self, indices: Indices) -> Tensor:
+        if isinstance(indices, Tensor):
+            return indices
+        return torch.arange(*indices.indices(self.count), device=self.basis.device)
 
     def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
         """What a role shows of the network's outputs: (n, width) -> (n, core)."""
@@ -349,9 +366,12 @@ class OSCHead(Head):
         return outer(self._components(indices, role).unbind(0))
 
     def _ranked(self, cores: Tensor, k: int, bias: Tensor | None) -> Best:
-        if self.grid is None or self.components is None:
+        if self.grid is not None and self.components is not None:
+            return self.grid.top(cores, self.components[self._role_index(PRESENT)], k, bias, self.absolute)
+        if self.levels is None or self._keeps:
             return super()._ranked(cores, k, bias)
-        return self.grid.top(cores, self.components[self._role_index(PRESENT)], k, bias, self.absolute)
+        fill = scoring.filling(lambda part: self.codes(part).mT, bias, self.absolute)
+        return scoring.top(cores, fill, self.count, k, self.core)
 
     def _sum_of_products(self, components: Tensor) -> Tensor:
         """Outer products summed over dimension -2, not formed one by one: (p, ..., m, k1) -> (..., core)."""

@@ -36,6 +36,7 @@ class Kept:
     epochs: int | None = None
     pool: int = 1
     words: Words | None = None  # where the points were texts
+    rankers: int | None = 1  # of labels of so many points
 
 
 def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -53,6 +54,7 @@ def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
         validation=kept.validation,
         epochs=kept.epochs,
         pool=kept.pool,
+        rankers=kept.rankers,
     )
     return facts, tensors
 
@@ -69,6 +71,9 @@ def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: i
         or not isinstance(facts["epochs"], int | None)
     ):
         raise BadValue("its validation part and its epochs are no numbers")
+    rankers = facts.get("rankers", 1)  # earlier files do not say
+    if rankers is not None:
+        check_integer("rankers", rankers, 1)
     return Kept(
         Form(facts["form"], _names(facts["form"], tensors, labels), np.dtype(facts["dtype"])),
         None if facts["calibration"] is None else Calibration.from_facts(facts["calibration"]),
@@ -77,6 +82,7 @@ def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: i
         facts["epochs"],
         check_integer("pool", facts["pool"], 1),
         _words(tensors, features),
+        rankers,
     )
 
 

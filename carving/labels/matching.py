@@ -19,7 +19,7 @@ from carving.labels import counting, metrics, rankers
 from carving.labels.blending import FAVOURS, SCALES, Propensities, Quality, bias_of, measured
 from carving.labels.data import Dataset
 from carving.labels.maps import Map
-from carving.labels.ridge import Sums
+from carving.labels.ridge import Few, Sums, gathered
 from carving.labels.scorer import NO, SHORTLIST, Matched, Matcher, Scorer, cut, shortlists
 from carving.labels.training import OnProgress, Progress
 from carving.labels.views import View, is_dense
@@ -72,8 +72,8 @@ class Solution(NamedTuple):
     """A view, the sums over most points and over the rest as it shows them, and the penalty that was best."""
 
     view: View
-    most: Sums
-    rest: Sums
+    most: Sums | Few
+    rest: Sums | Few
     penalty: float
     quality: Quality
 
@@ -98,7 +98,7 @@ def solution(view: View, parts: Parts) -> Solution:
     """The best penalty for a view, looked for from a usual one on in the direction in which it gets better."""
     usual = parts.data.labels.nnz / len(parts.data)  # labels of a point; the more it has, the less each of them tells
     most, rest = (
-        Sums.of(part.features, part.labels, view, (part.labels.getnnz(axis=1) / usual) ** -0.5)
+        gathered(part.features, part.labels, view, (part.labels.getnnz(axis=1) / usual) ** -0.5, len(parts.data))
         for part in (parts.most, parts.rest)
     )
     propensities, tried = metrics.propensities(parts.most.labels), dict[int, Quality]()
@@ -217,16 +217,21 @@ def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Tr
 
 
 def ranked(
-    matched: Matched, data: Dataset, seed: int, on_progress: OnProgress | None = None, name: str = "rankers"
+    matched: Matched,
+    data: Dataset,
+    seed: int,
+    on_progress: OnProgress | None = None,
+    name: str = "rankers",
+    least: int = 1,
 ) -> Map:
-    """Rankers of these points, by their shortlists."""
+    """Rankers of these points, by their shortlists, for labels of at least so many."""
 
     def on_share(share: float) -> None:
         if on_progress is not None:
-            on_progress(name, Progress(epochs=1), share)
+            on_progress(name, Progress(), share)
 
     named = shortlists(matched, *data.labels.shape)
-    return rankers.trained(View.rows()(data.features), data.labels, named, seed=seed, on_share=on_share)
+    return rankers.trained(View.rows()(data.features), data.labels, named, least=least, seed=seed, on_share=on_share)
 
 
 def logit_scale(short: Shortlisted) -> float:

@@ -22,5 +22,6 @@ class OSCOptions(Common, total=False):
     """The options that OSC heads have beside."""
 
     dictionary: int | None  # labels share so many components of each mode (0: as few as can be); see `grid`
+    levels: bool  # whether every label has components of its own that are drawn cheaply; see `levels`
     tanh: bool  # whether the published network ends with tanh
     basis: Basis  # of the roles' subspaces; blocks if nothing is said

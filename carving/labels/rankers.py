@@ -42,11 +42,20 @@ ALWAYS = Ranker(np.zeros(0, np.int32), np.zeros(0, np.float32), 0.0)  # where no
 
 
 def trained(
-    features: csr_matrix, labels: csr_matrix, shortlists: csr_matrix, *, seed: int = 0, on_share: OnShare | None = None
+    features: csr_matrix,
+    labels: csr_matrix,
+    shortlists: csr_matrix,
+    *,
+    least: int = 1,
+    seed: int = 0,
+    on_share: OnShare | None = None,
 ) -> Map:
-    """The rankers for points as they are seen (n, F), their labels and their shortlists, which are matrices of ones."""
+    """The rankers for points as they are seen (n, F), their labels and their shortlists, which are matrices of ones.
+
+    Labels of fewer than `least` points have none.
+    """
     count = labels.shape[1]
-    ranked = _ranked(labels)
+    ranked = _ranked(labels, least)
     named, own = (labels + shortlists).tocsc(), labels.tocsc()
     points = features.astype(np.float64)  # as liblinear wants them
     made: list[Ranker] = []
@@ -68,11 +77,11 @@ def trained(
     return Map.sparse(load("scipy.sparse").csr_matrix((values, (columns, owners)), (features.shape[1], count)), bias)
 
 
-def _ranked(labels: csr_matrix) -> NDArray[np.int64]:
+def _ranked(labels: csr_matrix, least: int) -> NDArray[np.int64]:
     """The labels that have a ranker."""
     frequencies = labels.getnnz(axis=0)
     most = np.sort(np.argsort(-frequencies, kind="stable")[:MOST])
-    return np.asarray(most[frequencies[most] > 0])
+    return np.asarray(most[frequencies[most] >= least])
 
 
 def one(points: csr_matrix, truth: NDArray[np.bool_], seed: int = 0) -> Ranker:

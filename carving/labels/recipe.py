@@ -1,4 +1,4 @@
-"""Our recipe for OSC heads: one for all data sets, which looks at a validation part for all that depends on the data.
+"""The recipe for OSC heads: one for all data sets, which looks at a validation part for all that depends on the data.
 
 Three networks are trained with the head: a linear one and a deep one (with a linear path beside it) towards the
 direction of the labels' codes, and one that is deep alone, with more dropout, by cross entropy over the label scores.
@@ -32,10 +32,10 @@ from carving.labels.views import is_dense
 
 FEW = 20_000  # points up to which networks are trained again on all of them, where features are few as well
 HELD = 4_000  # points at most that are held back for validation, where there are more
-BATCHES = {32: 2_000, 64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
+BATCHES = {64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
 NARROW = 2_000  # points below which hidden layers have 256 units: wider ones find no more of so few
 WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
-STEPS = 700  # that are taken at least, as far as 200 epochs allow
+STEPS = {True: 350, False: 700}  # that are taken at least, of few points and of more, as far as 200 epochs allow
 WAVES = 2_000  # of the matcher of dense features
 SCORES = 2**26  # of label scores that are kept at a time for each network, to choose the blend
 
@@ -43,7 +43,7 @@ SCORES = 2**26  # of label scores that are kept at a time for each network, to c
 def head_options(labels: int) -> dict[str, int]:
     """Order, kept and whole dimensions: six core numbers a label, so that few codes are alike; of many labels fewer."""
     kept = min(math.sqrt(6 * labels), 42 * max(1, (labels / 1000) ** 0.25))
-    k1 = min(64, max(24, math.ceil(kept)))
+    k1 = min(64, max(16, math.ceil(kept)))
     return dict(p=2, k1=k1, d=3 * k1)
 
 
@@ -51,22 +51,25 @@ def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
     """The networks that are tried.
 
     Where features are many, rankers do what a linear network can, and networks have only to match: fewer are tried, for
-    fewer epochs. Where they are very many, all that is held together is one of them.
+    fewer epochs. Where they are very many, all that is held together is one of them. Where points are few, the matcher
+    is all that can be said of them linearly.
     """
     linear, deep, both = every(data, epochs)
     if data.features.shape[1] * deep.hidden > LAZY:
         return [deep]
-    return [linear, deep, both] if solvable(data.features, data.labels.shape[1]) else [deep, both]
+    thorough = len(data) >= NARROW and solvable(data.features, data.labels.shape[1])
+    return [linear, deep, both] if thorough else [deep, both]
 
 
 def every(data: Dataset, epochs: int | None = None) -> list[Settings]:
     """A linear network, a deep one, and one that is both."""
     points, dense = len(data), is_dense(data.features)
+    few = points < NARROW
     batch = next((size for size, below in BATCHES.items() if points < below), 256)
     most = 15 if solvable(data.features, data.labels.shape[1]) else 5
-    epochs = epochs or max(4, min(most, round(400_000 / points)), min(200, math.ceil(STEPS * batch / points)))
+    epochs = epochs or max(4, min(most, round(400_000 / points)), min(200, math.ceil(STEPS[few] * batch / points)))
     common: dict[str, Any] = dict(
-        hidden=256 if points < NARROW else 1024 if data.features.shape[1] <= WIDE else 512,
+        hidden=256 if few else 1024 if data.features.shape[1] <= WIDE else 512,
         normalise="auto",
         schedule="cosine",
         epochs=epochs,
@@ -113,8 +116,8 @@ class Blended(NamedTuple):
         return [number for number, weight in enumerate(self.weights) if weight > 0]
 
 
-def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer, Chosen]:
-    """The scorer for these training points, and how it was chosen."""
+def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | None = 1) -> tuple[Scorer, Chosen]:
+    """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
     again = len(data) <= FEW and solvable(data.features, data.labels.shape[1])
     watch = trainer.seed, trainer.on_progress
     parts = Parts(data, *split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed))
@@ -124,8 +127,9 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer,
     blend = blended(outputs, ended, trainer.head, parts.rest, known, matcher.trial)
     networks, settings = [networks[i] for i in blend.kept], [ended[i] for i in blend.kept]
     trial = _scorer(trainer.head, networks, blend, matcher.trial)
-    sparse = not is_dense(data.features)  # rankers of few dense features know no more than a matcher does
-    first = ranked(trial.matching(parts.most.features), parts.most, *watch, "trial rankers") if sparse else None
+    first = None
+    if rankers is not None and not is_dense(data.features):  # of which rankers know no more than a matcher does
+        first = ranked(trial.matching(parts.most.features), parts.most, *watch, "trial rankers", rankers)
     best = trusted(shortlisted(trial.matching(parts.rest.features), first, parts.rest), parts.rest, known)
     held = trial.ranking(first, best.trust, bias_of(known, best.favour)).held(parts.rest)
     if again:
@@ -133,8 +137,8 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings]) -> tuple[Scorer,
         count = len(settings)
         networks = [trainer(data, each, f"network {number}", count)[0] for number, each in enumerate(settings, start=1)]
     scorer = _scorer(trainer.head, networks, blend, matcher.final)
-    if best.trust:
-        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch), best.trust)
+    if rankers is not None and best.trust:
+        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=rankers), best.trust)
     weights, units = [blend.weights[i] for i in blend.kept], [blend.units[i] for i in blend.kept]
     return scorer, Chosen(settings, weights, units, best.favour, *best.quality, blend.share, best.trust, held)
 

@@ -1,8 +1,12 @@
-"""Ridge regression of all labels at once, in closed form: two sums over the points, in passes, and one solution."""
+"""Ridge regression of all labels at once, in closed form: two sums over the points, in passes, and one solution.
+
+Where points are fewer than features, what is solved has a row for each point instead of one for each feature.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -54,7 +58,49 @@ class Sums:
 
     def solved(self, penalty: float) -> Numbers:
         """Weights (F + 1, L), the last row being the bias, for which squared errors + penalty * squares are least."""
-        linalg = load("scipy.linalg")
-        gram = self.gram.copy()
-        gram[np.diag_indices_from(gram)] += penalty
-        return np.asarray(linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), self.moments))
+        return _solved(self.gram, penalty, self.moments)
+
+
+@dataclass(frozen=True, eq=False)
+class Few:
+    """The same where points are few: the points themselves, times the roots of their weights, a one being the last."""
+
+    seen: csr_matrix | Numbers  # (n, F + 1)
+    truth: Numbers  # (n, L)
+
+    @classmethod
+    def of(cls, features: csr_matrix, labels: csr_matrix, view: View, weights: Numbers | None = None) -> Self:
+        """These points; one of weight 2 counts as two."""
+        root = np.ones(features.shape[0]) if weights is None else weights**0.5
+        seen, sparse = view(features), load("scipy.sparse")
+        if isinstance(seen, np.ndarray):
+            return cls(np.hstack([seen, np.ones((len(root), 1))]) * root[:, None], labels.toarray() * root[:, None])
+        seen = sparse.diags_array(root) @ sparse.hstack([seen, np.ones((len(root), 1))], "csr")
+        return cls(seen.tocsr(), labels.toarray() * root[:, None])
+
+    def __add__(self, other: Few) -> Few:
+        """The points of both."""
+        stack = np.vstack if isinstance(self.seen, np.ndarray) else load("scipy.sparse").vstack
+        return Few(stack([self.seen, other.seen]), np.vstack([self.truth, other.truth]))
+
+    @cached_property
+    def _gram(self) -> Numbers:
+        gram = self.seen @ self.seen.T
+        return np.asarray(gram if isinstance(gram, np.ndarray) else gram.toarray())
+
+    def solved(self, penalty: float) -> Numbers:
+        """The weights that `Sums` finds."""
+        return np.asarray(self.seen.T @ _solved(self._gram, penalty, self.truth))
+
+
+def gathered(features: csr_matrix, labels: csr_matrix, view: View, weights: Numbers, points: int) -> Sums | Few:
+    """What these points tell, in the form that suits as many as there are in all."""
+    kind = Few if points <= view.outputs(features.shape[1]) else Sums
+    return kind.of(features, labels, view, weights)
+
+
+def _solved(gram: Numbers, penalty: float, right: Numbers) -> Numbers:
+    linalg = load("scipy.linalg")
+    gram = gram.copy()
+    gram[np.diag_indices_from(gram)] += penalty
+    return np.asarray(linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), right))

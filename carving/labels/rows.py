@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ Matrix: TypeAlias = "ArrayLike | csr_matrix"  # what becomes a CSR matrix
 LabelSets: TypeAlias = "Rows | csr_matrix | Tensor | NDArray[np.generic] | Sequence[Iterable[int | str]]"
 
 NAMELESS: Mapping[str, int] = {}
+SMALL = 2**13  # stored numbers of rows up to which they are gathered here
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,7 @@ class Rows:
         """How many columns each row has."""
         return self.starts.diff()
 
-    @property
+    @cached_property
     def owners(self) -> Tensor:
         """The row that each stored column belongs to."""
         return torch.repeat_interleave(torch.arange(len(self), device=self.starts.device), self.counts)
@@ -67,14 +69,26 @@ def rows_of(matrix: csr_matrix, indices: slice | ArrayLike = slice(None)) -> Row
         stored = slice(starts[0], starts[-1])
         columns, values, starts = matrix.indices[stored], matrix.data[stored], starts - starts[0]
     else:
-        part = matrix[np.asarray(indices)]
-        columns, values, starts = part.indices, part.data, part.indptr.astype(np.int64)
+        columns, values, starts = _picked(matrix, np.asarray(indices))
     return Rows(
         torch.from_numpy(columns.astype(np.int64)),
         torch.from_numpy(starts),
         torch.from_numpy(values.astype(np.float32)),
         int(matrix.shape[1]),
     )
+
+
+def _picked(matrix: csr_matrix, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Columns, values and starts of some rows; of a small batch scipy's own checks would take longer than this."""
+    first = matrix.indptr[rows]
+    counts = matrix.indptr[rows + 1] - first
+    starts = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    if starts[-1] > SMALL:
+        part = matrix[rows]
+        return part.indices, part.data, starts
+    places = np.arange(starts[-1]) + np.repeat(first - starts[:-1], counts)
+    return matrix.indices.take(places), matrix.data.take(places), starts
 
 
 def is_sparse(matrix: object) -> bool:

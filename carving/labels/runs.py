@@ -23,7 +23,7 @@ from carving.replacing import check_replaceable
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be trained: by our recipe, or one network where a trunk is named or the head is another than OSC."""
+    """What is to be trained: by the recipe, or one network where a trunk is named or the head is another than OSC."""
 
     head: str = "OSC"
     trunk: str | None = None

@@ -12,6 +12,7 @@ from carving.errors import BadValue
 
 WORKSPACE = 64 * 2**20  # bytes for the codes and scores of a chunk
 AT_ONCE = 1024  # points
+DRAWN = 2**19  # numbers of codes that are drawn at a time: they stay in the cache until they are multiplied
 
 
 def top(
@@ -47,6 +48,29 @@ def top(
     best = Best(torch.cat([part.scores for part in parts]), torch.cat([part.indices for part in parts]))
     check_finite(best.scores)
     return best
+
+
+def filling(
+    codes: Callable[[slice], Tensor], bias: Tensor | None = None, absolute: bool = False
+) -> Callable[[Tensor, slice], Tensor]:
+    """What gives `top` its scores where codes (core, m) of labels are drawn: few at a time, into room that is kept.
+
+    Memory that is asked for anew for every chunk would take as long as the codes do.
+    """
+    rooms: list[Tensor] = []
+
+    def scores(cores: Tensor, labels: slice) -> Tensor:
+        count = labels.stop - labels.start
+        if not rooms or len(rooms[0]) != len(cores) or rooms[0].shape[1] < count:
+            rooms[:] = [cores.new_empty(len(cores), count)]
+        room = rooms[0][:, :count]
+        for part in slices(count, max(1, DRAWN // cores.shape[1])):
+            drawn = codes(slice(labels.start + part.start, labels.start + part.stop))
+            torch.mm(cores, drawn, out=room[:, part])
+        room = room.abs_() if absolute else room
+        return room if bias is None else room.add_(bias[labels])
+
+    return scores
 
 
 def check_finite(scores: Tensor) -> None:

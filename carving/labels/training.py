@@ -104,7 +104,7 @@ class Progress:
 
     losses: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)  # nDCG@5, a share of 1
-    epochs: int = 0  # that will be done at most
+    epochs: int = 0  # that will be done at most; 0 where something else is trained than a network
 
     @property
     def epoch(self) -> int:

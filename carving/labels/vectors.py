@@ -189,5 +189,7 @@ def claimed(name: str, labels: int, options: dict[str, Any]) -> Claim:
     check_integer("p", p, 1, 4)
     roles = 2 if options["missing"] else 1
     width = osc_width(options["form"], roles, d, p, k1, rank)
-    kept = check_integer("dictionary", options["dictionary"], 1) if "dictionary" in options else labels * cached
+    kept = labels * (cached and not options.get("levels", False))
+    if "dictionary" in options:
+        kept = check_integer("dictionary", options["dictionary"], 1)
     return Claim(width, bool(options["tanh"]), roles * k1 * (d + p * kept), (labels, p, d))
