@@ -200,6 +200,34 @@ class Record(nn.Module):
         return scheme.bundle(scheme.bind(made, self.roles) if into is None else into(made, self.roles, out=made))
 
 
+class Density(Record):
+    """Arrays of numbers from low to high as the bundle of each feature's thermometer, bound with a role of its own.
+
+    The kernel of raw sums is 1 - 2 mean |x - y| / (high - low). For architectures that bind and have opposites.
+
+    >>> from carving import make
+    >>> grey = Density(make("MAP-I", d=2048), 64, 0, 16, label="digits")
+    >>> grey(torch.zeros(10, 64)).shape
+    torch.Size([10, 2048])
+    >>> grey.kernel(torch.full((64,), 4.0))
+    tensor(0.5000)
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        features: int,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        outside: str = "refuse",
+        label: Label = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        code = Thermometer(scheme, low, high, outside=outside, label=label, generator=generator)
+        super().__init__(scheme, features, code, label=label, generator=generator)
+
+
 # As plain functions
 
 
@@ -252,12 +280,11 @@ def density(
     label: Label = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Arrays (*, features) as records of thermometers: of raw sums the kernel is 1 - 2 mean |x - y| / (high - low).
+    """Arrays (*, features) as records of thermometers, as `Density` says.
 
     >>> from carving import make
     >>> density(make("MAP-I", d=512), torch.rand(3, 8), label="x").shape
     torch.Size([3, 512])
     """
     given = arrays(scheme, values)
-    code = Thermometer(scheme, low, high, outside=outside, label=label, generator=generator)
-    return Record(scheme, given.shape[-1], code, label=label, generator=generator)(given)
+    return Density(scheme, given.shape[-1], low, high, outside=outside, label=label, generator=generator)(given)

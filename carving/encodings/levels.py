@@ -11,13 +11,45 @@ from torch import Tensor, nn
 
 from carving.checks import check_integer, check_number, is_finite
 from carving.encodings.blends import Blend, by_coordinate, ends, order, parts_shape, row_of, strangers
-from carving.encodings.ranges import check_range, numbers, shares
+from carving.encodings.ranges import check_range, numbers, shares, wholes
 from carving.encodings.source import Source
 from carving.encodings.steps import stairs
 from carving.errors import BadValue
 from carving.scheme import Scheme
 from carving.symbols import Label
 from carving.tensors import chosen
+
+
+class Random(nn.Module):
+    """Symbols by their numbers 0 .. count-1, which are not alike: a random filler each.
+
+    The kernel is 1 for the same and the likeness of strangers else: 0, or the density of sparse codes.
+
+    >>> from carving import make
+    >>> letters = Random(make("MAP-I", d=2048), 26, label="letters")
+    >>> letters([[0, 1], [25, 0]]).shape
+    torch.Size([2, 2, 2048])
+    >>> letters.kernel(torch.tensor([0, 3]))
+    tensor([1., 0.])
+    """
+
+    weight: Tensor
+
+    def __init__(
+        self, scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.scheme, self.count = scheme, check_integer("count", count, 1)
+        self.register_buffer("weight", Source(scheme, label, generator).atoms("random", count))
+
+    def forward(self, values: object) -> Tensor:
+        """Fillers (*, *filler_shape) of whole numbers (*)."""
+        given = wholes(values, self.count, self.weight.device)
+        return self.weight.index_select(0, given.flatten()).view(*given.shape, *self.weight.shape[1:])
+
+    def kernel(self, difference: Tensor) -> Tensor:
+        """How alike two symbols are whose numbers differ by so much."""
+        return torch.where(difference == 0, 1.0, strangers(self.scheme))
 
 
 class Level(nn.Module):
@@ -177,13 +209,13 @@ def opposite(scheme: Scheme, filler: Tensor) -> Tensor:
 
 
 def random(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
-    """Fillers of symbols that are not alike, (count, *filler_shape): 1 with itself, strangers else.
+    """Fillers of symbols that are not alike, (count, *filler_shape), as `Random` says.
 
     >>> from carving import make
     >>> random(make("HRR", d=512), 26, label="letters").shape
     torch.Size([26, 512])
     """
-    return Source(scheme, label, generator).atoms("random", check_integer("count", count, 1))
+    return Random(scheme, count, label=label, generator=generator).weight
 
 
 def level(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:

@@ -34,6 +34,17 @@ def numbers(values: object, device: torch.device | str | None = None) -> Tensor:
         raise BadType(f"values to encode must be numbers, got {values!r:.60}; such as [0.5, 1.0] or a tensor") from None
 
 
+def wholes(values: object, count: int, device: torch.device) -> Tensor:
+    """Values as the numbers 0 .. count-1 of symbols."""
+    given = numbers(values, device)
+    if not bool(((given >= 0) & (given < count) & (given == given.floor())).all()):
+        raise BadValue(
+            f"symbols have the numbers 0 to {count - 1}, got others among {given.flatten()[:5].tolist()}; "
+            "Level encodes numbers in between"
+        )
+    return given.to(torch.int64)
+
+
 def finite(values: Tensor) -> Tensor:
     """The values; infinity and not-a-number are refused."""
     if not bool(values.isfinite().all()):
