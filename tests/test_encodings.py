@@ -492,7 +492,7 @@ def test_functions_take_lists_as_modules_do():
 # The fast ways
 
 
-PLAIN = [VSA(name, 1001) for name in ("MAP-I", "BSC", "HLB", "BSDC-S")] + [VSA("FHRR", 1002), VSA("CGR", 1002)]
+PLAIN = [VSA(name, 1001) for name in ("MAP-I", "MAP-B", "MAP-C", "BSC", "HLB", "HRR", "BSDC-S")] + [VSA("FHRR", 1002), VSA("CGR", 1002)]
 
 
 @pytest.mark.parametrize("vsa", PLAIN, ids=str)
@@ -512,6 +512,22 @@ def test_fillers_that_are_looked_up_are_those_that_are_blended(vsa):
         module = Thermometer(vsa, 0, 300, label="x")
         assert torch.equal(thermometer(vsa, 301, label="x"), module(torch.arange(301)))
         assert torch.equal(thermometer(vsa, 11, label="x"), module(torch.arange(11) * 30))
+
+
+@pytest.mark.parametrize("kind", [Level, Thermometer])
+def test_levels_that_are_looked_up_are_those_of_the_rounded_numbers(kind):
+    for scheme in (VSA("BSC", 256), VSA("FHRR", 256), VSA("HRR", 63, unitary=True), OSC(12), TPR(40)):
+        code, fine = (kind(scheme, -1, 3, levels=levels, label="x") for levels in (9, None))
+        values = torch.tensor([[-1.0, -0.76, -0.74, 0.0], [0.26, 1.99, 2.8, 3.0]])
+        near = torch.tensor([[-1.0, -1.0, -0.5, 0.0], [0.5, 2.0, 3.0, 3.0]])
+        assert torch.equal(code(values), fine(near)) and not torch.equal(code(values), fine(values))
+        assert set(code.state_dict()) == set(fine.state_dict())
+        other = kind(scheme, -1, 3, levels=9, label="y")
+        other.load_state_dict(code.state_dict())
+        assert torch.equal(other(values), fine(near))  # no table of earlier buffers
+        assert kind(scheme, levels=2, outside="clip", label="x")(7.0).dtype == scheme.facts.filler_dtype
+    with pytest.raises(ValueError, match="levels must be an integer of at least 2, got 1; without levels"):
+        kind(TPR(40), levels=1, label="x")
 
 
 def test_large_fillers_have_no_table():

@@ -11,13 +11,12 @@ from torch import Tensor, nn
 
 from carving.checks import check_integer, check_number, is_finite
 from carving.encodings.blends import Blend, by_coordinate, ends, order, parts_shape, row_of, strangers
-from carving.encodings.ranges import check_range, numbers, shares, wholes
+from carving.encodings.ranges import check_range, nearest_of, numbers, shares, wholes
 from carving.encodings.source import Source
-from carving.encodings.steps import stairs
+from carving.encodings.steps import turned
 from carving.errors import BadValue
 from carving.scheme import Scheme
 from carving.symbols import Label
-from carving.tensors import chosen
 
 
 class Random(nn.Module):
@@ -56,7 +55,8 @@ class Level(nn.Module):
     """Numbers from low to high: from one random filler to another, part after part.
 
     The kernel is linear, 1 - |x - y| / (high - low), to the power of p for OSC; for sparse codes it falls to the
-    likeness of strangers. Not differentiable by the values: every part is the one or the other.
+    likeness of strangers. Not differentiable by the values: every part is the one or the other. Every number has its
+    own filler, or that of the nearest of so many `levels`, which is looked up: faster, and what torch-hd does.
 
     >>> from carving import make
     >>> height = Level(make("MAP-I", d=10_000), 0, 200, label="height")
@@ -73,6 +73,7 @@ class Level(nn.Module):
         high: float = 1.0,
         *,
         outside: str = "refuse",
+        levels: int | None = None,
         label: Label = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -81,7 +82,8 @@ class Level(nn.Module):
         self.scheme, self.outside = scheme, outside
         self.low, self.high = check_range(low, high, outside)
         first, second = ends(source, "level", 2)
-        self.blend = Blend(scheme, first, second, source.uniforms("level places", (1, *parts_shape(scheme)))[0])
+        places = source.uniforms("level places", (1, *parts_shape(scheme)))[0]
+        self.blend = Blend(scheme, first, second, places, levels)
 
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
@@ -137,6 +139,7 @@ class Thermometer(nn.Module):
 
     The kernel is linear, 1 - 2 |x - y| / (high - low), so that the two ends are opposites; of OSC's components one
     is turned. Two numbers whose difference is a whole number of parts have it exactly where parts are equally large.
+    `levels` are as those of `Level`.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=1000)
@@ -152,6 +155,7 @@ class Thermometer(nn.Module):
         high: float = 1.0,
         *,
         outside: str = "refuse",
+        levels: int | None = None,
         label: Label = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -160,7 +164,7 @@ class Thermometer(nn.Module):
         self.scheme, self.outside = scheme, outside
         self.low, self.high = check_range(low, high, outside)
         first, second, places = turning(source)
-        self.blend = Blend(scheme, first, second, places)
+        self.blend = Blend(scheme, first, second, places, levels)
 
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
@@ -182,7 +186,7 @@ def turning(source: Source) -> tuple[Tensor, Tensor, Tensor]:
     first, shape = ends(source, "thermometer", 1)[0], parts_shape(source.scheme)
     parts = turned_parts(source.scheme)
     places = (torch.arange(parts, dtype=torch.float64, device=first.device) + 0.5) / parts
-    return first, opposite(source.scheme, first), places.view(shape[-2:]).expand(shape)
+    return first, opposite(source.scheme, first), places.view(shape[-2:]).expand(shape).contiguous()
 
 
 def turned_parts(scheme: Scheme) -> int:
@@ -256,8 +260,7 @@ def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: t
     first, second, places = turning(source)
     where = torch.arange(count, dtype=torch.float64, device=places.device) / (count - 1)
     if by_coordinate(scheme):  # without the module, which would take longer to make than its codes
-        choose = chosen if first.element_size() < 8 else torch.where  # runs of flags are easy to guess
-        return choose(stairs(places, where), second, first)
+        return turned(first, second, places, where)
     return Blend(scheme, first, second, places).below(where)
 
 
@@ -268,5 +271,5 @@ def rounded(values: object, low: float, high: float, count: int) -> Tensor:
     [0, 5, 10]
     """
     low, high = check_range(low, high, "clip")
-    steps = check_integer("count", count, 2) - 1
-    return shares(numbers(values), low, high, "clip").mul_(steps).add_(0.5).floor_().to(torch.int64)
+    check_integer("count", count, 2)
+    return nearest_of(count, shares(numbers(values), low, high, "clip"))

@@ -66,3 +66,8 @@ def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
             "outside='clip' takes the nearer end, or choose a wider range"
         )
     return places
+
+
+def nearest_of(count: int, places: Tensor) -> Tensor:
+    """Which of so many numbers from 0 to 1, equally far from each other, is the nearest to each."""
+    return (places * (count - 1)).add_(0.5).floor_().to(torch.int64)
