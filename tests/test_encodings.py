@@ -492,7 +492,8 @@ def test_functions_take_lists_as_modules_do():
 # The fast ways
 
 
-PLAIN = [VSA(name, 1001) for name in ("MAP-I", "MAP-B", "MAP-C", "BSC", "HLB", "HRR", "BSDC-S")] + [VSA("FHRR", 1002), VSA("CGR", 1002)]
+PLAIN = [VSA(name, 1001) for name in ("MAP-I", "MAP-B", "MAP-C", "BSC", "HLB", "HRR", "BSDC-S")]
+PLAIN += [VSA("FHRR", 1002), VSA("CGR", 1002)]
 
 
 @pytest.mark.parametrize("vsa", PLAIN, ids=str)

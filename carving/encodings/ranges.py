@@ -59,7 +59,8 @@ def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
         if bool(places.isnan().any()):
             raise BadValue("values to encode must be numbers, got not-a-number; look at where they come from")
         return places.clamp_(0, 1)
-    if not bool(((places >= 0) & (places <= 1)).all()):
+    least, most = (end.item() for end in places.aminmax()) if places.numel() else (0, 1)
+    if not (least >= 0 and most <= 1):
         wrong = values[~((places >= 0) & (places <= 1))].flatten()[0].item()
         raise BadValue(
             f"values must lie between low={low:g} and high={high:g}, got {wrong:g}; "
@@ -70,4 +71,4 @@ def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
 
 def nearest_of(count: int, places: Tensor) -> Tensor:
     """Which of so many numbers from 0 to 1, equally far from each other, is the nearest to each."""
-    return (places * (count - 1)).add_(0.5).floor_().to(torch.int64)
+    return (places * (count - 1)).add_(0.5).to(torch.int64)

@@ -61,7 +61,7 @@ def turned(filler: Tensor, opposite: Tensor, places: Tensor, shares: Tensor) -> 
 
 
 def stairs(places: Tensor, shares: Tensor, below: float, above: float, dtype: torch.dtype) -> Tensor:
-    """Rows (*, parts), one number where rising places (parts,) lie below shares (*), else another: cut out of one row."""
+    """One number where rising places (parts,) lie below shares (*), else another: (*, parts), cut out of one row."""
     count = len(places)
     ladder = torch.full((2 * count,), above, dtype=dtype, device=places.device)
     ladder[:count] = below
