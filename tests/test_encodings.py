@@ -3,6 +3,7 @@
 import hashlib
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -453,6 +454,15 @@ def test_what_lies_outside_may_be_clipped():
         (lambda s: FractionalPower(VSA("FHRR", 64), label=1)(math.nan), ValueError, "finite numbers"),
         (lambda s: projection(s, 3.0, label=1), ValueError, "Level encodes numbers"),
         (lambda s: rounded("warm", 0, 1, 5), TypeError, "must be numbers, got 'warm'"),
+        (lambda s: density(None, [[0.1, 0.2]], label=1), TypeError, "made for a scheme, got None"),
+        (lambda s: projection("HRR", [[0.1, 0.2]], label=1), TypeError, "made for a scheme, got 'HRR'"),
+        (lambda s: Level(s, label=1).kernel(None), TypeError, "must be numbers, got None"),
+        (lambda s: Level(s, outside=np.ones(3), label=1), ValueError, "outside must be one of"),
+        (lambda s: Projection(s, 3, label=1).kernel([1, 2], [1, 2]), ValueError, r"must have shape \(\*, 3\)"),
+        (lambda s: Sinusoid(s, 3, label=1).kernel("a"), TypeError, "must be numbers, got 'a'"),
+        (lambda s: Density(s, 3, label=1).kernel(None), TypeError, "must be numbers, got None"),
+        (lambda s: FractionalPower(VSA("FHRR", 64), label=1).kernel("a"), TypeError, "must be numbers, got 'a'"),
+        (lambda s: rounded([0.5], 0, 1, 10**40), ValueError, "count must be an integer between 2 and"),
         (lambda s: Random(s, 5, label=1)([4, 5]), ValueError, "the numbers 0 to 4, got others among"),
         (lambda s: Random(s, 5, label=1)(-1), ValueError, "the numbers 0 to 4"),
         (lambda s: Random(s, 5, label=1)(0.5), ValueError, "Level encodes numbers in between"),
@@ -527,7 +537,7 @@ def test_levels_that_are_looked_up_are_those_of_the_rounded_numbers(kind):
         other.load_state_dict(code.state_dict())
         assert torch.equal(other(values), fine(near))  # no table of earlier buffers
         assert kind(scheme, levels=2, outside="clip", label="x")(7.0).dtype == scheme.facts.filler_dtype
-    with pytest.raises(ValueError, match="levels must be an integer of at least 2, got 1; without levels"):
+    with pytest.raises(ValueError, match=r"levels must be an integer between 2 and .*, got 1; without levels"):
         kind(TPR(40), levels=1, label="x")
 
 

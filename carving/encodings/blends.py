@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from carving.checks import check_integer
-from carving.encodings.ranges import nearest_of
+from carving.encodings.ranges import MOST, nearest_of
 from carving.encodings.source import Source
 from carving.encodings.steps import Steps, rows_of
 from carving.scheme import Scheme
@@ -88,7 +88,7 @@ class Blend(nn.Module):
     ) -> None:
         super().__init__()
         if levels is not None:
-            check_integer("levels", levels, 2, way_out="without levels every number has its own filler")
+            check_integer("levels", levels, 2, MOST, way_out="without levels every number has its own filler")
         self.scheme, self.row = scheme, row_of(scheme)
         if self.row is not None and self.row.paired:
             places = self.row.paired(scheme.space, first, second, places)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from carving.checks import check_integer, check_number, is_finite
 from carving.encodings.blends import Blend, by_coordinate, ends, order, parts_shape, row_of, strangers
-from carving.encodings.ranges import check_range, nearest_of, numbers, shares, wholes
+from carving.encodings.ranges import MOST, check_range, nearest_of, numbers, shares, wholes
 from carving.encodings.source import Source
 from carving.encodings.steps import turned
 from carving.errors import BadValue
@@ -46,9 +46,9 @@ class Random(nn.Module):
         given = wholes(values, self.count, self.weight.device)
         return self.weight.index_select(0, given.flatten()).view(*given.shape, *self.weight.shape[1:])
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two symbols are whose numbers differ by so much."""
-        return torch.where(difference == 0, 1.0, strangers(self.scheme))
+        return torch.where(numbers(difference) == 0, 1.0, strangers(self.scheme))
 
 
 class Level(nn.Module):
@@ -90,9 +90,9 @@ class Level(nn.Module):
         given = numbers(values, self.blend.places.device)
         return self.blend.below(shares(given, self.low, self.high, self.outside))
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two numbers are that differ by so much."""
-        return falling(self.scheme, difference.abs() / (self.high - self.low))
+        return falling(self.scheme, numbers(difference).abs() / (self.high - self.low))
 
 
 class Circular(nn.Module):
@@ -128,9 +128,9 @@ class Circular(nn.Module):
             raise BadValue("values to encode must be finite numbers, got not-a-number or infinity")
         return self.blend((self.blend.spread(angles) - self.blend.places).remainder(1) >= 0.5)
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two numbers are that differ by so much."""
-        turns = (difference / self.period).remainder(1)
+        turns = (numbers(difference) / self.period).remainder(1)
         return falling(self.scheme, 2 * torch.minimum(turns, 1 - turns))
 
 
@@ -171,9 +171,9 @@ class Thermometer(nn.Module):
         given = numbers(values, self.blend.places.device)
         return self.blend.below(shares(given, self.low, self.high, self.outside))
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two numbers are that differ by so much."""
-        return 1 - 2 * difference.abs() / (self.high - self.low)
+        return 1 - 2 * numbers(difference).abs() / (self.high - self.low)
 
 
 def falling(scheme: Scheme, distance: Tensor) -> Tensor:
@@ -271,5 +271,5 @@ def rounded(values: object, low: float, high: float, count: int) -> Tensor:
     [0, 5, 10]
     """
     low, high = check_range(low, high, "clip")
-    check_integer("count", count, 2)
+    check_integer("count", count, 2, MOST)
     return nearest_of(count, shares(numbers(values), low, high, "clip"))

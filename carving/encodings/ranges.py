@@ -7,6 +7,7 @@ from torch import Tensor
 from carving.checks import check_choice, check_number, is_finite
 from carving.errors import BadType, BadValue
 
+MOST = 2**31  # levels
 OUTSIDE = ("refuse", "clip")
 
 
