@@ -97,7 +97,7 @@ def numbers(vsa: VSA, kind: str) -> Sides:
     drawn = {"generator": generator}
     values = torch.rand(10, FEATURES, generator=generator)
     level, hd_level = encodings.Level(vsa, **label), torchhd.embeddings.Level(101, D, kind)
-    table = encodings.level(vsa, 101, **label)
+    rounded = encodings.Level(vsa, levels=101, **label)
     sides: Sides = {
         "level": (lambda: encodings.level(vsa, 101, **drawn), lambda: torchhd.level(101, D, kind, **drawn)),
         "circular": (lambda: encodings.circular(vsa, 101, **drawn), lambda: torchhd.circular(101, D, kind, **drawn)),
@@ -112,7 +112,7 @@ def numbers(vsa: VSA, kind: str) -> Sides:
             lambda: torchhd.thermometer(101, D, kind, **drawn),
         ),
         "Level, rounded to 101": (
-            lambda: torch.nn.functional.embedding(encodings.rounded(values, 0, 1, 101), table),
+            lambda: rounded(values),
             lambda: hd_level(values),
         ),
         "Level, any number": (lambda: level(values), lambda: hd_level(values)),

@@ -73,7 +73,11 @@ def check_real_dtype(dtype: object) -> torch.dtype:
 
 def check_choice(name: str, value: T, choices: tuple[T, ...]) -> T:
     """The value; it must be one of the choices."""
-    if value not in choices:
+    try:
+        known_one = value in choices
+    except ValueError:  # an array, whose comparisons are arrays
+        known_one = False
+    if not known_one:
         left_out = ", or be left out" if None in choices else ""
         known = ", ".join(repr(choice) for choice in choices if choice is not None)
         raise BadValue(f"{name} must be one of {known}{left_out}, got {value!r}")

@@ -3,6 +3,7 @@
 import hashlib
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -10,9 +11,11 @@ from torch.testing import assert_close
 from carving import OSC, SCHEMES, TPR, VSA, Answer, Memory, make
 from carving.encodings import (
     Circular,
+    Density,
     FractionalPower,
     Level,
     Projection,
+    Random,
     Record,
     Sinusoid,
     Thermometer,
@@ -131,6 +134,16 @@ Y = torch.tensor([0.2, 0.3, 0.6, 1.0, 0.1, 0.35])
 def test_likeness_is_what_the_kernel_says(scheme, kind):
     expected = kind(scheme, label="x").kernel(X - Y)
     check_kernel(scheme, lambda source: kind(scheme, generator=source), X, Y, expected)
+
+
+def test_symbols_are_strangers_to_each_other(scheme):
+    x, y = torch.tensor([2, 0, 1, 2]), torch.tensor([2, 1, 3, 0])
+    expected = Random(scheme, 4, label="x").kernel(x - y).double()
+    code = lambda source: Random(scheme, 4, generator=source)  # noqa: E731
+    assert fits(scheme, code, x, y, expected)
+    assert not fits(scheme, code, x, x, expected)
+    assert not fits(scheme, lambda source: strangers(code(source)), x, y, expected)
+    assert torch.equal(random(scheme, 4, label="x"), Random(scheme, 4, label="x")(range(4)))
 
 
 def test_thermometers_fall_to_their_opposites(scheme, generator):
@@ -266,8 +279,9 @@ SUMS = [VSA("MAP-I", 4096), VSA("BSC", 4096, memory="raw"), VSA("FHRR", 4096), V
 def test_records_are_alike_by_the_mean_of_their_features(vsa, generator):
     x, y = torch.rand(2, 6, 10, generator=generator)
     record = Record(vsa, 10, Level(vsa, label="x"), label="y")
-    both = density(vsa, torch.stack((x, y)), label="x"), record(torch.stack((x, y)))
-    for made, kernel in zip(both, (1 - 2 * (x - y).abs().mean(-1), record.kernel(x - y)), strict=True):
+    codes = Density(vsa, 10, label="x"), record
+    assert_close(codes[0].kernel(x - y), 1 - 2 * (x - y).abs().mean(-1))
+    for made, kernel in ((code(torch.stack((x, y))), code.kernel(x - y)) for code in codes):
         found = vsa.dot_similarity(made[0], made[1]).diagonal() / (vsa.unit * 10)
         # 10 x 10 products of two features, those of different ones of mean 0 and variance 1/d; levels are shares of
         # parts, so that each of the ten has a variance of 1.25/d at most.
@@ -302,6 +316,8 @@ def test_functions_are_the_modules(generator):
     assert torch.equal(thermometer(vsa, 5, label="a"), Thermometer(vsa, label="a")(torch.linspace(0, 1, 5)))
     code = Thermometer(vsa, label="a")
     assert torch.equal(density(vsa, x, label="a"), Record(vsa, 3, code, label="a")(x))
+    grey = Density(vsa, 3, -1, 2, outside="clip", label="a")
+    assert torch.equal(density(vsa, 3 * x, -1, 2, outside="clip", label="a"), grey(3 * x))
     assert set(Level(vsa, label="a").state_dict()) == {"blend.first", "blend.second", "blend.places"}
 
 
@@ -438,6 +454,24 @@ def test_what_lies_outside_may_be_clipped():
         (lambda s: FractionalPower(VSA("FHRR", 64), label=1)(math.nan), ValueError, "finite numbers"),
         (lambda s: projection(s, 3.0, label=1), ValueError, "Level encodes numbers"),
         (lambda s: rounded("warm", 0, 1, 5), TypeError, "must be numbers, got 'warm'"),
+        (lambda s: density(None, [[0.1, 0.2]], label=1), TypeError, "made for a scheme, got None"),
+        (lambda s: projection("HRR", [[0.1, 0.2]], label=1), TypeError, "made for a scheme, got 'HRR'"),
+        (lambda s: Level(s, label=1).kernel(None), TypeError, "must be numbers, got None"),
+        (lambda s: Level(s, outside=np.ones(3), label=1), ValueError, "outside must be one of"),
+        (lambda s: Projection(s, 3, label=1).kernel([1, 2], [1, 2]), ValueError, r"must have shape \(\*, 3\)"),
+        (lambda s: Sinusoid(s, 3, label=1).kernel("a"), TypeError, "must be numbers, got 'a'"),
+        (lambda s: Density(s, 3, label=1).kernel(None), TypeError, "must be numbers, got None"),
+        (lambda s: FractionalPower(VSA("FHRR", 64), label=1).kernel("a"), TypeError, "must be numbers, got 'a'"),
+        (lambda s: rounded([0.5], 0, 1, 10**40), ValueError, "count must be an integer between 2 and"),
+        (lambda s: Random(s, 5, label=1)([4, 5]), ValueError, "the numbers 0 to 4, got others among"),
+        (lambda s: Random(s, 5, label=1)(-1), ValueError, "the numbers 0 to 4"),
+        (lambda s: Random(s, 5, label=1)(0.5), ValueError, "Level encodes numbers in between"),
+        (lambda s: Random(s, 5, label=1)(math.nan), ValueError, "the numbers 0 to 4"),
+        (lambda s: Random(s, 5, label=1)("a"), TypeError, "must be numbers, got 'a'"),
+        (lambda s: Random(s, 0, label=1), ValueError, "count must be an integer of at least 1"),
+        (lambda s: Random("MAP-I", 5, label=1), TypeError, "made for a scheme"),
+        (lambda s: Density(s, 0, label=1), ValueError, "features must be an integer of at least 1"),
+        (lambda s: Density(VSA("CGR", 64), 3, label=1), ValueError, "has none; Level does without"),
     ],
 )
 def test_what_is_no_number_is_refused(call, error, message):
@@ -468,7 +502,8 @@ def test_functions_take_lists_as_modules_do():
 # The fast ways
 
 
-PLAIN = [VSA(name, 1001) for name in ("MAP-I", "BSC", "HLB", "BSDC-S")] + [VSA("FHRR", 1002), VSA("CGR", 1002)]
+PLAIN = [VSA(name, 1001) for name in ("MAP-I", "MAP-B", "MAP-C", "BSC", "HLB", "HRR", "BSDC-S")]
+PLAIN += [VSA("FHRR", 1002), VSA("CGR", 1002)]
 
 
 @pytest.mark.parametrize("vsa", PLAIN, ids=str)
@@ -488,6 +523,22 @@ def test_fillers_that_are_looked_up_are_those_that_are_blended(vsa):
         module = Thermometer(vsa, 0, 300, label="x")
         assert torch.equal(thermometer(vsa, 301, label="x"), module(torch.arange(301)))
         assert torch.equal(thermometer(vsa, 11, label="x"), module(torch.arange(11) * 30))
+
+
+@pytest.mark.parametrize("kind", [Level, Thermometer])
+def test_levels_that_are_looked_up_are_those_of_the_rounded_numbers(kind):
+    for scheme in (VSA("BSC", 256), VSA("FHRR", 256), VSA("HRR", 63, unitary=True), OSC(12), TPR(40)):
+        code, fine = (kind(scheme, -1, 3, levels=levels, label="x") for levels in (9, None))
+        values = torch.tensor([[-1.0, -0.76, -0.74, 0.0], [0.26, 1.99, 2.8, 3.0]])
+        near = torch.tensor([[-1.0, -1.0, -0.5, 0.0], [0.5, 2.0, 3.0, 3.0]])
+        assert torch.equal(code(values), fine(near)) and not torch.equal(code(values), fine(values))
+        assert set(code.state_dict()) == set(fine.state_dict())
+        other = kind(scheme, -1, 3, levels=9, label="y")
+        other.load_state_dict(code.state_dict())
+        assert torch.equal(other(values), fine(near))  # no table of earlier buffers
+        assert kind(scheme, levels=2, outside="clip", label="x")(7.0).dtype == scheme.facts.filler_dtype
+    with pytest.raises(ValueError, match=r"levels must be an integer between 2 and .*, got 1; without levels"):
+        kind(TPR(40), levels=1, label="x")
 
 
 def test_large_fillers_have_no_table():

@@ -128,3 +128,29 @@ def test_hours_go_around():
     hours.store([((i,), i) for i in range(0, 24, 3)])
     assert [path for path, _ in hours.where(0, among=[(i,) for i in range(24)])] == [(0,)]
     assert not hours.recognise(0, leaf=23) and not hours.recognise(0, leaf=1)
+
+
+# Several levels under one path
+
+
+@pytest.mark.parametrize("gap", [1, 2, 3, 5, 10, 20])
+def test_two_levels_of_one_path_are_told_from_one_that_is_stored_twice(gap):
+    """Their energy is nearly the same; of 21 levels neighbours are alike by 0.9. One of thirty may be taken amiss."""
+    for scheme in (OSC(96, 2, compact=True), OSC(96, 2)):
+        right = 0
+        for seed in range(3):
+            own = scheme.like(seed=seed)
+            memory, low = Memory(own, range(21), level(own, 21, label="h")), [3 * i % (21 - gap) for i in range(10)]
+            memory.store([((i,), leaf) for i, first in enumerate(low) for leaf in (first, first + gap)])
+            found = memory.recall_sets([(i,) for i in range(10)])
+            leaves = [{answer.leaf for answer in each} for each in found]
+            right += sum(each == {first, first + gap} for first, each in zip(low, leaves, strict=True))
+        assert right >= 29
+
+
+def test_a_level_that_is_stored_again_is_not_taken_for_two(levels):
+    levels.store([((2,), 2), ((8,), 8)])
+    for path in (2, 4, 8):
+        found = levels.recall_set(path)
+        assert [answer.leaf for answer in found] == [path]
+    assert levels.recall_set("nowhere") == []

@@ -90,6 +90,11 @@ def test_bad_input_is_refused(generator):
         factorise(vsa, bound, books, activation="sparse")
     with pytest.raises(ValueError, match="activation must be one of"):
         factorise(vsa, bound, books, activation="loud")
+    for sharp, error in (("a", TypeError), (-1, ValueError), (float("nan"), ValueError)):
+        with pytest.raises(error, match="sharpness must be a"):
+            factorise(vsa, bound, books, activation="attention", sharpness=sharp)
+    with pytest.raises(TypeError, match="codebooks must be a list of tensors, got NoneType"):
+        factorise(vsa, bound, None)
     books, _, bound = problem(codes, 2, 3, 2, generator)
     with pytest.raises(TypeError, match="takes a generator"):
         factorise(codes, bound, books)

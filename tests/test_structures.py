@@ -351,6 +351,8 @@ def test_what_is_refused_changes_nothing(generator):
         (lambda v, x: multiset(OSC(12), x), TypeError, "got OSC; Memory"),
         (lambda v, x: HashTable(TPR(8)), TypeError, "got TPR; Memory"),
         (lambda v, x: hash_table(v, x, x[1:]), ValueError, "every key needs one value"),
+        (lambda v, x: hash_table(v, None, x), TypeError, "a set of vectors is one tensor"),
+        (lambda v, x: graph(v, [1.0], x), TypeError, "a set of vectors is one tensor"),
         (lambda v, x: Multiset(v).remove(x), ValueError, "it holds 0 vectors"),
         (lambda v, x: Multiset(v).add(x[:, 1:]), ValueError, r"shape \(\*, 64\)"),
         (lambda v, x: Sequence(v).pop(x[0]), ValueError, "empty sequence"),

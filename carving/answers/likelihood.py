@@ -65,6 +65,7 @@ class Likelihood:
     shift: Tensor | None = (
         None  # (L,) what a candidate shows where it is not stored, in the mean, if that is not nothing
     )
+    alike: bool = False  # whether candidates may be so alike that one is found in the place of others
     whole: "Likelihood | None" = None  # that of all candidates, where these are a part of them
 
     def log_odds(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from carving.answers import numbers
 from carving.answers.best import ENOUGH, MANY, Listing
+from carving.answers.exchanges import Found, exchanged
 from carving.answers.likelihood import Evidence, Likelihood, core_scalars, crowding, rating
 from carving.answers.numbers import Weights
 from carving.answers.ranking import Indexed, Ranking, Rating
@@ -147,7 +148,10 @@ def recall_sets(
         first = first or Near(*(torch.cat(each) for each in zip(*firsts, strict=True)))
         active = torch.cat(again) if size < total else active[:0]
         size = min(8 * size, LONGEST, total)
-    held = _in_order(parts)
+    held = in_order(parts)
+    if odds.alike and isinstance(candidates, Tensor):
+        indices, out = exchanged(scheme, cores, contexts, candidates, Found(held.rows, held.indices, held.out), odds)
+        held = held._replace(indices=indices, out=out)
     held = held if first is None else _beside_each_other(scheme, cores, contexts, candidates, held, (near, first), odds)
     sure = held.log_odds >= least
     return Held(*(each[sure] for each in held))
@@ -172,7 +176,7 @@ def _beside_each_other(
     unsure[held.rows[held.log_odds < -math.log(PLAIN)]] = True
     again = torch.zeros_like(first.indices)
     again.index_add_(0, held.rows, (first.indices[held.rows] == held.indices.unsqueeze(1)).to(again))
-    unsure |= hidden(again > 0, first.log_odds)
+    unsure |= hidden(again > 0, first.log_odds) | odds.alike
     few = (sizes <= BEST - 2) & unsure
     rows = few.nonzero().squeeze(1)
     if not len(rows):
@@ -200,7 +204,7 @@ def _beside_each_other(
         row, place = ((listed >= 0) & torch.isfinite(found.log_odds)).nonzero(as_tuple=True)
         columns = which[row], listed[row, place], found.strengths.expand_as(taken)[row, place]
         parts.append(Held(*columns, found.log_odds[row, place].to(held.log_odds), taken[row, place].to(held.out)))
-    return _in_order(parts)
+    return in_order(parts)
 
 
 def _may_rise(scheme: LinearScheme, taken: Tensor, last: Tensor, odds: Likelihood, least: float) -> Tensor:
@@ -211,7 +215,7 @@ def _may_rise(scheme: LinearScheme, taken: Tensor, last: Tensor, odds: Likelihoo
     return (taken > 0) & (moved > away)
 
 
-def _in_order(parts: list[Held]) -> Held:
+def in_order(parts: list[Held]) -> Held:
     """The parts as one, by their contexts."""
     whole = Held(*(torch.cat(each) for each in zip(*parts, strict=True)))
     order = whole.rows.argsort(stable=True)

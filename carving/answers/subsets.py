@@ -65,7 +65,7 @@ def weigh(
     columns = torch.arange(indices.shape[1], device=indices.device).expand_as(indices)
     log_odds = numbers.log_odds(alone, columns, weights.beside(torch.zeros_like(taken), taken), tail)
     chances = log_odds.sigmoid()
-    unsure = ((chances > PLAIN) & (chances < 1 - PLAIN)).any(1) | hidden(out > 0, first)
+    unsure = ((chances > PLAIN) & (chances < 1 - PLAIN)).any(1) | hidden(out > 0, first) | odds.alike
     rows = (unsure & (taken <= BEST - 2)).nonzero().squeeze(1)
     if len(rows) and indices.shape[1] > 1:
         some = _Lists(scheme, contexts[rows], fillers[rows], known[rows], indices[rows] < 0, out[rows] > 0, first[rows])
@@ -141,8 +141,9 @@ class _Lists(NamedTuple):
         one, other = torch.triu_indices(len(common[0]), len(common[0]), 1, device=alone.device)
         weight = single @ members.T - common[:, one, other] @ pairs.T  # (n, sets)
         # Any number of the rest beside a set: these are too many to be told apart. What they show depends on whether
-        # what was found is there.
-        before = torch.where(self.first > -torch.inf, self.first.to(every), every).masked_fill(self.none, -torch.inf)
+        # what was found is there; but of those that are like it, many show where it is.
+        known = (self.first > -torch.inf) & (not odds.alike)
+        before = torch.where(known, self.first.to(every), every).masked_fill(self.none, -torch.inf)
         rests = [each.scatter(1, places, -torch.inf) for each in (before, every)]
         sums = [torch.logaddexp(rest.logsumexp(1), tail).unsqueeze(1) for rest in rests]
         there = found.to(members) @ members.T > 0

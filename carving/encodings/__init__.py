@@ -1,10 +1,11 @@
 """Numbers, angles and arrays as fillers of any scheme, each with the kernel that it has."""
 
 from carving.encodings.estimates import estimate
-from carving.encodings.features import Projection, Record, Sinusoid, density, projection, sinusoid
+from carving.encodings.features import Density, Projection, Record, Sinusoid, density, projection, sinusoid
 from carving.encodings.levels import (
     Circular,
     Level,
+    Random,
     Thermometer,
     circular,
     level,
@@ -16,9 +17,11 @@ from carving.encodings.powers import FractionalPower, fractional_power
 
 __all__ = [
     "Circular",
+    "Density",
     "FractionalPower",
     "Level",
     "Projection",
+    "Random",
     "Record",
     "Sinusoid",
     "Thermometer",

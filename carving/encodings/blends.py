@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from carving.checks import check_integer
+from carving.encodings.ranges import MOST, nearest_of
 from carving.encodings.source import Source
 from carving.encodings.steps import Steps, rows_of
 from carving.scheme import Scheme
@@ -73,15 +75,20 @@ def as_filler(scheme: Scheme, x: Tensor) -> Tensor:
 
 
 class Blend(nn.Module):
-    """The first filler with the parts that flags choose from the second."""
+    """The first filler with the parts that flags choose from the second; of so many `levels` those are looked up."""
 
     first: Tensor
     second: Tensor
     places: Tensor
+    table: Tensor | None
     steps: Steps | None
 
-    def __init__(self, scheme: Scheme, first: Tensor, second: Tensor, places: Tensor) -> None:
+    def __init__(
+        self, scheme: Scheme, first: Tensor, second: Tensor, places: Tensor, levels: int | None = None
+    ) -> None:
         super().__init__()
+        if levels is not None:
+            check_integer("levels", levels, 2, MOST, way_out="without levels every number has its own filler")
         self.scheme, self.row = scheme, row_of(scheme)
         if self.row is not None and self.row.paired:
             places = self.row.paired(scheme.space, first, second, places)  # type: ignore[attr-defined]
@@ -93,7 +100,8 @@ class Blend(nn.Module):
         self.rows = (
             rows_of(first) if by_coordinate(scheme) else 0
         )  # of a table, which is made when so many values have come
-        self.seen, self.steps = 0, None
+        self.seen, self.steps, self.levels = 0, None, levels
+        self.register_buffer("table", self._leveled(), persistent=False)
 
     def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         self.seen, self.steps = 0, None  # the table is that of the buffers as they were
@@ -102,9 +110,20 @@ class Blend(nn.Module):
     def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
         self.seen, self.steps = 0, None
         super()._load_from_state_dict(*given, **named)
+        self.table = self._leveled()
+
+    def _leveled(self) -> Tensor | None:
+        """The fillers of all levels."""
+        if self.levels is None:
+            return None
+        shares = torch.arange(self.levels, dtype=torch.float64, device=self.places.device) / (self.levels - 1)
+        return self(self.places < self.spread(shares))
 
     def below(self, shares: Tensor) -> Tensor:
         """Fillers (*, *filler_shape) with the parts of the second whose places lie below shares (*)."""
+        if self.levels is not None and self.table is not None:
+            rows = nearest_of(self.levels, shares).flatten()
+            return self.table.index_select(0, rows).view(*shares.shape, *self.table.shape[1:])
         if self.rows and not torch.compiler.is_compiling():
             self.seen += shares.numel()
             if self.steps is None and self.seen > self.rows:

@@ -12,7 +12,7 @@ from carving.chunks import rows_within, slices
 from carving.encodings.blends import as_filler, order, row_of
 from carving.encodings.levels import Circular, Level, Thermometer
 from carving.encodings.ranges import finite, numbers
-from carving.encodings.source import Source
+from carving.encodings.source import Source, check_scheme
 from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
 from carving.structures.vectors import binding_into
@@ -78,9 +78,11 @@ class Projection(nn.Module):
         given = checked(values, self.features, self.weight.device)
         return as_filler(self.scheme, torch.tensordot(given.to(self.weight.dtype), self.weight, 1))
 
-    def kernel(self, x: Tensor, y: Tensor) -> Tensor:
+    def kernel(self, x: object, y: object) -> Tensor:
         """How alike two arrays (*, features) are."""
-        return torch.cosine_similarity(x, y, dim=-1) ** order(self.scheme)
+        device = self.weight.device
+        one, other = checked(x, self.features, device), checked(y, self.features, device)
+        return torch.cosine_similarity(one, other, dim=-1) ** order(self.scheme)
 
 
 class Sinusoid(nn.Module):
@@ -136,9 +138,10 @@ class Sinusoid(nn.Module):
         turned = torch.polar(torch.ones_like(angles), angles)
         return turned.view(*turned.shape, *(1,) * (self.phase.dim() - 1)) * self.phase
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two arrays are that differ by so much (*, features)."""
-        return torch.exp(-difference.square().sum(-1) / (2 * self.bandwidth**2)) ** order(self.scheme)
+        given = checked(difference, self.features, self.weight.device)
+        return torch.exp(-given.square().sum(-1) / (2 * self.bandwidth**2)) ** order(self.scheme)
 
 
 class Record(nn.Module):
@@ -186,12 +189,12 @@ class Record(nn.Module):
         made = torch.cat([self._bundled(flat[rows]) for rows in slices(len(flat), room)] or [self._bundled(flat)])
         return made.view(*given.shape[:-1], *made.shape[1:])
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike the raw sums of two arrays are that differ by so much (*, features)."""
         own: Any = self.encoding
         if not hasattr(own, "kernel"):
             raise BadValue(f"the kernel of a record is the mean of its encoding's, and {own!r} says none; Level does")
-        return own.kernel(difference).mean(-1)
+        return own.kernel(checked(difference, self.features, self.roles.device)).mean(-1)
 
     def _bundled(self, rows: Tensor) -> Tensor:
         scheme: Any = self.scheme
@@ -200,11 +203,40 @@ class Record(nn.Module):
         return scheme.bundle(scheme.bind(made, self.roles) if into is None else into(made, self.roles, out=made))
 
 
+class Density(Record):
+    """Arrays of numbers from low to high as the bundle of each feature's thermometer, bound with a role of its own.
+
+    The kernel of raw sums is 1 - 2 mean |x - y| / (high - low). For architectures that bind and have opposites.
+
+    >>> from carving import make
+    >>> grey = Density(make("MAP-I", d=2048), 64, 0, 16, label="digits")
+    >>> grey(torch.zeros(10, 64)).shape
+    torch.Size([10, 2048])
+    >>> grey.kernel(torch.full((64,), 4.0))
+    tensor(0.5000)
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        features: int,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        outside: str = "refuse",
+        label: Label = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        code = Thermometer(scheme, low, high, outside=outside, label=label, generator=generator)
+        super().__init__(scheme, features, code, label=label, generator=generator)
+
+
 # As plain functions
 
 
 def arrays(scheme: Scheme, values: object) -> Tensor:
     """Values as arrays (*, features)."""
+    check_scheme(scheme)
     given = numbers(values, scheme.device)
     if not given.dim():
         raise BadValue(f"values must have shape (*, features), got the number {given.item():g}; Level encodes numbers")
@@ -252,12 +284,11 @@ def density(
     label: Label = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Arrays (*, features) as records of thermometers: of raw sums the kernel is 1 - 2 mean |x - y| / (high - low).
+    """Arrays (*, features) as records of thermometers, as `Density` says.
 
     >>> from carving import make
     >>> density(make("MAP-I", d=512), torch.rand(3, 8), label="x").shape
     torch.Size([3, 512])
     """
     given = arrays(scheme, values)
-    code = Thermometer(scheme, low, high, outside=outside, label=label, generator=generator)
-    return Record(scheme, given.shape[-1], code, label=label, generator=generator)(given)
+    return Density(scheme, given.shape[-1], low, high, outside=outside, label=label, generator=generator)(given)

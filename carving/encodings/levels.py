@@ -11,20 +11,52 @@ from torch import Tensor, nn
 
 from carving.checks import check_integer, check_number, is_finite
 from carving.encodings.blends import Blend, by_coordinate, ends, order, parts_shape, row_of, strangers
-from carving.encodings.ranges import check_range, numbers, shares
+from carving.encodings.ranges import MOST, check_range, nearest_of, numbers, shares, wholes
 from carving.encodings.source import Source
-from carving.encodings.steps import stairs
+from carving.encodings.steps import turned
 from carving.errors import BadValue
 from carving.scheme import Scheme
 from carving.symbols import Label
-from carving.tensors import chosen
+
+
+class Random(nn.Module):
+    """Symbols by their numbers 0 .. count-1, which are not alike: a random filler each.
+
+    The kernel is 1 for the same and the likeness of strangers else: 0, or the density of sparse codes.
+
+    >>> from carving import make
+    >>> letters = Random(make("MAP-I", d=2048), 26, label="letters")
+    >>> letters([[0, 1], [25, 0]]).shape
+    torch.Size([2, 2, 2048])
+    >>> letters.kernel(torch.tensor([0, 3]))
+    tensor([1., 0.])
+    """
+
+    weight: Tensor
+
+    def __init__(
+        self, scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.scheme, self.count = scheme, check_integer("count", count, 1)
+        self.register_buffer("weight", Source(scheme, label, generator).atoms("random", count))
+
+    def forward(self, values: object) -> Tensor:
+        """Fillers (*, *filler_shape) of whole numbers (*)."""
+        given = wholes(values, self.count, self.weight.device)
+        return self.weight.index_select(0, given.flatten()).view(*given.shape, *self.weight.shape[1:])
+
+    def kernel(self, difference: object) -> Tensor:
+        """How alike two symbols are whose numbers differ by so much."""
+        return torch.where(numbers(difference) == 0, 1.0, strangers(self.scheme))
 
 
 class Level(nn.Module):
     """Numbers from low to high: from one random filler to another, part after part.
 
     The kernel is linear, 1 - |x - y| / (high - low), to the power of p for OSC; for sparse codes it falls to the
-    likeness of strangers. Not differentiable by the values: every part is the one or the other.
+    likeness of strangers. Not differentiable by the values: every part is the one or the other. Every number has its
+    own filler, or that of the nearest of so many `levels`, which is looked up: faster, and what torch-hd does.
 
     >>> from carving import make
     >>> height = Level(make("MAP-I", d=10_000), 0, 200, label="height")
@@ -41,6 +73,7 @@ class Level(nn.Module):
         high: float = 1.0,
         *,
         outside: str = "refuse",
+        levels: int | None = None,
         label: Label = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -49,16 +82,17 @@ class Level(nn.Module):
         self.scheme, self.outside = scheme, outside
         self.low, self.high = check_range(low, high, outside)
         first, second = ends(source, "level", 2)
-        self.blend = Blend(scheme, first, second, source.uniforms("level places", (1, *parts_shape(scheme)))[0])
+        places = source.uniforms("level places", (1, *parts_shape(scheme)))[0]
+        self.blend = Blend(scheme, first, second, places, levels)
 
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.blend.places.device)
         return self.blend.below(shares(given, self.low, self.high, self.outside))
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two numbers are that differ by so much."""
-        return falling(self.scheme, difference.abs() / (self.high - self.low))
+        return falling(self.scheme, numbers(difference).abs() / (self.high - self.low))
 
 
 class Circular(nn.Module):
@@ -94,9 +128,9 @@ class Circular(nn.Module):
             raise BadValue("values to encode must be finite numbers, got not-a-number or infinity")
         return self.blend((self.blend.spread(angles) - self.blend.places).remainder(1) >= 0.5)
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two numbers are that differ by so much."""
-        turns = (difference / self.period).remainder(1)
+        turns = (numbers(difference) / self.period).remainder(1)
         return falling(self.scheme, 2 * torch.minimum(turns, 1 - turns))
 
 
@@ -105,6 +139,7 @@ class Thermometer(nn.Module):
 
     The kernel is linear, 1 - 2 |x - y| / (high - low), so that the two ends are opposites; of OSC's components one
     is turned. Two numbers whose difference is a whole number of parts have it exactly where parts are equally large.
+    `levels` are as those of `Level`.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=1000)
@@ -120,6 +155,7 @@ class Thermometer(nn.Module):
         high: float = 1.0,
         *,
         outside: str = "refuse",
+        levels: int | None = None,
         label: Label = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -128,16 +164,16 @@ class Thermometer(nn.Module):
         self.scheme, self.outside = scheme, outside
         self.low, self.high = check_range(low, high, outside)
         first, second, places = turning(source)
-        self.blend = Blend(scheme, first, second, places)
+        self.blend = Blend(scheme, first, second, places, levels)
 
     def forward(self, values: object) -> Tensor:
         """Fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.blend.places.device)
         return self.blend.below(shares(given, self.low, self.high, self.outside))
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two numbers are that differ by so much."""
-        return 1 - 2 * difference.abs() / (self.high - self.low)
+        return 1 - 2 * numbers(difference).abs() / (self.high - self.low)
 
 
 def falling(scheme: Scheme, distance: Tensor) -> Tensor:
@@ -150,7 +186,7 @@ def turning(source: Source) -> tuple[Tensor, Tensor, Tensor]:
     first, shape = ends(source, "thermometer", 1)[0], parts_shape(source.scheme)
     parts = turned_parts(source.scheme)
     places = (torch.arange(parts, dtype=torch.float64, device=first.device) + 0.5) / parts
-    return first, opposite(source.scheme, first), places.view(shape[-2:]).expand(shape)
+    return first, opposite(source.scheme, first), places.view(shape[-2:]).expand(shape).contiguous()
 
 
 def turned_parts(scheme: Scheme) -> int:
@@ -177,13 +213,13 @@ def opposite(scheme: Scheme, filler: Tensor) -> Tensor:
 
 
 def random(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
-    """Fillers of symbols that are not alike, (count, *filler_shape): 1 with itself, strangers else.
+    """Fillers of symbols that are not alike, (count, *filler_shape), as `Random` says.
 
     >>> from carving import make
     >>> random(make("HRR", d=512), 26, label="letters").shape
     torch.Size([26, 512])
     """
-    return Source(scheme, label, generator).atoms("random", check_integer("count", count, 1))
+    return Random(scheme, count, label=label, generator=generator).weight
 
 
 def level(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
@@ -224,8 +260,7 @@ def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: t
     first, second, places = turning(source)
     where = torch.arange(count, dtype=torch.float64, device=places.device) / (count - 1)
     if by_coordinate(scheme):  # without the module, which would take longer to make than its codes
-        choose = chosen if first.element_size() < 8 else torch.where  # runs of flags are easy to guess
-        return choose(stairs(places, where), second, first)
+        return turned(first, second, places, where)
     return Blend(scheme, first, second, places).below(where)
 
 
@@ -236,5 +271,5 @@ def rounded(values: object, low: float, high: float, count: int) -> Tensor:
     [0, 5, 10]
     """
     low, high = check_range(low, high, "clip")
-    steps = check_integer("count", count, 2) - 1
-    return shares(numbers(values), low, high, "clip").mul_(steps).add_(0.5).floor_().to(torch.int64)
+    check_integer("count", count, 2, MOST)
+    return nearest_of(count, shares(numbers(values), low, high, "clip"))

@@ -80,9 +80,9 @@ class FractionalPower(nn.Module):
             raise BadValue(f"values must have shape (*, {self.features}), got {tuple(given.shape)}")
         return self.row.powers(self.space, self.frame, torch.tensordot(given, self.turns, 1))
 
-    def kernel(self, difference: Tensor) -> Tensor:
+    def kernel(self, difference: object) -> Tensor:
         """How alike two vectors of numbers are that differ by so much."""
-        each = KERNELS[self.shape][1](difference / self.bandwidth)
+        each = KERNELS[self.shape][1](numbers(difference, self.turns.device) / self.bandwidth)
         alike = each if self.features == 1 else each.prod(-1)
         if self.row.complex:
             return alike

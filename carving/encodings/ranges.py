@@ -7,6 +7,7 @@ from torch import Tensor
 from carving.checks import check_choice, check_number, is_finite
 from carving.errors import BadType, BadValue
 
+MOST = 2**31  # levels
 OUTSIDE = ("refuse", "clip")
 
 
@@ -34,6 +35,17 @@ def numbers(values: object, device: torch.device | str | None = None) -> Tensor:
         raise BadType(f"values to encode must be numbers, got {values!r:.60}; such as [0.5, 1.0] or a tensor") from None
 
 
+def wholes(values: object, count: int, device: torch.device) -> Tensor:
+    """Values as the numbers 0 .. count-1 of symbols."""
+    given = numbers(values, device)
+    if not bool(((given >= 0) & (given < count) & (given == given.floor())).all()):
+        raise BadValue(
+            f"symbols have the numbers 0 to {count - 1}, got others among {given.flatten()[:5].tolist()}; "
+            "Level encodes numbers in between"
+        )
+    return given.to(torch.int64)
+
+
 def finite(values: Tensor) -> Tensor:
     """The values; infinity and not-a-number are refused."""
     if not bool(values.isfinite().all()):
@@ -48,10 +60,16 @@ def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
         if bool(places.isnan().any()):
             raise BadValue("values to encode must be numbers, got not-a-number; look at where they come from")
         return places.clamp_(0, 1)
-    if not bool(((places >= 0) & (places <= 1)).all()):
+    least, most = (end.item() for end in places.aminmax()) if places.numel() else (0, 1)
+    if not (least >= 0 and most <= 1):
         wrong = values[~((places >= 0) & (places <= 1))].flatten()[0].item()
         raise BadValue(
             f"values must lie between low={low:g} and high={high:g}, got {wrong:g}; "
             "outside='clip' takes the nearer end, or choose a wider range"
         )
     return places
+
+
+def nearest_of(count: int, places: Tensor) -> Tensor:
+    """Which of so many numbers from 0 to 1, equally far from each other, is the nearest to each."""
+    return (places * (count - 1)).add_(0.5).to(torch.int64)

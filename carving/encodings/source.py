@@ -13,6 +13,12 @@ from carving.scheme import Scheme
 from carving.symbols import Label, canonical_path
 
 
+def check_scheme(scheme: object) -> None:
+    """Refuse what is no scheme."""
+    if not isinstance(scheme, Scheme):
+        raise BadType(f'an encoding is made for a scheme, got {scheme!r}; such as make("MAP-I", d=4096)')
+
+
 @dataclass(frozen=True)
 class Source:
     """Atoms and numbers for one encoding of a scheme; `kind` keeps what it draws apart."""
@@ -22,8 +28,7 @@ class Source:
     generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.scheme, Scheme):
-            raise BadType(f'an encoding is made for a scheme, got {self.scheme!r}; such as make("MAP-I", d=4096)')
+        check_scheme(self.scheme)
         if self.generator is not None and not isinstance(self.generator, torch.Generator):
             raise BadType(f"generator must be a torch.Generator, got {self.generator!r}")
         if (self.label is None) == (self.generator is None):

@@ -51,10 +51,19 @@ class Steps:
         return made.view(*shares.shape, -1)
 
 
-def stairs(places: Tensor, shares: Tensor) -> Tensor:
-    """Which of rising places (parts,) lie below shares (*): flags (*, parts), cut out of one row of ones and zeros."""
+def turned(filler: Tensor, opposite: Tensor, places: Tensor, shares: Tensor) -> Tensor:
+    """A filler (parts,), of which those parts are turned whose rising places lie below shares (*): (*, parts)."""
+    if filler.is_floating_point():
+        return stairs(places, shares, -1, 1, filler.dtype).mul_(filler)
+    flags = stairs(places, shares, True, False, torch.bool)
+    choose = chosen if filler.element_size() < 8 else torch.where  # runs of flags are easy to guess
+    return choose(flags, opposite, filler)
+
+
+def stairs(places: Tensor, shares: Tensor, below: float, above: float, dtype: torch.dtype) -> Tensor:
+    """One number where rising places (parts,) lie below shares (*), else another: (*, parts), cut out of one row."""
     count = len(places)
-    ladder = torch.zeros(2 * count, dtype=torch.bool, device=places.device)
-    ladder[:count] = True
+    ladder = torch.full((2 * count,), above, dtype=dtype, device=places.device)
+    ladder[:count] = below
     starts = count - torch.searchsorted(places, shares.flatten().to(places.dtype))
     return ladder.unfold(0, count, 1).index_select(0, starts).view(*shares.shape, count)

@@ -30,7 +30,8 @@ SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities'
 class CentroidClassifier(Estimator):
     """Points are encoded as vectors, a class is the sum of its points, and the nearest class wins.
 
-    `scheme` is any, or the name of one whose vectors (of OSC and TPR: memories) have `d` numbers.
+    `scheme` is any, or the name of one whose vectors (of OSC and TPR: memories) have `d` numbers. "MAP-B" settles
+    records to signs, which mostly tells a little more apart than raw sums ("MAP-I"), since likeness falls more steeply.
     `encoding` is "level" or "thermometer" (a record of numbers from each feature's least to its largest, in `levels`
     steps; what lies outside takes the end), "projection" or "sinusoid" (of standardised features; `bandwidth` is by
     default the root of their number), or a function of tensors (n, features). `refinement` goes over the points
@@ -48,7 +49,7 @@ class CentroidClassifier(Estimator):
 
     def __init__(
         self,
-        scheme: str | Scheme = "MAP-I",
+        scheme: str | Scheme = "MAP-B",
         d: int = 4096,
         encoding: str | Callable[[Tensor], Tensor] = "level",
         refinement: str | None = None,

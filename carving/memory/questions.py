@@ -5,7 +5,10 @@ from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
+from torch import Tensor
+
 from carving.answers import best, fitted, likelihood, sets, several
+from carving.answers.alike import recall_alike
 from carving.answers.answer import Answer, Answers
 from carving.answers.ranking import Best
 from carving.checks import as_path, check_absence, check_integer, listed
@@ -198,7 +201,11 @@ class Questions(ABC):
         least = math.log(threshold / (1 - threshold))
         answers: list[list[Answer]] = []
         for _, contexts in scheme.chunks_of(asked, state.batch):
-            held = sets.recall_sets(scheme, state.tensor, contexts, fillers, odds, least, scan=scan)
+            if state.codebook.trained is not None and isinstance(fillers, Tensor):
+                seen = state.tally.as_strengths()
+                held = recall_alike(scheme, state.tensor, contexts, fillers, odds, seen, least, scan)
+            else:
+                held = sets.recall_sets(scheme, state.tensor, contexts, fillers, odds, least, scan=scan)
             by_context: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
             columns = (held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid())
             for context, i, strength, chance in zip(*(column.tolist() for column in columns), strict=True):

@@ -4,13 +4,14 @@ Every factor has an estimate, at first the bundle of all that it may be. In turn
 from the estimates of the others, compared with the factor's codebook, and what is alike is bundled by how alike it is.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from carving.checks import check_choice, check_integer
+from carving.checks import check_choice, check_integer, check_number
 from carving.errors import BadType, BadValue
 from carving.scheme import Scheme
 from carving.schemes.vsa import VSA
@@ -59,6 +60,8 @@ def factorise(
     """
     vsa = _checked(scheme, bound, codebooks)
     check_integer("rounds", rounds, 1)
+    if sharpness is not None and not 0 < check_number("sharpness", sharpness) < math.inf:
+        raise BadValue(f"sharpness must be a positive number, got {sharpness!r}; left out, it follows from the sizes")
     segmented = vsa.row.segmented
     named = check_choice("activation", activation or ("sparse" if segmented else "linear"), tuple(WEIGHTS))
     if named == "sparse" and not isinstance(generator, torch.Generator):
@@ -106,6 +109,8 @@ def _checked(scheme: Scheme, bound: Tensor, codebooks: Sequence[Tensor]) -> VSA:
             f"factors are found where binding is commutative, associative and has an inverse, and that of {vsa.name} "
             "is not; MAP-I, BSC, FHRR, CGR and HRR(unitary=True) have one"
         )
+    if not isinstance(codebooks, Sequence):
+        raise BadType(f"codebooks must be a list of tensors, got {type(codebooks).__name__}; such as [shapes, colours]")
     for each in (bound, *codebooks):
         set_dim(vsa, each)
     if len(codebooks) < 2:

@@ -219,7 +219,8 @@ def hash_table(scheme: Scheme, keys: Tensor, values: Tensor, generator: torch.Ge
     1
     """
     vsa = check_vectors(scheme)
-    if keys.shape[set_dim(vsa, keys)] != values.shape[set_dim(vsa, values)]:
+    dims = set_dim(vsa, keys), set_dim(vsa, values)
+    if keys.shape[dims[0]] != values.shape[dims[1]]:
         raise BadValue(f"every key needs one value, got keys {tuple(keys.shape)} and values {tuple(values.shape)}")
     return vsa.bundle(vsa.bind(values, keys), generator)
 
@@ -242,7 +243,8 @@ def graph(
     1
     """
     vsa = check_vectors(scheme)
-    if sources.shape[set_dim(vsa, sources)] != targets.shape[set_dim(vsa, targets)]:
+    dims = set_dim(vsa, sources), set_dim(vsa, targets)
+    if sources.shape[dims[0]] != targets.shape[dims[1]]:
         raise BadValue(f"every source needs one target, got {tuple(sources.shape)} and {tuple(targets.shape)}")
     return vsa.bundle(edges(vsa, sources, targets, directed), generator)
 

@@ -28,7 +28,8 @@ EXPERIMENT = Experiment(
     notes="scikit-learn's 1,797 digits, 40 % of them for the test, another split a trial; d real numbers a vector or "
     "memory, 33 levels. `refined` goes over the points 20 times, also for those that are nearly wrong. `torch-hd` is "
     "its own encoding and centroid on the same split, where it has the like; where it is not installed, the column is "
-    "left out. Architectures differ by their draws alone as long as d is large.",
+    "left out. Architectures differ by their draws alone as long as d is large; of OSC's the likeness of arrays is to "
+    "the power of 2.",
     measure=classification,
     scales={
         "smoke": (trials(1, settings(256, ("MAP-B", "OSC"), ("level",)), settings(256, ("HRR",), ("sinusoid",))),),

@@ -75,11 +75,14 @@ def their_encoder(hd: Any, kind: str, encoding: str, x: Points, d: int) -> Any:
         code = (hd.embeddings.Projection if encoding == "projection" else hd.embeddings.Sinusoid)(features, size)
         return lambda points: plain(code(torch.from_numpy((points - mean) / deviation).float()).sign())
     numbers = hd.embeddings.Level if encoding == "level" else hd.embeddings.Thermometer
-    levels, keys = numbers(LEVELS, size, kind, low=0, high=1), hd.random(features, size, kind)
+    levels = numbers(LEVELS, size, kind, low=0, high=1)(torch.linspace(0, 1, LEVELS))
+    keys, each = hd.random(features, size, kind), torch.arange(features)
+    # Every level of every feature is bound once: of all points at a time its VTB takes gigabytes, its HRR minutes.
+    bound = torch.stack([hd.bind(key.expand_as(levels), levels).as_subclass(Tensor) for key in keys])
 
     def encode(points: Points) -> Tensor:
         shares = torch.from_numpy(((points - low) / width).clip(0, 1)).float()
-        made = hd.hash_table(keys.expand(len(points), *keys.shape), levels(shares))  # its VTB does not broadcast
+        made = hd.multiset(bound[each, hd.value_to_index(shares, 0, 1, LEVELS)].as_subclass(type(keys)))
         return plain(made.sign() if kind == "MAP" else made)
 
     return encode
