@@ -4,9 +4,9 @@ Three networks are trained with the head: a linear one and a deep one (with a li
 direction of the labels' codes, and one that is deep alone, with more dropout, by cross entropy over the label scores.
 What each is good at differs, and outputs of networks add as memories do, so the blend costs no more to score than one
 of them. To their scores come those of a matcher that is solved or counted, and rankers look at the best labels. The
-validation part says when each network stops, how much of each goes into the blend, how much rankers are trusted, and
-how much rare labels are to be favoured. Matcher and rankers are then made of all points, and where these are few, so
-are the networks.
+validation part says when each network stops, how much of each goes into the blend, how much rankers are trusted, how
+much rare labels are to be favoured, and where features are very many, whether networks are needed at all. Matcher and
+rankers are then made of all points, and where these are few, so are the networks.
 """
 
 import math
@@ -23,7 +23,8 @@ from carving.labels import metrics
 from carving.labels.blending import Chosen, Propensities, Quality, bias_of, scale_of, weighed
 from carving.labels.data import Dataset
 from carving.labels.heads import Head
-from carving.labels.matching import Parts, matchers, ranked, shortlisted, solvable, trusted
+from carving.labels.maps import Map
+from carving.labels.matching import Parts, Trusted, matchers, ranked, shortlisted, solvable, trusted
 from carving.labels.networks import LAZY, Blend, Network
 from carving.labels.rows import rows_of
 from carving.labels.scorer import Matcher, Scorer
@@ -115,6 +116,10 @@ class Blended(NamedTuple):
         """The networks that are in the blend, by their numbers."""
         return [number for number, weight in enumerate(self.weights) if weight > 0]
 
+    def without_networks(self) -> "Blended":
+        """The matcher alone."""
+        return self._replace(weights=[0.0] * len(self.weights), share=1.0)
+
 
 def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | None = 1) -> tuple[Scorer, Chosen]:
     """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
@@ -125,15 +130,16 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | N
     matcher, known = matchers(parts, trainer.seed, WAVES), metrics.propensities(parts.most.labels)
     outputs = [outputs_of(network, parts.rest) for network in networks]
     blend = blended(outputs, ended, trainer.head, parts.rest, known, matcher.trial)
+    options = [blend]
+    if rankers is not None and blend.kept and not solvable(data.features, data.labels.shape[1]):
+        options.append(blend.without_networks())  # rankers of very many features may do better so
+    least = None if is_dense(data.features) else rankers  # rankers of dense features know no more than a matcher does
+    made = [_trial(option, networks, trainer, parts, matcher.trial, least) for option in options]
+    blend, trial, first, best = max(made, key=lambda one: sum(one.best.quality))
     networks, settings = [networks[i] for i in blend.kept], [ended[i] for i in blend.kept]
-    trial = _scorer(trainer.head, networks, blend, matcher.trial)
-    first = None
-    if rankers is not None and not is_dense(data.features):  # of which rankers know no more than a matcher does
-        first = ranked(trial.matching(parts.most.features), parts.most, *watch, "trial rankers", rankers)
-    best = trusted(shortlisted(trial.matching(parts.rest.features), first, parts.rest), parts.rest, known)
     held = trial.ranking(first, best.trust, bias_of(known, best.favour)).held(parts.rest)
     if again:
-        del trial, networks
+        del made, trial, networks
         count = len(settings)
         networks = [trainer(data, each, f"network {number}", count)[0] for number, each in enumerate(settings, start=1)]
     scorer = _scorer(trainer.head, networks, blend, matcher.final)
@@ -141,6 +147,27 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | N
         scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=rankers), best.trust)
     weights, units = [blend.weights[i] for i in blend.kept], [blend.units[i] for i in blend.kept]
     return scorer, Chosen(settings, weights, units, best.favour, *best.quality, blend.share, best.trust, held)
+
+
+class Trial(NamedTuple):
+    """A blend as it scores, rankers that learned from most points, and how much the others trust them."""
+
+    blend: Blended
+    scorer: Scorer
+    rankers: Map | None
+    best: Trusted
+
+
+def _trial(
+    blend: Blended, networks: list[Network], trainer: Trainer, parts: Parts, matcher: Matcher, least: int | None
+) -> Trial:
+    """What comes of a blend with rankers of the labels that have at least so many points."""
+    scorer, rankers = _scorer(trainer.head, [networks[i] for i in blend.kept], blend, matcher), None
+    if least is not None:
+        matching, watch = scorer.matching(parts.most.features), (trainer.seed, trainer.on_progress)
+        rankers = ranked(matching, parts.most, *watch, "trial rankers", least)
+    short = shortlisted(scorer.matching(parts.rest.features), rankers, parts.rest)
+    return Trial(blend, scorer, rankers, trusted(short, parts.rest, metrics.propensities(parts.most.labels)))
 
 
 def _tried(parts: Parts, trainer: Trainer, tried: list[Settings]) -> tuple[list[Network], list[Settings]]:
