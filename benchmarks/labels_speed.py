@@ -6,11 +6,11 @@ Prints tables and writes results/labels-speed.json.
 
 The head is OSC of order 2 in carved coordinates: `k1 * k1` outputs, however many labels there are. "Kept" holds the
 labels' components (2 k1 numbers a label); "drawn" makes them from the labels' names whenever they are needed, and holds
-nothing of the size of the labels; "levels" draws them from the labels' numbers, more cheaply; "grid" lets labels share components, of which it holds 2 sqrt(L); "wide" is kept, of
-the paper's size (d=125, k1=42), whose outputs are more than the
-hidden layer. Training needs the batch's own labels alone. The layer is trained with cross entropy over all its outputs;
-"adaptive" is torch's AdaptiveLogSoftmaxWithLoss with clusters up to 1, 10 and 40 % of the labels, each point counting
-once for each of its labels, as that layer takes one label a point.
+nothing of the size of the labels; "levels" makes them from the labels' numbers, more cheaply; "grid" lets labels share
+components, of which it holds 2 sqrt(L); "wide" is kept, of the paper's size (d=125, k1=42), whose outputs are more than
+the hidden layer. Training needs the batch's own labels alone. The layer is trained with cross entropy over all its
+outputs; "adaptive" is torch's AdaptiveLogSoftmaxWithLoss with clusters up to 1, 10 and 40 % of the labels, each
+point counting once for each of its labels, as that layer takes one label a point.
 """
 
 import argparse
