@@ -665,6 +665,11 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
     assert (exhibit.memory.pairs, exhibit.name, exhibit.file, port, browser) == (2, file.name, file, 8000, False)
     assert exhibit.pairs == [(("dog", "says"), "woof"), (("cat", "says"), "meow")]
     served.clear()
+    other = tmp_path / "other.tsv"
+    other.write_text("cow\tsays\tmoo\n")
+    carving("explore", str(file), "--files", str(facts), str(other), "--no-browser")
+    assert [leaf for _, leaf in served[0].pairs] == ["woof", "meow", "moo"]
+    served.clear()
     with open_memory(file) as opened:  # whose change lies in a journal beside the file
         opened.store({"cow": {"says": "moo"}})
     carving("explore", str(file))
@@ -681,6 +686,7 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
         (["--write"], "name its file"),
         (["--files", "facts.tsv"], "no file facts.tsv"),
         (["missing.safetensors"], "missing.safetensors"),
+        (["one.safetensors", "facts.tsv"], "come after --files"),
     ],
 )
 def test_a_command_that_makes_no_sense_is_told_so(tmp_path, carving, monkeypatch, served, arguments, words):
