@@ -15,7 +15,7 @@ import reports
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 CHAPTERS = {  # what stands where in the menu; what is not named here stands under "More"
-    "Start": ["tutorial", "memories", "commands", "something-else"],
+    "Start": ["tutorial", "explore", "memories", "commands", "something-else"],
     "For": ["for-engineers", "for-researchers", "for-learners"],
     "Understand": ["how-it-works", "capacity", "joint-decoding", "beyond", "sealed", "solving", "candidates"],
     "Use": ["formats", "files", "paths", "distributed", "performance", "labels", "encodings", "architectures",

@@ -88,3 +88,5 @@ def test_the_site_finds_every_page_and_every_room(monkeypatch):
     menu = import_module("pages").menu([page.stem for page in PAGES[1:]] + ["brand-new"])
     assert all(re.search(rf"^{page.stem}$", menu, re.MULTILINE) for page in PAGES[1:] if page.stem != "index")
     assert "brand-new" in menu
+    menu = import_module("pages").menu([page.stem for page in PAGES[1:]])
+    assert ":caption: More" not in menu, "every page of ours has a chapter of the menu"

@@ -3,10 +3,14 @@
 import asyncio
 import json
 import math
+import re
+import socket
+import time
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from statistics import NormalDist
-from threading import Event, Timer
+from threading import Event, Thread, Timer
 from types import SimpleNamespace
 
 import pytest
@@ -22,7 +26,7 @@ from carving.explore.exhibit import PAGES, Gallery
 from carving.explore.given import Given
 from carving.explore.routes import ROUTES
 from carving.explore.server import LARGEST, PAGE, Server
-from carving.explore.serving import listen
+from carving.explore.serving import listen, runner
 from carving.formats.typed import line_readings, path_line
 from carving.memory.census import least_bytes
 from carving.memory.gauge import gauge
@@ -33,6 +37,7 @@ from carving.memory.watching import Watched
 
 FACTS = [((f"key {i}", "of"), f"leaf {i % 40}") for i in range(120)]
 HOST = "127.0.0.1:8000"
+EXPLORE = Path(__file__).parents[1] / "docs" / "explore.md"
 
 
 def filled(scheme=None, facts=FACTS, **how):
@@ -102,8 +107,9 @@ def test_the_noise_is_that_of_leaves_which_are_not_there():
 
 def test_settling_schemes_have_scores_without_odds():
     seen = scores(filled(make("MAP-B", d=512), FACTS[:10]), ("key 3", "of"))
-    assert (seen.chances, seen.nothing, seen.threshold) == (None, None, None)
+    assert (seen.chances, seen.nothing, seen.threshold, seen.likeness) == (None, None, None, True)
     assert int(seen.strengths.argmax()) == 3
+    assert not scores(filled(), ("key 3", "of")).likeness
 
 
 def test_consolidated_and_sealed_memories_have_scores_too():
@@ -149,6 +155,14 @@ def test_numbers_of_a_memory_are_counted_beside_the_normal_curve(memory):
     assert sum(seen.normal) == pytest.approx(len(flat))
 
 
+def test_of_few_different_numbers_it_is_said_how_many(memory):
+    assert distribution(memory).values is None
+    assert distribution(filled().seal(bits=2)).values == 4
+    assert distribution(Memory(OSC(d=20))).values == 1
+    held = filled(make("MAP-I", d=2048), FACTS[:20])
+    assert distribution(held).values == len(set(held.tensor.tolist())) > 10
+
+
 def test_the_gauge_agrees_with_what_is_predicted():
     memory = filled(make("HLB", d=8192))
     seen = gauge(memory)
@@ -163,7 +177,7 @@ def test_the_gauge_agrees_with_what_is_predicted():
 def test_an_overfull_memory_is_seen_on_the_curve():
     with pytest.warns(Overfull):
         seen = gauge(filled(make("HLB", d=256)))
-    assert seen.more == 0
+    assert (seen.more, seen.over) == (0, 120 - seen.fits)
     assert seen.pairs[-1] >= 1.2 * seen.held
 
 
@@ -215,7 +229,8 @@ def test_overview_says_what_the_memory_is(page, memory):
     seen = page("GET", "overview")
     assert (seen["pairs"], seen["leaves"], seen["cells"], seen["bytes"]) == (120, 40, 3600, 14400)
     assert seen["most_stored"][0]["times"] == 3
-    assert seen["words"].startswith("Orthogonal Subspace Carving: a square of 60 x 60")
+    assert seen["words"].startswith("OSC (Orthogonal Subspace Carving): a square of 60 x 60")
+    assert (seen["numbers_a_pair"], seen["times_the_least"]) == (30, pytest.approx(14400 / least_bytes(memory)))
     cells = page("GET", "cells")
     flat = torch.tensor(cells["rows"]).float() * 3.5 / 127 * cells["deviation"]
     near = memory.tensor.abs() < 3.4 * cells["deviation"]
@@ -332,7 +347,7 @@ def test_sealed_memories_are_asked_and_not_changed():
 
 def test_together_goes_round_by_round(page):
     first, *rounds, outcome = page("GET", "together")
-    assert first == dict(asked=120)
+    assert first == dict(asked=120, sure_from=0.9)
     assert [each["round"] for each in rounds] == list(range(1, len(rounds) + 1))
     assert (rounds[-1]["right"], outcome["converged"]) == (1, True)
     assert len(outcome["examples"]) == 8
@@ -397,6 +412,35 @@ def test_so_many_pages_have_a_copy(memory):
         page.gallery.open()
     with pytest.raises(BadValue, match="load the page again"):
         page("GET", "overview")
+    assert not page("GET", "about")["held"]
+
+
+def test_a_page_that_is_looked_at_keeps_its_copy_however_often_others_are_loaded(memory):
+    page = Page(memory)
+    page("POST", "store", path="a / b", leaf="c")
+    for _ in range(2 * PAGES):
+        page.gallery.open()
+        assert page("GET", "about")["held"]  # which a page asks again and again
+    assert page("GET", "changes")["count"] == 1
+
+
+def test_what_is_to_be_copied_says_all_digits():
+    wish = planning.Wished(10, 10, 0.99999999999, joint=False, bits=None)
+    assert "--accuracy 0.99999999999 " in planning.command(wish)
+    assert "accuracy=0.99999999999)" in planning.python(wish)
+
+
+def test_every_value_of_an_answer_is_documented(page, monkeypatch):
+    for name in ("plans", "each_plan", "drafts"):
+        monkeypatch.setattr(planning, name, partial(getattr(planning, name), scheme="HLB"))
+    table = EXPLORE.read_text().partition("| request |")[2].partition("\n\n")[0].splitlines()
+    given = dict(path="key 7 / of", leaf="leaf 7", pairs="50", vocabulary="20", accuracy="0.9")
+    for method, name in [route for route in ROUTES if route[1] != "save"]:  # which has no file here
+        row = next(row for row in table if method in row.split("|")[1] and f"`{name}`" in row.split("|")[1])
+        reply = page(method, name, **(given if name != "cells" else {}))
+        for line in reply if isinstance(reply, list) else [reply]:
+            keys = {*line, *(line.get("gauge") or {}), *line.get("scores", {})}
+            assert keys <= set(re.findall(r"`(\w+)`", row)), name
 
 
 # The door
@@ -465,6 +509,7 @@ def test_the_page_needs_no_network_and_no_markup_of_labels():
         ("/secret/", dict(host=None), 403),
         ("/secret/api/about", dict(origin="http://evil.example"), 403),
         ("/secret/api/about", dict(origin=f"http://{HOST}"), 200),
+        ("/secret/api/about", dict(Origin="http://evil.example", origin=f"http://{HOST}"), 403),
         ("/secret/api/about", dict(sec_fetch_site="cross-site"), 403),
         ("/secret/../pyproject.toml", {}, 404),
         ("/secret/no.html", {}, 404),
@@ -494,7 +539,7 @@ def test_rounds_come_one_a_line(server):
     status, headers, body = asked(server, f"/secret/api/together?session={session}")
     lines = [json.loads(line) for line in body.splitlines()]
     assert (status, headers["content-type"]) == (200, "application/x-ndjson")
-    assert (lines[0], lines[-1]["converged"]) == (dict(asked=120), True)
+    assert (lines[0]["asked"], lines[-1]["converged"]) == (120, True)
 
 
 def test_a_bug_is_said_to_be_one(server, monkeypatch, capsys):
@@ -547,6 +592,32 @@ def test_a_request_that_does_not_arrive_is_given_up(server, monkeypatch):
     assert (status, "did not arrive" in json.loads(body)["error"]) == (408, True)
 
 
+@pytest.mark.parametrize("begun", [b"", b"GET /secret/ HTTP/1.1\r\nHo"])
+def test_who_connects_and_does_not_ask_is_not_waited_for(server, monkeypatch, begun):
+    monkeypatch.setattr("carving.explore.serving.SLOW", 0.2)
+    listening = listen(0)
+    server.hosts = (f"127.0.0.1:{listening.getsockname()[1]}",)
+    run = runner(server)
+    thread = Thread(target=run.run, kwargs=dict(sockets=[listening]))
+    thread.start()
+    try:
+        with socket.create_connection(listening.getsockname(), timeout=20) as idle:
+            idle.sendall(begun)
+            assert idle.recv(100) == b""  # closed
+        asked = f"GET /secret/api/about HTTP/1.1\r\nHost: {server.hosts[0]}\r\n\r\n".encode()
+        with socket.create_connection(listening.getsockname(), timeout=20) as going:
+            for _ in range(3):  # one connection serves whoever goes on asking, however slowly
+                going.sendall(asked)
+                assert going.recv(100).startswith(b"HTTP/1.1 200")
+                while not going.recv(4096).endswith(b"0\r\n\r\n"):
+                    pass
+                time.sleep(0.3)
+    finally:
+        run.should_exit = True
+        thread.join(20)
+        listening.close()
+
+
 def test_an_address_without_its_last_stroke_is_led_to_the_page(server):
     status, headers, _ = asked(server, "/secret")
     assert (status, headers["location"]) == (308, "/secret/")
@@ -594,6 +665,11 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
     assert (exhibit.memory.pairs, exhibit.name, exhibit.file, port, browser) == (2, file.name, file, 8000, False)
     assert exhibit.pairs == [(("dog", "says"), "woof"), (("cat", "says"), "meow")]
     served.clear()
+    other = tmp_path / "other.tsv"
+    other.write_text("cow\tsays\tmoo\n")
+    carving("explore", str(file), "--files", str(facts), str(other), "--no-browser")
+    assert [leaf for _, leaf in served[0].pairs] == ["woof", "meow", "moo"]
+    served.clear()
     with open_memory(file) as opened:  # whose change lies in a journal beside the file
         opened.store({"cow": {"says": "moo"}})
     carving("explore", str(file))
@@ -610,6 +686,7 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
         (["--write"], "name its file"),
         (["--files", "facts.tsv"], "no file facts.tsv"),
         (["missing.safetensors"], "missing.safetensors"),
+        (["one.safetensors", "facts.tsv"], "come after --files"),
     ],
 )
 def test_a_command_that_makes_no_sense_is_told_so(tmp_path, carving, monkeypatch, served, arguments, words):

@@ -121,6 +121,50 @@ def test_a_label_full_of_markup_is_shown_as_text(tab, address):
     assert "broken" not in tab.title()
 
 
+def test_labels_without_a_break_stay_in_the_page(tab, address):
+    show(tab, address, "change")
+    for path, leaf in (("unbroken" * 40, "W" * 300), ("pets", "dog"), ("pets", "cat")):
+        tab.get_by_label("Path").fill(path)
+        tab.get_by_label("Leaf").fill(leaf)
+        tab.click("button:text-is('Store')")
+        tab.wait_for_selector(f".done:has-text('{leaf[:20]}')")
+    for name in ("Ask", "Overview", "Change"):
+        tab.click(f"text={name}")
+        if name == "Ask":
+            tab.fill("input", "unbroken" * 40)
+            tab.wait_for_selector(".answer:has-text('WWWW')")
+        for width in (400, 1280):
+            tab.set_viewport_size({"width": width, "height": 800})
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.click("text=Ask")
+    tab.fill("input", "pets")
+    tab.check("text=all that it holds")
+    tab.wait_for_selector("text=It holds 2 leaves:")
+    assert tab.locator(".plot .here").count() == 2  # both stand out
+    tab.wait_for_selector("text=whatever else is here, so that its order and its numbers may differ")
+
+
+def test_the_answer_is_seen_where_the_page_is_narrow(tab, address):
+    tab.set_viewport_size({"width": 400, "height": 800})
+    show(tab, address, "ask").wait_for_selector(".answer")
+    place = tab.locator(".answer").bounding_box()
+    assert place["y"] + place["height"] < 800
+
+
+def test_the_skip_link_leads_into_the_view_that_is_shown(tab, address):
+    show(tab, address, "plan").focus(".skip")
+    tab.keyboard.press("Enter")
+    assert tab.inner_text("[role=tab][aria-selected=true]") == "Plan"
+    assert tab.evaluate("document.activeElement.id") == "main"
+
+
+def test_a_page_whose_copy_was_given_up_is_told(tab, address):
+    show(tab, address, "change")
+    again = "fetch('api/session', {method: 'POST', headers: {'content-type': 'application/json'}, body: '{}'})"
+    tab.evaluate(f"Promise.all(Array.from({{length: 8}}, () => {again}))")
+    tab.wait_for_selector("text=this one's copy is no longer held")
+
+
 def test_what_is_stored_in_a_tab_is_in_that_tab_alone(tab, address, file):
     other = tab.context.new_page()
     for page in (tab, other):

@@ -6,6 +6,7 @@ import pytest
 
 from carving.lab import NAMES, load
 from carving.lab.experiment import Cells, Gaps, Heat, Lines, grid
+from carving.lab.lines import draw_lines
 from carving.lab.naming import spread
 from carving.lab.panels import with_cells
 from carving.lab.style import EMPHASISED, GREY, SIZE, family, looks
@@ -27,6 +28,43 @@ def test_orders_and_numbers_of_pairs_do_not_change_the_colour():
     *orders, compact = chosen.values()
     assert len({look.colour for look in orders}) == 1 and len({(look.marker, look.hollow) for look in orders}) == 3
     assert compact.colour == looks(["OSC, compact fillers, order 2"])["OSC, compact fillers, order 2"].colour
+
+
+def test_other_numbers_of_pairs_keep_the_colour_where_their_marks_differ():
+    names = [f"OSC{kind}, order {order}, {pairs} pairs" for order, pairs in ((2, "1,000"), (3, "2,000"))
+             for kind in ("", ", compact fillers")]  # fmt: skip
+    chosen = looks(names)
+    for kind in ("OSC", "OSC, compact fillers"):
+        two, three = (chosen[name] for name in names if family(name).rpartition(", ")[0] == kind)
+        assert two.colour == three.colour == looks([kind])[kind].colour
+        assert (two.dash, two.hollow) != (three.dash, three.hollow)
+    clash = looks(["OSC, order 2, 1,000 pairs", "OSC, order 2, 2,000 pairs"])
+    assert len({look.colour for look in clash.values()}) == 2
+
+
+def test_osc_is_blue_beside_memories_of_other_kinds_too():
+    chosen = looks(["linear attention, causal", "DeltaNet, causal", "OSC, causal", "OSC together, not causal"])
+    assert chosen["OSC, causal"].colour == looks(["OSC"])["OSC"].colour
+    assert len({look.colour for look in chosen.values()}) == 4
+
+
+def test_points_above_each_other_are_not_joined():
+    axes = pytest.importorskip("matplotlib.figure").Figure().add_subplot()
+    rows = [
+        {"setting": {"scheme": "OSC", "cells": cells, "k1": k1}, "seed": 0, "measured": {"right": 0.1 * k1}}
+        for cells, k1 in ((8, 3), (8, 5), (10, 4))
+    ]
+    panel = Lines("cells", "right", ("scheme",), "some")
+    draw_lines(axes, panel, rows, (), looks(["OSC"]))
+    assert axes.lines[0].get_linestyle() == "None"
+    draw_lines(axes, panel, rows[1:], (), looks(["OSC"]))
+    assert axes.lines[-1].get_linestyle() == "-"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_series_has_one_name_in_all_panels_of_a_figure(name):
+    keys = [panel.series for panel in load(name).panels if isinstance(panel, Lines)]
+    assert len({tuple(each) for each in keys}) == len({frozenset(each) for each in keys})
 
 
 def test_at_most_seven_series_are_emphasised_and_all_others_are_named_beside_their_lines():

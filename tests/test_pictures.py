@@ -19,7 +19,7 @@ def memory():
 
 def drawn(figure):
     """The figure, drawn for certain."""
-    figure.canvas.draw()
+    figure.draw_without_rendering()  # the canvas of a figure without a window draws nothing
     return figure
 
 
@@ -55,12 +55,29 @@ def test_a_question_is_a_picture_of_all_scores(memory):
         (Answer("dog", 1.02, 0.99), "dog, with a probability of 0.99"),
         (Answer(None, 0.1, 0.9, found=False), "nothing is stored here, with a probability of 0.9"),
         (Answer(NASTY, 3.0, float("nan")), NASTY.replace("$", r"\$")),
+        (Answer("two\nlines", 1.0, 0.9), "two lines, with a probability of 0.9"),
     ],
 )
 def test_an_answer_is_a_picture_of_its_score(answer, words):
     axes = drawn(answer.plot()).axes[0]
     assert axes.get_title(loc="left") == words
     assert answer.score in [line.get_xdata()[0] for line in axes.lines[1:]]
+
+
+def test_labels_that_are_long_stay_in_their_picture():
+    held = Memory(OSC(d=30, p=2))
+    held.store({"x" * 300: "y" * 300, "b": 2})
+    for figure in (held.recall("x" * 300).plot(), held.plot("x" * 300)):
+        title = drawn(figure).axes[0].title, figure.axes[0]._left_title
+        assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in title)
+
+
+def test_scores_of_schemes_that_settle_are_not_said_to_be_1_for_what_was_stored():
+    held = Memory(make("MAP-B", d=512))
+    held.store({f"key {i}": f"leaf {i}" for i in range(20)})
+    assert "alike" in drawn(held.plot("key 3")).axes[0].get_xlabel()
+    said = [text.get_text() for text in drawn(held.recall("key 3").plot()).axes[0].texts]
+    assert said == ["not alike", "the same"]
 
 
 def test_notebooks_show_text_and_no_markup(memory):

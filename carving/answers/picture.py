@@ -8,6 +8,16 @@ from carving.extras import load
 INK, SOFT = "#1f6f8b", "0.8"
 
 
+def brief(text: str, most: int) -> str:
+    """A label in a picture: one line of so many letters, in which a dollar sign begins no formula.
+
+    >>> brief("costs $5, and more than that", 12)
+    'costs \\\\$5, a…'
+    """
+    line = " ".join(text.split())
+    return (line if len(line) <= most else f"{line[: most - 1]}…").replace("$", r"\$")
+
+
 def picture(leaf: str, score: float, probability: float, found: bool) -> Any:
     """A matplotlib figure of an answer."""
     figure = load("matplotlib.figure").Figure(figsize=(6, 1.7), layout="constrained")
@@ -15,11 +25,12 @@ def picture(leaf: str, score: float, probability: float, found: bool) -> Any:
     low, high = min(-0.25, score - 0.1), max(1.25, score + 0.1)
     axes.axhline(0, color=SOFT, linewidth=6, solid_capstyle="round", zorder=1)
     axes.plot([score], [0], "o", color=INK if found else "0.5", markersize=13, zorder=3)
-    for place, words in ((0, "not stored here"), (1, "stored once")):
+    # Without a probability the score is a cosine, of a scheme that settles.
+    ends = ("not alike", "the same") if math.isnan(probability) else ("not stored here", "stored once")
+    for place, words in enumerate(ends):
         axes.plot([place], [0], "|", color="0.4", markersize=16, zorder=2)
         axes.annotate(words, (place, 0), (0, -22), textcoords="offset points", ha="center", color="0.35")
-    # A dollar sign would begin a formula.
-    said = (leaf if found else "nothing is stored here").replace("$", r"\$")
+    said = brief(leaf, 40) if found else "nothing is stored here"
     sure = "" if math.isnan(probability) else f", with a probability of {probability:.4g}"
     axes.set_title(f"{said}{sure}", loc="left", fontsize=11)
     axes.set_xlim(low, high)

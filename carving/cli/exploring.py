@@ -31,11 +31,12 @@ def explore(
     reading: Reading,
     memory: Annotated[
         FilePath | None,
-        typer.Argument(metavar="[MEMORY]", help="The memory's file; without one, the demonstration's trees."),
+        typer.Argument(metavar="MEMORY", help="The memory's file; without one, the demonstration's trees."),
     ] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="FILES", hidden=True)] = None,
     files: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="A file of the pairs that it holds, for paths and truth; may be repeated."),
+        typer.Option(metavar="FILE...", help="Files of the pairs that it holds, for paths and truth."),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; by default any that is free.")] = 0,
@@ -46,7 +47,9 @@ def explore(
     from carving.explore import Exhibit, serve  # only here: other commands need not wait for it
 
     load("uvicorn")  # before anything is read
-    pairs = list(Files.open(files, reading)) if files else []
+    if more and not files:
+        raise BadValue(f"one memory is explored at a time, got {more[0]} too; files of its pairs come after --files")
+    pairs = list(Files.open([*files, *(more or ())], reading)) if files else []
     if memory is None:
         if pairs or write:
             raise BadValue("--files and --write speak of a memory; name its file")

@@ -95,6 +95,7 @@ def scores_shown(memory: Memory | SealedMemory, seen: Scores) -> Json:
         nothing=number(seen.nothing),
         noise=number(seen.noise),
         threshold=number(seen.threshold),
+        likeness=seen.likeness,
     )
 
 

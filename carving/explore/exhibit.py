@@ -104,6 +104,14 @@ class Gallery:
             self._copies.move_to_end(name)
             return found
 
+    def touch(self, name: str) -> bool:
+        """Whether a page's copy is held; who asks still looks at it, and others go first."""
+        with self._lock:
+            held = name in self._copies
+            if held:
+                self._copies.move_to_end(name)
+            return held
+
     def reset(self, name: str) -> Copy:
         """A fresh copy for a page."""
         with self._lock:

@@ -23,6 +23,7 @@ def about(gallery: Gallery, given: Given) -> Json:
     exhibit = gallery.exhibit
     memory = exhibit.memory
     return dict(
+        held=gallery.touch(given.text("session", "")),
         name=exhibit.name,
         sealed=isinstance(memory, SealedMemory),
         writable=exhibit.file is not None,
@@ -34,8 +35,9 @@ def about(gallery: Gallery, given: Given) -> Json:
 
 def overview(gallery: Gallery, given: Given) -> Json:
     """A memory in words and numbers."""
-    held = gallery.copy(given.text("session"))
-    memory = held.memory
+    copy = gallery.copy(given.text("session"))
+    memory = copy.memory
+    held, least = held_bytes(memory), least_bytes(memory)
     return dict(
         words=words_of(memory.scheme),
         scheme=identity(memory.scheme)["name"],
@@ -44,14 +46,16 @@ def overview(gallery: Gallery, given: Given) -> Json:
         cells=memory.scheme.facts.memory_scalars,
         pairs=memory.pairs,
         leaves=len(memory.vocabulary),
-        paths=len(held.catalogue),
-        bytes=held_bytes(memory),
-        least_bytes=least_bytes(memory),
+        paths=len(copy.catalogue),
+        numbers_a_pair=memory.scheme.facts.memory_scalars / memory.pairs if memory.pairs else None,
+        bytes=held,
+        least_bytes=least,
+        times_the_least=held / least if least else None,
         bits=show_bits(memory.bits) if isinstance(memory, SealedMemory) else None,
         consolidated=memory.consolidated,
         goal=None if memory.goal is None else dict(accuracy=memory.goal.accuracy, pairs=memory.goal.pairs),
         most_stored=[dict(leaf=leaf_shown(leaf), times=times) for leaf, times in most_stored(memory, MOST_STORED)],
-        changes=len(held.changes),
+        changes=len(copy.changes),
     )
 
 
@@ -61,9 +65,8 @@ def fullness(gallery: Gallery, given: Given) -> Json:
     if seen is None:
         return dict(gauge=None)
     points = [dict(pairs=pairs, named=named) for pairs, named in zip(seen.pairs, seen.named, strict=True)]
-    return dict(
-        gauge=dict(points=points, held=seen.held, here=seen.here, fits=seen.fits, more=seen.more, accuracy=WELL)
-    )
+    said = dict(held=seen.held, here=seen.here, fits=seen.fits, more=seen.more, over=seen.over, accuracy=WELL)
+    return dict(gauge=dict(points=points, **said))
 
 
 def cells(gallery: Gallery, given: Given) -> Json:
@@ -75,7 +78,12 @@ def cells(gallery: Gallery, given: Given) -> Json:
     seen = slice_of(memory, at)
     levels = (seen.numbers * (FINE / REACH)).round().clamp(-FINE, FINE).to(torch.int8)
     return dict(
-        rows=levels.tolist(), shape=list(seen.shape), at=list(at), step=list(seen.step), deviation=seen.deviation
+        rows=levels.tolist(),
+        shape=list(seen.shape),
+        at=list(at),
+        step=list(seen.step),
+        deviation=seen.deviation,
+        reach=REACH,
     )
 
 
@@ -90,4 +98,5 @@ def histogram(gallery: Gallery, given: Given) -> Json:
         looked_at=seen.looked_at,
         all=reals(memory.tensor).numel(),
         deviation=number(seen.deviation),
+        values=seen.values,
     )

@@ -75,7 +75,7 @@ def command(wish: Wished) -> str:
     """The command that makes an empty memory of the chosen plan."""
     options = f"{' --joint' if wish.joint else ''}{f' --bits {wish.bits}' if wish.bits else ''}"
     return (
-        f"carving plan --pairs {wish.pairs} --vocabulary {wish.vocabulary} --accuracy {wish.accuracy:g}{options} "
+        f"carving plan --pairs {wish.pairs} --vocabulary {wish.vocabulary} --accuracy {wish.accuracy}{options} "
         "--out memory.safetensors"
     )
 
@@ -83,5 +83,5 @@ def command(wish: Wished) -> str:
 def python(wish: Wished) -> str:
     """The line of Python that does the same."""
     options = f"{', joint=True' if wish.joint else ''}{f', bits={wish.bits}' if wish.bits else ''}"
-    sizes = f"pairs={wish.pairs}, vocabulary={wish.vocabulary}, accuracy={wish.accuracy:g}"
+    sizes = f"pairs={wish.pairs}, vocabulary={wish.vocabulary}, accuracy={wish.accuracy}"
     return f"memory = Memory.planned({sizes}{options})"

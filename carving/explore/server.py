@@ -34,7 +34,7 @@ AT_ONCE = 4  # questions that are worked on
 BUG = "a bug of Carving, whose traceback stands where the explorer was started"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -63,7 +63,10 @@ class Request(NamedTuple):
     @classmethod
     def of(cls, scope: Scope) -> "Request":
         """The request of an ASGI scope."""
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers: dict[str, str] = {}
+        for field, value in scope["headers"]:  # one that comes twice is a list, which nobody of us sends
+            name, said = field.decode("latin-1").lower(), value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {said}" if name in headers else said
         return cls(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
 
 

@@ -5,6 +5,7 @@ import socket
 import webbrowser
 from collections.abc import Callable
 from threading import Thread, Timer
+from typing import Any
 
 from carving.errors import BadValue
 from carving.explore.exhibit import Exhibit, Gallery
@@ -15,12 +16,13 @@ from carving.memory.scores import scores
 
 LOOPBACK = "127.0.0.1"
 SOON = 0.5  # seconds until the server listens
+SLOW = 10.0  # seconds for the head of a request to arrive, once somebody is connected
 CONNECTIONS = 64
 
 
 def serve(exhibit: Exhibit, port: int = 0, browser: bool = True, on_address: Callable[[str], None] = print) -> None:
     """Serve an exhibit until somebody stops it (Ctrl-C); the address is told, and opened in the browser."""
-    uvicorn = load("uvicorn")
+    load("uvicorn")
     listening = listen(port)
     port, token = listening.getsockname()[1], secrets.token_urlsafe(16)
     server = Server(Gallery(exhibit), token, (f"{LOOPBACK}:{port}", f"localhost:{port}"))
@@ -29,9 +31,42 @@ def serve(exhibit: Exhibit, port: int = 0, browser: bool = True, on_address: Cal
     Thread(target=warm, args=[exhibit], daemon=True).start()
     if browser:
         Timer(SOON, webbrowser.open, [address]).start()
+    runner(server).run(sockets=[listening])
+
+
+def runner(server: Server) -> Any:
+    """What runs the application: uvicorn, with limits."""
+    uvicorn = load("uvicorn")
     how = dict(lifespan="off", log_level="critical", access_log=False, server_header=False)
     limits = dict(limit_concurrency=CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=2)
-    uvicorn.Server(uvicorn.Config(server, ws="none", http="h11", **how, **limits)).run(sockets=[listening])
+    return uvicorn.Server(uvicorn.Config(server, ws="none", http=_impatient(), **how, **limits))
+
+
+def _impatient() -> type:
+    """uvicorn's protocol, which alone would wait for ever for the head of a request."""
+    patient: Any = load("uvicorn.protocols.http.h11_impl").H11Protocol
+
+    class Impatient(patient):  # type: ignore[misc]
+        late: Any = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.wait()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self.wait()
+
+        def wait(self) -> None:
+            """Close in a while, unless a request has come."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                if self.late is not None:
+                    self.late.cancel()
+                self.late = None
+            elif self.late is None:
+                self.late = self.loop.call_later(SLOW, self.transport.abort)
+
+    return Impatient
 
 
 def warm(exhibit: Exhibit) -> None:

@@ -6,6 +6,7 @@ from carving.errors import BadValue
 from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json, answer_shown, number, path_shown
+from carving.memory.holdings import SURE
 from carving.memory.watching import Watched
 
 MOST = 4 * 10**8  # paths times leaves: a round of more takes longer than somebody wants to wait
@@ -31,7 +32,7 @@ def together(gallery: Gallery, given: Given) -> Iterator[Json]:
 
 
 def _rounds(watched: Watched) -> Iterator[Json]:
-    yield dict(asked=watched.asked)
+    yield dict(asked=watched.asked, sure_from=SURE)
     for seen in watched:
         yield dict(
             round=seen.number, noise=number(seen.noise), left=number(seen.left), sure=seen.sure, right=seen.right

@@ -20,11 +20,12 @@ from carving.lab.ticks import scale
 from carving.lab.words import axis_words, cells_of
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 PAPER, THEORY = "published", "our theory"
 BAND, FIT = "band: one standard deviation over trials", "fitted: a + b ln(x)"
+BARS = "bar: one standard deviation"
 FAR = 3.0  # times off: such a published number has its reason beside it
 
 Star = tuple[Published, float]  # a number, and its height in the panel
@@ -38,10 +39,11 @@ def draw_lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequenc
     legend: Legend = {}
     signs: Legend = {}
     for name in sorted(series, key=lambda name: not named[name].faint):
-        line = _curve(axes, series[name], named[name], panel.fit)
+        apart = panel.fit or _repeats(series[name])
+        line = _curve(axes, series[name], named[name], apart)
         if not named[name].labelled:
             legend[name] = line
-        signs |= _band(axes, series[name], named[name], limits)
+        signs |= (_bars if apart and not panel.fit else _band)(axes, series[name], named[name], limits)
         signs |= _fitted(axes, series[name], named[name]) if panel.fit else {}
     scale(axes, panel, results)
     signs |= _marks(axes, panel, results) | _stars(axes, panel, results, published)
@@ -50,8 +52,13 @@ def draw_lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequenc
     return legend | signs
 
 
-def _curve(axes: Axes, points: Sequence[Point], look: Look, dots: bool) -> Artist:
-    """The points of a series, joined unless a fit goes through them."""
+def _repeats(points: Sequence[Point]) -> bool:
+    """Whether several points of a series stand above each other: no line goes through them."""
+    return len({x for x, _, _ in points}) < len(points)
+
+
+def _curve(axes: Axes, points: Sequence[Point], look: Look, dots: bool) -> Line2D:
+    """The points of a series, joined unless a fit goes through them, or none can."""
     x, mean, _ = np.array(points).T
     (line,) = axes.plot(
         x,
@@ -77,6 +84,18 @@ def _band(axes: Axes, points: Sequence[Point], look: Look, limits: tuple[int, in
         low, high = low.clip(*limits), high.clip(*limits)
     axes.fill_between(x, low, high, color=look.colour, alpha=0.15, linewidth=0)
     return {BAND: patch(GREY, 0.3)}
+
+
+def _bars(axes: Axes, points: Sequence[Point], look: Look, limits: tuple[int, int] | None) -> Legend:
+    """The deviation of each point."""
+    x, mean, deviation = np.array(points).T
+    if look.faint or not deviation.any():
+        return {}
+    low, high = mean - deviation, mean + deviation
+    if limits is not None:
+        low, high = low.clip(*limits), high.clip(*limits)
+    axes.vlines(x, low, high, color=look.colour, linewidth=1, alpha=0.5)
+    return {BARS: load("matplotlib.lines").Line2D([], [], color=GREY, marker="|", linestyle="none", markersize=8)}
 
 
 def _fitted(axes: Axes, points: Sequence[Point], look: Look) -> Legend:

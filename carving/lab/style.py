@@ -53,6 +53,9 @@ KNOWN = {  # families that many figures have, the most important first
     "the paper's OSC": Look(BLUE, "o"),
     "compact, together": Look(ORANGE, "D"),
     "consolidated": Look(PINK, "v"),
+    "OSC, causal": Look(BLUE, "o"),
+    "OSC together, not causal": Look(ORANGE, "P"),
+    "OSC consolidated, not causal": Look(PINK, "D"),  # which is seen below the other
     "TPR": Look(PINK, "v"),
     "HLB": Look(BLACK, "s"),
     "CliffordOSC": Look(ORANGE, "X"),
@@ -109,20 +112,25 @@ def _of_families(families: Mapping[str, list[str]]) -> dict[str, Look]:
     known = sorted((kind for kind in families if kind in KNOWN), key=list(KNOWN).index)
     ranked = [*known, *(kind for kind in families if kind not in KNOWN)]
     few, given = len(families) <= EMPHASISED, {}
-    taken: set[str] = set()
+    taken: dict[str, set[Look]] = {}  # a colour, and how it is drawn already
     room = EMPHASISED
     for kind in ranked:
         size = 1 if all(map(SIZE.search, families[kind])) else len(families[kind])
         look = KNOWN.get(kind) or KNOWN.get(PAIRS.sub("", kind))
-        if look is None or look.colour in taken:
+        if look is None or not _drawn(look, families[kind]).isdisjoint(taken.get(look.colour, ())):
             look = next((Look(FREE[at], MARKS[at]) for at in range(len(FREE)) if FREE[at] not in taken), None)
         if look is None or size > room or (not few and kind in MINOR):
             look = Look(GREY, labelled=True, faint=True)
         else:
-            taken.add(look.colour)
+            taken.setdefault(look.colour, set()).update(_drawn(look, families[kind]))
             room -= size
         given[kind] = look
     return given
+
+
+def _drawn(look: Look, names: Iterable[str]) -> set[Look]:
+    """How series of a family are drawn: of a colour that is taken, other dashes and marks may be free."""
+    return {_dashed(look, name) for name in names}
 
 
 def _dashed(look: Look, name: str) -> Look:

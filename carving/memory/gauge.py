@@ -33,6 +33,11 @@ class Gauge(NamedTuple):
         """How many more pairs are held well."""
         return max(0, self.fits - self.held)
 
+    @property
+    def over(self) -> int:
+        """How many pairs too many it holds."""
+        return max(0, self.held - self.fits)
+
 
 def gauge(memory: Questions) -> Gauge | None:
     """The gauge of a memory; None where nothing is predicted: of most schemes, or before two leaves are known.

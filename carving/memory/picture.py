@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from carving.answers.picture import brief
 from carving.extras import load
 from carving.formats.typed import leaf_text, path_text
 from carving.memory.gauge import WELL, gauge
@@ -64,11 +65,14 @@ def question_picture(memory: Questions, path: Path, absence: float) -> Any:
     axes.axvspan(-2 * seen.noise, 2 * seen.noise, color="0.9", zorder=0, label="noise: two deviations")
     if seen.threshold is not None:
         axes.axvline(seen.threshold, color=WARM, linestyle="--", linewidth=1, label="found from here on")
-    name = leaf_text(memory.vocabulary[best]).replace("$", r"\$")  # which would begin a formula
-    axes.plot([strengths[best]], [1], "o", color=INK, markersize=9, label=name if len(name) < 30 else f"{name[:29]}…")
-    axes.set_xlabel("score: 0 for what is not here, 1 for what was stored once")
+    name = brief(leaf_text(memory.vocabulary[best]), 30)
+    axes.plot([strengths[best]], [1], "o", color=INK, markersize=9, label=name)
+    once = "score: 0 for what is not here, 1 for what was stored once"
+    axes.set_xlabel("score: how alike they are (cosine)" if seen.likeness else once)
     axes.set_ylabel("leaves")
-    axes.set_title(path_text(path).replace("$", r"\$"), loc="left", fontsize=10)
+    if len(strengths) <= 100:
+        axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set_title(brief(path_text(path), 80), loc="left", fontsize=10)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.spines[["top", "right"]].set_visible(False)
     return figure

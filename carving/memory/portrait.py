@@ -15,6 +15,7 @@ from carving.memory.questions import Questions
 SIDE = 128  # rows and columns of a slice that are drawn at most
 MANY = 2**20  # numbers that tell a distribution as well as all
 REACH = 4.0  # deviations, either way, over which numbers are counted
+FEW = 256  # different values that are counted
 
 
 class Slice(NamedTuple):
@@ -35,6 +36,7 @@ class Distribution(NamedTuple):
     normal: tuple[float, ...]
     looked_at: int  # numbers, of all
     deviation: float
+    values: int | None  # how many different ones there are, if they are few: of whole numbers, or sealed
 
 
 def deviation(memory: Questions) -> float:
@@ -96,4 +98,12 @@ def distribution(memory: Questions, bins: int = 48) -> Distribution:
     edges = [-REACH + 2 * REACH * i / bins for i in range(bins + 1)]
     below = [0.0, *(0.5 * (1 + math.erf(edge / math.sqrt(2))) for edge in edges[1:-1]), 1.0]
     normal = tuple(len(some) * (right - left) for left, right in pairwise(below))
-    return Distribution(tuple(edges), tuple(counts), normal, len(some), scale)
+    return Distribution(tuple(edges), tuple(counts), normal, len(some), scale, _values(some))
+
+
+def _values(numbers: Tensor) -> int | None:
+    """How many different numbers there are; None if they are many."""
+    if len(numbers) > 4 * FEW and len(numbers[: 4 * FEW].unique()) > FEW:
+        return None
+    different = len(numbers.unique())
+    return different if different <= min(FEW, len(numbers) // 4) else None

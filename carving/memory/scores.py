@@ -26,6 +26,7 @@ class Scores(NamedTuple):
     nothing: float | None  # that of nothing being there
     noise: float  # the deviation of the strengths of leaves that are not there
     threshold: float | None  # from this strength on the best leaf is more probable than nothing
+    likeness: bool = False  # strengths are cosines, of schemes that settle: what was stored need not be near 1
 
     def best(self, count: int) -> list[int]:
         """The rows of the so many best leaves, by their probability."""
@@ -51,18 +52,19 @@ def scores(memory: Questions, path: Path, absence: float = 0.5) -> Scores:
     asked, scheme = check_paths([path], held), held.scheme
     contexts, fillers = scheme.contexts(asked), held.codebook.all()
     if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
-        return _alone(scheme.score(held.tensor, contexts, fillers)[0])
+        return _alone(scheme.score(held.tensor, contexts, fillers)[0], likeness=True)
     if held.solved is not None:
         inner = scheme.inner(scheme.adjoint(held.tensor, contexts), contexts, fillers)
         return _alone((inner / scheme.energy(contexts, fillers))[0])
     return _weighed(held, scheme, contexts, fillers, absence)
 
 
-def _alone(strengths: Tensor) -> Scores:
+def _alone(strengths: Tensor, likeness: bool = False) -> Scores:
     """Strengths without odds: their noise is that of most of them."""
     middle = strengths.median()
     # 1.4826 times the median of what they are off is the deviation of a normal distribution.
-    return Scores(strengths, None, None, 1.4826 * float((strengths - middle).abs().median()), None)
+    noise = 1.4826 * float((strengths - middle).abs().median())
+    return Scores(strengths, None, None, noise, None, likeness)
 
 
 def _weighed(held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, absence: float) -> Scores:

@@ -68,6 +68,11 @@ document.addEventListener("keydown", (event) => {
   go("ask");
   main.querySelector("input")?.focus();
 });
+document.querySelector(".skip").addEventListener("click", (event) => { // which else would be taken for the name of a view
+  event.preventDefault();
+  main.focus();
+  main.scrollIntoView();
+});
 addEventListener("hashchange", () => show(location.hash.slice(1)));
 let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => views.get(current)?.repaint?.(), 120); });
@@ -75,11 +80,19 @@ addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout((
 // Whether anybody answers
 
 const stopped = document.getElementById("stopped");
-api.onStopped((gone) => {
-  if (gone && stopped.hidden) fill(stopped, "The explorer has stopped. Start it again with “carving explore” and open the address that it prints.");
-  stopped.hidden = !gone;
-});
-setInterval(() => api.ask("about").catch(() => {}), 4000);
+const STOPPED = "The explorer has stopped. Start it again with “carving explore” and open the address that it prints.";
+const LOST = "Too many pages were opened, and this one's copy is no longer held. Load the page again; what was changed in it is gone.";
+let lost = false;
+function warn(sentence) {
+  if (sentence && stopped.textContent !== sentence) fill(stopped, sentence);
+  stopped.hidden = !sentence;
+}
+api.onStopped((gone) => warn(gone ? STOPPED : lost ? LOST : null));
+setInterval(async () => { // which also tells that this page is still looked at
+  const seen = await api.ask("about").catch(() => null);
+  if (seen) lost = !seen.held;
+  if (lost) warn(LOST);
+}, 4000);
 
 try {
   await api.open();

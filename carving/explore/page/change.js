@@ -1,7 +1,7 @@
 // Change: pairs stored and forgotten in this page's own copy; gauge and cells follow.
 
 import * as api from "./api.js";
-import { card, columns, el, field, fill, whole } from "./dom.js";
+import { brief, card, columns, el, field, fill, label, whole } from "./dom.js";
 import { gaugeCard, heatCard, leafInput } from "./pieces.js";
 
 export default function changing(about) {
@@ -21,7 +21,7 @@ export default function changing(about) {
     fill(count, state.count ? `${whole(state.count)} ${state.count === 1 ? "change" : "changes"}; the copy holds ${whole(state.pairs)} pairs.`
       : `Nothing is changed yet; the copy holds ${whole(state.pairs)} pairs.`);
     fill(list, state.changes.map((each) => el("li", {}, el("span", { class: `verb ${each.verb}` }, each.verb === "store" ? "stored" : "forgotten"),
-      `${each.path.text} → ${each.leaf.text}`)));
+      label(each.path.text), " → ", label(each.leaf.text))));
     reset.disabled = save.disabled = !state.count;
     gauge.refresh();
     heat.refresh();
@@ -30,7 +30,7 @@ export default function changing(about) {
     store.disabled = forget.disabled = true;
     try {
       const done = await api.change(verb, { path: path.value, leaf: leaf.value });
-      const pair = `${done.path.text} → ${done.leaf.text}`;
+      const pair = `${brief(done.path.text, 120)} → ${brief(done.leaf.text, 120)}`;
       fill(problem, done.warnings.join(" "));
       result.className = done.left_alone ? "message soft" : "message done";
       fill(result, done.left_alone ? `${pair} is probably not in there: it was left alone.` : `${verb === "store" ? "Stored" : "Forgotten"}: ${pair}`);

@@ -60,6 +60,8 @@ export function bytes(value) {
   return `${value.toFixed(unit && value < 100 ? 1 : 0)}\u00a0${units[unit]}`;
 }
 export const brief = (text, most = 34) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+// A label where there is little room: of a long one the beginning, and all of it under the pointer.
+export const label = (text, most = 120) => (text.length > most ? el("span", { title: text }, brief(text, most)) : text);
 
 // The last call of a row, after a pause.
 export function later(action, pause) {

@@ -26,8 +26,9 @@ export function gaugeCard() {
         fill(plot);
         return;
       }
-      const more = seen.more ? `About ${whole(seen.more)} more fit before it falls below 99 %.`
-        : `It is fuller than it should be for 99 %: ${whole(Math.max(0, seen.held - seen.fits))} pairs too many.`;
+      const well = percent(seen.accuracy);
+      const more = seen.more ? `About ${whole(seen.more)} more fit before it falls below ${well}.`
+        : seen.over ? `It is fuller than it should be for ${well}: ${whole(seen.over)} pairs too many.` : `For ${well} it is just full.`;
       fill(words, "With ", el("strong", {}, `${whole(seen.held)} pairs`), " it is predicted to name ",
         el("strong", {}, percent(seen.here)), ` of its leaves. ${more}`);
       repaint();
@@ -70,7 +71,9 @@ export function heatCard() {
     const steps = step[0] > 1 || step[1] > 1 ? ` Every ${ordinal(step[0])} row and every ${ordinal(step[1])} column is drawn.` : "";
     const kind = shape.length > 2 ? `One slice of ${shape.map(whole).join(" × ")} numbers.` : shape.length === 2
       ? `All ${shape.map(whole).join(" × ")} numbers.` : `${whole(shape[0])} numbers in a row, laid in rows.`;
-    fill(words, `${kind}${steps} Blue is below zero, red above; a pair is spread over all of them.`);
+    const colours = seen.deviation ? `Blue is below zero, red above, both strongest from ${seen.reach} deviations (${(seen.reach * seen.deviation).toPrecision(2)}) on; a pair is spread over all of them.`
+      : "All of them are zero.";
+    fill(words, `${kind}${steps} ${colours}`);
     if (shape.length <= 2 || sliders.childElementCount) return;
     at = seen.at;
     fill(sliders, shape.slice(2).map((size, axis) => {

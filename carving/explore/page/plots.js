@@ -33,7 +33,7 @@ export function gaugePlot(gauge, width) {
   parts.push(path([...points, [points.at(-1)[0], bottom], [left, bottom]], "area"), path(points, "curve"));
   parts.push(line(fits, top - 8, fits, bottom, "mark"));
   const anchor = fits > width * 0.6 ? "end" : "start";
-  parts.push(text(fits + (anchor === "end" ? -6 : 6), top - 14, `99 % up to ${whole(gauge.fits)}`,
+  parts.push(text(fits + (anchor === "end" ? -6 : 6), top - 14, `${percent(gauge.accuracy)} up to ${whole(gauge.fits)}`,
     { "text-anchor": anchor, class: "warm halo" }));
   const side = here[0] > left + 76 ? "end" : "start";
   const below = here[1] + 28 > bottom - 4 ? here[1] - 16 : here[1] + 28;
@@ -47,11 +47,11 @@ export function gaugePlot(gauge, width) {
 
 export function histogramPlot(seen, width) {
   const height = 240, left = 12, right = width - 12, top = 16, bottom = height - 44;
-  const most = Math.max(...seen.counts, ...seen.normal);
+  const normal = seen.deviation ? seen.normal : [], most = Math.max(...seen.counts, ...normal);
   const x = scale(seen.edges[0], seen.edges.at(-1), left, right), y = scale(0, most, bottom, top);
   const bars = seen.counts.map((count, i) => svg("rect", { class: "bar-fill", x: x(seen.edges[i]) + 0.5, y: y(count),
     width: Math.max(1, x(seen.edges[i + 1]) - x(seen.edges[i]) - 1), height: bottom - y(count) }));
-  const middles = seen.normal.map((count, i) => [(x(seen.edges[i]) + x(seen.edges[i + 1])) / 2, y(count)]);
+  const middles = normal.map((count, i) => [(x(seen.edges[i]) + x(seen.edges[i + 1])) / 2, y(count)]);
   const marks = [-3, -2, -1, 0, 1, 2, 3].map((mark) => text(x(mark), bottom + 18, String(mark), { "text-anchor": "middle" }));
   return frame(width, height, "How the numbers are distributed, with the normal curve", bars, path(middles, "curve"),
     line(left, bottom, right, bottom, "axis"), marks,
@@ -59,11 +59,12 @@ export function histogramPlot(seen, width) {
 }
 
 // A dot a candidate, in columns over their scores.
-export function stripPlot(scores, answer, width) {
+export function stripPlot(scores, answers, width) {
   const height = 250, left = 14, right = width - 14, top = 50, bottom = height - 50, radius = scores.leaves > 300 ? 3 : 4.5;
   const values = scores.strengths, best = scores.named[0];
   const spread = scores.noise ? 2 * scores.noise : 0;
-  const low = Math.min(-0.25, -spread, ...values), high = Math.max(1.15, scores.threshold ?? 0, ...values) + 0.05;
+  const far = scores.likeness ? Math.max(0.01, ...values.map(Math.abs)) : 1.15;
+  const low = Math.min(-0.2 * far, -spread, ...values), high = Math.max(far, scores.threshold ?? 0, ...values) + 0.05 * far;
   const x = scale(low, high, left, right), columns = new Map();
   const parts = [];
   if (spread) {
@@ -82,10 +83,12 @@ export function stripPlot(scores, answer, width) {
     }
   }
   parts.push(line(left, bottom, right, bottom, "axis"));
-  for (const mark of [0, 0.5, 1]) {
-    if (mark < high) parts.push(line(x(mark), bottom, x(mark), bottom + 5, "axis"), text(x(mark), bottom + 19, String(mark), { "text-anchor": "middle" }));
+  const unit = scores.likeness ? 10 ** Math.floor(Math.log10(high)) : 1;
+  for (const mark of [0, 0.5, 1, 2, 4, 8].map((each) => each * unit)) {
+    if (mark < high && (mark <= unit || scores.likeness)) parts.push(line(x(mark), bottom, x(mark), bottom + 5, "axis"), text(x(mark), bottom + 19, String(Number(mark.toPrecision(2))), { "text-anchor": "middle" }));
   }
-  parts.push(text((left + right) / 2, height - 8, width < 420 ? "score: 1 for what was stored once" : "score: 0 for what is not here, 1 for what was stored once", { "text-anchor": "middle" }));
+  const meaning = scores.likeness ? "score: how alike they are (cosine)" : width < 420 ? "score: 1 for what was stored once" : "score: 0 for what is not here, 1 for what was stored once";
+  parts.push(text((left + right) / 2, height - 8, meaning, { "text-anchor": "middle" }));
   if (scores.threshold !== null && scores.threshold !== undefined) {
     const at = x(scores.threshold), anchor = at > width - 150 ? "end" : "start";
     parts.push(line(at, top - 30, at, bottom, "mark"),
@@ -93,8 +96,17 @@ export function stripPlot(scores, answer, width) {
   }
   if (best) {
     const at = x(best.strength), anchor = at > width * 0.7 ? "end" : at < width * 0.3 ? "start" : "middle";
-    parts.push(svg("circle", { cx: at, cy: bottom - radius - 2, r: answer.found ? 8 : 6, class: answer.found ? "here" : "dot" }),
-      text(at + (anchor === "end" ? 8 : 0), bottom - 24, brief(best.leaf.text, 28), { "text-anchor": anchor, class: "strong halo" }));
+    const name = brief(best.leaf.text, Math.min(28, Math.floor(width / 20))), wide = 8 * name.length;
+    const from = anchor === "end" ? at - wide : anchor === "start" ? at : at - wide / 2;
+    const under = [...columns].filter(([column]) => column * 2 * radius > from - radius && column * 2 * radius < from + wide + radius);
+    const above = Math.max(24, ...under.map(([, count]) => (count - 1) * rise + 2 * radius + 8)); // no dot lies under the name
+    if (above > 24) parts.push(line(at, bottom - 12, at, bottom - above + 3, "guide"));
+    parts.push(text(at + (anchor === "end" ? 8 : 0), bottom - above, name, { "text-anchor": anchor, class: "strong halo" }));
+    const found = answers.filter((each) => each.found && each.leaf).map((each) => each.leaf.text);
+    for (const each of scores.named.toReversed()) {
+      const stands = found.includes(each.leaf.text);
+      if (stands || each === best) parts.push(svg("circle", { cx: x(each.strength), cy: bottom - radius - 2, r: stands ? 8 : 6, class: stands ? "here" : "dot" }));
+    }
   }
   const said = `Scores of ${whole(scores.leaves)} leaves; the best is ${best ? `${best.leaf.text} with ${best.strength.toFixed(2)}` : "none"}`
     + (scores.threshold ? `, found from ${scores.threshold.toFixed(2)} on` : "");

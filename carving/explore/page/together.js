@@ -1,7 +1,7 @@
 // Together: all paths asked at once, round by round.
 
 import * as api from "./api.js";
-import { card, columns, el, fill, percent, tiny, whole } from "./dom.js";
+import { card, columns, el, fill, label, percent, tiny, whole } from "./dom.js";
 import { roundsPlot, widthOf } from "./plots.js";
 
 export default function together(about) {
@@ -9,7 +9,7 @@ export default function together(about) {
   const stop = el("button", { type: "button", hidden: true, onclick: () => going?.abort() }, "Stop");
   const words = el("p", { role: "status" }), problem = el("p", { class: "error message", role: "alert" });
   const plot = el("div"), legend = el("p", { class: "soft small legend" }), table = el("div", { class: "scroll" }), samples = el("div", { class: "scroll" });
-  let rounds = [], going = null;
+  let rounds = [], going = null, sure = null;
   const series = () => [["noise", "third"], ["sure", "second"], ...(rounds[0]?.right === null ? [] : [["right", ""]])];
   const results = columns([card("Round by round", plot, legend), card("In numbers", table)], [card("Some of the answers", samples)]);
   results.hidden = true;
@@ -22,7 +22,7 @@ export default function together(about) {
     repaint();
     const known = rounds[0].right !== null;
     const key = (kind, text) => el("span", {}, el("span", { class: `key line ${kind}` }), text);
-    fill(legend, known ? key("", "right answers") : null, key("second", "answers that are sure (probability above 90 %)"), key("third", "noise that is left, of the first round's"));
+    fill(legend, known ? key("", "right answers") : null, key("second", `answers that are sure (probability from ${percent(sure)} on)`), key("third", "noise that is left, of the first round's"));
     const head = ["round", "noise left", "sure", ...(known ? ["right"] : [])];
     fill(table, el("table", {}, el("thead", {}, el("tr", {}, head.map((name, i) => el("th", { scope: "col", class: i ? "number" : null }, name)))),
       el("tbody", {}, rounds.map((each) => el("tr", {}, el("td", {}, String(each.round)), el("td", { class: "number" }, tiny(each.noise)),
@@ -33,8 +33,8 @@ export default function together(about) {
     const how = line.converged ? `All ${whole(asked)} paths came to rest after ${line.rounds} rounds` : `It did not come to rest in ${line.rounds} rounds: the memory is too full, or holds what is not asked for`;
     fill(words, `${how}${lastRound.right === null ? "." : `; ${percent(lastRound.right)} right, where single questions get ${percent(rounds[0].right)}.`}`);
     fill(samples, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "path"), el("th", { scope: "col" }, "answer"), el("th", { scope: "col", class: "number" }, "probability"))),
-      el("tbody", {}, line.examples.map((each) => el("tr", {}, el("td", { class: "text" }, each.path.text),
-        el("td", { class: "text" }, each.answer.leaf ? each.answer.leaf.text : "nothing"), el("td", { class: "number" }, tiny(each.answer.probability)))))));
+      el("tbody", {}, line.examples.map((each) => el("tr", {}, el("td", { class: "text" }, label(each.path.text)),
+        el("td", { class: "text" }, each.answer.leaf ? label(each.answer.leaf.text) : "nothing"), el("td", { class: "number" }, tiny(each.answer.probability)))))));
   }
   async function run() {
     going = new AbortController();
@@ -46,7 +46,7 @@ export default function together(about) {
     fill(words, "Asking…");
     try {
       for await (const line of api.lines("together", {}, going.signal)) {
-        if (line.asked !== undefined) { asked = line.asked; fill(words, `Asking ${whole(asked)} paths…`); }
+        if (line.asked !== undefined) { asked = line.asked; sure = line.sure_from; fill(words, `Asking ${whole(asked)} paths…`); }
         if (line.round !== undefined) { rounds.push(line); show(); }
         if (line.converged !== undefined) finish(line, asked);
       }

@@ -44,7 +44,7 @@ EXPERIMENT = Experiment(
      "small": tuple(map(trials, (6, 2, 6, 1, 1), settings(kinds(400, 0.3, 10, 4_000), 1, 1, 3, 8, 3))),
      "paper": tuple(map(trials, (10, 3, 10, 10, 3), PAPER))},
     (Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"), "blocks less normals", band=0.005),
-     *(Lines("d", "retrieval", ("compact", "basis"), f"decoded together, order {p}", only={"asks": "joint", "p": p})
+     *(Lines("d", "retrieval", ("basis", "compact"), f"decoded together, order {p}", only={"asks": "joint", "p": p})
        for p in (2, 3)),
      Lines("k1", "relative", ("basis", "compact"), "noise in 24 x 24 numbers", percent=False),
      Points("predicted", "simulated", ("p",), "predicted for blocks", band=0.02),

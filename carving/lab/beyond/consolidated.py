@@ -27,7 +27,7 @@ EXPERIMENT = Experiment(
     notes="As many leaves as pairs; `bits` is what a cell takes, with the solver in the loop where it is less than 32. "
     "`error` is the calibration error of answers when half of the paths hold nothing, on paths that nothing was fitted "
     "to, and `perfect` that of a model which is right exactly as often as it says; `told` is the share of them "
-    "that is right, nothing being an answer too.",
+    "that is right, nothing being an answer too. Points above each other: one size, contexts of several.",
     measure=consolidated,
     scales={
         "smoke": (trials(1, [sized(60, 24, 4), sized(60, 24, 4, bits=4)]),),

@@ -27,7 +27,7 @@ EXPERIMENT = Experiment(
     panels=(
         Lines("depth", "footprint", ("scheme", "p"), "the memory, 128 dimensions", percent=False, log_y=True),
         Lines("L", "total", ("scheme", "p"), "with the codebook, 40,000 in the memory", "", True, True, False),
-        Lines("N", "over the bound", ("d", "p"), "how alike bound pairs are, at most", "multiple of Welch's bound",
+        Lines("N", "over the bound", ("d", "p"), "how alike bound pairs are", "multiple of Welch's bound",
               percent=False),
     ),
     published=(
