@@ -90,7 +90,8 @@ def solved(parts: Parts, seed: int = 0, waves: int = WAVES) -> Pair:
     qualities = {lift: measured(scores * _raised(known, lift), parts.rest, known) for lift in LIFTS}
     lift = max(LIFTS, key=lambda tried: sum(qualities[tried]))
     scale = _scale(scores * _raised(known, lift), parts.rest)
-    whole, of_all = (best.most + best.rest).solved(best.penalty), metrics.propensities(parts.data.labels)
+    every = best.most + best.rest  # type: ignore[operator]  # which are of one kind
+    whole, of_all = every.solved(best.penalty), metrics.propensities(parts.data.labels)
     return Pair(*(_solved(best.view, w, scale, p**-lift) for w, p in ((weights, known), (whole, of_all))))
 
 
