@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 from test_classifier import topics
 
 from carving.errors import BadValue
-from carving.labels import MultiLabelClassifier, Settings, counting, matching, metrics, rankers, ridge
+from carving.labels import MultiLabelClassifier, Settings, counting, matching, metrics, rankers, recipe, ridge
 from carving.labels.blending import Quality
 from carving.labels.data import Dataset
 from carving.labels.maps import Map
@@ -286,6 +286,29 @@ def test_the_fast_recipe_learns_is_repeatable_and_comes_back_from_a_file(kind, m
     assert (values[:, -1:] >= np.sort(scores, axis=1)[:, [-3]]).all()
     with pytest.raises(BadValue, match="40 features"):
         back.rank(test.features[:, :5])
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_networks_stay_where_points_that_are_held_back_want_them(needed, monkeypatch, tmp_path):
+    """Of very many features: what is said of matcher and rankers alone is replaced by something better or worse."""
+    monkeypatch.setattr(matching, "FEW", 3)
+    seen, make = [], recipe._trial
+
+    def judged(blend, *given):
+        made = make(blend, *given)
+        seen.append(bool(blend.kept))
+        quality = made.best.quality if blend.kept else Quality(*[-1.0 if needed else 1.0] * 2)
+        return made._replace(best=made.best._replace(quality=quality))
+
+    monkeypatch.setattr(recipe, "_trial", judged)
+    data, test = topics(200), topics(100, seed=1)
+    made = MultiLabelClassifier(epochs=2).fit(data.features, data.labels)
+    assert seen == [True, False]
+    assert (made.scorer_.network is not None) == bool(made.chosen_.settings) == needed
+    assert made.score(test.features, test.labels) > 0.8
+    made.save(tmp_path / "model")
+    back = MultiLabelClassifier.load(tmp_path / "model")
+    assert np.array_equal(back.decision_function(test.features), made.decision_function(test.features))
 
 
 @pytest.mark.parametrize("few", [4_096, 3])
