@@ -38,9 +38,9 @@ def draw_lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequenc
     limits = (-1 if any(row["measured"].get(panel.y, 0) < 0 for row in rows) else 0, 1) if panel.percent else None
     legend: Legend = {}
     signs: Legend = {}
-    for name in sorted(series, key=lambda name: not named[name].faint):
+    for place, name in enumerate(sorted(series, key=lambda name: not named[name].faint)):
         apart = panel.fit or _repeats(series[name])
-        line = _curve(axes, series[name], named[name], apart)
+        line = _curve(axes, series[name], named[name], apart, place)
         if not named[name].labelled:
             legend[name] = line
         signs |= (_bars if apart and not panel.fit else _band)(axes, series[name], named[name], limits)
@@ -57,8 +57,8 @@ def _repeats(points: Sequence[Point]) -> bool:
     return len({x for x, _, _ in points}) < len(points)
 
 
-def _curve(axes: Axes, points: Sequence[Point], look: Look, dots: bool) -> Line2D:
-    """The points of a series, joined unless a fit goes through them, or none can."""
+def _curve(axes: Axes, points: Sequence[Point], look: Look, dots: bool, place: int) -> Line2D:
+    """The points of a series, joined unless a fit goes through them, or none can; of several the first lies on top."""
     x, mean, _ = np.array(points).T
     (line,) = axes.plot(
         x,
@@ -69,7 +69,7 @@ def _curve(axes: Axes, points: Sequence[Point], look: Look, dots: bool) -> Line2
         markersize=4.2,
         markerfacecolor="white" if look.hollow else look.colour,
         color=look.colour,
-        zorder=2 if look.faint else 3,
+        zorder=2 if look.faint else 4 - place / 100,
     )
     return line
 
