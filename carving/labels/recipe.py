@@ -123,15 +123,17 @@ class Blended(NamedTuple):
 
 def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | None = 1) -> tuple[Scorer, Chosen]:
     """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
-    again = len(data) <= FEW and solvable(data.features, data.labels.shape[1])
-    watch = trainer.seed, trainer.on_progress
-    parts = Parts(data, *split(data, 0.15 if again else min(0.1, HELD / len(data)), trainer.seed))
+    solved = solvable(data.features, data.labels.shape[1])
+    again, watch = len(data) <= FEW and solved, (trainer.seed, trainer.on_progress)
+    # What only networks learn from is a tenth less; matcher and rankers are made again of all points.
+    share = 0.15 if again else min(0.1 if solved else 0.15, HELD / len(data))
+    parts = Parts(data, *split(data, share, trainer.seed))
     networks, ended = _tried(parts, trainer, tried)
     matcher, known = matchers(parts, trainer.seed, WAVES), metrics.propensities(parts.most.labels)
     outputs = [outputs_of(network, parts.rest) for network in networks]
     blend = blended(outputs, ended, trainer.head, parts.rest, known, matcher.trial)
     options = [blend]
-    if rankers is not None and blend.kept and not solvable(data.features, data.labels.shape[1]):
+    if rankers is not None and blend.kept and not solved:
         options.append(blend.without_networks())  # rankers of very many features may do better so
     least = None if is_dense(data.features) else rankers  # rankers of dense features know no more than a matcher does
     made = [_trial(option, networks, trainer, parts, matcher.trial, least) for option in options]
