@@ -125,7 +125,7 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | N
     """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
     solved = solvable(data.features, data.labels.shape[1])
     again, watch = len(data) <= FEW and solved, (trainer.seed, trainer.on_progress)
-    # What only networks learn from is a tenth less; matcher and rankers are made again of all points.
+    # More where networks may not be needed: they alone do not see these points, matcher and rankers do in the end.
     share = 0.15 if again else min(0.1 if solved else 0.15, HELD / len(data))
     parts = Parts(data, *split(data, share, trainer.seed))
     networks, ended = _tried(parts, trainer, tried)
