@@ -5,29 +5,30 @@ Takes every pair of files NAME_train and NAME_test (.txt or .arff, packed or not
 each method with each seed in one thread, and prints test nDCG@5 and PSnDCG@5, mean and deviation, over the points that
 have labels and over all, with the processor's seconds and the size of the files. Every result is written to
 results/labels-accuracy.json as soon as it is there, and is not made again, unless --fresh says so; several calls may
-work on different names or methods one after the other. In the end the rows of the experiment `label-frontier` are
-written to results/paper, of which `make figures` draws the frontier.
+work on different names or methods one after the other. In the end the frontier is drawn: results/labels-frontier.svg.
 One-vs-rest of more than 2,000 labels is trained with one seed: it takes long, and has nothing random but the order.
 """
 
 import argparse
-import gzip
 import json
 import re
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from measuring import show
 from rich.console import Console
 
-from carving.lab.beyond.label_frontier import EXPERIMENT, SETS
+from carving.lab.beyond.label_frontier import EXPERIMENT
+from carving.lab.experiment import Points
+from carving.lab.figures import draw
 from carving.lab.measures.rivals import METHODS, PREDICTION, SIZE, TRAINING, measured
 from carving.lab.rows import Row, versions
 from carving.labels.data import read
 
 OUTPUT = Path(__file__).parent.parent / "results" / "labels-accuracy.json"
-ROWS = OUTPUT.parent / "paper" / "label-frontier.jsonl.gz"
+FIGURE = OUTPUT.with_name("labels-frontier")
 TRAIN = re.compile(r"(.+)[-_]train(\.(?:txt|arff)(?:\.(?:xz|gz|bz2))?)$")
 MANY = 2_000  # labels of which one-vs-rest is trained once
 ORDER = ("fast", "PLT", "PLT x 3", "best", "BR")  # the quick ones first
@@ -61,26 +62,29 @@ def table(rows: list[dict[str, Any]]) -> list[dict[str, object]]:
     return lines
 
 
-def keep(rows: list[dict[str, Any]]) -> None:
-    """The rows of the experiment `label-frontier`, of the data sets that it has: `make figures` draws them."""
-    names = {name.lower(): name for name in SETS}
+def drawn(rows: list[dict[str, Any]]) -> None:
+    """The frontier: a panel for each data set and cost."""
+    names = list(dict.fromkeys(row["dataset"] for row in rows))
+    panels = tuple(
+        Points(cost, "nDCG@5", ("method",), f"{name}, {cost}", equal=False, only={"dataset": name})
+        for cost in (TRAINING, SIZE)
+        for name in names
+    )
     known = [
         Row(
             experiment=EXPERIMENT.name,
-            setting={"dataset": names[row["dataset"]], "method": row["method"]},
+            setting={"dataset": row["dataset"], "method": row["method"]},
             trial=row["seed"],
             seed=row["seed"],
             measured=row["measured"],
-            seconds=sum(row["measured"][cost] for cost in (TRAINING, PREDICTION)),
+            seconds=0.0,
             threads=1,
             versions=versions(),
         )
         for row in rows
-        if TRAINING in row["measured"] and row["dataset"] in names
+        if TRAINING in row["measured"]
     ]
-    ROWS.parent.mkdir(exist_ok=True)
-    lines = "".join(json.dumps(row) + "\n" for row in known)
-    ROWS.write_bytes(gzip.compress(lines.encode(), mtime=0))
+    draw(replace(EXPERIMENT, panels=panels), known, FIGURE)
 
 
 def main() -> None:
@@ -109,7 +113,8 @@ def main() -> None:
                 OUTPUT.parent.mkdir(exist_ok=True)
                 OUTPUT.write_text(json.dumps(rows, indent=1) + "\n")
     show(console, "test part, percent; mean ± deviation over seeds", table(rows))
-    keep(rows)
+    if rows:
+        drawn(rows)
 
 
 if __name__ == "__main__":
