@@ -10,8 +10,9 @@ rankers are then made of all points, and where these are few, so are the network
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from carving.labels.matching import Parts, Trusted, matchers, ranked, shortliste
 from carving.labels.networks import LAZY, Blend, Network
 from carving.labels.rows import rows_of
 from carving.labels.scorer import Matcher, Scorer
+from carving.labels.thresholds import Held
 from carving.labels.training import AT_ONCE, Settings, Trainer, split
 from carving.labels.views import is_dense
 
@@ -39,6 +41,8 @@ WIDE = 2**15  # features above which hidden layers are half as wide: the first o
 STEPS = {True: 350, False: 700}  # that are taken at least, of few points and of more, as far as 200 epochs allow
 WAVES = 2_000  # of the matcher of dense features
 SCORES = 2**26  # of label scores that are kept at a time for each network, to choose the blend
+
+Each = TypeVar("Each")
 
 
 def head_options(labels: int) -> dict[str, int]:
@@ -116,6 +120,10 @@ class Blended(NamedTuple):
         """The networks that are in the blend, by their numbers."""
         return [number for number, weight in enumerate(self.weights) if weight > 0]
 
+    def of(self, each: Sequence[Each]) -> list[Each]:
+        """Of what there is for each network, that of those in the blend."""
+        return [each[number] for number in self.kept]
+
     def without_networks(self) -> "Blended":
         """The matcher alone."""
         return self._replace(weights=[0.0] * len(self.weights), share=1.0)
@@ -124,7 +132,7 @@ class Blended(NamedTuple):
 def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | None = 1) -> tuple[Scorer, Chosen]:
     """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
     solved = solvable(data.features, data.labels.shape[1])
-    again, watch = len(data) <= FEW and solved, (trainer.seed, trainer.on_progress)
+    again = len(data) <= FEW and solved
     # More where networks may not be needed: they alone do not see these points, matcher and rankers do in the end.
     share = 0.15 if again else min(0.1 if solved else 0.15, HELD / len(data))
     parts = Parts(data, *split(data, share, trainer.seed))
@@ -136,18 +144,17 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | N
     if rankers is not None and blend.kept and not solved:
         options.append(blend.without_networks())  # rankers of very many features may do better so
     least = None if is_dense(data.features) else rankers  # rankers of dense features know no more than a matcher does
-    made = [_trial(option, networks, trainer, parts, matcher.trial, least) for option in options]
-    blend, trial, first, best = max(made, key=lambda one: sum(one.best.quality))
-    networks, settings = [networks[i] for i in blend.kept], [ended[i] for i in blend.kept]
-    held = trial.ranking(first, best.trust, bias_of(known, best.favour)).held(parts.rest)
+    trial = _best([_trial(option, networks, trainer, parts, matcher.trial, least) for option in options])
+    blend, best, held = trial.blend, trial.best, trial.held(parts.rest, known)
+    networks, settings = blend.of(networks), blend.of(ended)
     if again:
-        del made, trial, networks
-        count = len(settings)
-        networks = [trainer(data, each, f"network {number}", count)[0] for number, each in enumerate(settings, start=1)]
+        del trial, networks
+        networks = _whole(data, trainer, settings)
     scorer = _scorer(trainer.head, networks, blend, matcher.final)
-    if rankers is not None and best.trust:
-        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=rankers), best.trust)
-    weights, units = [blend.weights[i] for i in blend.kept], [blend.units[i] for i in blend.kept]
+    if least is not None and best.trust:
+        watch = trainer.seed, trainer.on_progress
+        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=least), best.trust)
+    weights, units = blend.of(blend.weights), blend.of(blend.units)
     return scorer, Chosen(settings, weights, units, best.favour, *best.quality, blend.share, best.trust, held)
 
 
@@ -159,12 +166,20 @@ class Trial(NamedTuple):
     rankers: Map | None
     best: Trusted
 
+    def held(self, rest: Dataset, known: Propensities) -> Held:
+        """What it says of the points that were held back."""
+        return self.scorer.ranking(self.rankers, self.best.trust, bias_of(known, self.best.favour)).held(rest)
+
+
+def _best(trials: list[Trial]) -> Trial:
+    return max(trials, key=lambda trial: sum(trial.best.quality))
+
 
 def _trial(
     blend: Blended, networks: list[Network], trainer: Trainer, parts: Parts, matcher: Matcher, least: int | None
 ) -> Trial:
     """What comes of a blend with rankers of the labels that have at least so many points."""
-    scorer, rankers = _scorer(trainer.head, [networks[i] for i in blend.kept], blend, matcher), None
+    scorer, rankers = _scorer(trainer.head, blend.of(networks), blend, matcher), None
     if least is not None:
         matching, watch = scorer.matching(parts.most.features), (trainer.seed, trainer.on_progress)
         rankers = ranked(matching, parts.most, *watch, "trial rankers", least)
@@ -182,10 +197,14 @@ def _tried(parts: Parts, trainer: Trainer, tried: list[Settings]) -> tuple[list[
     return networks, ended
 
 
+def _whole(data: Dataset, trainer: Trainer, settings: list[Settings]) -> list[Network]:
+    """Networks that learned from all points."""
+    return [trainer(data, each, f"network {place}", len(settings))[0] for place, each in enumerate(settings, start=1)]
+
+
 def _scorer(head: Head, networks: list[Network], blend: Blended, matcher: Matcher) -> Scorer:
     """The networks of a blend and its matcher, each if it has a share."""
-    weights, units = [blend.weights[i] for i in blend.kept], [blend.units[i] for i in blend.kept]
-    network = Blend(networks, weights, units).eval() if networks else None
+    network = Blend(networks, blend.of(blend.weights), blend.of(blend.units)).eval() if networks else None
     return Scorer(head if networks else None, network, matcher.times(blend.share) if blend.share else None)
 
 
