@@ -43,7 +43,7 @@ def draw_lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequenc
         line = _curve(axes, series[name], named[name], apart, place)
         if not named[name].labelled:
             legend[name] = line
-        signs |= (_bars if apart and not panel.fit else _band)(axes, series[name], named[name], limits)
+        signs |= _spread(axes, series[name], named[name], limits, bars=apart and not panel.fit)
         signs |= _fitted(axes, series[name], named[name]) if panel.fit else {}
     scale(axes, panel, results)
     signs |= _marks(axes, panel, results) | _stars(axes, panel, results, published)
@@ -74,28 +74,19 @@ def _curve(axes: Axes, points: Sequence[Point], look: Look, dots: bool, place: i
     return line
 
 
-def _band(axes: Axes, points: Sequence[Point], look: Look, limits: tuple[int, int] | None) -> Legend:
-    """The deviation about a line; shares stay between nothing and everything, differences of shares may be less."""
+def _spread(axes: Axes, points: Sequence[Point], look: Look, limits: tuple[int, int] | None, bars: bool) -> Legend:
+    """The deviation, a band about a line or a bar at each point; shares stay within their limits."""
     x, mean, deviation = np.array(points).T
     if look.faint or not deviation.any():
         return {}
     low, high = mean - deviation, mean + deviation
     if limits is not None:
         low, high = low.clip(*limits), high.clip(*limits)
+    if bars:
+        axes.vlines(x, low, high, color=look.colour, linewidth=1, alpha=0.5)
+        return {BARS: load("matplotlib.lines").Line2D([], [], color=GREY, marker="|", linestyle="none", markersize=8)}
     axes.fill_between(x, low, high, color=look.colour, alpha=0.15, linewidth=0)
     return {BAND: patch(GREY, 0.3)}
-
-
-def _bars(axes: Axes, points: Sequence[Point], look: Look, limits: tuple[int, int] | None) -> Legend:
-    """The deviation of each point."""
-    x, mean, deviation = np.array(points).T
-    if look.faint or not deviation.any():
-        return {}
-    low, high = mean - deviation, mean + deviation
-    if limits is not None:
-        low, high = low.clip(*limits), high.clip(*limits)
-    axes.vlines(x, low, high, color=look.colour, linewidth=1, alpha=0.5)
-    return {BARS: load("matplotlib.lines").Line2D([], [], color=GREY, marker="|", linestyle="none", markersize=8)}
 
 
 def _fitted(axes: Axes, points: Sequence[Point], look: Look) -> Legend:
