@@ -85,6 +85,9 @@ class Training:
     recipe: Annotated[
         str, typer.Option(help="best: networks and rankers. fast: solved or counted, in seconds, and nearly as good.")
     ] = "best"
+    rankers: Annotated[
+        int, typer.Option(min=0, help="Labels of at least so many points have a ranker; 0 leaves them out.")
+    ] = 1
 
 
 def train(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import BaseFileLock, Timeout
 
-from carving.checks import check_choice
+from carving.checks import check_choice, check_integer
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.labels import checkpoints, recipe
@@ -32,12 +32,16 @@ class Wish:
     patience: int = 4  # one network: epochs without a gain before it stops
     seed: int = 0
     recipe: str = "best"
+    rankers: int = 1  # the recipe: labels of at least so many points have one; 0 leaves them out
 
     def __post_init__(self) -> None:
         check_choice("recipe", self.recipe, RECIPES)
+        check_integer("rankers", self.rankers, 0, way_out="0 leaves them out")
         given = {"--head": self.head != "OSC", "--trunk": self.trunk is not None, "--epochs": self.epochs is not None}
         for name in (name for name in given if self.recipe == "fast" and given[name]):
             raise BadValue(f"the recipe fast trains no network; leave {name} out, or take --recipe best")
+        for name in (name for name in ("--head", "--trunk") if self.rankers > 1 and given[name]):
+            raise BadValue(f"one network has no rankers; leave --rankers {self.rankers} out, or {name}")
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ def fitted(
         epochs=wish.epochs if settings is None else None,
         recipe=wish.recipe,
         validation=wish.validation,
+        rankers=wish.rankers or None,
         seed=wish.seed,
         checkpoints=checkpoints,
         on_progress=on_progress,
