@@ -1,8 +1,10 @@
 """How much is done at once: what a scheme's steps take, and how many rows of them fit into its workspace."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -49,6 +51,20 @@ def slices(count: int, size: int) -> Iterable[slice]:
 def rows_within(room: int, numbers: int) -> int:
     """How many rows of so many numbers fit into a room of numbers; one at least."""
     return max(1, room // max(1, numbers))
+
+
+def spans(sizes: NDArray[np.integer], room: int) -> Iterator[slice]:
+    """Chunks of rows of these sizes that fit into a room, one row at least.
+
+    >>> list(spans(np.array([2, 3, 9, 0, 1]), 5))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 5, None)]
+    """
+    ends, start = np.cumsum(sizes, dtype=np.int64), 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + room, "right")))
+        yield slice(start, stop)
+        start = stop
 
 
 def collect(count: int, parts: Iterable[tuple[slice, Tensor]]) -> Tensor:

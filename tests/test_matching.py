@@ -252,7 +252,7 @@ def test_matchers_are_logits_and_as_good_of_all_points_as_of_most():
         pair = matching.matchers(cut(features))
         shift = features is not data
         points = Dataset(test.features.toarray() + 1, test.labels) if shift else test
-        for matcher in pair:
+        for matcher in (pair.trial, pair.final()):
             short = shortlisted(Scorer(None, None, matcher).matching(points.features), None, points)
             assert metrics.ndcg(short.named.numpy(), points.labels, 5) > 0.9
             assert 0.5 <= matching.logit_scale(short) <= 2  # they are the best logits as they are

@@ -5,20 +5,22 @@ It takes one pass over the points and is the same whatever their order. Of each 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from carving.chunks import rows_within, slices
+from carving.chunks import spans
 from carving.extras import load
 from carving.labels.views import View, unit_rows
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csc_matrix, csr_matrix
 
 KEPT = 300  # weights of a label
-ROOM = 2**25  # numbers of labels' sums that are made together at most
+BLOCK = 2**23  # numbers of rows that are put together as they come
+ROOM = 2**23  # numbers of labels' sums that are made together at most
 
 
 def rarity(features: csr_matrix) -> NDArray[np.float32]:
@@ -27,14 +29,33 @@ def rarity(features: csr_matrix) -> NDArray[np.float32]:
     return np.asarray(np.log((1 + points) / (1 + np.bincount(features.indices, minlength=wide))), dtype=np.float32)
 
 
-def sums(features: csr_matrix, labels: csr_matrix, view: View, kept: int = KEPT) -> csr_matrix:
-    """The sum of each label's points at length 1, of its largest weights alone: (L, F)."""
-    sparse = load("scipy.sparse")
+def sums(features: csr_matrix, labels: csr_matrix, view: View, kept: int = KEPT) -> csc_matrix:
+    """The sum of each label's points at length 1, of its largest weights alone, at length 1: (L, F).
+
+    Some labels at a time are summed, so that beside the points only what is kept is held, twice while it is put
+    together.
+    """
     seen, by_label = unit_rows(features, view.scale), labels.T.tocsr()
-    stored = max(1, int(by_label.getnnz(axis=1).max(initial=0)) * seen.nnz // max(1, seen.shape[0]))
-    at_once = rows_within(ROOM, min(features.shape[1], stored))
-    parts = [largest((by_label[part] @ seen).tocsr(), kept) for part in slices(by_label.shape[0], at_once)]
-    return unit_rows(sparse.vstack(parts, format="csr"))
+    sizes = np.minimum(by_label @ features.getnnz(axis=1), features.shape[1])
+    parts = (unit_rows(largest((by_label[part] @ seen).tocsr(), kept)) for part in spans(sizes, ROOM))
+    return stacked(parts)
+
+
+def stacked(pieces: Iterable[csr_matrix]) -> csc_matrix:
+    """Rows, piece after piece, by their columns.
+
+    Small pieces are put together as they come: what is freed of many small ones does not go back to the system.
+    """
+    vstack, blocks, waiting = load("scipy.sparse").vstack, list[Any](), list[Any]()
+    for piece in pieces:
+        waiting.append(piece)
+        if sum(each.nnz for each in waiting) >= BLOCK:
+            blocks.append(vstack(waiting, format="csr"))
+            waiting.clear()
+    rows = vstack(blocks + waiting, format="csr")
+    blocks.clear()
+    waiting.clear()
+    return rows.tocsc()
 
 
 def largest(matrix: csr_matrix, kept: int) -> csr_matrix:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from carving.labels import metrics
 from carving.labels.blending import Chosen, bias_of
 from carving.labels.data import Dataset
-from carving.labels.matching import Parts, matchers, ranked, shortlisted, solvable, trusted
+from carving.labels.matching import Parts, Trusted, matchers, ranked, shortlisted, solvable, trusted
 from carving.labels.scorer import Scorer
+from carving.labels.thresholds import Held
 from carving.labels.training import OnProgress, split
 
 HELD = 4_000  # points at most that are held back
@@ -23,16 +24,26 @@ def fit(
     have `rankers`; None leaves them out.
     """
     parts = Parts(data, *split(data, min(0.15, HELD / len(data)), seed))
-    trial, final = (Scorer(None, None, matcher) for matcher in matchers(parts, seed))
-    first = None
-    if rankers is not None and not solvable(data.features, data.labels.shape[1]):
-        matching = trial.matching(parts.most.features)
-        first = ranked(matching, parts.most, seed, on_progress, "trial rankers", rankers)
-    known = metrics.propensities(parts.most.labels)
-    best = trusted(shortlisted(trial.matching(parts.rest.features), first, parts.rest), parts.rest, known)
-    held = trial.ranking(first, best.trust, bias_of(known, best.favour)).held(parts.rest)
+    pair = matchers(parts, seed)
+    best, held = _chosen(Scorer(None, None, pair.trial), parts, seed, on_progress, rankers)
+    final = pair.final
+    del pair, parts  # before anything is made of all points
+    scorer = Scorer(None, None, final())
     if rankers is not None and best.trust:
-        rankings = ranked(final.matching(data.features), data, seed, on_progress, least=rankers)
-        final = final.ranking(rankings, best.trust)
+        rankings = ranked(scorer.matching(data.features), data, seed, on_progress, least=rankers)
+        scorer = scorer.ranking(rankings, best.trust)
     bias = bias_of(metrics.propensities(data.labels), best.favour)
-    return replace(final, bias=bias), Chosen([], [], [], best.favour, *best.quality, trust=best.trust, held=held)
+    return replace(scorer, bias=bias), Chosen([], [], [], best.favour, *best.quality, trust=best.trust, held=held)
+
+
+def _chosen(
+    trial: Scorer, parts: Parts, seed: int, on_progress: OnProgress | None, least: int | None
+) -> tuple[Trusted, Held]:
+    """How much rankers of most points are trusted by the rest, and what is then said of these."""
+    rankers = None
+    if least is not None and not solvable(parts.data.features, parts.data.labels.shape[1]):
+        matching = trial.matching(parts.most.features)
+        rankers = ranked(matching, parts.most, seed, on_progress, "trial rankers", least)
+    known = metrics.propensities(parts.most.labels)
+    best = trusted(shortlisted(trial.matching(parts.rest.features), rankers, parts.rest), parts.rest, known)
+    return best, trial.ranking(rankers, best.trust, bias_of(known, best.favour)).held(parts.rest)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from carving.chunks import slices
 from carving.errors import BadValue
 from carving.extras import load
 from carving.tensorfiles import Tensors
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 LEVELS = 127  # of a weight in eight bits, on each side of zero
+MOST = 6e4  # that a weight in sixteen bits is
+AT_ONCE = 2**20  # weights that are rounded together
 
 Numbers = NDArray[np.float32]
 
@@ -43,18 +46,26 @@ class Map:
         return cls(weights, bias.astype(np.float32), steps)
 
     @classmethod
-    def sparse(cls, weights: csr_matrix, bias: NDArray[np.floating]) -> Self:
-        """The map, its weights rounded to sixteen bits."""
-        weights = weights.tocsr().copy()
-        weights.data = weights.data.clip(-6e4, 6e4).astype(np.float16).astype(np.float32)
-        weights.eliminate_zeros()
-        weights.sort_indices()
-        return cls(weights, bias.astype(np.float32))
+    def sparse(cls, weights: csr_matrix, bias: NDArray[np.floating], factors: Numbers | None = None) -> Self:
+        """The map, its weights times a factor of each label (L,), rounded to sixteen bits.
+
+        Where weights stand is shared with what was given, unless some of them vanish.
+        """
+        weights = weights.tocsr()
+        values = _rounded(weights, factors)
+        made = load("scipy.sparse").csr_matrix((values, weights.indices, weights.indptr), weights.shape)
+        if not (made.has_sorted_indices and values.all()):
+            made = made.copy()
+            made.eliminate_zeros()
+            made.sort_indices()
+        return cls(made, bias.astype(np.float32))
 
     def times(self, factor: float) -> Self:
         """The map whose scores are so many times as large."""
-        make = self.dense if isinstance(self.weights, np.ndarray) else self.sparse
-        return make(self.weights * np.float32(factor), self.bias * np.float32(factor))
+        bias = self.bias * np.float32(factor)
+        if isinstance(self.weights, np.ndarray):
+            return self.dense(self.weights * np.float32(factor), bias)
+        return self.sparse(self.weights, bias, np.full(len(bias), factor, np.float32))
 
     @property
     def count(self) -> int:
@@ -79,7 +90,7 @@ class Map:
         else:
             arrays = dict(
                 starts=self.weights.indptr.astype(np.int64),
-                columns=self.weights.indices.astype(np.int32),
+                columns=self.weights.indices.astype(np.int32, copy=False),
                 values=self.weights.data.astype(np.float16),
                 bias=self.bias,
             )
@@ -106,6 +117,15 @@ class Map:
         _check_places(arrays["starts"], arrays["columns"], labels)
         parts = arrays["values"].astype(np.float32), arrays["columns"], arrays["starts"]
         return cls(load("scipy.sparse").csr_matrix(parts, (inputs, labels)), arrays["bias"])
+
+
+def _rounded(weights: csr_matrix, factors: Numbers | None) -> Numbers:
+    """The stored weights times the factors of their columns, as sixteen bits hold them."""
+    made = np.empty(weights.nnz, np.float32)
+    for part in slices(weights.nnz, AT_ONCE):
+        values = weights.data[part] if factors is None else weights.data[part] * factors[weights.indices[part]]
+        made[part] = values.clip(-MOST, MOST).astype(np.float16)
+    return made
 
 
 def _check_places(starts: NDArray[np.int64], columns: NDArray[np.int32], labels: int) -> None:

@@ -6,6 +6,7 @@ is better. Where features are many and sparse, labels are counted, and rankers l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +26,7 @@ from carving.labels.training import OnProgress, Progress
 from carving.labels.views import View, is_dense
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csc_matrix, csr_matrix
 
 FEW = 4_096  # features up to which labels are solved by ridge regression,
 WEIGHTS = 2**26  # if these are all the weights that this takes; else labels are counted
@@ -47,10 +48,13 @@ class Parts:
 
 
 class Pair(NamedTuple):
-    """A matcher of most points, to be looked at on the rest, and the one of all points that is made the same way."""
+    """A matcher of most points, to be looked at on the rest, and how the one of all points is made the same way.
+
+    That of very many labels is large: who asks for the second gives up the first before.
+    """
 
     trial: Matcher
-    final: Matcher
+    final: Callable[[], Matcher]
 
 
 def solvable(features: csr_matrix, labels: int) -> bool:
@@ -92,7 +96,8 @@ def solved(parts: Parts, seed: int = 0, waves: int = WAVES) -> Pair:
     scale = _scale(scores * _raised(known, lift), parts.rest)
     every = best.most + best.rest  # type: ignore[operator]  # which are of one kind
     whole, of_all = every.solved(best.penalty), metrics.propensities(parts.data.labels)
-    return Pair(*(_solved(best.view, w, scale, p**-lift) for w, p in ((weights, known), (whole, of_all))))
+    trial, final = (_solved(best.view, w, scale, p**-lift) for w, p in ((weights, known), (whole, of_all)))
+    return Pair(trial, lambda: final)
 
 
 def solution(view: View, parts: Parts) -> Solution:
@@ -134,25 +139,36 @@ def _raised(propensities: Propensities, lift: float) -> Tensor:
 
 def counted(parts: Parts) -> Pair:
     """Matchers by counting."""
-    view = _weighed(parts.most.features)
-    trial = _counted(view, parts.most, 0.0, 1.0)
-    weighing = max(WEIGHINGS, key=_found(trial, parts).__getitem__)
-    trial = _counted(view, parts.most, weighing, 1.0)
-    scale = logit_scale(shortlisted(Scorer(None, None, trial).matching(parts.rest.features), None, parts.rest))
-    final = _weighed(parts.data.features)
-    return Pair(_counted(view, parts.most, weighing, scale), _counted(final, parts.data, weighing, scale))
+    data, counts = parts.data, Counts.of(parts.most)
+    weighing = max(WEIGHINGS, key=_found(counts.matcher(0.0, 1.0), parts).__getitem__)
+    plain = Scorer(None, None, counts.matcher(weighing, 1.0))
+    scale = logit_scale(shortlisted(plain.matching(parts.rest.features), None, parts.rest))
+    del plain
+    return Pair(counts.matcher(weighing, scale), lambda: Counts.of(data).matcher(weighing, scale))
+
+
+class Counts(NamedTuple):
+    """The sums of labels' points (L, F), as a view shows them, and how many points each label has."""
+
+    view: View
+    sums: csc_matrix
+    frequencies: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, data: Dataset) -> Counts:
+        """Those of these points."""
+        view = _weighed(data.features)
+        return cls(view, counting.sums(data.features, data.labels, view), data.labels.getnnz(axis=0))
+
+    def matcher(self, weighing: float, scale: float) -> Matcher:
+        """Sums times how frequent the label is, to a power, and times a scale."""
+        factors = (scale * np.maximum(self.frequencies.astype(np.float64), 1) ** weighing).astype(np.float32)
+        return Matcher(self.view, Map.sparse(self.sums.T, np.zeros(len(factors)), factors))
 
 
 def _weighed(features: csr_matrix) -> View:
     """Rows whose features are weighed by their rarity; of dense ones none is rare."""
     return View.rows(np.ones(features.shape[1]) if is_dense(features) else counting.rarity(features))
-
-
-def _counted(view: View, data: Dataset, weighing: float, scale: float) -> Matcher:
-    sums = counting.sums(data.features, data.labels, view).tocsc()  # (L, F)
-    frequencies = data.labels.getnnz(axis=0).astype(np.float64)
-    sums.data *= (scale * np.maximum(frequencies, 1) ** weighing).astype(np.float32)[sums.indices]
-    return Matcher(view, Map.sparse(sums.T, np.zeros(len(frequencies))))
 
 
 def _found(plain: Matcher, parts: Parts) -> dict[float, int]:

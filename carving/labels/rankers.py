@@ -7,7 +7,7 @@ it learns is what the matcher does not know. Squared hinge loss, solved by libli
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from carving.chunks import slices
 from carving.extras import load
+from carving.labels.counting import stacked
 from carving.labels.maps import Map
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csc_matrix, csr_matrix
 
 SMALL = 0.01  # weights below are dropped
 COST = 1.0  # of an error, beside half of the squared length of the weights
@@ -54,27 +55,37 @@ def trained(
 
     Labels of fewer than `least` points have none.
     """
-    count = labels.shape[1]
-    ranked = _ranked(labels, least)
-    named, own = (labels + shortlists).tocsc(), labels.tocsc()
-    points = features.astype(np.float64)  # as liblinear wants them
-    made: list[Ranker] = []
+    sparse, wide = load("scipy.sparse"), features.shape[1]
+    ranked, bias = _ranked(labels, least), np.zeros(labels.shape[1], np.float32)
+    named, own = _by_label(shortlists), _by_label(labels)
 
     def of(label: int) -> Ranker:
-        rows = np.sort(named.indices[named.indptr[label] : named.indptr[label + 1]])
-        return one(points[rows], np.isin(rows, own.indices[own.indptr[label] : own.indptr[label + 1]]), seed)
+        mine = own.indices[own.indptr[label] : own.indptr[label + 1]]
+        rows = np.union1d(mine, named.indices[named.indptr[label] : named.indptr[label + 1]])
+        return one(features[rows].astype(np.float64), np.isin(rows, mine), seed)  # as liblinear wants them
+
+    def pieces() -> Iterator[csr_matrix]:
+        yield sparse.csr_matrix((0, wide), dtype=np.float32)
+        for part in slices(len(ranked), AT_ONCE):
+            made = [of(label) for label in ranked[part]]  # one by one: liblinear's generator is shared by all threads
+            bias[ranked[part]] = [ranker.bias for ranker in made]
+            columns, values = (np.concatenate([ranker[i] for ranker in made]) for i in (0, 1))
+            starts = np.cumsum([0, *(len(ranker.columns) for ranker in made)])
+            yield sparse.csr_matrix((values, columns, starts), (len(made), wide))
+            if on_share is not None:
+                on_share(part.stop / len(ranked))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one that has not converged ranks as well
-        for part in slices(len(ranked), AT_ONCE):
-            made += map(of, ranked[part])  # one by one: liblinear draws from a generator that all threads share
-            if on_share is not None:
-                on_share(part.stop / len(ranked))
-    bias = np.zeros(count, np.float32)
-    bias[ranked] = [ranker.bias for ranker in made]
-    owners = np.repeat(ranked, [len(ranker.columns) for ranker in made])
-    columns, values = (np.concatenate([ALWAYS[i], *(ranker[i] for ranker in made)]) for i in (0, 1))
-    return Map.sparse(load("scipy.sparse").csr_matrix((values, (columns, owners)), (features.shape[1], count)), bias)
+        weights = stacked(pieces()).T  # (F, labels that have one)
+    places = ranked.astype(np.int32)[weights.indices]
+    return Map.sparse(sparse.csr_matrix((weights.data, places, weights.indptr), (wide, labels.shape[1])), bias)
+
+
+def _by_label(matrix: csr_matrix) -> csc_matrix:
+    """The points of each label, with as little beside them as can be."""
+    ones = np.ones(matrix.nnz, np.int8)
+    return load("scipy.sparse").csr_matrix((ones, matrix.indices, matrix.indptr), matrix.shape).tocsc()
 
 
 def _ranked(labels: csr_matrix, least: int) -> NDArray[np.int64]:
@@ -88,9 +99,11 @@ def one(points: csr_matrix, truth: NDArray[np.bool_], seed: int = 0) -> Ranker:
     """The ranker that tells true points from false ones."""
     if truth.all():
         return ALWAYS
-    columns = np.unique(points.indices) if points.shape[1] > SPARSE * points.nnz else None
-    if columns is not None:
-        points = points[:, columns]
+    columns = None
+    if points.shape[1] > SPARSE * points.nnz:
+        columns, places = np.unique(points.indices, return_inverse=True)
+        parts = points.data, places.astype(np.int32), points.indptr
+        points = load("scipy.sparse").csr_matrix(parts, (points.shape[0], len(columns)))
     machine = load("sklearn.svm").LinearSVC(C=COST, tol=TOLERANCE, random_state=seed).fit(points, truth)
     weights = machine.coef_[0]
     kept = np.flatnonzero(np.abs(weights) >= SMALL)

@@ -137,20 +137,21 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | N
     share = 0.15 if again else min(0.1 if solved else 0.15, HELD / len(data))
     parts = Parts(data, *split(data, share, trainer.seed))
     networks, ended = _tried(parts, trainer, tried)
-    matcher, known = matchers(parts, trainer.seed, WAVES), metrics.propensities(parts.most.labels)
+    pair, known = matchers(parts, trainer.seed, WAVES), metrics.propensities(parts.most.labels)
     outputs = [outputs_of(network, parts.rest) for network in networks]
-    blend = blended(outputs, ended, trainer.head, parts.rest, known, matcher.trial)
+    blend = blended(outputs, ended, trainer.head, parts.rest, known, pair.trial)
     options = [blend]
     if rankers is not None and blend.kept and not solved:
         options.append(blend.without_networks())  # rankers of very many features may do better so
     least = None if is_dense(data.features) else rankers  # rankers of dense features know no more than a matcher does
-    trial = _best([_trial(option, networks, trainer, parts, matcher.trial, least) for option in options])
+    trial = _best([_trial(option, networks, trainer, parts, pair.trial, least) for option in options])
     blend, best, held = trial.blend, trial.best, trial.held(parts.rest, known)
-    networks, settings = blend.of(networks), blend.of(ended)
+    networks, settings, final = blend.of(networks), blend.of(ended), pair.final
+    del trial, pair, parts  # before anything is made of all points
     if again:
-        del trial, networks
+        del networks
         networks = _whole(data, trainer, settings)
-    scorer = _scorer(trainer.head, networks, blend, matcher.final)
+    scorer = _scorer(trainer.head, networks, blend, final())
     if least is not None and best.trust:
         watch = trainer.seed, trainer.on_progress
         scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=least), best.trust)

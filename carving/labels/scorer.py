@@ -138,6 +138,7 @@ def cut(points: int, labels: int) -> list[slice]:
 def shortlists(matched: Matched, points: int, labels: int) -> csr_matrix:
     """The labels of the highest match of each point, as ones in a matrix (n, L)."""
     size = min(SHORTLIST, labels)
-    ids = np.concatenate([best_of(matched(part), size).indices.numpy() for part in cut(points, labels)])
-    ones, starts = np.ones(ids.size, np.float32), np.arange(points + 1) * size
-    return load("scipy.sparse").csr_matrix((ones, np.sort(ids, axis=1).ravel(), starts), (points, labels))
+    ids, starts = np.empty((points, size), np.int32), np.arange(points + 1) * size
+    for part in cut(points, labels):
+        ids[part] = np.sort(best_of(matched(part), size).indices.numpy(), axis=1)
+    return load("scipy.sparse").csr_matrix((np.ones(ids.size, np.int8), ids.ravel(), starts), (points, labels))

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from carving.chunks import spans
 from carving.draws import bits, normals, uniforms, words_for_normals
 from carving.extras import load
 from carving.labels.networks import DENSE, Scaling
@@ -26,6 +27,7 @@ Numbers = NDArray[np.float32]
 
 PAIRS = 2_000  # pairs of points whose distances tell how wide waves are
 POWER = 0.5  # to which the length of a row is taken, where it is not 1
+ROOM = 2**20  # numbers of sparse rows that are looked at together
 BANDWIDTH = 1.0  # the square of waves' frequency, times the median squared distance of two points
 
 
@@ -96,25 +98,31 @@ class View:
 def unit_rows(
     features: csr_matrix, scale: Numbers | None = None, length: float = 1.0, power: float = 0.0
 ) -> csr_matrix:
-    """Rows at `length`, times what it was to a power, their columns weighed before; rows of nothing stay so."""
-    values = features.data.astype(np.float64)
-    if scale is not None:
-        values *= scale[features.indices]
-    found = lengths(features, values)
-    factors = length * np.where(found > 0, found, 1) ** (power - 1)
-    parts = (
-        (values * np.repeat(factors, np.diff(features.indptr))).astype(np.float32),
-        features.indices,
-        features.indptr,
-    )
-    return load("scipy.sparse").csr_matrix(parts, features.shape)
+    """Rows at `length`, times what it was to a power, their columns weighed before; rows of nothing stay so.
+
+    Only numbers are made, some rows at a time; where they stand is shared with the features.
+    """
+    made, counts = np.empty(features.nnz, np.float32), np.diff(features.indptr)
+    for rows in spans(counts, ROOM):
+        stored = slice(features.indptr[rows.start], features.indptr[rows.stop])
+        values = features.data[stored].astype(np.float64)
+        if scale is not None:
+            values *= scale[features.indices[stored]]
+        found = _lengths(values, counts[rows])
+        factors = length * np.where(found > 0, found, 1) ** (power - 1)
+        made[stored] = values * np.repeat(factors, counts[rows])
+    return load("scipy.sparse").csr_matrix((made, features.indices, features.indptr), features.shape)
 
 
-def lengths(features: csr_matrix, values: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """The lengths of the rows, (n,), or of rows of other values in the same places."""
-    values = features.data.astype(np.float64) if values is None else values
-    owners = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
-    return np.asarray(np.sqrt(np.bincount(owners, values**2, features.shape[0])))
+def lengths(features: csr_matrix) -> NDArray[np.float64]:
+    """The lengths of the rows, (n,)."""
+    return _lengths(features.data.astype(np.float64), np.diff(features.indptr))
+
+
+def _lengths(values: NDArray[np.float64], counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """The lengths of rows of so many of these values."""
+    owners = np.repeat(np.arange(len(counts)), counts)
+    return np.asarray(np.sqrt(np.bincount(owners, values**2, len(counts))))
 
 
 def _distance(view: View, features: csr_matrix) -> float:
