@@ -424,7 +424,7 @@ def test_rare_labels_are_favoured_on_the_scale_of_the_validation(monkeypatch):
     data = topics(200)
     tried = [dataclasses.replace(QUICK, loss="head", patience=2)]
     head = OSCHead(data.labels.shape[1], d=72)
-    monkeypatch.setattr(recipe, "matchers", lambda parts, *_: Pair(*[silent(parts)] * 2))
+    monkeypatch.setattr(recipe, "matchers", lambda parts, *_: Pair(silent(parts), lambda: silent(parts)))
     scorer, chosen = recipe.fit(data, Trainer(head, 0), tried)
     outputs = scorer.network.eval()(rows_of(data.features))
     assert chosen.units == [True] and chosen.share == 0

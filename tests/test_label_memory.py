@@ -49,7 +49,7 @@ def peak(work):
 def narrow(monkeypatch):
     """Little is looked at together, so that what is held stands out; all that is imported on the way is there."""
     MultiLabelClassifier(recipe="fast").fit(points(30).features, points(30).labels)
-    rooms = (scorer, "ROOM"), (counting, "ROOM"), (counting, "BLOCK"), (views, "ROOM"), (maps, "AT_ONCE")
+    rooms = (scorer, "ROOM"), (counting, "ROOM"), (views, "ROOM"), (maps, "AT_ONCE")
     for module, name in rooms:
         monkeypatch.setattr(module, name, 2**12)
     monkeypatch.setattr(rankers, "AT_ONCE", 4)
@@ -119,7 +119,6 @@ def test_counted_matchers_have_the_bits_of_one_sum_over_all_points(room, monkeyp
     wanted = sums.T.tocsr()
     wanted.data = wanted.data.astype(np.float16).astype(np.float32)
     monkeypatch.setattr(counting, "ROOM", room)
-    monkeypatch.setattr(counting, "BLOCK", 3 * room)
     monkeypatch.setattr(views, "ROOM", room)
     monkeypatch.setattr(maps, "AT_ONCE", room + 6)
     assert same(matching.Counts.of(data).matcher(0.2, 3.0).map.weights, wanted)

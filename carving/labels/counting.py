@@ -6,7 +6,7 @@ It takes one pass over the points and is the same whatever their order. Of each 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix
 
 KEPT = 300  # weights of a label
-BLOCK = 2**23  # numbers of rows that are put together as they come
 ROOM = 2**23  # numbers of labels' sums that are made together at most
 
 
@@ -42,20 +41,14 @@ def sums(features: csr_matrix, labels: csr_matrix, view: View, kept: int = KEPT)
 
 
 def stacked(pieces: Iterable[csr_matrix]) -> csc_matrix:
-    """Rows, piece after piece, by their columns.
+    """Rows, piece after piece, by their columns."""
+    whole = load("scipy.sparse").vstack([_own(piece) for piece in pieces], format="csr")
+    return whole.tocsc()
 
-    Small pieces are put together as they come: what is freed of many small ones does not go back to the system.
-    """
-    vstack, blocks, waiting = load("scipy.sparse").vstack, list[Any](), list[Any]()
-    for piece in pieces:
-        waiting.append(piece)
-        if sum(each.nnz for each in waiting) >= BLOCK:
-            blocks.append(vstack(waiting, format="csr"))
-            waiting.clear()
-    rows = vstack(blocks + waiting, format="csr")
-    blocks.clear()
-    waiting.clear()
-    return rows.tocsc()
+
+def _own(piece: csr_matrix) -> csr_matrix:
+    """The same without what scipy may have left behind it: a piece that lost entries has the room for all of them."""
+    return piece if piece.indices.base is None else piece.copy()
 
 
 def largest(matrix: csr_matrix, kept: int) -> csr_matrix:
