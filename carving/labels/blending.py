@@ -44,6 +44,7 @@ class Chosen:
     share: float = 0.0  # of the matcher
     trust: float = 0.0  # in rankers
     held: Held | None = None  # what was said of the part that was held back
+    student: bool = False  # whether a small network is kept that learned what all of these say
 
 
 def bias_of(propensities: Propensities, favour: float) -> Tensor | None:

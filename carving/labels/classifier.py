@@ -157,7 +157,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
             scorer, held = self._single(data, trainer, self.settings)
             return scorer, [self.settings], held
         scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs), self.rankers)
-        return scorer, self.chosen_.settings, self.chosen_.held
+        return scorer, [] if scorer.network is None else self.chosen_.settings, self.chosen_.held
 
     def _check_fast(self) -> None:
         """Refuse what the fast recipe has no use for."""

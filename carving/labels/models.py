@@ -25,9 +25,9 @@ from carving.places import Place, shown
 from carving.replacing import check_replaceable, replace_whole
 from carving.tensorfiles import DAMAGE, BadFile, Tensors, all_finite, check_sum, checksum, read_whole
 
-FORMAT = "carving labels 4"
+FORMAT = "carving labels 5"
 FIRST, SECOND = "carving labels 1", "carving labels 2"  # without checksums; in the first there was no choice of a basis
-THIRD = "carving labels 3"  # networks alone
+THIRD, FOURTH = "carving labels 3", "carving labels 4"  # networks alone; matchers without hidden layers
 BEFORE = frozenset({"format", "facts"})  # what those said
 WAVES = 2**16  # waves at most, and each takes as many numbers as there are features
 FREE, TIMES = 2**28, 2**10  # bytes that a head may take for labels' codes: so many, and so many times the file's own
@@ -96,14 +96,17 @@ def _networks(model: Model) -> tuple[Tensors, dict[str, Any]]:
 def _maps(model: Model) -> tuple[Tensors, dict[str, Any]]:
     """What a file holds and says of a matcher and rankers."""
     tensors: Tensors = {}
-    facts: dict[str, Any] = dict(recipe=model.recipe, matcher=None, rankers=None)
+    facts: dict[str, Any] = dict(recipe=model.recipe, matcher=None, rankers=None, hidden=[])
     if model.matcher is not None:
         view = model.matcher.view
         seen = {
             key: torch.from_numpy(array) for key, array in (("shift", view.shift), ("scale", view.scale)) if len(array)
         }
         tensors |= {f"matcher/{key}": tensor for key, tensor in (seen | model.matcher.map.tensors()).items()}
+        for number, layer in enumerate(model.matcher.hidden):
+            tensors |= {f"hidden/{number}/{key}": tensor for key, tensor in layer.tensors().items()}
         facts["matcher"] = dict(waves=view.waves, seed=view.seed, length=view.length, power=view.power)
+        facts["hidden"] = [len(layer.bias) for layer in model.matcher.hidden]
     if model.rankers is not None:
         tensors |= {f"rankers/{key}": tensor for key, tensor in model.rankers.map.tensors().items()}
         facts["rankers"] = dict(trust=model.rankers.trust, shortlist=model.rankers.shortlist)
@@ -114,14 +117,14 @@ def read(path: Place) -> Model:
     """The model of a file; one that is none, or is not as it was written, is a `BadModel`."""
 
     def check_format(metadata: dict[str, str]) -> None:
-        if metadata.get("format") not in (FORMAT, THIRD, SECOND, FIRST):
+        if metadata.get("format") not in (FORMAT, FOURTH, THIRD, SECOND, FIRST):
             raise BadModel(
                 f"{shown(path)} is a safetensors file, but no label model of this version; `carving train` makes one"
             )
 
     metadata, tensors = read_whole(path, "model", check_format, BadModel)
     try:
-        check_sum(metadata, tensors, None if metadata["format"] in (FORMAT, THIRD) else BEFORE)
+        check_sum(metadata, tensors, BEFORE if metadata["format"] in (FIRST, SECOND) else None)
         facts = json.loads(metadata["facts"])
         if metadata["format"] == FIRST and facts["head"] == "OSC":
             facts["head_options"].setdefault("basis", "gaussian")
@@ -140,7 +143,7 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
             raise BadValue(f"its {name} holds not-a-number or infinity")
     _check_claims(facts, tensors)
     known = facts["features"], facts["labels"]
-    matcher = _matcher(facts.get("matcher"), _below("matcher/", tensors), *known)
+    matcher = _matcher(facts, tensors)
     rankers = _rankers(facts.get("rankers"), _below("rankers/", tensors), *known)
     settings = [Settings(**options) for options in facts["settings"]]
     head, blend = _head_and_blend(facts, settings, tensors) if settings else (None, None)
@@ -164,19 +167,25 @@ def _head_and_blend(facts: dict[str, Any], settings: list[Settings], tensors: Te
     return head, blend
 
 
-def _matcher(facts: dict[str, Any] | None, tensors: Tensors, features: int, labels: int) -> Matcher | None:
-    if facts is None:
+def _matcher(facts: dict[str, Any], tensors: Tensors) -> Matcher | None:
+    how, features, own = facts.get("matcher"), facts["features"], _below("matcher/", tensors)
+    if how is None:
         return None
-    check_integer("waves", facts["waves"], 0, WAVES)
-    check_integer("seed", facts["seed"], 0)
-    if not all(map(math.isfinite, (facts["length"], facts["power"]))):
+    check_integer("waves", how["waves"], 0, WAVES)
+    check_integer("seed", how["seed"], 0)
+    if not all(map(math.isfinite, (how["length"], how["power"]))):
         raise BadValue("the length of its rows is no number")
-    shift, scale = (tensors.pop(name, torch.zeros(0)) for name in ("shift", "scale"))
+    shift, scale = (own.pop(name, torch.zeros(0)) for name in ("shift", "scale"))
     shapes = {tuple(tensor.shape) for tensor in (shift, scale)}
     if not shapes <= {(0,), (features,)} or {shift.dtype, scale.dtype} != {torch.float32} or len(shift) > len(scale):
         raise BadValue(f"it speaks of {features} features, and has scales of {shapes}")
-    view = View(shift.numpy(), scale.numpy(), **facts)
-    return Matcher(view, Map.of(tensors, view.outputs(features), labels))
+    view = View(shift.numpy(), scale.numpy(), **how)
+    hidden, inputs = list[Map](), view.outputs(features)
+    for number, units in enumerate(facts.get("hidden", [])):
+        check_integer("hidden units", units, 1)
+        hidden.append(Map.of(_below(f"hidden/{number}/", tensors), inputs, units))
+        inputs = units
+    return Matcher(view, Map.of(own, inputs, facts["labels"]), tuple(hidden))
 
 
 def _rankers(facts: dict[str, Any] | None, tensors: Tensors, features: int, labels: int) -> Rankers | None:

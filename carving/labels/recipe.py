@@ -6,7 +6,8 @@ What each is good at differs, and outputs of networks add as memories do, so the
 of them. To their scores come those of a matcher that is solved or counted, and rankers look at the best labels. The
 validation part says when each network stops, how much of each goes into the blend, how much rankers are trusted, how
 much rare labels are to be favoured, and where features are very many, whether networks are needed at all. Matcher and
-rankers are then made of all points, and where these are few, so are the networks.
+rankers are then made of all points, and where these are few, so are the networks. In the end a small network learns
+what all of them say together, and is kept instead, unless the validation part says that it lost something.
 """
 
 import math
@@ -23,6 +24,7 @@ from carving.chunks import slices
 from carving.labels import metrics
 from carving.labels.blending import Chosen, Propensities, Quality, bias_of, scale_of, weighed
 from carving.labels.data import Dataset
+from carving.labels.distilling import distilled, teachable
 from carving.labels.heads import Head
 from carving.labels.maps import Map
 from carving.labels.matching import Parts, Trusted, matchers, ranked, shortlisted, solvable, trusted
@@ -41,6 +43,7 @@ WIDE = 2**15  # features above which hidden layers are half as wide: the first o
 STEPS = {True: 350, False: 700}  # that are taken at least, of few points and of more, as far as 200 epochs allow
 WAVES = 2_000  # of the matcher of dense features
 SCORES = 2**26  # of label scores that are kept at a time for each network, to choose the blend
+WORTH = 0.015  # of nDCG@5 + PSnDCG@5 that a model may lose if it is many times smaller for it
 
 Each = TypeVar("Each")
 
@@ -144,19 +147,28 @@ def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | N
     if rankers is not None and blend.kept and not solved:
         options.append(blend.without_networks())  # rankers of very many features may do better so
     least = None if is_dense(data.features) else rankers  # rankers of dense features know no more than a matcher does
-    trial = _best([_trial(option, networks, trainer, parts, pair.trial, least) for option in options])
-    blend, best, held = trial.blend, trial.best, trial.held(parts.rest, known)
-    networks, settings, final = blend.of(networks), blend.of(ended), pair.final
-    del trial, pair, parts  # before anything is made of all points
+    teacher = _smallest([_trial(option, networks, trainer, parts, pair.trial, least) for option in options])
+    trial = teacher
+    if teacher.blend.kept and solved and len(data) >= NARROW and teachable(data):
+        trial = _smallest([teacher, _student(teacher, trainer, parts, known)])
+    blend, trust, held = teacher.blend, teacher.best.trust, trial.held(parts.rest, known)
+    settings = blend.of(ended)
+    weights, units, student = blend.of(blend.weights), blend.of(blend.units), trial is not teacher
+    chosen = Chosen(settings, weights, units, trial.best.favour, *trial.best.quality, blend.share, trust, held, student)
+    if student and not again:
+        return trial.scorer, chosen
+    networks, final, favour = blend.of(networks), pair.final, teacher.best.favour
+    del teacher, trial, pair, parts  # before anything is made of all points
     if again:
         del networks
         networks = _whole(data, trainer, settings)
     scorer = _scorer(trainer.head, networks, blend, final())
-    if least is not None and best.trust:
+    if least is not None and trust:
         watch = trainer.seed, trainer.on_progress
-        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=least), best.trust)
-    weights, units = blend.of(blend.weights), blend.of(blend.units)
-    return scorer, Chosen(settings, weights, units, best.favour, *best.quality, blend.share, best.trust, held)
+        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=least), trust)
+    if student:
+        scorer = _taught(replace(scorer, bias=bias_of(metrics.propensities(data.labels), favour)), trainer, data)
+    return scorer, chosen
 
 
 class Trial(NamedTuple):
@@ -167,13 +179,30 @@ class Trial(NamedTuple):
     rankers: Map | None
     best: Trusted
 
+    def whole(self, known: Propensities) -> Scorer:
+        """The scorer with its rankers and what favours rare labels."""
+        return self.scorer.ranking(self.rankers, self.best.trust, bias_of(known, self.best.favour))
+
     def held(self, rest: Dataset, known: Propensities) -> Held:
         """What it says of the points that were held back."""
-        return self.scorer.ranking(self.rankers, self.best.trust, bias_of(known, self.best.favour)).held(rest)
+        return self.whole(known).held(rest)
 
 
-def _best(trials: list[Trial]) -> Trial:
-    return max(trials, key=lambda trial: sum(trial.best.quality))
+def _smallest(trials: list[Trial]) -> Trial:
+    """The last that loses no more than that is worth: the later ones are smaller."""
+    most = max(sum(trial.best.quality) for trial in trials)
+    return [trial for trial in trials if sum(trial.best.quality) >= most - WORTH][-1]
+
+
+def _student(teacher: Trial, trainer: Trainer, parts: Parts, known: Propensities) -> Trial:
+    """What comes of a small network that learns from most points what the trial says."""
+    scorer = _taught(teacher.whole(known), trainer, parts.most, "trial student")
+    short = shortlisted(scorer.matching(parts.rest.features), None, parts.rest)
+    return Trial(teacher.blend, scorer, None, trusted(short, parts.rest, known))
+
+
+def _taught(teacher: Scorer, trainer: Trainer, data: Dataset, name: str = "student") -> Scorer:
+    return Scorer(None, None, distilled(teacher, data, trainer.seed, trainer.on_progress, name))
 
 
 def _trial(

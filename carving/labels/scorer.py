@@ -41,10 +41,16 @@ Matched = Callable[[slice], Tensor]  # how well each label matches some of the p
 
 @dataclass(frozen=True, eq=False)
 class Matcher:
-    """Scores of all labels straight from features: a view, and a linear map of what it shows."""
+    """Scores of all labels straight from features: a view, and a linear map of what it shows, or of hidden layers."""
 
     view: View
     map: Map
+    hidden: tuple[Map, ...] = ()  # each cut off below zero
+
+    @property
+    def count(self) -> int:
+        """How many weights there are."""
+        return sum(layer.count for layer in (*self.hidden, self.map))
 
     def times(self, factor: float) -> Matcher:
         """One whose scores are so many times as large."""
@@ -52,7 +58,11 @@ class Matcher:
 
     def __call__(self, features: csr_matrix) -> Tensor:
         """The scores (n, L)."""
-        return torch.from_numpy(self.map(self.view(features)))
+        seen = self.view(features)
+        for layer in self.hidden:
+            seen = layer(seen)
+            np.maximum(seen, 0, out=seen)
+        return torch.from_numpy(self.map(seen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +95,8 @@ class Scorer:
     def count(self) -> int:
         """How many weights there are."""
         networks = 0 if self.network is None else sum(weights.numel() for weights in self.network.parameters())
-        return networks + sum(part.map.count for part in (self.matcher, self.rankers) if part is not None)
+        matcher = 0 if self.matcher is None else self.matcher.count
+        return networks + matcher + (0 if self.rankers is None else self.rankers.map.count)
 
     def matched(self, features: csr_matrix) -> Tensor:
         """How well each label matches (n, L), before rankers are asked."""

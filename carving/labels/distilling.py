@@ -1,0 +1,139 @@
+"""A small network that says what a large scorer says: networks, matcher and rankers become three layers in eight bits.
+
+The scorer teaches. It is asked about the training points and, where these are words, about mixtures of two of them, and
+the student learns what it says of all labels: how they stand to each other, and how loud all are together. A teacher
+has answers for points that nobody labelled, so that the student may even become the better one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from carving.extras import load
+from carving.labels.data import Dataset
+from carving.labels.maps import Map
+from carving.labels.networks import LENGTH, Bag, Scaling
+from carving.labels.rows import rows_of
+from carving.labels.scorer import Matcher, Scorer, cut
+from carving.labels.training import OnProgress, Progress, Settings, batches, factor, seeded
+from carving.labels.views import View, is_dense
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+UNITS = 16  # of the second hidden layer, times the root of the number of labels; the first has twice as many
+EPOCHS = {True: 200, False: 40}  # of dense features, and of words
+RATES = {True: 8e-3, False: 4e-3}
+LESSONS = 6  # times that points of words are mixed anew; dense ones are asked about as they are
+ROOM = 2**27  # scores of the teacher that are kept, in sixteen bits: 256 MiB
+LOUD = 0.1  # weight of how loud all labels are together, beside how they stand to each other
+
+
+class Lesson(NamedTuple):
+    """Points as the student sees them, and what the teacher says of them."""
+
+    seen: csr_matrix | NDArray[np.float32]
+    said: Tensor  # (n, L), in sixteen bits
+
+
+def teachable(data: Dataset) -> bool:
+    """Whether there is room for what a teacher says of all points."""
+    return len(data) * data.labels.shape[1] <= ROOM
+
+
+def widths(labels: int) -> tuple[int, int]:
+    """The units of both hidden layers.
+
+    >>> widths(101), widths(983)
+    ((320, 160), (960, 480))
+    """
+    second = 32 * max(1, int(UNITS * math.sqrt(labels)) // 32)
+    return 2 * second, second
+
+
+def distilled(
+    teacher: Scorer, data: Dataset, seed: int = 0, on_progress: OnProgress | None = None, name: str = "student"
+) -> Matcher:
+    """What the scorer says of points like these, but for its bias, in a matcher with hidden layers."""
+    features, labels = data.features, data.labels.shape[1]
+    scaling = Scaling.fitted(features)
+    view = View(scaling.shift.numpy(), scaling.scale.numpy(), length=LENGTH)
+    chance = np.random.Generator(np.random.Philox(seeded("lessons", seed)))
+    times = 1 if is_dense(features) else min(LESSONS, ROOM // (len(data) * labels))
+    asked = (features if number == 0 and times == 1 else mixed(features, chance) for number in range(times))
+    lessons = [Lesson(view(points), _said(teacher, points, labels)) for points in asked]
+    bias = 0.0 if teacher.bias is None else teacher.bias
+    batch, rate = 128 if len(data) < 8_000 else 256, RATES[view.dense]
+    settings = Settings(epochs=EPOCHS[view.dense], batch=batch, rate=rate, schedule="cosine")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeded("student", seed))
+        first, second = widths(labels)
+        bag = Bag(features.shape[1], first, view.dense)
+        network = nn.Sequential(bag, nn.ReLU(), nn.Linear(first, second), nn.ReLU(), nn.Linear(second, labels))
+        progress, optimizer = Progress(epochs=settings.epochs), torch.optim.AdamW(network.parameters(), fused=True)
+        for epoch in range(settings.epochs):
+            lesson, total = lessons[epoch % times], 0.0
+            order = list(batches(len(data), settings.batch, seeded("order", seed, epoch)))
+            for step, rows in enumerate(order):
+                done = (epoch + step / len(order)) / settings.epochs
+                optimizer.param_groups[0]["lr"] = rate * factor(settings, epoch, done)
+                optimizer.zero_grad(set_to_none=True)
+                loss = lost(network(_batch(lesson.seen, rows)) + bias, lesson.said[torch.from_numpy(rows)].float())
+                loss.backward()
+                optimizer.step()
+                total += float(loss.detach()) * len(rows)
+                if on_progress is not None:
+                    on_progress(name, progress, (step + 1) / len(order))
+            progress.losses.append(total / len(data))
+    return _kept(view, network)
+
+
+def lost(scores: Tensor, said: Tensor) -> Tensor:
+    """How far scores (n, L) are from what was said: as logits, and in how loud all labels are together."""
+    louder = scores.logsumexp(1) - said.logsumexp(1)
+    return cross_entropy(scores, said.softmax(1)) + LOUD * louder.square().mean()
+
+
+def mixed(features: csr_matrix, chance: np.random.Generator) -> csr_matrix:
+    """Half of the points as they are, the others with a share of their words and the rest of another point's."""
+    points = features.shape[0]
+    shares = np.where(chance.random(points) < 0.5, chance.random(points), 1.0)
+    others = features[chance.permutation(points)]
+    return _thinned(features, shares, chance) + _thinned(others, 1 - shares, chance)
+
+
+def _thinned(features: csr_matrix, shares: NDArray[np.float64], chance: np.random.Generator) -> csr_matrix:
+    """Each row with a share of its stored numbers."""
+    kept = chance.random(features.nnz) < np.repeat(shares, np.diff(features.indptr))
+    parts = features.data * kept, features.indices, features.indptr
+    thinned = load("scipy.sparse").csr_matrix(parts, features.shape, copy=True)
+    thinned.eliminate_zeros()
+    return thinned
+
+
+def _said(teacher: Scorer, features: csr_matrix, labels: int) -> Tensor:
+    said = torch.empty(features.shape[0], labels, dtype=torch.float16)
+    for part in cut(features.shape[0], labels):
+        said[part] = teacher.scores(features[part]).half()
+    return said
+
+
+def _batch(seen: csr_matrix | NDArray[np.float32], rows: NDArray[np.int64]) -> object:
+    return torch.from_numpy(seen[rows]) if isinstance(seen, np.ndarray) else rows_of(seen, rows)
+
+
+def _kept(view: View, network: nn.Sequential) -> Matcher:
+    """The layers in eight bits."""
+    maps = []
+    for layer in network:
+        if isinstance(layer, Bag | nn.Linear):
+            weights = layer.weight if isinstance(layer, Bag) else layer.weight.mT
+            maps.append(Map.dense(weights.detach().numpy(), layer.bias.detach().numpy()))
+    return Matcher(view, maps[-1], tuple(maps[:-1]))
