@@ -18,6 +18,26 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore::carving.errors.Overfull")
 
 
+@pytest.hookimpl(trylast=True)  # after xdist
+def pytest_collection_modifyitems(items):
+    # xdist 3.8 writes a test's group behind its name, where pytest 9.2 does not read it any more (xdist's issue 1386):
+    # every group went to all of the processes, test by test, and what a group makes once was made in each of them.
+    for item in items:
+        if grouped := vars(item).get("_nodeid"):
+            item._id = type(item.id).parse(grouped)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Called by what a group of tests makes in one process: an error where another process has made it, too."""
+
+    def check(name):
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            (tmp_path_factory.getbasetemp().parent / f"once-{name}").mkdir()
+
+    return check
+
+
 # Every scheme as it comes, then OSC in its other forms, then the options of the others.
 EVERY = [
     *(make(name, d=64) for name in SCHEMES),

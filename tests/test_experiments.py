@@ -440,7 +440,8 @@ SMOKE = pytest.mark.xdist_group("smoke")  # in one process, so that it runs once
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory):
+def smoke(tmp_path_factory, once):
+    once("smoke")
     folder = tmp_path_factory.mktemp("smoke")
     return folder, reproduce(NAMES, "smoke", out=folder, workers=1, console=QUIET)
 
