@@ -247,6 +247,7 @@ def test_gradients_pass_through_chunks():
         ),
     ],
 )
+@pytest.mark.xdist_group("compile")  # in one process, so that torch's compiler is imported once
 def test_trace_and_score_compile_whole(p, k1, basis):
     torch._dynamo.reset()
     osc = OSC(12, p, k1, basis=basis)
