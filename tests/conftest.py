@@ -1,13 +1,18 @@
 import os
+from functools import lru_cache
 
 import pytest
 import torch
 from hypothesis import settings
 
 from carving import OSC, SCHEMES, TPR, VSA, make
+from carving.prediction import rivals
 
 settings.register_profile("patient", deadline=None)  # the first call of a torch function takes long
 settings.load_profile("patient")
+
+# Tests plan for hundreds of tasks, one after the other: what was drawn for one is there for the others.
+rivals._small_cores = lru_cache(maxsize=64)(rivals._small_cores.__wrapped__)
 
 
 def pytest_configure(config):
@@ -16,6 +21,26 @@ def pytest_configure(config):
         os.environ["OMP_NUM_THREADS"] = "1"  # of the commands that tests start
     # Tests fill memories to the brim; those of the warning ask for it.
     config.addinivalue_line("filterwarnings", "ignore::carving.errors.Overfull")
+
+
+@pytest.hookimpl(trylast=True)  # after xdist
+def pytest_collection_modifyitems(items):
+    # xdist 3.8 writes a test's group behind its name, where pytest 9.2 does not read it any more (xdist's issue 1386):
+    # every group went to all of the processes, test by test, and what a group makes once was made in each of them.
+    for item in items:
+        if grouped := vars(item).get("_nodeid"):
+            item._id = type(item.id).parse(grouped)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Called by what a group of tests makes in one process: an error where another process has made it, too."""
+
+    def check(name):
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            (tmp_path_factory.getbasetemp().parent / f"once-{name}").mkdir()
+
+    return check
 
 
 # Every scheme as it comes, then OSC in its other forms, then the options of the others.

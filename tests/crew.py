@@ -1,4 +1,7 @@
-"""Three processes that stay for a whole module of tests: each test runs functions in two or three of them, as ranks."""
+"""Processes that need not import torch anew, for tests of the group "ranks".
+
+A crew of three stays for a whole module of tests: each test runs functions in two or three of them, as ranks.
+"""
 
 import multiprocessing
 from contextlib import contextmanager, suppress
@@ -6,6 +9,13 @@ from datetime import timedelta
 
 CONTEXT = multiprocessing.get_context("forkserver")  # torch is imported once, whatever the number of processes
 CONTEXT.set_forkserver_preload(["carving.cli", "pytest", "torch.distributed", "typer.testing"])
+
+
+def started(function, *given):
+    """A process of its own that runs a function."""
+    process = CONTEXT.Process(target=function, args=given, daemon=True)
+    process.start()
+    return process
 
 
 class Failed(Exception):

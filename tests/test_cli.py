@@ -11,6 +11,7 @@ import sys
 from dataclasses import fields
 
 import pytest
+from crew import started
 from typer.testing import CliRunner
 
 from carving import OSC, Memory, __version__, demo, files
@@ -94,11 +95,12 @@ def test_answers_come_in_json(memory, carving):
     known = json.loads(carving("info", memory, "--json").output)
     assert known["pairs"] == 5 and known["scheme"]["name"] == "OSC" and known["cells"] == 32**3
     assert json.loads(carving("verify", memory, "--json").output)["whole"]
-    planned = json.loads(carving("plan", "--pairs", 1000, "--vocabulary", 1000, "--json").output)
+    planning = ("plan", "--vocabulary", 1000, "--no-compact", "--json")  # in little time
+    planned = json.loads(carving(*planning, "--pairs", 1000).output)
     assert planned["scheme"] == "OSC" and planned["accuracy"] >= 0.99
     assert {*planned} == {field.name for field in fields(Plan)} | {"others"}
     assert {each["scheme"] for each in planned["others"]} == {"OSC", "HLB", "TPR"}
-    within = json.loads(carving("plan", "--numbers", planned["numbers"], "--vocabulary", 1000, "--json").output)
+    within = json.loads(carving(*planning, "--numbers", planned["numbers"]).output)
     assert within["pairs"] >= 1000
 
 
@@ -226,7 +228,7 @@ def test_an_empty_memory_of_a_plan_is_written(tmp_path, carving):
     (tmp_path / "f.tsv").write_text("a\tb\tc\nd\te\tf\n")
     carving("store", empty, tmp_path / "f.tsv")
     assert Memory.load(empty).pairs == 2 and carving("ask", empty, "a", "b").output.startswith("c ")
-    carving("plan", "--numbers", 10000, "--vocabulary", 60, "--joint", "--out", tmp_path / "joint")
+    carving("plan", "--numbers", 1000, "--vocabulary", 60, "--compact", "--joint", "--out", tmp_path / "joint")
     assert Memory.load(tmp_path / "joint").goal.joint
 
 
@@ -280,12 +282,19 @@ def test_the_standard_input_is_a_file_too(memory, carving):
     assert "format" in carving("store", memory, "-", status=2, data="a\tb\tc\n").stderr
 
 
+def run_quietly(*arguments):
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    app(arguments)
+
+
+@pytest.mark.xdist_group("ranks")
 def test_two_commands_at_once_lose_nothing(memory, tmp_path):
     for i in range(2):
         (tmp_path / f"{i}.json").write_text(json.dumps({f"document {i}": {"name": f"word {i}"}}))
-    command = [sys.executable, "-m", "carving", "store", str(memory)]
-    running = [subprocess.Popen([*command, str(tmp_path / f"{i}.json")], stdout=subprocess.DEVNULL) for i in range(2)]
-    assert [process.wait() for process in running] == [0, 0]
+    running = [started(run_quietly, "store", str(memory), str(tmp_path / f"{i}.json")) for i in range(2)]
+    for process in running:
+        process.join(120)
+    assert [process.exitcode for process in running] == [0, 0]
     held = Memory.load(memory)
     assert held.pairs == 7
     assert [held.recall(f"document {i}", "name").leaf for i in range(2)] == ["word 0", "word 1"]

@@ -301,6 +301,7 @@ def test_gradients_reach_fillers_weights_and_memory(double):
 
 @pytest.mark.parametrize("spread", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize("p", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.xdist_group("compile")  # in one process, so that torch's compiler is imported once
 def test_trace_and_score_compile_whole(p, spread):
     torch._dynamo.reset()
     osc = OSC(12, p, compact=True, spread=spread)

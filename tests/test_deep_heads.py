@@ -181,6 +181,7 @@ def test_a_network_with_its_head_is_saved_and_put_back(head):
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch's own tracing
+@pytest.mark.xdist_group("compile")  # in one process, so that torch's compiler is imported once
 def test_a_compiled_network_gives_the_same_losses_gradients_and_scores(head):
     whole, x, sets = network(head), points(), head.sets(OWN, 4)
     expected = head.loss(whole(x), sets)

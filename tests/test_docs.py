@@ -32,6 +32,7 @@ def printed(code: str, names: dict) -> str:
 
 
 @named
+@pytest.mark.xdist_group("plans")  # many of them plan: in one process, so that what plans draw is drawn once
 def test_every_block_runs_alone_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where examples may save files
     text = page.read_text()

@@ -1,12 +1,10 @@
 """The reproduction lab: rows survive kills, depend on nothing but the setting, and tables do their sums right."""
 
-import doctest
 import gzip
 import importlib
 import json
 import math
 import os
-import pkgutil
 import subprocess
 import sys
 import threading
@@ -414,12 +412,7 @@ def test_the_minimum_dimension_grows_with_the_number_of_pairs():
     assert 8 <= found[0] < found[1] <= 60
 
 
-# Examples
-
-
-@pytest.mark.parametrize("module", [m.name for m in pkgutil.walk_packages(experiments.__path__, "carving.lab.")])
-def test_examples_print_what_they_say(module):
-    assert doctest.testmod(importlib.import_module(module)).failed == 0
+# Examples: test_public.py runs them
 
 
 @pytest.mark.parametrize("package", [experiments, measures])
@@ -440,7 +433,8 @@ SMOKE = pytest.mark.xdist_group("smoke")  # in one process, so that it runs once
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory):
+def smoke(tmp_path_factory, once):
+    once("smoke")
     folder = tmp_path_factory.mktemp("smoke")
     return folder, reproduce(NAMES, "smoke", out=folder, workers=1, console=QUIET)
 

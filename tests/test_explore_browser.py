@@ -50,7 +50,8 @@ def address(running):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser(once):
+    once("browser")
     sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has none
     with drive.sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=found, args=sandbox)

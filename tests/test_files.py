@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from crew import CONTEXT, started
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch.testing import assert_close
@@ -263,23 +263,28 @@ def test_a_file_keeps_its_mode_and_reaches_the_disk_before_it_takes_its_place(fi
     assert file.stat().st_mode & 0o777 == 0o640
 
 
+def save_over_and_over(file, ready):
+    memory = Memory(OSC(100, 3))
+    memory.store({"a": "x"})
+    ready.set()
+    while True:
+        memory.save(file)
+        memory.store({"b": "y"})
+
+
+@pytest.mark.xdist_group("ranks")
 def test_killed_at_any_moment_the_file_is_whole(tmp_path):
     """A process that saves over and over is killed three times; whatever it was doing, the file can be loaded."""
-    code = (
-        "import sys; from carving import OSC, Memory\n"
-        "m = Memory(OSC(100, 3)); m.store({'a': 'x'}); print(1, flush=True)\n"
-        "while True: m.save(sys.argv[1]); m.store({'b': 'y'})"
-    )
     file = tmp_path / "file"
     for round_ in range(3):
-        process = subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE)
-        process.stdout.readline()
+        ready = CONTEXT.Event()
+        process = started(save_over_and_over, file, ready)
+        assert ready.wait(120)
         while not file.exists():
             time.sleep(0.01)
         time.sleep(0.05 + 0.037 * round_)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        process.kill()
+        process.join()
         assert Memory.load(file).recall("a").leaf == "x"
     Memory.load(file).save(file)
     assert os.listdir(tmp_path) == ["file"]  # what they left is gone

@@ -9,6 +9,8 @@ from carving import OSC, Memory, make
 from carving.errors import Overfull
 from carving.prediction.goal import Goal
 
+pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
+
 FEW = [((f"head {i}", "next"), f"leaf {i}") for i in range(6)]
 MANY = [((f"other {i}", "next"), f"leaf {i % 50}") for i in range(2000)]
 

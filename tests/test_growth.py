@@ -11,6 +11,8 @@ from carving.memory.growth import check_whole
 from carving.memory.holdings import holdings
 from carving.memory.merging import merged
 
+pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
+
 FACTS = [((f"head {i}", "next"), f"leaf {i % 50}") for i in range(120)]
 SHARED = [((f"head {i}", "is"), f"leaf {(7 * i + 31 * j) % 60}") for i in range(60) for j in range(1 + i % 3)]
 

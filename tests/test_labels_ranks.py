@@ -25,7 +25,8 @@ pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch i
 
 
 @pytest.fixture(scope="module")
-def crew(tmp_path_factory):
+def crew(tmp_path_factory, once):
+    once("labels-ranks")
     with crew_in(tmp_path_factory.mktemp("ranks"), size=2) as crew:
         yield crew
 

@@ -236,18 +236,25 @@ def test_gradients_pass_through_chunks():
     assert_close(grads[0], grads[1])
 
 
+SIZES = ((5, 2_100), (5, 1_000), (5, 7), (2, 2_100))  # contexts, candidates
+
+
 @pytest.mark.parametrize(
-    ("p", "k1", "basis"),
+    ("p", "k1", "basis", "sizes"),
     [
-        (2, None, "blocks"),
-        (2, 9, "gaussian"),
+        (2, None, "blocks", SIZES),
+        (2, 9, "gaussian", SIZES[:1]),  # others take seconds
         *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in ((1, None, "blocks"), (2, None, "gaussian"), (2, 9, "blocks"), (3, None, "blocks"))
+            pytest.param(*case, SIZES, marks=pytest.mark.slow)
+            for case in (
+                *((1, None, "blocks"), (2, None, "gaussian"), (2, 9, "blocks")),
+                *((2, 9, "gaussian"), (3, None, "blocks")),
+            )
         ),
     ],
 )
-def test_trace_and_score_compile_whole(p, k1, basis):
+@pytest.mark.xdist_group("compile")  # in one process, so that torch's compiler is imported once
+def test_trace_and_score_compile_whole(p, k1, basis, sizes):
     torch._dynamo.reset()
     osc = OSC(12, p, k1, basis=basis)
     contexts, fillers = osc.contexts([(i,) for i in range(5)]), osc.fillers(range(5))
@@ -256,10 +263,9 @@ def test_trace_and_score_compile_whole(p, k1, basis):
     score = torch.compile(osc.score, fullgraph=True, backend="aot_eager")
     memory = trace(contexts, fillers)
     assert_close(memory, osc.trace(contexts, fillers))
-    for count in (2_100, 1_000, 7):
-        some = candidates[:count]
-        assert_close(score(memory, contexts, some), osc.score(memory, contexts, some))
-    assert_close(score(memory, contexts[:2], candidates), osc.score(memory, contexts[:2], candidates))
+    for asked, count in sizes:
+        own, some = contexts[:asked], candidates[:count]
+        assert_close(score(memory, own, some), osc.score(memory, own, some))
 
 
 # Bounded memory

@@ -5,25 +5,26 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
+from crew import started
 
 from carving import OSC, Memory, places
 from carving.files import lock_for
 from carving.places import shown
 
-STORE = """
-import sys
-from carving import Memory
-from carving.files import lock_for
-name, who = sys.argv[1:]
-for number in range(8):
-    with lock_for(name):
-        memory = Memory.load(name)
-        memory.store({who: {f"number {number}": "x"}})
-        memory.save(name)
-"""
+
+def store_eight(name, who, temporary):
+    os.environ["TMPDIR"], tempfile.tempdir = temporary, None
+    for number in range(8):
+        with lock_for(name):
+            memory = Memory.load(name)
+            memory.store({who: {f"number {number}": "x"}})
+            memory.save(name)
+
+
 HOLD = """
 import sys, time
 from carving.files import lock_for
@@ -42,6 +43,7 @@ def file(tmp_path):
     return tmp_path / "file"
 
 
+@pytest.mark.xdist_group("ranks")
 def test_those_who_write_through_links_and_names_lose_nothing(file):
     """Three processes store through a name, a link and a link to a link, with temporary folders of their own."""
     (file.parent / "folder").mkdir()
@@ -49,13 +51,12 @@ def test_those_who_write_through_links_and_names_lose_nothing(file):
     link.symlink_to("file")
     other.symlink_to(link)
     writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", STORE, name, f"writer {number}"],
-            env=os.environ | dict(TMPDIR=str(file.parent / "folder") if number else "/tmp", OMP_NUM_THREADS="1"),
-        )
+        started(store_eight, name, f"writer {number}", str(file.parent / "folder") if number else "/tmp")
         for number, name in enumerate((file, link, other))
     ]
-    assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
+    for writer in writers:
+        writer.join(120)
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
     assert Memory.load(file).pairs == 1 + 3 * 8
     assert link.is_symlink() and other.is_symlink()
     assert sorted(os.listdir(file.parent)) == ["file", "folder", "link"]

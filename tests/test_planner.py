@@ -23,6 +23,8 @@ from carving.prediction.telling import Stray, share_told
 from carving.prediction.thresholds import first
 from carving.prediction.wish import WIDEST, Wish, Wishes
 
+pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
+
 KNOWN = {"OSC", "HLB", "TPR"}
 
 

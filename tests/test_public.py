@@ -43,6 +43,7 @@ def test_all_is_true():
 
 
 @pytest.mark.parametrize("name", MODULES)
+@pytest.mark.xdist_group("plans")  # many of them plan: in one process, so that what plans draw is drawn once
 def test_the_examples_of_docstrings_print_what_they_say(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where examples may save files
     failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch i
 
 
 @pytest.fixture(scope="module")
-def crew(tmp_path_factory):
+def crew(tmp_path_factory, once):
+    once("ranks-asking")
     with crew_in(tmp_path_factory.mktemp("ranks")) as crew:
         yield crew
 

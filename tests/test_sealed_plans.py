@@ -18,6 +18,8 @@ from carving.prediction.intervals import noise_in_cells, told
 from carving.prediction.plan import predict
 from carving.prediction.together import fixed_point
 
+pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
+
 ALONE = [
     ("OSC", dict(d=60, p=2, k1=8, compact=True), 300, 300),
     ("OSC", dict(d=50, p=2, k1=7), 200, 400),

@@ -7,6 +7,8 @@ import pytest
 from carving import OSC, Memory, make
 from carving.memory.survey import Survey, survey
 
+pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
+
 PAIRS = [((f"head {i}", "next"), f"leaf {i % 60}") for i in range(400)]
 
 

@@ -226,6 +226,7 @@ def planned():
     return Memory.planned(100, 100)
 
 
+@pytest.mark.xdist_group("plans")  # in one process, so that it is planned once
 @pytest.mark.parametrize("weights", ["next to 1", "many alike", "twenty"])
 @pytest.mark.parametrize("way", ["in RAM", "open", "files"])
 def test_a_memory_is_no_fuller_when_all_that_came_with_weights_has_gone(planned, tmp_path, weights, way):

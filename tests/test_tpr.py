@@ -118,6 +118,7 @@ def test_gradients_reach_fillers_and_roles(generator):
     assert torch.autograd.gradcheck(lambda x, y: tpr.cosine_similarity(tpr.bundle(x), y), (x, other))
 
 
+@pytest.mark.xdist_group("compile")  # in one process, so that torch's compiler is imported once
 def test_verbs_compile_whole(generator):
     torch._dynamo.reset()
     tpr = TPR(8, depth=2)

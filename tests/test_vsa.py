@@ -656,6 +656,7 @@ def test_gradients_reach_vectors_roles_and_memories(name, generator):
 
 # Thinning looks at its values, so BSDC-CDT is not among them.
 @pytest.mark.parametrize("name", UNBINDING)
+@pytest.mark.xdist_group("compile")  # in one process, so that torch's compiler is imported once
 def test_verbs_compile_whole(name, generator):
     torch._dynamo.reset()
     vsa = VSA(name, 64)

@@ -43,8 +43,9 @@ pytestmark = pytest.mark.xdist_group("wheel")  # in one process, so that it is b
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheel(tmp_path_factory, once):
     """The wheel, built without a network in a copy, so that nothing is left in the repository nor taken from it."""
+    once("wheel")
     copy = tmp_path_factory.mktemp("source")
     for folder in ("benchmarks", "carving", "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -37,7 +37,7 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
     with load("matplotlib").rc_context(STYLE):
         figure = _figure(experiment, panels, rows)
         figure.savefig(png, dpi=150, metadata={"Software": None})
-        figure.set_layout_engine("none")  # what was laid out stays: to do it again takes as long as to draw
+        figure.set_layout_engine(None)  # what was laid out stays: to do it again takes as long as to draw
         figure.savefig(svg, metadata={"Date": None})
     return png
 

@@ -46,8 +46,9 @@ class DrawnContexts(NamedTuple):
     def squares(self, noise: Noise, normals: Tensor) -> Tensor:
         """The squared lengths; normals say how the noise differs from candidate to candidate."""
         a, b, c = self.lengths
-        s = (1 + math.sqrt(noise.grain) / 2 * normals).clamp_min(0) * math.sqrt(noise.cores / (1 + noise.grain / 4))
-        return (a + 2 * s * b + s * s * c).clamp_min(1e-12)
+        mean = math.sqrt(noise.cores / (1 + noise.grain / 4))
+        s = (math.sqrt(noise.grain) / 2 * normals).add_(1).clamp_min_(0).mul_(mean)
+        return (2 * s * b).add_(a).add_(s.mul_(s) * c).clamp_min_(1e-12)
 
 
 def share_right(p: int, k1: int, shared: int, share: float, noise: Noise, rivals: int, *, draft: bool = False) -> float:
@@ -175,17 +176,23 @@ def cosine_tail(k: int) -> Tensor:
     return torch.cat((torch.zeros(1, dtype=torch.float64), tail / tail[-1])).flip(0).float()
 
 
+@lru_cache(maxsize=4)  # memories of all sizes have as many copies
+def _walks(copies: float, contexts: int, rivals: int) -> Tensor:
+    """How far a few copies, each a random sign, go together, for each rival of each context: (m, r)."""
+    values, chances = random_walk(copies)
+    return values[torch.bucketize(torch.special.ndtr(_normals(3, contexts, rivals)[0]), chances.cumsum(0)[:-1])]
+
+
 def _beaten_small(drawn: DrawnContexts, noise: Noise, k1: int) -> Tensor:
     """The chance that one rival beats the lowest stored filler, in each context (m,)."""
-    lowest, normals = drawn.lowest(noise), _normals(3, *drawn.lengths[0].shape)
+    shape = drawn.lengths[0].shape
+    lowest, normals = drawn.lowest(noise), _normals(3, *shape)
     if noise.copies * noise.copy > 1e-3 * noise.cores:
-        steps = math.sqrt(noise.copies) * normals[0]
-        if noise.copies < FEW and noise.signs:
-            values, chances = random_walk(noise.copies)
-            steps = values[torch.bucketize(torch.special.ndtr(normals[0]), chances.cumsum(0)[:-1])]
-        lowest = lowest - math.sqrt(noise.copy) * steps * _lognormal(noise.uneven, normals[1]).sqrt()
-    cosines = (lowest / drawn.squares(noise, normals[2]).sqrt()).clamp(-1, 1)
-    return cosine_tail(k1)[(cosines * STEPS + STEPS).round().long()].mean(1, dtype=torch.float64)
+        few = noise.copies < FEW and noise.signs
+        steps = _walks(noise.copies, *shape) if few else math.sqrt(noise.copies) * normals[0]
+        lowest = lowest - (math.sqrt(noise.copy) * steps).mul_(_lognormal(noise.uneven, normals[1]).sqrt_())
+    cosines = (lowest / drawn.squares(noise, normals[2]).sqrt_()).clamp_(-1, 1)
+    return cosine_tail(k1)[cosines.mul_(STEPS).add_(STEPS).round_().long()].mean(1, dtype=torch.float64)
 
 
 # Large cores: a rival is like any unit vector
