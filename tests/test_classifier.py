@@ -519,10 +519,10 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
     with safe_open(tmp_path / "model", framework="np") as file:
         metadata, names = file.metadata(), set(file.keys())
     facts = json.loads(metadata["facts"])
-    assert metadata["format"] == "carving labels 4"
+    assert metadata["format"] == "carving labels 5"
     assert list(facts) == [
         *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed"),
-        *("recipe", "matcher", "rankers", "kept"),
+        *("recipe", "matcher", "rankers", "hidden", "kept"),
     ]
     kept = {"form", "dtype", "calibration", "settings", "validation", "epochs", "pool", "rankers"}
     assert set(facts["kept"]) == kept

@@ -329,6 +329,7 @@ def test_the_fast_recipe_takes_dense_and_tiny_data(few, monkeypatch, tmp_path):
 def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_file(few, narrow, monkeypatch, tmp_path):
     monkeypatch.setattr(matching, "FEW", few)
     monkeypatch.setattr("carving.labels.recipe.NARROW", narrow)
+    monkeypatch.setattr("carving.labels.recipe.teachable", lambda _: False)  # no student stands for them
     data, test = topics(300), topics(60, seed=1)
     sparse = Dataset(
         csr_matrix((data.features.data, data.features.indices, data.features.indptr), (300, 200)), data.labels
@@ -412,7 +413,7 @@ def test_fast_models_that_lie_are_refused(changes, message, monkeypatch, tmp_pat
     MultiLabelClassifier(recipe="fast").fit(data.features, data.labels).save(tmp_path / "model")
     metadata, tensors = read_whole(tmp_path / "model", "file", lambda _: None)
     facts = json.loads(metadata["facts"])
-    assert metadata["format"] == "carving labels 4" and set(facts["matcher"]) == {"waves", "seed", "length", "power"}
+    assert metadata["format"] == "carving labels 5" and set(facts["matcher"]) == {"waves", "seed", "length", "power"}
     tensors |= {name: value for name, value in changes.items() if isinstance(value, torch.Tensor)}
     facts |= {name: value for name, value in changes.items() if not isinstance(value, torch.Tensor)}
     metadata["facts"] = json.dumps(facts)

@@ -100,11 +100,21 @@ def test_a_model_of_the_third_version_is_read():
     assert b"carving labels 3" in changed and b"checksum" in changed
 
 
+def test_a_model_of_the_fourth_version_is_read():
+    """The file was written when matchers had no hidden layers."""
+    old = MultiLabelClassifier.load(OLD / "labels-4.safetensors")
+    scores = old.decision_function([[0, 0, 1, 0], [1, 1, 0, 1]])
+    assert scores[0] == pytest.approx([0.0, 45.25, 45.25, 0.0], abs=1e-4)
+    assert scores[1] == pytest.approx([60.991646, 26.125099, 26.125099, 60.991646], abs=1e-4)
+    assert old.predict([[1, 1, 0, 1]]) == [("sea", "sun")] and old.recipe == "fast"
+    assert b"carving labels 4" in (OLD / "labels-4.safetensors").read_bytes()
+
+
 def test_a_model_cannot_pass_for_one_of_a_version_without_checksums(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     whole = (tmp_path / "model").read_bytes()
     for changed in (whole, whole.replace(b'"checksum"', b'"chuckles"')):
-        (tmp_path / "model").write_bytes(changed.replace(b"carving labels 4", b"carving labels 2"))
+        (tmp_path / "model").write_bytes(changed.replace(b"carving labels 5", b"carving labels 2"))
         with pytest.raises(BadModel, match="which its version did not"):
             MultiLabelClassifier.load(tmp_path / "model")
 

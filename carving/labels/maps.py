@@ -76,11 +76,7 @@ class Map:
 
     def __call__(self, seen: csr_matrix | Numbers) -> Numbers:
         """The scores (n, L) of points as a view shows them."""
-        if isinstance(self.weights, np.ndarray) and not isinstance(seen, np.ndarray):
-            scores = _gathered(seen, self.weights)
-        else:
-            scores = seen @ self.weights
-            scores = np.asarray(scores if isinstance(scores, np.ndarray) else scores.toarray(), dtype=np.float32)
+        scores = product(seen, self.weights)
         scores += self.bias
         return scores
 
@@ -133,18 +129,21 @@ def _rounded(weights: csr_matrix, factors: Numbers | None) -> Numbers:
     return made
 
 
-def _gathered(seen: csr_matrix, weights: Numbers) -> Numbers:
-    """Sparse rows times dense weights: the same sums as scipy's, in half of its time."""
+def product(seen: csr_matrix | Numbers, weights: csr_matrix | Numbers) -> Numbers:
+    """Points as they are seen (n, inputs) times weights (inputs, L), each sparse or dense, as a dense array (n, L).
+
+    What has dense weights is summed by torch: of sparse points in half of scipy's time, and without numpy's false
+    alarms of invalid values.
+    """
+    if not isinstance(weights, np.ndarray):
+        made = seen @ weights
+        return np.asarray(made if isinstance(made, np.ndarray) else made.toarray(), dtype=np.float32)
+    dense = torch.from_numpy(weights)
+    if isinstance(seen, np.ndarray):
+        return np.asarray((torch.from_numpy(seen) @ dense).numpy())
     rows = rows_of(seen)
-    summed = embedding_bag(
-        rows.columns,
-        torch.from_numpy(weights),
-        rows.starts,
-        mode="sum",
-        per_sample_weights=rows.values,
-        include_last_offset=True,
-    )
-    return np.asarray(summed.numpy())
+    how = dict(mode="sum", per_sample_weights=rows.values, include_last_offset=True)
+    return np.asarray(embedding_bag(rows.columns, dense, rows.starts, **how).numpy())
 
 
 def _check_places(starts: NDArray[np.int64], columns: NDArray[np.int32], labels: int) -> None:

@@ -19,7 +19,7 @@ from carving.answers.ranking import best_of
 from carving.labels import counting, metrics, rankers
 from carving.labels.blending import FAVOURS, SCALES, Propensities, Quality, bias_of, measured
 from carving.labels.data import Dataset
-from carving.labels.maps import Map
+from carving.labels.maps import Map, product
 from carving.labels.ridge import Few, Sums, gathered
 from carving.labels.scorer import NO, SHORTLIST, Matched, Matcher, Scorer, cut, shortlists
 from carving.labels.training import OnProgress, Progress
@@ -123,7 +123,7 @@ def solution(view: View, parts: Parts) -> Solution:
 
 
 def _mapped(view: View, weights: NDArray[np.float64], features: csr_matrix) -> NDArray[np.float32]:
-    return np.asarray(view(features) @ weights[:-1].astype(np.float32) + weights[-1].astype(np.float32))
+    return product(view(features), weights[:-1].astype(np.float32)) + weights[-1].astype(np.float32)
 
 
 def _solved(view: View, weights: NDArray[np.float64], scale: float, raised: NDArray[np.float64]) -> Matcher:
