@@ -71,7 +71,7 @@ def test_mixtures_have_words_of_two_points_and_half_of_the_points_stay_as_they_a
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_student_says_what_its_teacher_says_of_points_that_it_has_not_seen(dense):
-    """A student that learned nothing of points would say the same of all: what is said in the mean is the best it can."""
+    """One that learned nothing would say the same of all points: at best what the teacher says in the mean."""
     rng, data, test = np.random.default_rng(0), topics(600), topics(200, seed=1)
     if not dense:
         data, test = wide(data), wide(test)

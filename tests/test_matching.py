@@ -165,6 +165,18 @@ def test_rankers_are_scikit_learns_and_see_their_own_points_and_the_shortlist_al
         assert made.bias[label] == pytest.approx(wanted.intercept_[0], abs=1e-3)
 
 
+def test_rankers_share_the_room_there_is_and_keep_their_largest_weights(monkeypatch):
+    features, labels = some((60, 30), seed=1), some((60, 5), 0.4).sign()
+    named = csr_matrix(np.ones((60, 5), np.float32))
+    whole = rankers.trained(features, labels, named).weights.toarray()
+    monkeypatch.setattr(rankers, "WEIGHTS", 5 * 4 + 3)  # four for each of five
+    few = rankers.trained(features, labels, named).weights.toarray()
+    assert ((whole != 0).sum(0) > 4).all() and ((few != 0).sum(0) == 4).all()
+    assert np.array_equal(few[few != 0], whole[few != 0])
+    dropped = np.where(few == 0, np.abs(whole), 0)
+    assert (dropped.max(0) <= np.where(few != 0, np.abs(few), np.inf).min(0)).all()
+
+
 def test_rankers_of_many_features_look_at_those_of_their_points(monkeypatch):
     data = topics(60)
     wide = csr_matrix((data.features.data, data.features.indices * 50, data.features.indptr), (60, 2000))

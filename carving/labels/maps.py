@@ -142,8 +142,10 @@ def product(seen: csr_matrix | Numbers, weights: csr_matrix | Numbers) -> Number
     if isinstance(seen, np.ndarray):
         return np.asarray((torch.from_numpy(seen) @ dense).numpy())
     rows = rows_of(seen)
-    how = dict(mode="sum", per_sample_weights=rows.values, include_last_offset=True)
-    return np.asarray(embedding_bag(rows.columns, dense, rows.starts, **how).numpy())
+    sums = embedding_bag(
+        rows.columns, dense, rows.starts, mode="sum", per_sample_weights=rows.values, include_last_offset=True
+    )
+    return np.asarray(sums.numpy())
 
 
 def _check_places(starts: NDArray[np.int64], columns: NDArray[np.int32], labels: int) -> None:

@@ -21,7 +21,7 @@ from carving.labels.blending import FAVOURS, SCALES, Propensities, Quality, bias
 from carving.labels.data import Dataset
 from carving.labels.maps import Map, product
 from carving.labels.ridge import Few, Sums, gathered
-from carving.labels.scorer import NO, SHORTLIST, Matched, Matcher, Scorer, cut, shortlists
+from carving.labels.scorer import NO, Matched, Matcher, Scorer, cut, listed, shortlists
 from carving.labels.training import OnProgress, Progress
 from carving.labels.views import View, is_dense
 
@@ -178,7 +178,7 @@ def _found(plain: Matcher, parts: Parts) -> dict[float, int]:
     for part in cut(len(parts.rest), labels):
         scores, truth = plain(parts.rest.features[part]), parts.rest.labels[part]
         for weighing in WEIGHINGS:
-            named = (scores * torch.from_numpy(frequencies**weighing).float()).topk(min(SHORTLIST, labels)).indices
+            named = (scores * torch.from_numpy(frequencies**weighing).float()).topk(listed(labels)).indices
             found[weighing] += int(metrics.hits(named.numpy(), truth).sum())
     return found
 
@@ -199,7 +199,7 @@ def shortlisted(matched: Matched, rankings: Map | None, data: Dataset) -> Shortl
     """The shortlists of these points, some points at a time."""
     labels, view, found = data.labels.shape[1], View.rows(), []
     for part in cut(len(data), labels):
-        best = best_of(matched(part), min(SHORTLIST, labels))
+        best = best_of(matched(part), listed(labels))
         said = torch.zeros_like(best.scores)
         if rankings is not None:
             said = torch.from_numpy(rankings(view(data.features[part]))).gather(1, best.indices).clamp_min_(NO)
@@ -261,6 +261,6 @@ def logit_scale(short: Shortlisted) -> float:
 
 
 def _scale(scores: Tensor, data: Dataset) -> float:
-    best = best_of(scores, min(SHORTLIST, scores.shape[1]))
+    best = best_of(scores, listed(scores.shape[1]))
     true = torch.from_numpy(metrics.hits(best.indices.numpy(), data.labels))
     return logit_scale(Shortlisted(best.indices, best.scores, torch.zeros_like(best.scores), true))

@@ -25,6 +25,7 @@ SMALL = 0.01  # weights below are dropped
 COST = 1.0  # of an error, beside half of the squared length of the weights
 TOLERANCE = 0.1  # of liblinear
 MOST = 2**15  # labels that have a ranker: the most frequent
+WEIGHTS = 2**26  # of all rankers together: of each, the largest that it may have
 AT_ONCE = 256  # labels whose rankers are trained before their weights are put together
 SPARSE = 4  # times as many features as a ranker's points store, from which on it looks at theirs alone
 
@@ -57,12 +58,12 @@ def trained(
     """
     sparse, wide = load("scipy.sparse"), features.shape[1]
     ranked, bias = _ranked(labels, least), np.zeros(labels.shape[1], np.float32)
-    named, own = _by_label(shortlists), _by_label(labels)
+    named, own, most = _by_label(shortlists), _by_label(labels), WEIGHTS // max(1, len(ranked))
 
     def of(label: int) -> Ranker:
         mine = own.indices[own.indptr[label] : own.indptr[label + 1]]
         rows = np.union1d(mine, named.indices[named.indptr[label] : named.indptr[label + 1]])
-        return one(features[rows].astype(np.float64), np.isin(rows, mine), seed)  # as liblinear wants them
+        return one(features[rows].astype(np.float64), np.isin(rows, mine), seed, most)  # as liblinear wants them
 
     def pieces() -> Iterator[csr_matrix]:
         yield sparse.csr_matrix((0, wide), dtype=np.float32)
@@ -95,8 +96,8 @@ def _ranked(labels: csr_matrix, least: int) -> NDArray[np.int64]:
     return np.asarray(most[frequencies[most] >= least])
 
 
-def one(points: csr_matrix, truth: NDArray[np.bool_], seed: int = 0) -> Ranker:
-    """The ranker that tells true points from false ones."""
+def one(points: csr_matrix, truth: NDArray[np.bool_], seed: int = 0, most: int = WEIGHTS) -> Ranker:
+    """The ranker that tells true points from false ones, by its largest weights, of which there are `most`."""
     if truth.all():
         return ALWAYS
     columns = None
@@ -106,6 +107,9 @@ def one(points: csr_matrix, truth: NDArray[np.bool_], seed: int = 0) -> Ranker:
         points = load("scipy.sparse").csr_matrix(parts, (points.shape[0], len(columns)))
     machine = load("sklearn.svm").LinearSVC(C=COST, tol=TOLERANCE, random_state=seed).fit(points, truth)
     weights = machine.coef_[0]
-    kept = np.flatnonzero(np.abs(weights) >= SMALL)
+    sizes = np.abs(weights)
+    kept = np.flatnonzero(sizes >= SMALL)
+    if len(kept) > most:
+        kept = np.sort(kept[np.argsort(-sizes[kept], kind="stable")[:most]])
     names = kept if columns is None else columns[kept]
     return Ranker(names.astype(np.int32), weights[kept].astype(np.float32), float(machine.intercept_[0]))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 NO = -1.0  # what a ranker says at least
-SHORTLIST = 60  # labels of a point that are ranked
+FEWEST, MOST = 60, 200  # labels on a shortlist; between them a twentieth of all
 ROOM = 2**24  # scores that are held at a time
 
 Matched = Callable[[slice], Tensor]  # how well each label matches some of the points, (n, L)
@@ -71,7 +71,7 @@ class Rankers:
 
     map: Map  # of rows at length 1
     trust: float
-    shortlist: int = SHORTLIST
+    shortlist: int  # labels of a point that are ranked
 
     def __call__(self, features: csr_matrix, matched: Tensor) -> Tensor:
         """What they add to the scores (n, L) that were matched."""
@@ -123,7 +123,8 @@ class Scorer:
 
     def ranking(self, map: Map | None, trust: float, bias: Tensor | None = None) -> Scorer:
         """With rankers of the shortlist, if they are trusted, and a bias."""
-        return replace(self, rankers=Rankers(map, trust) if map is not None and trust else None, bias=bias)
+        rankers = Rankers(map, trust, listed(len(map.bias))) if map is not None and trust else None
+        return replace(self, rankers=rankers, bias=bias)
 
     def held(self, data: Dataset) -> Held:
         """What it says of points that were held back."""
@@ -146,9 +147,18 @@ def cut(points: int, labels: int) -> list[slice]:
     return list(slices(points, min(AT_ONCE, rows_within(ROOM, labels)))) or [slice(0, 0)]
 
 
+def listed(labels: int) -> int:
+    """How many labels are on a point's shortlist.
+
+    >>> [listed(labels) for labels in (30, 1_000, 3_000, 100_000)]
+    [30, 60, 150, 200]
+    """
+    return min(labels, max(FEWEST, min(MOST, labels // 20)))
+
+
 def shortlists(matched: Matched, points: int, labels: int) -> csr_matrix:
     """The labels of the highest match of each point, as ones in a matrix (n, L)."""
-    size = min(SHORTLIST, labels)
+    size = listed(labels)
     ids, starts = np.empty((points, size), np.int32), np.arange(points + 1) * size
     for part in cut(points, labels):
         ids[part] = np.sort(best_of(matched(part), size).indices.numpy(), axis=1)
