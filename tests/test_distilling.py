@@ -151,7 +151,7 @@ def test_the_best_recipe_keeps_a_student_and_no_network(again, quick, monkeypatc
 
 
 def test_networks_stay_where_a_student_loses_more_than_it_is_worth(quick, monkeypatch):
-    monkeypatch.setattr(recipe, "WORTH", 0.015)
+    monkeypatch.setattr(recipe, "WORTH", 0.03)
     monkeypatch.setattr(
         recipe,
         "_student",
@@ -162,11 +162,13 @@ def test_networks_stay_where_a_student_loses_more_than_it_is_worth(quick, monkey
     assert made.network_ is not None and not made.chosen_.student and len(made.settings_) == len(made.chosen_.weights)
 
 
-def test_of_trials_the_smallest_is_taken_that_is_nearly_as_good():
+def test_of_trials_the_smallest_is_taken_that_is_nearly_as_good(monkeypatch):
+    monkeypatch.setattr(recipe, "WORTH", 0.03)
+
     def trial(*quality):
         return recipe.Trial(None, None, None, Trusted(0.0, 0.0, Quality(*quality)))
 
-    large, near, far = trial(0.7, 0.6), trial(0.695, 0.591), trial(0.69, 0.59)
+    large, near, far = trial(0.7, 0.6), trial(0.69, 0.581), trial(0.69, 0.579)
     assert recipe._smallest([large]) is large
     assert recipe._smallest([large, near]) is near and recipe._smallest([large, far]) is large
     assert recipe._smallest([large, near, far]) is near and recipe._smallest([far, large]) is large

@@ -43,7 +43,7 @@ WIDE = 2**15  # features above which hidden layers are half as wide: the first o
 STEPS = {True: 350, False: 700}  # that are taken at least, of few points and of more, as far as 200 epochs allow
 WAVES = 2_000  # of the matcher of dense features
 SCORES = 2**26  # of label scores that are kept at a time for each network, to choose the blend
-WORTH = 0.015  # of nDCG@5 + PSnDCG@5 that a model may lose if it is many times smaller for it
+WORTH = 0.03  # of nDCG@5 + PSnDCG@5 that a model may lose if it is many times smaller for it: half of it may be chance
 
 Each = TypeVar("Each")
 
