@@ -8,6 +8,7 @@ has answers for points that nobody labelled, so that the student may even become
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from carving.labels.maps import Map
 from carving.labels.networks import LENGTH, Bag, Scaling
 from carving.labels.rows import rows_of
 from carving.labels.scorer import Matcher, Scorer, cut
-from carving.labels.training import OnProgress, Progress, Settings, batches, factor, seeded
+from carving.labels.training import OnEpoch, OnProgress, Progress, Settings, batches, factor, seeded
 from carving.labels.views import View, is_dense
 
 if TYPE_CHECKING:
@@ -62,37 +63,54 @@ def distilled(
     teacher: Scorer, data: Dataset, seed: int = 0, on_progress: OnProgress | None = None, name: str = "student"
 ) -> Matcher:
     """What the scorer says of points like these, but for its bias, in a matcher with hidden layers."""
-    features, labels = data.features, data.labels.shape[1]
-    scaling = Scaling.fitted(features)
+    scaling = Scaling.fitted(data.features)
     view = View(scaling.shift.numpy(), scaling.scale.numpy(), length=LENGTH)
+    lessons = [Lesson(view(points), _said(teacher, points, data.labels.shape[1])) for points in _asked(data, seed)]
+
+    def on_batch(progress: Progress, share: float) -> None:
+        if on_progress is not None:
+            on_progress(name, progress, share)
+
+    return _kept(view, _learned(lessons, teacher.bias, seed, on_batch))
+
+
+def _asked(data: Dataset, seed: int) -> Iterator[csr_matrix]:
+    """The points as they are, or several times as words that are mixed."""
+    if is_dense(data.features):
+        yield data.features
+        return
     chance = np.random.Generator(np.random.Philox(seeded("lessons", seed)))
-    times = 1 if is_dense(features) else min(LESSONS, ROOM // (len(data) * labels))
-    asked = (features if number == 0 and times == 1 else mixed(features, chance) for number in range(times))
-    lessons = [Lesson(view(points), _said(teacher, points, labels)) for points in asked]
-    bias = 0.0 if teacher.bias is None else teacher.bias
-    batch, rate = 128 if len(data) < 8_000 else 256, RATES[view.dense]
-    settings = Settings(epochs=EPOCHS[view.dense], batch=batch, rate=rate, schedule="cosine")
+    for _ in range(min(LESSONS, ROOM // (len(data) * data.labels.shape[1]))):
+        yield mixed(data.features, chance)
+
+
+def _learned(lessons: list[Lesson], bias: Tensor | None, seed: int, on_batch: OnEpoch) -> nn.Sequential:
+    """A network that learned the lessons one after the other, again and again."""
+    dense = isinstance(lessons[0].seen, np.ndarray)
+    (points, labels), features = lessons[0].said.shape, lessons[0].seen.shape[1]
+    batch = 128 if points < 8_000 else 256
+    settings = Settings(epochs=EPOCHS[dense], batch=batch, rate=RATES[dense], schedule="cosine")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded("student", seed))
         first, second = widths(labels)
-        bag = Bag(features.shape[1], first, view.dense)
-        network = nn.Sequential(bag, nn.ReLU(), nn.Linear(first, second), nn.ReLU(), nn.Linear(second, labels))
-        progress, optimizer = Progress(epochs=settings.epochs), torch.optim.AdamW(network.parameters(), fused=True)
-        for epoch in range(settings.epochs):
-            lesson, total = lessons[epoch % times], 0.0
-            order = list(batches(len(data), settings.batch, seeded("order", seed, epoch)))
-            for step, rows in enumerate(order):
-                done = (epoch + step / len(order)) / settings.epochs
-                optimizer.param_groups[0]["lr"] = rate * factor(settings, epoch, done)
-                optimizer.zero_grad(set_to_none=True)
-                loss = lost(network(_batch(lesson.seen, rows)) + bias, lesson.said[torch.from_numpy(rows)].float())
-                loss.backward()
-                optimizer.step()
-                total += float(loss.detach()) * len(rows)
-                if on_progress is not None:
-                    on_progress(name, progress, (step + 1) / len(order))
-            progress.losses.append(total / len(data))
-    return _kept(view, network)
+        bag, last = Bag(features, first, dense), nn.Linear(second, labels)
+        network = nn.Sequential(bag, nn.ReLU(), nn.Linear(first, second), nn.ReLU(), last)
+    optimizer, progress = torch.optim.AdamW(network.parameters(), fused=True), Progress(epochs=settings.epochs)
+    for epoch in range(settings.epochs):
+        lesson, total = lessons[epoch % len(lessons)], 0.0
+        order = list(batches(points, batch, seeded("order", seed, epoch)))
+        for step, rows in enumerate(order):
+            done = (epoch + step / len(order)) / settings.epochs
+            optimizer.param_groups[0]["lr"] = settings.rate * factor(settings, epoch, done)
+            optimizer.zero_grad(set_to_none=True)
+            scores = network(_batch(lesson.seen, rows))
+            loss = lost(scores if bias is None else scores + bias, lesson.said[torch.from_numpy(rows)].float())
+            loss.backward()
+            optimizer.step()
+            total += float(loss.detach()) * len(rows)
+            on_batch(progress, (step + 1) / len(order))
+        progress.losses.append(total / points)
+    return network
 
 
 def lost(scores: Tensor, said: Tensor) -> Tensor:
@@ -119,6 +137,7 @@ def _thinned(features: csr_matrix, shares: NDArray[np.float64], chance: np.rando
 
 
 def _said(teacher: Scorer, features: csr_matrix, labels: int) -> Tensor:
+    """What the teacher says of points, some at a time."""
     said = torch.empty(features.shape[0], labels, dtype=torch.float16)
     for part in cut(features.shape[0], labels):
         said[part] = teacher.scores(features[part]).half()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -217,7 +218,10 @@ class Trusted(NamedTuple):
 
 
 def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Trusted:
-    """The best of some trusts, and then of some favours on the scale that the scores then have."""
+    """The best of some trusts, and then of some favours on the scale that the scores then have.
+
+    Where that is large because rankers are trusted, favours midway between these are tried as well.
+    """
 
     def of(trust: float, favour: float) -> Trusted:
         scores = short.matched + trust * short.said
@@ -229,8 +233,10 @@ def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Tr
         return Trusted(trust, favour, Quality(*quality))
 
     best = max((of(trust, 0.0) for trust in TRUSTS), key=lambda tried: sum(tried.quality))
-    scale = 1 + best.trust / 2
-    return max((of(best.trust, scale * favour) for favour in FAVOURS), key=lambda tried: sum(tried.quality))
+    scale, favours = 1 + best.trust / 2, list(FAVOURS)
+    if best.trust:
+        favours = sorted(favours + [(low + high) / 2 for low, high in pairwise(favours)])
+    return max((of(best.trust, scale * favour) for favour in favours), key=lambda tried: sum(tried.quality))
 
 
 def ranked(

@@ -11,9 +11,9 @@ what all of them say together, and is kept instead, unless the validation part s
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -132,43 +132,80 @@ class Blended(NamedTuple):
         return self._replace(weights=[0.0] * len(self.weights), share=1.0)
 
 
+class Way(NamedTuple):
+    """What the data decide before anything is tried."""
+
+    solved: bool  # labels by ridge regression: features are few
+    again: bool  # networks are trained again on all points
+    taught: bool  # a student may stand for all in the end
+    share: float  # of the points that are held back
+    least: int | None  # points that a label with a ranker has
+
+    @classmethod
+    def of(cls, data: Dataset, rankers: int | None) -> Self:
+        """The way for these points."""
+        solved = solvable(data.features, data.labels.shape[1])
+        again = len(data) <= FEW and solved
+        # More where networks may not be needed: they alone do not see these points, matcher and rankers do in the end.
+        share = 0.15 if again else min(0.1 if solved else 0.15, HELD / len(data))
+        least = None if is_dense(data.features) else rankers  # rankers of dense features know no more than a matcher
+        return cls(solved, again, solved and len(data) >= NARROW and teachable(data), share, least)
+
+
+class Choice(NamedTuple):
+    """What the held-back points chose, to be made of all points."""
+
+    chosen: Chosen
+    blend: Blended
+    networks: list[Network]  # of the blend, which learned from most points
+    matcher: Callable[[], Matcher]  # of all points
+    favour: float  # of what teaches a student, if there is one
+    student: Scorer | None  # of most points
+
+
 def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | None = 1) -> tuple[Scorer, Chosen]:
     """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
-    solved = solvable(data.features, data.labels.shape[1])
-    again = len(data) <= FEW and solved
-    # More where networks may not be needed: they alone do not see these points, matcher and rankers do in the end.
-    share = 0.15 if again else min(0.1 if solved else 0.15, HELD / len(data))
-    parts = Parts(data, *split(data, share, trainer.seed))
+    way = Way.of(data, rankers)
+    choice = _choice(data, trainer, tried, way)
+    if choice.student is not None and not way.again:
+        return choice.student, choice.chosen
+    return _whole(data, trainer, choice, way), choice.chosen
+
+
+def _choice(data: Dataset, trainer: Trainer, tried: list[Settings], way: Way) -> Choice:
+    """What is best of all that is tried."""
+    parts = Parts(data, *split(data, way.share, trainer.seed))
     networks, ended = _tried(parts, trainer, tried)
     pair, known = matchers(parts, trainer.seed, WAVES), metrics.propensities(parts.most.labels)
     outputs = [outputs_of(network, parts.rest) for network in networks]
     blend = blended(outputs, ended, trainer.head, parts.rest, known, pair.trial)
     options = [blend]
-    if rankers is not None and blend.kept and not solved:
-        options.append(blend.without_networks())  # rankers of very many features may do better so
-    least = None if is_dense(data.features) else rankers  # rankers of dense features know no more than a matcher does
-    teacher = _smallest([_trial(option, networks, trainer, parts, pair.trial, least) for option in options])
-    trial = teacher
-    if teacher.blend.kept and solved and len(data) >= NARROW and teachable(data):
+    if blend.kept and not way.solved:
+        options.append(blend.without_networks())  # matcher and rankers of very many features may do as well
+    teacher = _smallest([_trial(option, networks, trainer, parts, pair.trial, way.least) for option in options])
+    trial, blend = teacher, teacher.blend
+    if way.taught and blend.kept:
         trial = _smallest([teacher, _student(teacher, trainer, parts, known)])
-    blend, trust, held = teacher.blend, teacher.best.trust, trial.held(parts.rest, known)
-    settings = blend.of(ended)
-    weights, units, student = blend.of(blend.weights), blend.of(blend.units), trial is not teacher
-    chosen = Chosen(settings, weights, units, trial.best.favour, *trial.best.quality, blend.share, trust, held, student)
-    if student and not again:
-        return trial.scorer, chosen
-    networks, final, favour = blend.of(networks), pair.final, teacher.best.favour
-    del teacher, trial, pair, parts  # before anything is made of all points
-    if again:
-        del networks
-        networks = _whole(data, trainer, settings)
-    scorer = _scorer(trainer.head, networks, blend, final())
-    if least is not None and trust:
+    student, said = trial is not teacher, (trial.best.favour, *trial.best.quality)
+    parts_of = blend.of(ended), blend.of(blend.weights), blend.of(blend.units)
+    held, trust = trial.held(parts.rest, known), teacher.best.trust
+    chosen = Chosen(*parts_of, *said, blend.share, trust, held, student)
+    kept = [] if way.again else blend.of(networks)
+    return Choice(chosen, blend, kept, pair.final, teacher.best.favour, trial.scorer if student else None)
+
+
+def _whole(data: Dataset, trainer: Trainer, choice: Choice, way: Way) -> Scorer:
+    """What was chosen, made of all points."""
+    networks, trust = choice.networks, choice.chosen.trust
+    if way.again:
+        networks = _again(data, trainer, choice.chosen.settings)
+    scorer = _scorer(trainer.head, networks, choice.blend, choice.matcher())
+    if way.least is not None and trust:
         watch = trainer.seed, trainer.on_progress
-        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=least), trust)
-    if student:
-        scorer = _taught(replace(scorer, bias=bias_of(metrics.propensities(data.labels), favour)), trainer, data)
-    return scorer, chosen
+        scorer = scorer.ranking(ranked(scorer.matching(data.features), data, *watch, least=way.least), trust)
+    if choice.student is None:
+        return scorer
+    return _taught(replace(scorer, bias=bias_of(metrics.propensities(data.labels), choice.favour)), trainer, data)
 
 
 class Trial(NamedTuple):
@@ -227,7 +264,7 @@ def _tried(parts: Parts, trainer: Trainer, tried: list[Settings]) -> tuple[list[
     return networks, ended
 
 
-def _whole(data: Dataset, trainer: Trainer, settings: list[Settings]) -> list[Network]:
+def _again(data: Dataset, trainer: Trainer, settings: list[Settings]) -> list[Network]:
     """Networks that learned from all points."""
     return [trainer(data, each, f"network {place}", len(settings))[0] for place, each in enumerate(settings, start=1)]
 
