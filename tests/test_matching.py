@@ -211,6 +211,21 @@ def test_labels_without_points_and_without_false_ones_have_rankers_that_say_noth
     assert not rankers.trained(some((3, 5)), labels, labels).bias.any()
 
 
+@pytest.mark.parametrize("features", [100, 5_000])
+def test_points_of_no_features_are_learned_from_as_others_are(features):
+    """Of a label whose points, and those that are taken for its own, have none a ranker says nothing."""
+    points = some((90, features), 0.1).toarray()
+    labels = np.eye(9, dtype=int)[np.arange(90) % 9]
+    empty = labels[:, :2].any(1)
+    points[empty] = 0
+    shortlists = np.where(empty[:, None], np.arange(9) < 2, np.arange(9) >= 2)
+    made = rankers.trained(csr_matrix(points), csr_matrix(labels), csr_matrix(shortlists))
+    assert made.weights[:, :2].nnz == 0 and not made.bias[:2].any() and (made.weights.getnnz(axis=0)[2:] > 0).all()
+    for given in (points, np.zeros_like(points)):
+        model = MultiLabelClassifier(recipe="fast").fit(given, labels)
+        assert np.isfinite(model.predict_proba(given)).all()
+
+
 def test_shortlists_name_the_best():
     scores = torch.from_numpy(np.random.default_rng(0).normal(size=(7, 80)).astype(np.float32))
     named = shortlists(scores.__getitem__, 7, 80).toarray() > 0

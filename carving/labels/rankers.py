@@ -98,7 +98,7 @@ def _ranked(labels: csr_matrix, least: int) -> NDArray[np.int64]:
 
 def one(points: csr_matrix, truth: NDArray[np.bool_], seed: int = 0, most: int = WEIGHTS) -> Ranker:
     """The ranker that tells true points from false ones, by its largest weights, of which there are `most`."""
-    if truth.all():
+    if truth.all() or not points.nnz:
         return ALWAYS
     columns = None
     if points.shape[1] > SPARSE * points.nnz:
