@@ -1,19 +1,25 @@
 """A small network that says what a large scorer says, and where the best recipe keeps it."""
 
+import io
 import json
+import pickle
 from itertools import pairwise
 
+import joblib
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from test_classifier import topics
 from test_matching import some
+from test_train_command import run
 
 from carving.labels import MultiLabelClassifier, distilling, matching, recipe
 from carving.labels.blending import Quality
 from carving.labels.data import Dataset
-from carving.labels.distilling import distilled, lost, mixed, teachable, widths
+from carving.labels.distilling import distilled, lost, mixed, smaller, teachable, widths
 from carving.labels.maps import Map, product
 from carving.labels.matching import Trusted
 from carving.labels.models import BadModel
@@ -99,6 +105,22 @@ def test_a_teacher_that_would_have_too_much_to_say_has_no_student(monkeypatch):
     assert not teachable(data)
 
 
+def test_a_student_that_would_be_larger_than_its_teacher_is_not_wanted(quick, monkeypatch):
+    """Of 50 features and 4,900 labels a student has hidden layers of 2,240 and 1,120 units, and 8 million weights."""
+    many = Dataset(csr_matrix(([1.0], [0], [0, 1]), (1, 50)), csr_matrix(([1.0], [0], [0, 1]), (1, 4_900)))
+
+    def teacher(inputs):
+        weights = np.zeros((inputs, 4_900), np.float32)
+        return Scorer(None, None, Matcher(View.rows(), Map(weights, weights[0], weights[0])))
+
+    count = 51 * 2_240 + 2_241 * 1_120 + 1_121 * 4_900
+    assert widths(4_900) == (2_240, 1_120) and not smaller(teacher(count // 4_900 - 1), many)
+    assert smaller(teacher(count // 4_900), many)
+    data = wide(topics(300))
+    monkeypatch.setattr(recipe, "smaller", lambda teacher, own: len(own) != 300)
+    assert not MultiLabelClassifier(epochs=1).fit(data.features, data.labels).chosen_.student
+
+
 def test_products_are_those_of_plain_arrays():
     points, weights = some((9, 20)), some((20, 4))
     wanted = points.toarray().astype(np.float64) @ weights.toarray()
@@ -133,11 +155,19 @@ def test_the_best_recipe_keeps_a_student_and_no_network(again, quick, monkeypatc
     if not again:
         monkeypatch.setattr(recipe, "FEW", 50)
     data, test = wide(topics(300)), wide(topics(200, seed=1))
-    names = []
-    made = MultiLabelClassifier(epochs=4, on_progress=lambda name, *_: names.append(name))
+    names, ended = [], []
+
+    def on_progress(name, progress, share):
+        names.append(name)
+        if name.endswith("student") and not share:
+            ended.append((name, progress.epoch, len(progress.losses)))
+
+    made = MultiLabelClassifier(epochs=4, on_progress=on_progress)
     made.fit(data.features, data.labels)
     assert made.chosen_.student and made.chosen_.settings and made.network_ is None and made.settings_ == []
     assert ("student" in names) == again and "trial student" in names  # which is kept where nothing is trained again
+    each = ["trial student", "student"] if again else ["trial student"]
+    assert ended == [(name, epoch, epoch) for name in each for epoch in range(1, 21)]  # so that logs have a line each
     assert made.score(test.features, test.labels) > 0.8  # by chance 0.2
     given = made.predict(test.features).toarray().astype(bool)
     truth = test.labels.toarray().astype(bool)
@@ -174,9 +204,72 @@ def test_of_trials_the_smallest_is_taken_that_is_nearly_as_good(monkeypatch):
     assert recipe._smallest([large, near, far]) is near and recipe._smallest([far, large]) is large
 
 
+def test_a_fit_that_is_killed_at_its_student_ends_with_the_same_bytes(quick, tmp_path):
+    data, at = wide(topics(300)), []
+
+    def fitted(name, stop=None, folder=None):
+        def on_progress(name, progress, share):
+            if name == stop and progress.epoch == 3:
+                at.append(name)
+                raise KeyboardInterrupt
+
+        made = MultiLabelClassifier(epochs=2, checkpoints=folder, on_progress=on_progress)
+        made.fit(data.features, data.labels).save(tmp_path / name)
+        return made, (tmp_path / name).read_bytes()
+
+    made, wanted = fitted("straight")
+    assert made.chosen_.student
+    for stop in ("trial student", "student"):
+        with pytest.raises(KeyboardInterrupt):
+            fitted("killed", stop, tmp_path / stop)
+        assert at[-1] == stop and fitted("resumed", None, tmp_path / stop)[1] == wanted
+
+
+def test_scikit_learn_clones_copies_and_searches_what_keeps_a_student(quick, monkeypatch):
+    monkeypatch.setattr(distilling, "EPOCHS", {True: 2, False: 2})
+    data = wide(topics(300))
+    X, y = data.features, data.labels.toarray().astype(int)
+    made = MultiLabelClassifier(epochs=1).fit(X, y)
+    assert made.chosen_.student
+    file = io.BytesIO()
+    joblib.dump(made, file)
+    file.seek(0)
+    for copy in (pickle.loads(pickle.dumps(made)), joblib.load(file), clone(made).fit(X, y)):
+        assert np.array_equal(copy.predict_proba(X), made.predict_proba(X)) and copy.chosen_.student
+    assert np.isfinite(cross_val_score(MultiLabelClassifier(epochs=1), X, y, cv=2, scoring="f1_micro")).all()
+    best = GridSearchCV(MultiLabelClassifier(epochs=1), dict(rankers=[1, None]), cv=2).fit(X, y).best_estimator_
+    assert best.chosen_.student and best.predict(X).shape == y.shape
+
+
+def test_a_file_of_a_student_remembers_what_its_head_was_to_be(quick, tmp_path):
+    data = wide(topics(300))
+    made = MultiLabelClassifier(epochs=1, head_options=dict(d=24, k1=8)).fit(data.features, data.labels)
+    assert made.chosen_.student and made.head_ is None
+    made.save(tmp_path / "model")
+    back = MultiLabelClassifier.load(tmp_path / "model")
+    assert (back.head_options["d"], back.head_options["k1"]) == (24, 8)
+    back.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+    again = clone(back).fit(data.features, data.labels)
+    assert np.array_equal(again.decision_function(data.features), made.decision_function(data.features))
+    made = MultiLabelClassifier(epochs=1).fit(data.features, data.labels)
+    made.save(tmp_path / "model")
+    assert made.head_ is None and MultiLabelClassifier.load(tmp_path / "model").head_options is None
+
+
+def test_info_tells_of_the_hidden_layers(quick, tmp_path):
+    data = wide(topics(300))
+    MultiLabelClassifier(epochs=1).fit(data.features, data.labels).save(tmp_path / "model.safetensors")
+    facts = json.loads(run("info", tmp_path / "model.safetensors", "--json").stdout)
+    assert facts["hidden"] == [*widths(12)] and facts["networks"] == [] and facts["head"] is None
+    shown = run("info", tmp_path / "model.safetensors").stdout
+    assert f"one network with {widths(12)[0]} and {widths(12)[1]} hidden units, {facts['weights']:,} weights" in shown
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (dict(kept=dict(head_options=7)), "no options"),
         (dict(hidden=[10**9, 160]), "it speaks of"),
         (dict(hidden=[0, 32]), "hidden units must be"),
         (dict(hidden=[64]), "it speaks of"),
@@ -198,7 +291,8 @@ def test_students_that_lie_are_refused(changes, message, tmp_path):
     metadata, tensors = read_whole(tmp_path / "model", "file", lambda _: None)
     tensors |= {name: value for name, value in changes.items() if isinstance(value, torch.Tensor)}
     facts = json.loads(metadata["facts"])
-    facts |= {name: value for name, value in changes.items() if not isinstance(value, torch.Tensor)}
+    facts |= {name: value for name, value in changes.items() if not isinstance(value, torch.Tensor | dict)}
+    facts["kept"] |= changes.get("kept", {})
     metadata["facts"] = json.dumps(facts)
     metadata["checksum"] = checksum(tensors, metadata)
     replace_whole(tmp_path / "model", tensors, metadata)

@@ -14,7 +14,7 @@ from test_train_command import files as files  # a fixture
 from test_train_command import run as run_command
 
 from carving.errors import BadValue
-from carving.labels import MultiLabelClassifier, Settings, checkpoints, networks, recipe
+from carving.labels import MultiLabelClassifier, Settings, checkpoints, distilling, networks, recipe
 from carving.labels.blending import Quality
 from carving.labels.matching import Trusted
 from carving.labels.ranks import learning_on
@@ -135,6 +135,25 @@ def ranked(ranks, alike):
         recipe.trusted = before
     assert made.scorer_.rankers.trust == 2
     return made.decision_function(features)
+
+
+def taught(ranks):
+    """What a student says, which every rank teaches for itself."""
+    data = topics(150)
+    features = csr_matrix((data.features.data, data.features.indices, data.features.indptr), (150, 200))  # is sparse
+    before = recipe.NARROW, recipe.WORTH, distilling.EPOCHS
+    recipe.NARROW, recipe.WORTH, distilling.EPOCHS = 100, 2.0, {True: 3, False: 3}
+    try:
+        with learning_on(ranks):
+            made = MultiLabelClassifier(epochs=1).fit(features, data.labels)
+    finally:
+        recipe.NARROW, recipe.WORTH, distilling.EPOCHS = before
+    return made.chosen_.student, made.decision_function(features)
+
+
+def test_ranks_have_the_same_student(crew):
+    (student, one), (_, other) = crew(taught, ranks=2)
+    assert student and np.array_equal(one, other)
 
 
 def test_ranks_have_the_same_rankers_or_say_what_differs(crew):

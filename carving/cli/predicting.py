@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,7 +62,9 @@ def write_model(file: Path, as_json: bool) -> None:
         return
     names = ", ".join(map(str, made.classes_[:FIRST].tolist())) + (", ..." if made.n_labels_ > FIRST else "")
     head = f"{made.head} head, " if made.head_ is not None else ""  # where there are networks
-    write_line(f"a label model: {made.n_labels_:,} labels ({names}), {head}{facts['weights']:,} weights")
+    hidden = " and ".join(map(str, facts["hidden"]))
+    student = f"one network with {hidden} hidden units, " if hidden else ""
+    write_line(f"a label model: {made.n_labels_:,} labels ({names}), {head}{student}{facts['weights']:,} weights")
     kind = (
         f"texts, by {made.n_features_in_:,} words" if made.words_ is not None else f"{made.n_features_in_:,} features"
     )
@@ -73,8 +75,9 @@ def write_model(file: Path, as_json: bool) -> None:
     write_line(f"{show_bytes(file.stat().st_size)} on disk")
 
 
-def _facts(made: "MultiLabelClassifier") -> dict[str, object]:
+def _facts(made: "MultiLabelClassifier") -> dict[str, Any]:
     networks: Iterable[str] = dict.fromkeys(settings.trunk for settings in made.settings_)
+    matcher = made.scorer_.matcher
     way = f"the recipe {made.recipe}" if made.settings is None else "its own settings"
     return {
         "kind": "label model",
@@ -83,7 +86,8 @@ def _facts(made: "MultiLabelClassifier") -> dict[str, object]:
         "head": None if made.head_ is None else made.head,
         "weights": made.scorer_.count,
         "networks": list(networks),
-        "matcher": made.scorer_.matcher is not None,
+        "matcher": matcher is not None,
+        "hidden": [] if matcher is None else [len(layer.bias) for layer in matcher.hidden],
         "rankers": made.scorer_.rankers is not None,
         "trained by": way,
         "texts": made.words_ is not None,

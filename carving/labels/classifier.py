@@ -49,8 +49,9 @@ RECIPES = ("best", "fast")
 class MultiLabelClassifier(MultiLabelEstimator):
     """A network with a label head. Without `settings` a recipe makes it; with them, one network is trained so.
 
-    `recipe="best"` trains networks and rankers of what they name; `"fast"` solves or counts instead of training, in
-    seconds, and is a little behind where labels hang on how words stand together.
+    `recipe="best"` trains networks and rankers of what they name, and of up to 4,096 features and at least 2,000 points
+    keeps a small network that learned what these say (`chosen_.student`); `"fast"` solves or counts instead of
+    training, in seconds, and is a little behind where labels hang on how words stand together.
     `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that one
     network holds back to choose its epoch and its threshold (below 20 points none); the recipe has its own. With 0 the
     threshold is chosen on points that were learned from, which makes it too sure. `rankers` are
@@ -133,6 +134,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         """Train, and what was said of the points that were held back."""
         data, propensities = whole.labelled(), metrics.propensities(whole.labels)
         self.chosen_: Chosen | None = None
+        self.head_options_: dict[str, Any] | None = None
         if self.recipe == "fast":
             self._check_fast()
             scorer, self.chosen_ = fast.fit(data, self.seed, on_progress, self.rankers)
@@ -151,6 +153,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
             options = best.head_options(count) if self.head == "OSC" else {}
         head = make_head(self.head, count, **(dict(seed=self.seed) | options))
         self._check_recipe(head)
+        self.head_options_ = None if self.head_options is None else head.options
         folder = None if self.checkpoints is None else Path(self.checkpoints)
         trainer = Trainer(head, self.seed, folder, on_progress)
         if self.settings is not None:
@@ -371,7 +374,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         propensities, scorer = torch.from_numpy(self.propensities_), self.scorer_
         parts = scorer.head, self.network_, self.settings_, propensities, self.favour_, self.seed
         asked = self.settings, self.validation, self.epochs
-        kept = Kept(self.form_, self.calibration_, *asked, self.pool_, self.words_, self.rankers)
+        kept = Kept(self.form_, self.calibration_, *asked, self.pool_, self.words_, self.rankers, self.head_options_)
         more = scorer.matcher, scorer.rankers, self.recipe, self.n_features_in_
         models.write(path, models.Model(self.head, *parts, kept, *more), force)
 
@@ -379,10 +382,11 @@ class MultiLabelClassifier(MultiLabelEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model of a file, with the settings that it was made with."""
         found = models.read(path)
-        kept, options = found.kept, None if found.head is None else found.head.options
+        kept = found.kept
+        options = kept.head_options if found.head is None else found.head.options
         model = cls(found.name, options, kept.settings, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
         model.validation, model.rankers = kept.validation, kept.rankers
-        model.chosen_, model.calibration_ = None, kept.calibration
+        model.chosen_, model.calibration_, model.head_options_ = None, kept.calibration, kept.head_options
         scorer = Scorer(found.head, found.network, found.matcher, found.rankers)
         model._keep(scorer, found.settings, found.propensities.numpy(), found.favour, found.features)
         model.remember(kept.form, kept.words, kept.pool)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -57,6 +58,12 @@ def widths(labels: int) -> tuple[int, int]:
     """
     second = 32 * max(1, int(UNITS * math.sqrt(labels)) // 32)
     return 2 * second, second
+
+
+def smaller(teacher: Scorer, data: Dataset) -> bool:
+    """Whether a student would have fewer weights than its teacher: of very many labels and few features it has more."""
+    sizes = data.features.shape[1], *widths(data.labels.shape[1]), data.labels.shape[1]
+    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes)) < teacher.count
 
 
 def distilled(
@@ -110,6 +117,7 @@ def _learned(lessons: list[Lesson], bias: Tensor | None, seed: int, on_batch: On
             total += float(loss.detach()) * len(rows)
             on_batch(progress, (step + 1) / len(order))
         progress.losses.append(total / points)
+        on_batch(progress, 0.0)
     return network
 
 

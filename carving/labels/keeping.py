@@ -37,6 +37,7 @@ class Kept:
     pool: int = 1
     words: Words | None = None  # where the points were texts
     rankers: int | None = 1  # of labels of so many points
+    head_options: dict[str, Any] | None = None  # that were asked for; None are the recipe's
 
 
 def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -55,6 +56,7 @@ def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
         epochs=kept.epochs,
         pool=kept.pool,
         rankers=kept.rankers,
+        head_options=kept.head_options,
     )
     return facts, tensors
 
@@ -71,7 +73,9 @@ def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: i
         or not isinstance(facts["epochs"], int | None)
     ):
         raise BadValue("its validation part and its epochs are no numbers")
-    rankers = facts.get("rankers", 1)  # earlier files do not say
+    rankers, options = facts.get("rankers", 1), facts.get("head_options")  # earlier files do not say
+    if not isinstance(options, dict | None):
+        raise BadValue("the options of its head are no options")
     if rankers is not None:
         check_integer("rankers", rankers, 1)
     return Kept(
@@ -83,6 +87,7 @@ def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: i
         check_integer("pool", facts["pool"], 1),
         _words(tensors, features),
         rankers,
+        options,
     )
 
 

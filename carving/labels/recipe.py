@@ -24,7 +24,7 @@ from carving.chunks import slices
 from carving.labels import metrics
 from carving.labels.blending import Chosen, Propensities, Quality, bias_of, scale_of, weighed
 from carving.labels.data import Dataset
-from carving.labels.distilling import distilled, teachable
+from carving.labels.distilling import distilled, smaller, teachable
 from carving.labels.heads import Head
 from carving.labels.maps import Map
 from carving.labels.matching import Parts, Trusted, matchers, ranked, shortlisted, solvable, trusted
@@ -184,7 +184,7 @@ def _choice(data: Dataset, trainer: Trainer, tried: list[Settings], way: Way) ->
         options.append(blend.without_networks())  # matcher and rankers of very many features may do as well
     teacher = _smallest([_trial(option, networks, trainer, parts, pair.trial, way.least) for option in options])
     trial, blend = teacher, teacher.blend
-    if way.taught and blend.kept:
+    if way.taught and blend.kept and smaller(teacher.whole(known), data):
         trial = _smallest([teacher, _student(teacher, trainer, parts, known)])
     student, said = trial is not teacher, (trial.best.favour, *trial.best.quality)
     parts_of = blend.of(ended), blend.of(blend.weights), blend.of(blend.units)
