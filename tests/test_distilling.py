@@ -75,6 +75,11 @@ def test_mixtures_have_words_of_two_points_and_half_of_the_points_stay_as_they_a
     assert not np.array_equal(mixed(features, np.random.default_rng(1)).toarray(), after)
 
 
+def test_mixtures_of_very_large_numbers_are_finite():
+    made = mixed(csr_matrix(np.full((400, 2), 3e38, np.float32)), np.random.default_rng(0))
+    assert np.isfinite(made.data).all() and made.max() > 3.4e38
+
+
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_student_says_what_its_teacher_says_of_points_that_it_has_not_seen(dense):
     """One that learned nothing would say the same of all points: at best what the teacher says in the mean."""

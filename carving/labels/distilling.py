@@ -35,6 +35,7 @@ EPOCHS = {True: 200, False: 40}  # of dense features, and of words
 RATES = {True: 8e-3, False: 4e-3}
 LESSONS = 6  # times that points of words are mixed anew; dense ones are asked about as they are
 ROOM = 2**27  # scores of the teacher that are kept, in sixteen bits: 256 MiB
+LARGEST = np.finfo(np.float32).max
 LOUD = 0.1  # weight of how loud all labels are together, beside how they stand to each other
 
 
@@ -132,7 +133,9 @@ def mixed(features: csr_matrix, chance: np.random.Generator) -> csr_matrix:
     points = features.shape[0]
     shares = np.where(chance.random(points) < 0.5, chance.random(points), 1.0)
     others = features[chance.permutation(points)]
-    return _thinned(features, shares, chance) + _thinned(others, 1 - shares, chance)
+    made = _thinned(features, shares, chance) + _thinned(others, 1 - shares, chance)
+    np.clip(made.data, -LARGEST, LARGEST, out=made.data)  # where two large numbers add up to infinity
+    return made
 
 
 def _thinned(features: csr_matrix, shares: NDArray[np.float64], chance: np.random.Generator) -> csr_matrix:
