@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from carving.labels import MultiLabelClassifier, Settings
 from carving.labels.bars import bars
+from carving.labels.scorer import Scorer
 from carving.labels.targets import Form
 from carving.labels.thresholds import Calibration, Held, best_threshold
 from carving.labels.training import Progress
@@ -224,6 +225,32 @@ def test_a_threshold_is_chosen_as_well_as_one_classifier_a_label_does(name):
     assert ours > theirs - 0.01
     probable, right = made.predict_proba(features[cut:]).ravel(), truth[cut:].ravel()
     assert calibration_error(probable, right) < 0.03
+
+
+@pytest.mark.parametrize("recipe", ["best", "fast"])
+def test_points_without_labels_are_judged_by_what_judged_the_others_that_were_held_back(recipe, monkeypatch):
+    """What is made of all points in the end speaks louder or softer: that must not tell which points have no labels."""
+    features, truth = digits()  # of which every tenth, a one, has none
+    features, truth, judges, held = features[:700], truth[:700], [], Scorer.held
+    monkeypatch.setattr(Scorer, "held", lambda self, *given: judges.append(self) or held(self, *given))
+    made = MultiLabelClassifier(recipe=recipe, epochs=None if recipe == "fast" else 3).fit(features, truth)
+    seen, empty = made.chosen_.held, csr_matrix(features[truth.sum(1) == 0].astype(np.float32))
+    count = int((seen.labels.getnnz(axis=1) == 0).sum())
+    assert count == round(0.15 * empty.shape[0]) and len(seen.ids) == round(0.15 * 630) + count
+    wanted = judges[-1].top(empty, 5, 5).scores.numpy()[[0, -1]]
+    assert np.allclose(seen.scores[[-count, -1]], wanted, atol=1e-5)
+    assert not np.allclose(made.rank(empty, 5)[1][[0, -1]], wanted, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Label not")
+def test_the_recipe_chooses_its_threshold_as_well():
+    """Of digits, whose later ones others have drawn than those it learns from."""
+    features, truth = digits()
+    made = MultiLabelClassifier().fit(features[:700], truth[:700])
+    rival = OneVsRestClassifier(LogisticRegression(max_iter=1000)).fit(features[:700], truth[:700])
+    ours, theirs = (f1_score(truth[700:], model.predict(features[700:]), average="micro") for model in (made, rival))
+    assert ours > theirs - 0.01
+    assert calibration_error(made.predict_proba(features[700:]).ravel(), truth[700:].ravel()) < 0.05
 
 
 def test_the_threshold_is_what_an_exhaustive_search_finds():

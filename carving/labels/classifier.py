@@ -28,7 +28,7 @@ from carving.labels.keeping import Kept
 from carving.labels.networks import Blend
 from carving.labels.parameters import MultiLabelEstimator
 from carving.labels.rows import Matrix, tidy
-from carving.labels.scorer import Scorer, cut
+from carving.labels.scorer import Scorer, cut, spaced
 from carving.labels.targets import Answer, Form, Label, Labels
 from carving.labels.thresholds import BEST, Calibration, Held, rarity, spread_of
 from carving.labels.training import OnProgress, Settings, Trainer, split
@@ -128,25 +128,28 @@ class MultiLabelClassifier(MultiLabelEstimator):
         with self._shown() as on_progress:
             held = self._trained(whole, on_progress)
         self.remember(form, words)
-        self.calibration_: Calibration | None = Calibration.fitted(self._with_empty(held, whole), self.propensities_)
+        self.calibration_: Calibration | None = Calibration.fitted(held, self.propensities_)
 
     def _trained(self, whole: Dataset, on_progress: OnProgress | None) -> Held:
         """Train, and what was said of the points that were held back."""
         data, propensities = whole.labelled(), metrics.propensities(whole.labels)
+        empty = whole.features[whole.labels.getnnz(axis=1) == 0]
         self.chosen_: Chosen | None = None
         self.head_options_: dict[str, Any] | None = None
         if self.recipe == "fast":
             self._check_fast()
-            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress, self.rankers)
+            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress, self.rankers, empty)
             settings, held = list[Settings](), self.chosen_.held
         else:
-            scorer, settings, held = self._networks(data, on_progress)
+            scorer, settings, held = self._networks(data, empty, on_progress)
         favour = 0.0 if self.chosen_ is None else self.chosen_.favour
         self._keep(scorer, settings, propensities, favour, data.features.shape[1])
         assert held is not None
         return held
 
-    def _networks(self, data: Dataset, on_progress: OnProgress | None) -> tuple[Scorer, list[Settings], Held | None]:
+    def _networks(
+        self, data: Dataset, empty: csr_matrix, on_progress: OnProgress | None
+    ) -> tuple[Scorer, list[Settings], Held | None]:
         """What networks and a head make of the data: by the recipe, or one of them."""
         count, options = data.labels.shape[1], self.head_options
         if options is None:
@@ -157,9 +160,9 @@ class MultiLabelClassifier(MultiLabelEstimator):
         folder = None if self.checkpoints is None else Path(self.checkpoints)
         trainer = Trainer(head, self.seed, folder, on_progress)
         if self.settings is not None:
-            scorer, held = self._single(data, trainer, self.settings)
+            scorer, held = self._single(data, empty, trainer, self.settings)
             return scorer, [self.settings], held
-        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs), self.rankers)
+        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs), self.rankers, empty)
         return scorer, [] if scorer.network is None else self.chosen_.settings, self.chosen_.held
 
     def _check_fast(self) -> None:
@@ -171,15 +174,6 @@ class MultiLabelClassifier(MultiLabelEstimator):
             raise BadValue(
                 f'recipe="fast" has no head, got {self.head}; take recipe="best" with settings=Settings(...)'
             )
-
-    def _with_empty(self, held: Held, whole: Dataset) -> Held:
-        """With points that have no labels, of which none was learned from: as large a share as of the others."""
-        empty = np.flatnonzero(whole.labels.getnnz(axis=1) == 0)
-        share = held.labels.shape[0] / (len(whole) - len(empty))
-        empty = empty[np.linspace(0, len(empty) - 1, round(share * len(empty))).round().astype(np.int64)]
-        if not len(empty):
-            return held
-        return held.and_(Held(*self.rank(whole.features[empty], held.ids.shape[1]), whole.labels[empty]))
 
     def _shown(self) -> AbstractContextManager[OnProgress | None]:
         """Who watches: whoever `on_progress` is, or a bar."""
@@ -207,15 +201,17 @@ class MultiLabelClassifier(MultiLabelEstimator):
                     "settings=Settings(...)"
                 )
 
-    def _single(self, data: Dataset, trainer: Trainer, settings: Settings) -> tuple[Scorer, Held]:
+    def _single(self, data: Dataset, empty: csr_matrix, trainer: Trainer, settings: Settings) -> tuple[Scorer, Held]:
         rest: Dataset | None = None
+        points = len(data)
         if self.validation and len(data) >= FEWEST:
             data, rest = split(data, self.validation, self.seed)
         elif settings.patience is not None and self.validation:
             settings = replace(settings, patience=None)
         network, self.progress_ = trainer(data, settings, "network", validation=rest)
         scorer = Scorer(trainer.head, Blend([network], [1.0], [False]))
-        return scorer, scorer.held(data if rest is None else rest)
+        held = data if rest is None else rest
+        return scorer, scorer.held(held, spaced(empty, len(held) / points))
 
     def _keep(
         self, scorer: Scorer, settings: list[Settings], propensities: ArrayLike, favour: float, features: int

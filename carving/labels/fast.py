@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from carving.labels import metrics
 from carving.labels.blending import Chosen, bias_of
@@ -10,20 +11,27 @@ from carving.labels.data import Dataset
 from carving.labels.matching import Parts, Trusted, matchers, ranked, shortlisted, solvable, trusted
 from carving.labels.scorer import Scorer
 from carving.labels.thresholds import Held
-from carving.labels.training import OnProgress, split
+from carving.labels.training import OnProgress
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 HELD = 4_000  # points at most that are held back
 
 
 def fit(
-    data: Dataset, seed: int = 0, on_progress: OnProgress | None = None, rankers: int | None = 1
+    data: Dataset,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+    rankers: int | None = 1,
+    empty: csr_matrix | None = None,
 ) -> tuple[Scorer, Chosen]:
     """The scorer, and what the points that were held back chose and said.
 
     Everything is made twice: of most points, to choose on the others, and of all. Labels of at least so many points
-    have `rankers`; None leaves them out.
+    have `rankers`; None leaves them out. Of points without labels, `empty`, some are held back with the others.
     """
-    parts = Parts(data, *split(data, min(0.15, HELD / len(data)), seed))
+    parts = Parts.of(data, min(0.15, HELD / len(data)), seed, empty)
     pair = matchers(parts, seed)
     best, held = _chosen(Scorer(None, None, pair.trial), parts, seed, on_progress, rankers)
     final = pair.final
@@ -46,4 +54,4 @@ def _chosen(
         rankers = ranked(matching, parts.most, seed, on_progress, "trial rankers", least)
     known = metrics.propensities(parts.most.labels)
     best = trusted(shortlisted(trial.matching(parts.rest.features), rankers, parts.rest), parts.rest, known)
-    return best, trial.ranking(rankers, best.trust, bias_of(known, best.favour)).held(parts.rest)
+    return best, trial.ranking(rankers, best.trust, bias_of(known, best.favour)).held(parts.rest, parts.empty)

@@ -13,7 +13,7 @@ what all of them say together, and is kept instead, unless the validation part s
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -32,8 +32,11 @@ from carving.labels.networks import LAZY, Blend, Network
 from carving.labels.rows import rows_of
 from carving.labels.scorer import Matcher, Scorer
 from carving.labels.thresholds import Held
-from carving.labels.training import AT_ONCE, Settings, Trainer, split
+from carving.labels.training import AT_ONCE, Settings, Trainer
 from carving.labels.views import is_dense
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 FEW = 20_000  # points up to which networks are trained again on all of them, where features are few as well
 HELD = 4_000  # points at most that are held back for validation, where there are more
@@ -163,18 +166,26 @@ class Choice(NamedTuple):
     student: Scorer | None  # of most points
 
 
-def fit(data: Dataset, trainer: Trainer, tried: list[Settings], rankers: int | None = 1) -> tuple[Scorer, Chosen]:
-    """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
+def fit(
+    data: Dataset,
+    trainer: Trainer,
+    tried: list[Settings],
+    rankers: int | None = 1,
+    empty: "csr_matrix | None" = None,
+) -> tuple[Scorer, Chosen]:
+    """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`.
+
+    Of points without labels, `empty`, some are held back with the others: what is said of them is kept with the rest.
+    """
     way = Way.of(data, rankers)
-    choice = _choice(data, trainer, tried, way)
+    choice = _choice(Parts.of(data, way.share, trainer.seed, empty), trainer, tried, way)
     if choice.student is not None and not way.again:
         return choice.student, choice.chosen
     return _whole(data, trainer, choice, way), choice.chosen
 
 
-def _choice(data: Dataset, trainer: Trainer, tried: list[Settings], way: Way) -> Choice:
+def _choice(parts: Parts, trainer: Trainer, tried: list[Settings], way: Way) -> Choice:
     """What is best of all that is tried."""
-    parts = Parts(data, *split(data, way.share, trainer.seed))
     networks, ended = _tried(parts, trainer, tried)
     pair, known = matchers(parts, trainer.seed, WAVES), metrics.propensities(parts.most.labels)
     outputs = [outputs_of(network, parts.rest) for network in networks]
@@ -184,11 +195,11 @@ def _choice(data: Dataset, trainer: Trainer, tried: list[Settings], way: Way) ->
         options.append(blend.without_networks())  # matcher and rankers of very many features may do as well
     teacher = _smallest([_trial(option, networks, trainer, parts, pair.trial, way.least) for option in options])
     trial, blend = teacher, teacher.blend
-    if way.taught and blend.kept and smaller(teacher.whole(known), data):
+    if way.taught and blend.kept and smaller(teacher.whole(known), parts.data):
         trial = _smallest([teacher, _student(teacher, trainer, parts, known)])
     student, said = trial is not teacher, (trial.best.favour, *trial.best.quality)
     parts_of = blend.of(ended), blend.of(blend.weights), blend.of(blend.units)
-    held, trust = trial.held(parts.rest, known), teacher.best.trust
+    held, trust = trial.held(parts, known), teacher.best.trust
     chosen = Chosen(*parts_of, *said, blend.share, trust, held, student)
     kept = [] if way.again else blend.of(networks)
     return Choice(chosen, blend, kept, pair.final, teacher.best.favour, trial.scorer if student else None)
@@ -220,9 +231,9 @@ class Trial(NamedTuple):
         """The scorer with its rankers and what favours rare labels."""
         return self.scorer.ranking(self.rankers, self.best.trust, bias_of(known, self.best.favour))
 
-    def held(self, rest: Dataset, known: Propensities) -> Held:
+    def held(self, parts: Parts, known: Propensities) -> Held:
         """What it says of the points that were held back."""
-        return self.whole(known).held(rest)
+        return self.whole(known).held(parts.rest, parts.empty)
 
 
 def _smallest(trials: list[Trial]) -> Trial:

@@ -126,11 +126,15 @@ class Scorer:
         rankers = Rankers(map, trust, listed(len(map.bias))) if map is not None and trust else None
         return replace(self, rankers=rankers, bias=bias)
 
-    def held(self, data: Dataset) -> Held:
-        """What it says of points that were held back."""
+    def held(self, data: Dataset, empty: csr_matrix | None = None) -> Held:
+        """What it says of points that were held back, and of some that have no labels."""
         labels = data.labels.shape[1]
         best = self.top(data.features, min(CANDIDATES, labels), labels)
-        return Held(best.indices.numpy(), best.scores.numpy(), data.labels)
+        held = Held(best.indices.numpy(), best.scores.numpy(), data.labels)
+        if empty is None or not empty.shape[0]:
+            return held
+        best, none = self.top(empty, held.ids.shape[1], labels), (empty.shape[0], labels)
+        return held.and_(Held(best.indices.numpy(), best.scores.numpy(), load("scipy.sparse").csr_matrix(none)))
 
     def top(self, features: csr_matrix, k: int, labels: int) -> Best:
         """Scores and numbers (n, k) of each point's best labels, best first."""
@@ -145,6 +149,12 @@ class Scorer:
 def cut(points: int, labels: int) -> list[slice]:
     """How points are cut so that the scores of their labels take no more than some room."""
     return list(slices(points, min(AT_ONCE, rows_within(ROOM, labels)))) or [slice(0, 0)]
+
+
+def spaced(features: csr_matrix, share: float) -> csr_matrix:
+    """So large a share of the points, evenly spaced."""
+    points = features.shape[0]
+    return features[np.linspace(0, points - 1, round(share * points)).round().astype(np.int64)]
 
 
 def listed(labels: int) -> int:
