@@ -524,7 +524,7 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
         *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed"),
         *("recipe", "matcher", "rankers", "hidden", "kept"),
     ]
-    kept = {"form", "dtype", "calibration", "settings", "validation", "epochs", "pool", "rankers"}
+    kept = {"form", "dtype", "calibration", "settings", "validation", "epochs", "pool", "rankers", "head_options"}
     assert set(facts["kept"]) == kept
     assert {"propensities", "network/networks.0.deep.0.weight", "network/networks.0.scaling.scale"} <= names
     common = {"missing", "absolute", "trainable", "cached", "seed"}
