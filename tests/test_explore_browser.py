@@ -160,7 +160,7 @@ def test_the_skip_link_leads_into_the_view_that_is_shown(tab, address):
 
 
 def test_a_page_whose_copy_was_given_up_is_told(tab, address):
-    show(tab, address, "change")
+    show(tab, address, "change").wait_for_selector("text=you are here")  # has its copy before others
     again = "fetch('api/session', {method: 'POST', headers: {'content-type': 'application/json'}, body: '{}'})"
     tab.evaluate(f"Promise.all(Array.from({{length: 8}}, () => {again}))")
     tab.wait_for_selector("text=this one's copy is no longer held")
