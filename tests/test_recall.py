@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, make, top
-from carving.answers.ranking import MANY, best_of
+from carving.answers.ranking import MANY, PART, best_of
 
 
 def sorted_by_hand(scores, k):
@@ -39,6 +39,20 @@ def test_the_largest_of_long_rows_is_found_in_parts(width, seed, ties, odd):
         found, values = best_of(rows, 1), rows.max(dim=1, keepdim=True)
         assert torch.equal(found.indices, values.indices)
         assert_close(found.scores, values.values, equal_nan=True)
+
+
+@given(st.integers(1, 3), st.integers(0, 200), st.integers(0, 2**32), st.sampled_from([3, 60, 10**6]))
+def test_the_best_of_long_rows_are_found_in_parts(k, more, seed, values):
+    """Where many are equal, few, and none; parts that end with the row, and rows that end within one."""
+    width = PART * max(16, 8 * k) + more
+    draw = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, values, (MANY // width + 1, width), generator=draw).float()
+    found = best_of(scores, k)
+    few = scores[:5]
+    assert found.indices[:5].tolist() == sorted_by_hand(few, k)
+    best = scores.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(found.indices, best.indices[:, :k])
+    assert torch.equal(found.scores, best.values[:, :k])
 
 
 @pytest.fixture(params=[1_000, 2**25], ids=["small workspace", "large workspace"])

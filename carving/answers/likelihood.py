@@ -19,7 +19,7 @@ from torch import Tensor
 
 from carving.answers.best import scan
 from carving.answers.numbers import UNKNOWN, Numbers
-from carving.answers.ranking import Lines, Ranking, Rated, Rating, largest
+from carving.answers.ranking import Lines, Ranking, Rated, Rating, best_of
 from carving.answers.tally import ONCE, Strengths
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
@@ -287,7 +287,7 @@ def posterior(
         level = level + prior.logs
     else:
         values += prior.logs
-    top, best = largest(values)
+    top, best = best_of(values, 1)
     peak = (top + level).clamp_min(prior.log_absence)
     weights, empty = falling_exp_(values.sub_(peak - level)), (prior.log_absence - peak).exp()
     total = weights.sum(1, keepdim=True) + empty

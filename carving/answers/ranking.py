@@ -90,14 +90,20 @@ class Rating:
 
 def best_of(scores: Tensor, k: int) -> Best:
     """The k largest of each row (all of a shorter row), largest first, the first of equal ones first."""
+    count, width = scores.shape
+    if width >= PART * max(16, 8 * k) and count * width >= MANY and not torch.compiler.is_compiling():
+        return _best_of_parts(scores, k)
     if k == 1:
-        return largest(scores)
-    if scores.shape[1] <= k:
+        return Best(*scores.max(dim=1, keepdim=True))
+    if width <= k:
         return Best(*scores.sort(dim=1, descending=True, stable=True))
     # `topk` may take any of the scores that are equal to the smallest it keeps, which one more tells: sort those rows
     # whole.
     values, indices = scores.topk(k + 1, dim=1)
-    tied = values[:, k] == values[:, k - 1]
+    equal = ~(values[:, 1:] < values[:, :-1])  # or no numbers
+    if not torch.compiler.is_compiling() and not equal.any():
+        return Best(values[:, :k], indices[:, :k])
+    tied = equal[:, -1]
     if tied.any():
         indices[tied, :k] = scores[tied].sort(dim=1, descending=True, stable=True).indices[:, :k]
     indices = indices[:, :k].sort(dim=1).values
@@ -105,24 +111,21 @@ def best_of(scores: Tensor, k: int) -> Best:
     return Best(ordered, indices.gather(1, order))
 
 
-def largest(scores: Tensor) -> Best:
-    """The largest of each row, the first of equal ones.
+def _best_of_parts(scores: Tensor, k: int) -> Best:
+    """The same, where rows are long: the k parts whose largest are the k largest of these hold them all.
 
-    Where a row is long, that of each of its parts first: torch finds the largest numbers several times as fast as
-    their places, so that only one part of a row is searched for it. The last part begins earlier where it must, to be
-    as long as the others; what it shares with the one before is found there first.
+    torch finds the largest numbers of parts several times as fast as those of a row, so that only k parts of it, and
+    what is left at its end, are searched. Of equal parts the first ones are taken, and parts stay in order.
     """
-    count, width = scores.shape
-    if count * width < MANY or width < 16 * PART or torch.compiler.is_compiling():
-        return Best(*scores.max(dim=1, keepdim=True))
-    number = width // PART
-    parts = [scores[:, : number * PART].unflatten(1, (number, PART)).amax(2)]
-    if width > number * PART:
-        parts.append(scores[:, -PART:].amax(1, keepdim=True))
-    starts = torch.cat(parts, 1).argmax(1, keepdim=True).mul_(PART).clamp_max_(width - PART)
-    places = starts + torch.arange(PART, device=scores.device)
-    best = scores.gather(1, places).max(dim=1, keepdim=True)
-    return Best(best.values, starts + best.indices)
+    whole = scores.shape[1] // PART
+    parts = scores[:, : whole * PART].unflatten(1, (whole, PART))
+    chosen = best_of(parts.amax(2), k).indices.sort(dim=1).values
+    places = (chosen[:, :, None] * PART + torch.arange(PART, device=scores.device)).flatten(1)
+    if scores.shape[1] > whole * PART:
+        rest = torch.arange(whole * PART, scores.shape[1], device=scores.device)
+        places = torch.cat([places, rest.expand(len(scores), -1)], 1)
+    best = best_of(scores.gather(1, places), k)
+    return Best(best.scores, places.gather(1, best.indices))
 
 
 def ranked(rated: Rated, k: int, log_odds: bool) -> Ranking:

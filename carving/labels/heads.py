@@ -370,15 +370,18 @@ class OSCHead(Head):
             return self.grid.top(cores, self.components[self._role_index(PRESENT)], k, bias, self.absolute)
         if self.levels is None or self._keeps:
             return super()._ranked(cores, k, bias)
-        fill = scoring.filling(lambda part: self.codes(part).mT, bias, self.absolute)
+        fill = scoring.filling(self._fill, bias, self.absolute)
         return scoring.top(cores, fill, self.count, k, self.core)
+
+    def _fill(self, labels: slice, room: Tensor) -> None:
+        """The codes of labels, put into a tensor (m, core)."""
+        left, right = _halves(self._components(labels, PRESENT))
+        into = room.view(len(room), left.shape[-1], right.shape[-1])
+        torch.mul(left.unsqueeze(-1), right.unsqueeze(-2), out=into)
 
     def _sum_of_products(self, components: Tensor) -> Tensor:
         """Outer products summed over dimension -2, not formed one by one: (p, ..., m, k1) -> (..., core)."""
-        half = self.scheme.p // 2
-        parts = components.unbind(0)
-        right = outer(parts[half:])
-        left = outer(parts[:half]) if half else torch.ones_like(right[..., :1])
+        left, right = _halves(components)
         return (left.mT @ right).flatten(-2)
 
     def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
@@ -413,3 +416,11 @@ class OSCHead(Head):
         if not self.missing:
             return losses.carved(u, wanted)
         return losses.carved(u, wanted, self.read(outputs, MISSING), self.others(sets))
+
+
+def _halves(components: Tensor) -> tuple[Tensor, Tensor]:
+    """The products of the first modes and of the others, whose products are codes: (p, ..., k1) -> two (..., s)."""
+    half = len(components) // 2
+    parts = components.unbind(0)
+    right = outer(parts[half:])
+    return (outer(parts[:half]) if half else torch.ones_like(right[..., :1])), right

@@ -51,22 +51,25 @@ def top(
 
 
 def filling(
-    codes: Callable[[slice], Tensor], bias: Tensor | None = None, absolute: bool = False
+    draw: Callable[[slice, Tensor], None], bias: Tensor | None = None, absolute: bool = False
 ) -> Callable[[Tensor, slice], Tensor]:
-    """What gives `top` its scores where codes (core, m) of labels are drawn: few at a time, into room that is kept.
+    """What gives `top` its scores where codes are drawn: `draw` puts those of some labels into rows of a tensor.
 
-    Memory that is asked for anew for every chunk would take as long as the codes do.
+    They are few at a time, and both codes and scores are put where others were: memory that is asked for anew for every
+    chunk would take as long as drawing does.
     """
     rooms: list[Tensor] = []
 
     def scores(cores: Tensor, labels: slice) -> Tensor:
         count = labels.stop - labels.start
+        size = min(count, max(1, DRAWN // cores.shape[1]))
         if not rooms or len(rooms[0]) != len(cores) or rooms[0].shape[1] < count:
-            rooms[:] = [cores.new_empty(len(cores), count)]
-        room = rooms[0][:, :count]
-        for part in slices(count, max(1, DRAWN // cores.shape[1])):
-            drawn = codes(slice(labels.start + part.start, labels.start + part.stop))
-            torch.mm(cores, drawn, out=room[:, part])
+            rooms[:] = cores.new_empty(len(cores), count), cores.new_empty(size, cores.shape[1])
+        room, drawn = rooms[0][:, :count], rooms[1]
+        for part in slices(count, size):
+            codes = drawn[: part.stop - part.start]
+            draw(slice(labels.start + part.start, labels.start + part.stop), codes)
+            torch.mm(cores, codes.mT, out=room[:, part])
         room = room.abs_() if absolute else room
         return room if bias is None else room.add_(bias[labels])
 
