@@ -24,7 +24,10 @@ Numbers = NDArray[np.float64]
 
 CANDIDATES = 100  # best labels of a held-back point that are looked at
 BEST = 5  # scores whose mean tells about a point
-TERMS = 4  # of the logit, beside the constant
+# How large the weights of the logit's terms are expected to be, each in deviations of its term: the score decides, and
+# the other three only as far as many points say so.
+EXPECTED = (2.0, 0.2, 0.2, 0.2)
+TERMS = len(EXPECTED)  # of the logit, beside the constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +118,13 @@ def _right(held: Held) -> NDArray[np.bool_]:
 
 
 def _regression(terms: Numbers, right: NDArray[np.bool_]) -> tuple[float, ...]:
-    """Weights of the terms and a constant, by a logistic regression with hardly any shrinking."""
+    """Weights of the terms and a constant, the most probable ones of a logistic regression."""
     share = (right.sum() + 0.5) / (len(right) + 1)
     if right.all() or not right.any():
         return (*[0.0] * TERMS, float(np.log(share / (1 - share))))
     mean, deviation = terms.mean(axis=0), terms.std(axis=0)
-    deviation = np.where(deviation > 1e-9, deviation, 1.0)
-    model = load("sklearn.linear_model").LogisticRegression(C=10.0, max_iter=300)
+    deviation = np.where(deviation > 1e-9, deviation, 1.0) / EXPECTED
+    model = load("sklearn.linear_model").LogisticRegression(C=1.0, max_iter=300)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it did not converge: what it has is good enough
         model.fit((terms - mean) / deviation, right)
