@@ -80,6 +80,13 @@ def test_mixtures_of_very_large_numbers_are_finite():
     assert np.isfinite(made.data).all() and made.max() > 3.4e38
 
 
+def test_a_teacher_may_be_louder_than_what_is_kept_of_it():
+    """What is said is kept in halves, which end at 65,504."""
+    data, loud = wide(topics(200)), np.random.default_rng(0).normal(size=(wide(topics(9)).features.shape[1], 12)) * 1e6
+    student = distilled(Scorer(None, None, Matcher(View.rows(), Map.dense(loud, np.zeros(12)))), data)
+    assert torch.isfinite(student(data.features)).all()
+
+
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_student_says_what_its_teacher_says_of_points_that_it_has_not_seen(dense):
     """One that learned nothing would say the same of all points: at best what the teacher says in the mean."""

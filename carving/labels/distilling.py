@@ -150,8 +150,9 @@ def _thinned(features: csr_matrix, shares: NDArray[np.float64], chance: np.rando
 def _said(teacher: Scorer, features: csr_matrix, labels: int) -> Tensor:
     """What the teacher says of points, some at a time."""
     said = torch.empty(features.shape[0], labels, dtype=torch.float16)
+    most = torch.finfo(said.dtype).max
     for part in cut(features.shape[0], labels):
-        said[part] = teacher.scores(features[part]).half()
+        said[part] = teacher.scores(features[part]).clamp(-most, most)
     return said
 
 
