@@ -8,6 +8,7 @@ from carving.errors import UserError
 EXTRAS = {
     "scipy": "labels",
     "sklearn": "labels",
+    "threadpoolctl": "labels",
     "matplotlib": "plots",
     "pyarrow": "parquet",
     "uvicorn": "explore",

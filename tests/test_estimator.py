@@ -1,12 +1,14 @@
 """MultiLabelClassifier among scikit-learn's tools: its checks, forms of y, thresholds, probabilities, searches."""
 
 import pickle
+import time
 from dataclasses import replace
 from io import StringIO
 
 import joblib
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -19,12 +21,13 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from carving.labels import MultiLabelClassifier, Settings
+from carving.labels import MultiLabelClassifier, Settings, fast
 from carving.labels.bars import bars
 from carving.labels.scorer import Scorer
 from carving.labels.targets import Form
 from carving.labels.thresholds import Calibration, Held, best_threshold
 from carving.labels.training import Progress
+from carving.tensors import threads
 
 QUICK = Settings(
     trunk="both", hidden=64, epochs=30, batch=32, normalise="auto", loss="binary", schedule="cosine", rate=3e-3
@@ -209,6 +212,28 @@ def test_rows_of_zeros_and_ones_are_no_sets_but_python_sets_are():
         Form.of([[1.5], [2, 3]])
     with pytest.raises(ValueError, match=r"shape \(points, labels\), got \(2,\)"):
         Form.of(["a", "b"])
+
+
+# Time
+
+
+@pytest.mark.parametrize(("points", "expected"), [(1999, 1), (2000, 3)])
+def test_few_points_are_fitted_in_one_thread_and_the_others_as_the_process_has_it(points, expected, monkeypatch):
+    seen, learn = [], fast.fit
+    monkeypatch.setattr(fast, "fit", lambda *given: seen.append(torch.get_num_threads()) or learn(*given))
+    with threads(3):
+        MultiLabelClassifier(recipe="fast").fit(*topics(points))
+        assert torch.get_num_threads() == 3
+    assert seen == [expected]
+
+
+@pytest.mark.slow
+def test_a_fit_of_few_points_takes_less_than_five_seconds():
+    features, truth = (part[:800] for part in PROBLEMS["forty labels"]())
+    MultiLabelClassifier(recipe="fast").fit(features, truth)  # scikit-learn is imported
+    start = time.process_time()
+    MultiLabelClassifier().fit(features, truth)
+    assert time.process_time() - start < 5
 
 
 # Thresholds and probabilities

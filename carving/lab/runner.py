@@ -18,18 +18,14 @@ from carving.console import bar
 from carving.lab.experiment import Experiment, Measure, Trial, planned
 from carving.lab.rows import Row, key_of, read_rows, versions, write_rows
 from carving.lab.shards import Shard, finished_rows, shard_files
+from carving.tensors import threads
 
 
-def run_trial(name: str, measure: Measure, trial: Trial, threads: int) -> Row:
+def run_trial(name: str, measure: Measure, trial: Trial, count: int) -> Row:
     """The row of a trial. It has one thread (unless it measures time), so that sums do not depend on the machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
     seed, start = trial.seed(name), time.perf_counter()
-    try:
-        with torch.inference_mode():
-            measured = measure(trial.setting, seed)
-    finally:
-        torch.set_num_threads(before)
+    with threads(count), torch.inference_mode():
+        measured = measure(trial.setting, seed)
     return {
         "experiment": name,
         "setting": trial.setting,
@@ -37,7 +33,7 @@ def run_trial(name: str, measure: Measure, trial: Trial, threads: int) -> Row:
         "seed": seed,
         "measured": measured,
         "seconds": round(time.perf_counter() - start, 4),
-        "threads": threads,
+        "threads": count,
         "versions": versions(),
     }
 
@@ -53,9 +49,9 @@ class Pool:
         """The rows of the trials, as they are done."""
         if self.processes is None or experiment.timed:
             # A time is measured with as many threads as the process has: to change that number makes torch slow.
-            threads = torch.get_num_threads() if experiment.timed else 1
+            count = torch.get_num_threads() if experiment.timed else 1
             for trial in todo:
-                yield run_trial(experiment.name, experiment.measure, trial, threads)
+                yield run_trial(experiment.name, experiment.measure, trial, count)
             return
         submit = self.processes.submit
         futures = [submit(run_trial, experiment.name, experiment.measure, trial, 1) for trial in todo]

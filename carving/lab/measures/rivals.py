@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 
 from carving.errors import UserError
-from carving.extras import load
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.datasets import parts
 from carving.lab.measures.labels import FromFiles
 from carving.labels import metrics
+from carving.labels.alone import one_thread
 from carving.labels.classifier import MultiLabelClassifier
 from carving.labels.data import Dataset
 
@@ -57,7 +56,7 @@ class Rivals(FromFiles):
 
 def measured(method: str, train: Dataset, test: Dataset, seed: int) -> Measured:
     """All that is known of a method on a data set."""
-    with _one_thread():
+    with one_thread():  # so that times can be compared
         run = (_theirs if method in RIVALS else _ours)(method, train.labelled(), test, seed)
     known = metrics.propensities(train.labels)
     quality = metrics.measures(run.ranked, test.labels, known)
@@ -102,13 +101,6 @@ def _timed(do: Callable[[], Any]) -> tuple[Any, float]:
     """What it gives, and the seconds of the processor that it took, in all threads."""
     start = time.process_time()
     return do(), time.process_time() - start
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    """One thread for everything that counts, so that times can be compared."""
-    torch.set_num_threads(1)
-    limits: AbstractContextManager[Any] = load("threadpoolctl").threadpool_limits(1)  # scikit-learn brings it
-    return limits
 
 
 def _napkinxc() -> Any:
