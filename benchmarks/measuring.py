@@ -77,10 +77,11 @@ def peak(run: Run, calls: int = 3) -> float | None:
     if not Path("/proc/self/clear_refs").exists():
         return None
     run()
-    return min(_rise(run) for _ in range(calls)) / 1e6
+    return min(rise(run) for _ in range(calls)) / 1e6
 
 
-def _rise(run: Run) -> int:
+def rise(run: Run) -> int:
+    """Bytes that a call takes beyond what is held before it, at most."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)  # what was freed and kept would hide what the call takes

@@ -364,6 +364,15 @@ def test_few_points_are_seen_often_and_many_seldom():
         assert first.epochs <= 200
 
 
+@pytest.mark.parametrize(
+    ("points", "features", "hidden"),
+    [(1_999, 100, 256), (2_000, 100, 1024), (2_000, 2**15 + 1, 512), (2_000, 782_585, 128), (1_999, 10**7, 32)],
+)
+def test_hidden_layers_are_as_wide_as_points_and_memory_allow(points, features, hidden):
+    data = Dataset(csr_matrix((points, features), dtype=np.float32), csr_matrix(np.ones((points, 1), np.float32)))
+    assert {settings.hidden for settings in recipe.every(data)} == {hidden}
+
+
 def test_many_points_are_trained_on_once(monkeypatch):
     monkeypatch.setattr(recipe, "FEW", 50)
     names = set()

@@ -43,6 +43,7 @@ HELD = 4_000  # points at most that are held back for validation, where there ar
 BATCHES = {64: 8_000, 128: 20_000}  # points of a batch, by how many there are in all; else 256
 NARROW = 2_000  # points below which hidden layers have 256 units: wider ones find no more of so few
 WIDE = 2**15  # features above which hidden layers are half as wide: the first one takes most of the time there
+FIRST = 2**27  # weights of the first layer at most, by narrower hidden layers; training holds each five times
 STEPS = {True: 350, False: 700}  # that are taken at least, of few points and of more, as far as 200 epochs allow
 WAVES = 2_000  # of the matcher of dense features
 SCORES = 2**26  # of label scores that are kept at a time for each network, to choose the blend
@@ -76,11 +77,14 @@ def every(data: Dataset, epochs: int | None = None) -> list[Settings]:
     """A linear network, a deep one, and one that is both."""
     points, dense = len(data), is_dense(data.features)
     few = points < NARROW
+    hidden = 256 if few else 1024 if data.features.shape[1] <= WIDE else 512
+    while hidden > 32 and hidden * data.features.shape[1] > FIRST:
+        hidden //= 2
     batch = next((size for size, below in BATCHES.items() if points < below), 256)
     most = 15 if solvable(data.features, data.labels.shape[1]) else 5
     epochs = epochs or max(4, min(most, round(400_000 / points)), min(200, math.ceil(STEPS[few] * batch / points)))
     common: dict[str, Any] = dict(
-        hidden=256 if few else 1024 if data.features.shape[1] <= WIDE else 512,
+        hidden=hidden,
         normalise="auto",
         schedule="cosine",
         epochs=epochs,
