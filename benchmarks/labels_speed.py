@@ -23,7 +23,7 @@ from measuring import Row, Run, medians, show, write
 from rich.console import Console
 from torch import Tensor, nn
 
-from carving.labels.heads import OSCHead
+from carving.labels.osc import OSCHead
 
 SIZES = (1_000, 10_000, 50_000, 100_000, 300_000, 1_000_000)
 POINTS, FEATURES, OWN, HIDDEN = 256, 100, 5, 512

@@ -10,7 +10,8 @@ from scipy.sparse import csr_matrix
 from torch.testing import assert_close
 
 from carving.labels import losses, scoring
-from carving.labels.heads import MISSING, PRESENT, OSCHead
+from carving.labels.heads import MISSING, PRESENT
+from carving.labels.osc import OSCHead
 from carving.labels.rows import Rows, label_sets, rows_of
 from carving.labels.vectors import VECTORS, VectorHead, make_head
 from carving.schemes.osc import OSC
@@ -367,7 +368,7 @@ def test_label_sets_may_name_their_labels():
 def test_long_sets_are_summed_in_parts(monkeypatch):
     head, sets = OSCHead(50, d=12), [list(range(40)), [], [3, 4], [7]]
     whole = head.summed(head.sets(sets, 4))
-    monkeypatch.setattr("carving.labels.heads.PADDED", 1)
+    monkeypatch.setattr("carving.labels.osc.PADDED", 1)
     assert_close(head.summed(head.sets(sets, 4)), whole)
 
 

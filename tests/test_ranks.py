@@ -10,7 +10,7 @@ from crew import crew_in
 from carving import OSC, Memory, make
 from carving.distributed import Ranks
 from carving.errors import BadType, BadValue
-from carving.labels.heads import OSCHead
+from carving.labels.osc import OSCHead
 from carving.memory.survey import survey
 from carving.prediction.goal import Goal
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from carving.labels.centroids import CentroidClassifier
     from carving.labels.classifier import MultiLabelClassifier
     from carving.labels.data import Dataset, read
-    from carving.labels.heads import OSCHead
+    from carving.labels.osc import OSCHead
     from carving.labels.training import Settings
     from carving.labels.vectors import VectorHead
 
@@ -20,7 +20,7 @@ _MODULES = {
     "CentroidClassifier": "centroids",
     "Dataset": "data",
     "MultiLabelClassifier": "classifier",
-    "OSCHead": "heads",
+    "OSCHead": "osc",
     "Settings": "training",
     "VectorHead": "vectors",
     "read": "data",

@@ -24,9 +24,10 @@ from carving.labels.alone import one_thread
 from carving.labels.bars import bars
 from carving.labels.blending import Chosen, bias_of
 from carving.labels.data import Dataset, check_finite
-from carving.labels.heads import Head, OSCHead
+from carving.labels.heads import Head
 from carving.labels.keeping import Kept
 from carving.labels.networks import Blend
+from carving.labels.osc import OSCHead
 from carving.labels.parameters import MultiLabelEstimator
 from carving.labels.rows import Matrix, tidy
 from carving.labels.scorer import Scorer, cut, spaced

@@ -17,8 +17,9 @@ from carving.chunks import slices
 from carving.draws import Bits
 from carving.errors import BadValue
 from carving.labels import losses
-from carving.labels.heads import ALL, MISSING, PRESENT, Head, Indices, OSCHead, osc_width
+from carving.labels.heads import ALL, MISSING, PRESENT, Head, Indices
 from carving.labels.options import Common
+from carving.labels.osc import OSCHead, osc_width
 from carving.labels.rows import LabelSets, Rows
 from carving.schemes import algebra
 from carving.schemes.algebra import Space

@@ -8,7 +8,8 @@ import torch
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.datasets import SYNTHETIC, dataset_files, parts
 from carving.labels import metrics
-from carving.labels.heads import Head, OSCHead
+from carving.labels.heads import Head
+from carving.labels.osc import OSCHead
 from carving.labels.training import Settings, make_network, predict, train
 from carving.labels.vectors import VectorHead
 
