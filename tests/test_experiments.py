@@ -91,6 +91,10 @@ def test_compressed_rows_are_read(tmp_path):
     (tmp_path / "toy.jsonl.gz").write_bytes(gzip.compress(file.read_bytes()))
     file.unlink()
     assert rows_without_times(read_rows(file)) == whole
+    by_its_name = tmp_path / "toy.jsonl.gz"
+    before = by_its_name.read_bytes()
+    assert rows_without_times(read_rows(by_its_name)) == whole
+    assert by_its_name.read_bytes() == before  # it has no torn line to cut
 
 
 def test_finished_rows_are_not_run_again(tmp_path):

@@ -67,7 +67,8 @@ def packed(file: Path) -> Path:
 def read_rows(file: Path) -> list[Row]:
     """The rows of a file, or of its compressed twin; a last line that a killed run left unfinished is cut off."""
     if file.exists():
-        _cut_torn_line(file)
+        if file.suffix != ".gz":  # those are written whole, and have no lines to cut
+            _cut_torn_line(file)
     elif packed(file).exists():
         file = packed(file)
     else:
