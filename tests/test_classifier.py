@@ -528,10 +528,10 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
     with safe_open(tmp_path / "model", framework="np") as file:
         metadata, names = file.metadata(), set(file.keys())
     facts = json.loads(metadata["facts"])
-    assert metadata["format"] == "carving labels 5"
+    assert metadata["format"] == "carving labels 6"
     assert list(facts) == [
         *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed"),
-        *("recipe", "matcher", "rankers", "hidden", "kept"),
+        *("nothing", "recipe", "matcher", "rankers", "hidden", "kept"),
     ]
     kept = {"form", "dtype", "calibration", "settings", "validation", "epochs", "pool", "rankers", "head_options"}
     assert set(facts["kept"]) == kept
@@ -573,12 +573,17 @@ def test_a_model_is_saved_and_comes_back(fitted, tmp_path):
         assert back.evaluate(test.features, test.labels) == model.evaluate(test.features, test.labels)
 
 
-def test_points_without_labels_and_dense_arrays_are_taken(fitted):
+def test_having_no_label_is_learned_as_one_that_is_never_named():
+    """From dense arrays, too."""
     data = topics(300)
-    more = np.vstack([data.features.toarray(), np.ones((3, 40), np.float32)])
-    truth = np.vstack([data.labels.toarray(), np.zeros((3, 12), np.float32)])
-    again = MultiLabelClassifier(settings=QUICK, head_options=HEAD).fit(more, truth)
-    assert np.array_equal(again.decision_function(more), fitted.decision_function(more))
+    more = np.vstack([data.features.toarray(), np.ones((30, 40), np.float32)])
+    truth = np.vstack([data.labels.toarray(), np.zeros((30, 12), np.float32)])
+    told = np.hstack([truth, truth.sum(1, keepdims=True) == 0])
+    made, other = (MultiLabelClassifier(settings=QUICK, head_options=HEAD).fit(more, y) for y in (truth, told))
+    assert np.array_equal(made.decision_function(more), other.decision_function(more)[:, :12])
+    assert made.predict(more).shape == truth.shape and made.n_labels_ == 12 and made.rank(more, 12)[0].max() == 11
+    with pytest.raises(ValueError, match="there must be labels"):
+        MultiLabelClassifier(settings=QUICK, head_options=HEAD).fit(more, 0 * truth)
 
 
 def test_sklearn_can_clone_and_show_it(fitted):

@@ -440,7 +440,7 @@ def test_fast_models_that_lie_are_refused(changes, message, monkeypatch, tmp_pat
     MultiLabelClassifier(recipe="fast").fit(data.features, data.labels).save(tmp_path / "model")
     metadata, tensors = read_whole(tmp_path / "model", "file", lambda _: None)
     facts = json.loads(metadata["facts"])
-    assert metadata["format"] == "carving labels 5" and set(facts["matcher"]) == {"waves", "seed", "length", "power"}
+    assert metadata["format"] == "carving labels 6" and set(facts["matcher"]) == {"waves", "seed", "length", "power"}
     tensors |= {name: value for name, value in changes.items() if isinstance(value, torch.Tensor)}
     facts |= {name: value for name, value in changes.items() if not isinstance(value, torch.Tensor)}
     metadata["facts"] = json.dumps(facts)

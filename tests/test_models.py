@@ -4,6 +4,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from damage import peak
@@ -110,11 +111,33 @@ def test_a_model_of_the_fourth_version_is_read():
     assert b"carving labels 4" in (OLD / "labels-4.safetensors").read_bytes()
 
 
+def test_a_model_of_the_fifth_version_is_read():
+    """The file was written when models did not tell having no label apart."""
+    old = MultiLabelClassifier.load(OLD / "labels-5.safetensors")
+    scores = old.decision_function([[0, 0, 1, 0], [1, 1, 0, 1]])
+    assert scores[0] == pytest.approx([-0.981971, 0.7855225, 0.82026416, 1.0024332], abs=1e-4)
+    assert scores[1] == pytest.approx([-3.0156925, -0.19628948, -0.27670485, 2.647327], abs=1e-4)
+    assert old.seed == 3 and len(old.scorer_.matcher.hidden) == 1 and not old.scorer_.nothing
+    assert b"carving labels 5" in (OLD / "labels-5.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("options", [dict(recipe="fast"), dict(settings=Settings(trunk="linear", epochs=2)), {}])
+def test_a_model_that_tells_nothing_apart_says_the_same_when_it_is_read(options, tmp_path):
+    rng = np.random.default_rng(0)
+    features, truth = rng.random((60, 5)).astype(np.float32), (rng.random((60, 3)) < 0.3).astype(int)
+    made = MultiLabelClassifier(**options, **({} if options else dict(epochs=1))).fit(features, truth)
+    made.save(tmp_path / "model")
+    read = MultiLabelClassifier.load(tmp_path / "model")
+    assert made.scorer_.nothing and read.scorer_.nothing and read.n_labels_ == 3
+    assert np.array_equal(read.predict_proba(features), made.predict_proba(features))
+    assert np.array_equal(read.rank(features, 3)[0], made.rank(features, 3)[0])
+
+
 def test_a_model_cannot_pass_for_one_of_a_version_without_checksums(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     whole = (tmp_path / "model").read_bytes()
     for changed in (whole, whole.replace(b'"checksum"', b'"chuckles"')):
-        (tmp_path / "model").write_bytes(changed.replace(b"carving labels 5", b"carving labels 2"))
+        (tmp_path / "model").write_bytes(changed.replace(b"carving labels 6", b"carving labels 2"))
         with pytest.raises(BadModel, match="which its version did not"):
             MultiLabelClassifier.load(tmp_path / "model")
 

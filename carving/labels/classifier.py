@@ -30,7 +30,7 @@ from carving.labels.networks import Blend
 from carving.labels.osc import OSCHead
 from carving.labels.parameters import MultiLabelEstimator
 from carving.labels.rows import Matrix, tidy
-from carving.labels.scorer import Scorer, cut, spaced
+from carving.labels.scorer import Scorer, cut
 from carving.labels.targets import Answer, Form, Label, Labels
 from carving.labels.thresholds import BEST, Calibration, Held, rarity, spread_of
 from carving.labels.training import OnProgress, Settings, Trainer, split
@@ -103,7 +103,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
     def fit(self, X: Points, y: Labels, **weights: object) -> Self:
         """Train on features (n, F), or texts, and labels: zeros and ones (n, L), or a set of names for each point.
 
-        Points without labels are left out of training; the threshold is chosen with some of them.
+        Where some points have no labels, having none is learned as one more label, which is never named.
         """
         _refuse(weights)
         check_integer("seed", self.seed, 0, 2**63 - 1)
@@ -135,24 +135,22 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
     def _trained(self, whole: Dataset, on_progress: OnProgress | None) -> Held:
         """Train, and what was said of the points that were held back."""
-        data, propensities = whole.labelled(), metrics.propensities(whole.labels)
-        empty = whole.features[whole.labels.getnnz(axis=1) == 0]
+        nothing, propensities = len(whole.labelled()) < len(whole), metrics.propensities(whole.labels)
+        data = whole.with_nothing() if nothing else whole
         self.chosen_: Chosen | None = None
         self.head_options_: dict[str, Any] | None = None
         if self.recipe == "fast":
             self._check_fast()
-            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress, self.rankers, empty)
+            scorer, self.chosen_ = fast.fit(data, self.seed, on_progress, self.rankers)
             settings, held = list[Settings](), self.chosen_.held
         else:
-            scorer, settings, held = self._networks(data, empty, on_progress)
+            scorer, settings, held = self._networks(data, on_progress)
         favour = 0.0 if self.chosen_ is None else self.chosen_.favour
-        self._keep(scorer, settings, propensities, favour, data.features.shape[1])
+        self._keep(replace(scorer, nothing=nothing), settings, propensities, favour, data.features.shape[1])
         assert held is not None
-        return held
+        return held.without_last() if nothing else held
 
-    def _networks(
-        self, data: Dataset, empty: csr_matrix, on_progress: OnProgress | None
-    ) -> tuple[Scorer, list[Settings], Held | None]:
+    def _networks(self, data: Dataset, on_progress: OnProgress | None) -> tuple[Scorer, list[Settings], Held | None]:
         """What networks and a head make of the data: by the recipe, or one of them."""
         count, options = data.labels.shape[1], self.head_options
         if options is None:
@@ -163,9 +161,9 @@ class MultiLabelClassifier(MultiLabelEstimator):
         folder = None if self.checkpoints is None else Path(self.checkpoints)
         trainer = Trainer(head, self.seed, folder, on_progress)
         if self.settings is not None:
-            scorer, held = self._single(data, empty, trainer, self.settings)
+            scorer, held = self._single(data, trainer, self.settings)
             return scorer, [self.settings], held
-        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs), self.rankers, empty)
+        scorer, self.chosen_ = best.fit(data, trainer, best.trials(data, self.epochs), self.rankers)
         return scorer, [] if scorer.network is None else self.chosen_.settings, self.chosen_.held
 
     def _check_fast(self) -> None:
@@ -204,17 +202,15 @@ class MultiLabelClassifier(MultiLabelEstimator):
                     "settings=Settings(...)"
                 )
 
-    def _single(self, data: Dataset, empty: csr_matrix, trainer: Trainer, settings: Settings) -> tuple[Scorer, Held]:
+    def _single(self, data: Dataset, trainer: Trainer, settings: Settings) -> tuple[Scorer, Held]:
         rest: Dataset | None = None
-        points = len(data)
         if self.validation and len(data) >= FEWEST:
             data, rest = split(data, self.validation, self.seed)
         elif settings.patience is not None and self.validation:
             settings = replace(settings, patience=None)
         network, self.progress_ = trainer(data, settings, "network", validation=rest)
         scorer = Scorer(trainer.head, Blend([network], [1.0], [False]))
-        held = data if rest is None else rest
-        return scorer, scorer.held(held, spaced(empty, len(held) / points))
+        return scorer, scorer.held(data if rest is None else rest)
 
     def _keep(
         self, scorer: Scorer, settings: list[Settings], propensities: ArrayLike, favour: float, features: int
@@ -374,7 +370,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         parts = scorer.head, self.network_, self.settings_, propensities, self.favour_, self.seed
         asked = self.settings, self.validation, self.epochs
         kept = Kept(self.form_, self.calibration_, *asked, self.pool_, self.words_, self.rankers, self.head_options_)
-        more = scorer.matcher, scorer.rankers, self.recipe, self.n_features_in_
+        more = scorer.matcher, scorer.rankers, self.recipe, self.n_features_in_, scorer.nothing
         models.write(path, models.Model(self.head, *parts, kept, *more), force)
 
     @classmethod
@@ -386,7 +382,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         model = cls(found.name, options, kept.settings, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
         model.validation, model.rankers = kept.validation, kept.rankers
         model.chosen_, model.calibration_, model.head_options_ = None, kept.calibration, kept.head_options
-        scorer = Scorer(found.head, found.network, found.matcher, found.rankers)
+        scorer = Scorer(found.head, found.network, found.matcher, found.rankers, nothing=found.nothing)
         model._keep(scorer, found.settings, found.propensities.numpy(), found.favour, found.features)
         model.remember(kept.form, kept.words, kept.pool)
         return model

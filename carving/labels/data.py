@@ -80,6 +80,11 @@ class Dataset:
         kept = self.labels.getnnz(axis=1) > 0
         return self if kept.all() else self.take(kept)
 
+    def with_nothing(self) -> Dataset:
+        """With one more label, the last, that stands for having none of the others."""
+        none = load("scipy.sparse").csr_matrix((self.labels.getnnz(axis=1) == 0)[:, None])
+        return replace(self, labels=load("scipy.sparse").hstack([self.labels, none], "csr"))
+
     def pooled(self, width: int = 7) -> Dataset:
         """Each `width` features that follow each other replaced by their mean; what is left at the end is dropped."""
         return replace(self, features=pooled(self.features, width))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from carving.labels import metrics
 from carving.labels.blending import Chosen, bias_of
@@ -13,9 +12,6 @@ from carving.labels.scorer import Scorer
 from carving.labels.thresholds import Held
 from carving.labels.training import OnProgress
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
 HELD = 4_000  # points at most that are held back
 
 
@@ -24,14 +20,13 @@ def fit(
     seed: int = 0,
     on_progress: OnProgress | None = None,
     rankers: int | None = 1,
-    empty: csr_matrix | None = None,
 ) -> tuple[Scorer, Chosen]:
     """The scorer, and what the points that were held back chose and said.
 
     Everything is made twice: of most points, to choose on the others, and of all. Labels of at least so many points
-    have `rankers`; None leaves them out. Of points without labels, `empty`, some are held back with the others.
+    have `rankers`; None leaves them out.
     """
-    parts = Parts.of(data, min(0.15, HELD / len(data)), seed, empty)
+    parts = Parts.of(data, min(0.15, HELD / len(data)), seed)
     pair = matchers(parts, seed)
     best, held = _chosen(Scorer(None, None, pair.trial), parts, seed, on_progress, rankers)
     final = pair.final
@@ -54,4 +49,4 @@ def _chosen(
         rankers = ranked(matching, parts.most, seed, on_progress, "trial rankers", least)
     known = metrics.propensities(parts.most.labels)
     best = trusted(shortlisted(trial.matching(parts.rest.features), rankers, parts.rest), parts.rest, known)
-    return best, trial.ranking(rankers, best.trust, bias_of(known, best.favour)).held(parts.rest, parts.empty)
+    return best, trial.ranking(rankers, best.trust, bias_of(known, best.favour)).held(parts.rest)

@@ -22,7 +22,7 @@ from carving.labels.blending import FAVOURS, SCALES, Propensities, Quality, bias
 from carving.labels.data import Dataset
 from carving.labels.maps import Map, product
 from carving.labels.ridge import Few, Sums, gathered
-from carving.labels.scorer import NO, Matched, Matcher, Scorer, cut, listed, shortlists, spaced
+from carving.labels.scorer import NO, Matched, Matcher, Scorer, cut, listed, shortlists
 from carving.labels.training import OnProgress, Progress, split
 from carving.labels.views import View, is_dense
 
@@ -46,13 +46,11 @@ class Parts:
     data: Dataset
     most: Dataset
     rest: Dataset
-    empty: csr_matrix | None = None  # points without labels, as large a share of them as the rest is of the others
 
     @classmethod
-    def of(cls, data: Dataset, share: float, seed: int, empty: csr_matrix | None = None) -> Self:
+    def of(cls, data: Dataset, share: float, seed: int) -> Self:
         """Such a share held back, by chance."""
-        most, rest = split(data, share, seed)
-        return cls(data, most, rest, None if empty is None else spaced(empty, len(rest) / len(data)))
+        return cls(data, *split(data, share, seed))
 
 
 class Pair(NamedTuple):

@@ -25,9 +25,10 @@ from carving.places import Place, shown
 from carving.replacing import check_replaceable, replace_whole
 from carving.tensorfiles import DAMAGE, BadFile, Tensors, all_finite, check_sum, checksum, read_whole
 
-FORMAT = "carving labels 5"
+FORMAT = "carving labels 6"
 FIRST, SECOND = "carving labels 1", "carving labels 2"  # without checksums; in the first there was no choice of a basis
 THIRD, FOURTH = "carving labels 3", "carving labels 4"  # networks alone; matchers without hidden layers
+FIFTH = "carving labels 5"  # no label for having none
 BEFORE = frozenset({"format", "facts"})  # what those said
 WAVES = 2**16  # waves at most, and each takes as many numbers as there are features
 FREE, TIMES = 2**28, 2**10  # bytes that a head may take for labels' codes: so many, and so many times the file's own
@@ -53,13 +54,14 @@ class Model:
     rankers: Rankers | None = None
     recipe: str = "best"
     features: int = 0
+    nothing: bool = False  # whether head and maps have one more label, which stands for having none
 
 
 def write(path: Place, model: Model, force: bool = False) -> None:
     """Write the model, whole or not at all; what is no label model is not replaced, unless `force` is given."""
     check_replaceable(path, "label model", force)
     tensors, facts = _networks(model)
-    facts |= dict(favour=model.favour, seed=model.seed)
+    facts |= dict(favour=model.favour, seed=model.seed, nothing=model.nothing)
     tensors["propensities"] = model.propensities
     remembered, beside = keeping.packed(model.kept)
     tensors |= beside
@@ -117,7 +119,7 @@ def read(path: Place) -> Model:
     """The model of a file; one that is none, or is not as it was written, is a `BadModel`."""
 
     def check_format(metadata: dict[str, str]) -> None:
-        if metadata.get("format") not in (FORMAT, FOURTH, THIRD, SECOND, FIRST):
+        if metadata.get("format") not in (FORMAT, FIFTH, FOURTH, THIRD, SECOND, FIRST):
             raise BadModel(
                 f"{shown(path)} is a safetensors file, but no label model of this version; `carving train` makes one"
             )
@@ -142,14 +144,15 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
         if not all_finite(tensor):
             raise BadValue(f"its {name} holds not-a-number or infinity")
     _check_claims(facts, tensors)
-    known = facts["features"], facts["labels"]
+    kept = keeping.unpacked(facts.get("kept"), tensors, facts["labels"], facts["features"])
+    nothing = facts.get("nothing", False)
+    facts = facts | dict(labels=facts["labels"] + nothing)  # what head and maps score
     matcher = _matcher(facts, tensors)
-    rankers = _rankers(facts.get("rankers"), _below("rankers/", tensors), *known)
+    rankers = _rankers(facts.get("rankers"), _below("rankers/", tensors), facts["features"], facts["labels"])
     settings = [Settings(**options) for options in facts["settings"]]
     head, blend = _head_and_blend(facts, settings, tensors) if settings else (None, None)
-    kept = keeping.unpacked(facts.get("kept"), tensors, facts["labels"], facts["features"])
     parts = head, blend, settings, propensities, float(facts["favour"]), facts["seed"], kept, matcher, rankers
-    return Model(facts["head"], *parts, facts.get("recipe", "best"), facts["features"])
+    return Model(facts["head"], *parts, facts.get("recipe", "best"), facts["features"], nothing)
 
 
 def _head_and_blend(facts: dict[str, Any], settings: list[Settings], tensors: Tensors) -> tuple[Head, Blend]:
@@ -210,9 +213,9 @@ def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:
     lengths = {len(facts[name]) for name in ("settings", "scaling", "weights", "units")}
     if not (facts.get("matcher") is None) <= networks <= len(tensors) or len(lengths) > 1:
         raise BadValue(f"it speaks of {networks} networks, and not of as many scalings, weights and units")
-    flags = [*facts["units"], *(dense for _, dense in facts["scaling"])]
+    flags = [*facts["units"], *(dense for _, dense in facts["scaling"]), facts.get("nothing", False)]
     if not {type(flag) for flag in flags} <= {bool}:
-        raise BadValue("its units and scalings are neither true nor false")
+        raise BadValue("its units, its scalings and whether it tells nothing apart are neither true nor false")
     if not all(map(math.isfinite, (*facts["weights"], facts["favour"]))):
         raise BadValue("its networks' weights are no numbers")
 

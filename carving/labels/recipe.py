@@ -36,7 +36,7 @@ from carving.labels.training import AT_ONCE, Settings, Trainer
 from carving.labels.views import is_dense
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    pass
 
 FEW = 20_000  # points up to which networks are trained again on all of them, where features are few as well
 HELD = 4_000  # points at most that are held back for validation, where there are more
@@ -175,14 +175,10 @@ def fit(
     trainer: Trainer,
     tried: list[Settings],
     rankers: int | None = 1,
-    empty: "csr_matrix | None" = None,
 ) -> tuple[Scorer, Chosen]:
-    """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`.
-
-    Of points without labels, `empty`, some are held back with the others: what is said of them is kept with the rest.
-    """
+    """The scorer for these training points, and how it was chosen; labels of at least so many points have `rankers`."""
     way = Way.of(data, rankers)
-    choice = _choice(Parts.of(data, way.share, trainer.seed, empty), trainer, tried, way)
+    choice = _choice(Parts.of(data, way.share, trainer.seed), trainer, tried, way)
     if choice.student is not None and not way.again:
         return choice.student, choice.chosen
     return _whole(data, trainer, choice, way), choice.chosen
@@ -237,7 +233,7 @@ class Trial(NamedTuple):
 
     def held(self, parts: Parts, known: Propensities) -> Held:
         """What it says of the points that were held back."""
-        return self.whole(known).held(parts.rest, parts.empty)
+        return self.whole(known).held(parts.rest)
 
 
 def _smallest(trials: list[Trial]) -> Trial:

@@ -99,7 +99,7 @@ def run(
         ranks.of_one(lambda: checkpoints.remove(folder))  # only now: until the model is there, they are all there is
     return Report(
         model=model,
-        points=len(data.labelled()),
+        points=len(data),
         labels=classifier.n_labels_,
         parameters=classifier.scorer_.count,
         validation=classifier.validation_,

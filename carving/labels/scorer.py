@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 NO = -1.0  # what a ranker says at least
 FEWEST, MOST = 60, 200  # labels on a shortlist; between them a twentieth of all
 ROOM = 2**24  # scores that are held at a time
+COMPANY = 16  # points that are scored together at least: products of fewer may round otherwise in the last digit
 
 Matched = Callable[[slice], Tensor]  # how well each label matches some of the points, (n, L)
 
@@ -90,6 +91,7 @@ class Scorer:
     matcher: Matcher | None = None
     rankers: Rankers | None = None
     bias: Tensor | None = None
+    nothing: bool = False  # whether the last label stands for having none of the others, and is never named
 
     @property
     def count(self) -> int:
@@ -97,6 +99,10 @@ class Scorer:
         networks = 0 if self.network is None else sum(weights.numel() for weights in self.network.parameters())
         matcher = 0 if self.matcher is None else self.matcher.count
         return networks + matcher + (0 if self.rankers is None else self.rankers.map.count)
+
+    def _lonely(self, features: csr_matrix) -> bool:
+        """Whether points are so few that they are scored in company; sparse products of rankers go one by one."""
+        return 0 < features.shape[0] < COMPANY and self.rankers is None
 
     def matched(self, features: csr_matrix) -> Tensor:
         """How well each label matches (n, L), before rankers are asked."""
@@ -115,10 +121,13 @@ class Scorer:
         return lambda part: self.matched(features[part])
 
     def scores(self, features: csr_matrix) -> Tensor:
-        """The scores of all labels, (n, L)."""
+        """The scores of all labels that have a name, (n, L)."""
+        if self._lonely(features):
+            return self.scores(_accompanied(features))[: features.shape[0]]
         scores = self.matched(features)
         if self.rankers is not None:
             scores = self.rankers(features, scores).add_(scores)
+        scores = scores[:, :-1] if self.nothing else scores
         return scores if self.bias is None else scores + self.bias
 
     def ranking(self, map: Map | None, trust: float, bias: Tensor | None = None) -> Scorer:
@@ -126,19 +135,19 @@ class Scorer:
         rankers = Rankers(map, trust, listed(len(map.bias))) if map is not None and trust else None
         return replace(self, rankers=rankers, bias=bias)
 
-    def held(self, data: Dataset, empty: csr_matrix | None = None) -> Held:
-        """What it says of points that were held back, and of some that have no labels."""
+    def held(self, data: Dataset) -> Held:
+        """What it says of points that were held back."""
         labels = data.labels.shape[1]
         best = self.top(data.features, min(CANDIDATES, labels), labels)
-        held = Held(best.indices.numpy(), best.scores.numpy(), data.labels)
-        if empty is None or not empty.shape[0]:
-            return held
-        best, none = self.top(empty, held.ids.shape[1], labels), (empty.shape[0], labels)
-        return held.and_(Held(best.indices.numpy(), best.scores.numpy(), load("scipy.sparse").csr_matrix(none)))
+        return Held(best.indices.numpy(), best.scores.numpy(), data.labels)
 
     def top(self, features: csr_matrix, k: int, labels: int) -> Best:
         """Scores and numbers (n, k) of each point's best labels, best first."""
-        if self.matcher is None and self.rankers is None and self.network is not None and self.head is not None:
+        if self._lonely(features):
+            best = self.top(_accompanied(features), k, labels)
+            return Best(*(part[: features.shape[0]] for part in best))
+        alone = self.matcher is None and self.rankers is None and not self.nothing
+        if alone and self.network is not None and self.head is not None:
             return predict(self.network, self.head, features, k, self.bias)  # which never holds the scores of all
         best = [best_of(self.scores(features[part]), k) for part in cut(features.shape[0], labels)]
         found = Best(torch.cat([part.scores for part in best]), torch.cat([part.indices for part in best]))
@@ -146,15 +155,14 @@ class Scorer:
         return found
 
 
+def _accompanied(features: csr_matrix) -> csr_matrix:
+    """Few points, again and again."""
+    return features[np.arange(COMPANY) % features.shape[0]]
+
+
 def cut(points: int, labels: int) -> list[slice]:
     """How points are cut so that the scores of their labels take no more than some room."""
     return list(slices(points, min(AT_ONCE, rows_within(ROOM, labels)))) or [slice(0, 0)]
-
-
-def spaced(features: csr_matrix, share: float) -> csr_matrix:
-    """So large a share of the points, evenly spaced."""
-    points = features.shape[0]
-    return features[np.linspace(0, points - 1, round(share * points)).round().astype(np.int64)]
 
 
 def listed(labels: int) -> int:

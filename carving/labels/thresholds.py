@@ -24,9 +24,7 @@ Numbers = NDArray[np.float64]
 
 CANDIDATES = 100  # best labels of a held-back point that are looked at
 BEST = 5  # scores whose mean tells about a point
-# How large the weights of the logit's terms are expected to be, each in deviations of its term: the score decides, and
-# the other three only as far as many points say so.
-EXPECTED = (2.0, 0.2, 0.2, 0.2)
+EXPECTED = (2.0, 1.0, 1.0, 1.0)  # how large the weights of the logit's terms are, each in deviations of its term
 TERMS = len(EXPECTED)  # of the logit, beside the constant
 
 
@@ -38,10 +36,13 @@ class Held:
     scores: NDArray[np.float32]  # (n, k)
     labels: csr_matrix  # (n, L)
 
-    def and_(self, other: Held) -> Held:
-        """Both."""
-        labels = load("scipy.sparse").vstack([self.labels, other.labels], "csr")
-        return Held(np.vstack([self.ids, other.ids]), np.vstack([self.scores, other.scores]), labels)
+    def without_last(self) -> Held:
+        """Without the last label; where it is not among the best, without the last of these."""
+        last = self.labels.shape[1] - 1
+        kept = self.ids != last
+        kept[:, -1] &= ~kept.all(axis=1)
+        shape = len(self.ids), self.ids.shape[1] - 1
+        return Held(self.ids[kept].reshape(shape), self.scores[kept].reshape(shape), self.labels[:, :last])
 
 
 @dataclass(frozen=True)

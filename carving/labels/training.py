@@ -163,7 +163,7 @@ def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     held = max(1, round(share * len(data)))
     if held >= len(data):
         raise BadValue(
-            f"{len(data)} labelled points are too few to keep a validation part; train one network without "
+            f"points are too few to hold some of them back (n_samples={len(data)}); train one network without "
             "(settings=Settings(...), validation=0; `--trunk linear --validation 0` on the command line)"
         )
     return data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
