@@ -144,8 +144,8 @@ class Scorer:
     def top(self, features: csr_matrix, k: int, labels: int) -> Best:
         """Scores and numbers (n, k) of each point's best labels, best first."""
         if self._lonely(features):
-            best = self.top(_accompanied(features), k, labels)
-            return Best(*(part[: features.shape[0]] for part in best))
+            more = self.top(_accompanied(features), k, labels)
+            return Best(*(part[: features.shape[0]] for part in more))
         alone = self.matcher is None and self.rankers is None and not self.nothing
         if alone and self.network is not None and self.head is not None:
             return predict(self.network, self.head, features, k, self.bias)  # which never holds the scores of all
