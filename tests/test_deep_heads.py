@@ -210,6 +210,14 @@ def test_halves_of_autocast_are_trained_and_ranked(head):
         assert head.top(whole(x), 1).indices[1].tolist() == [5]
 
 
+def test_ranks_under_autocast_are_those_of_whole_numbers(head):
+    outputs = torch.randn(200, head.width, generator=torch.Generator().manual_seed(0))
+    wanted = head.top(outputs, 5)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = head.top(outputs, 5)
+    assert torch.equal(found.indices, wanted.indices) and torch.equal(found.scores, wanted.scores)
+
+
 def test_scores_that_were_trained_by_cross_entropy_are_probabilities():
     """One label a point, drawn from known shares: the softmax of scores comes near them."""
     head, shares = OSCHead(6, d=36), torch.tensor([0.5, 0.25, 0.1, 0.1, 0.05, 0.0])

@@ -4,6 +4,7 @@ import pickle
 import time
 from dataclasses import replace
 from io import StringIO
+from threading import Event, Thread
 
 import joblib
 import numpy as np
@@ -20,8 +21,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
+from threadpoolctl import threadpool_info
 
 from carving.labels import MultiLabelClassifier, Settings, fast
+from carving.labels.alone import one_thread
 from carving.labels.bars import bars
 from carving.labels.targets import Form
 from carving.labels.thresholds import Calibration, Held, best_threshold
@@ -217,6 +220,20 @@ def test_label_sets_of_names_and_numbers_are_the_same_labels(sketch):
         made.score(test[:1], [["unheard"]])
 
 
+def test_columns_of_pandas_and_lists_of_arrays_are_label_sets_too(fitted):
+    pandas = pytest.importorskip("pandas")
+    wanted = Form.of([["b", "a"], ["a"]])
+    for y in (
+        pandas.Series([["b", "a"], ["a"]]),
+        [np.array(["b", "a"]), np.array(["a"])],
+        [np.array(["b", "a"]), ["a"]],
+    ):
+        form, labels = Form.of(y)
+        assert form.names.tolist() == wanted[0].names.tolist() and (labels != wanted[1]).nnz == 0
+    assert Form.of([np.array([1, 0]), np.array([0, 1])])[0].kind == "array"
+    assert wanted[0].matrix(pandas.Series([["a"]])).toarray().tolist() == [[1, 0]]
+
+
 def test_rows_of_zeros_and_ones_are_no_sets_but_python_sets_are():
     assert Form.of([[1, 0], [0, 1]])[0].kind == "array"
     assert Form.of([{1, 0}, {0, 1}])[1].toarray().tolist() == [[1, 1], [1, 1]]
@@ -242,6 +259,31 @@ def test_few_points_are_fitted_in_one_thread_and_the_others_as_the_process_has_i
         MultiLabelClassifier(recipe="fast").fit(*topics(points))
         assert torch.get_num_threads() == 3
     assert seen == [expected]
+
+
+def test_fits_that_overlap_leave_the_threads_as_they_were():
+    entered, leave = Event(), Event()
+
+    def counts():
+        return [pool["num_threads"] for pool in threadpool_info()]
+
+    def outlast():
+        with one_thread():
+            entered.set()
+            leave.wait(9)
+
+    with threads(3):
+        before, other = counts(), Thread(target=outlast)
+        with one_thread():
+            assert set(counts()) == {1}
+            other.start()
+            entered.wait(9)
+        assert counts() == before  # though the other is still there
+        leave.set()
+        other.join()
+        assert counts() == before
+        with one_thread():
+            assert set(counts()) == {1}
 
 
 @pytest.mark.slow
@@ -348,6 +390,9 @@ def test_predictions_are_the_probable_ones_however_many_are_looked_at(fitted, mo
     assert made.predict(features, top_k=3).sum(1).tolist() == [3] * len(features)
     with pytest.raises(ValueError, match="not both"):
         made.predict(features, top_k=3, threshold=0.5)
+    for wrong in (float("nan"), 2, -1):
+        with pytest.raises(ValueError, match="threshold must be a probability"):
+            made.predict(features, threshold=wrong)
 
 
 @pytest.mark.parametrize("rare", [-1, 1])

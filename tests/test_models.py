@@ -133,6 +133,17 @@ def test_a_model_that_tells_nothing_apart_says_the_same_when_it_is_read(options,
     assert np.array_equal(read.rank(features, 3)[0], made.rank(features, 3)[0])
 
 
+def test_a_model_remembers_whether_options_of_its_head_were_asked_for(fitted, tmp_path):
+    features, truth = np.eye(6, dtype=np.float32), np.eye(6, 3, dtype=int)
+    made = MultiLabelClassifier(settings=LINEAR).fit(features, truth)
+    made.save(tmp_path / "model")
+    back = MultiLabelClassifier.load(tmp_path / "model")
+    assert back.head_options is None and back.set_params(seed=7).fit(features, truth).head_.seed == 7
+    fitted.save(tmp_path / "model")
+    asked = MultiLabelClassifier.load(tmp_path / "model").head_options
+    assert (asked["d"], asked["p"], asked["k1"]) == (18, 2, 6)
+
+
 def test_a_model_cannot_pass_for_one_of_a_version_without_checksums(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     whole = (tmp_path / "model").read_bytes()

@@ -264,6 +264,18 @@ def test_texts_are_trained_on_evaluated_and_labelled(told):
     ] == found
 
 
+def test_labels_that_the_model_does_not_know_are_counted(told, tmp_path):
+    texts = tmp_path / "strange.jsonl"
+    known = dict(text="wave ship tide", labels=["sea"])
+    strange = dict(text="ski frost ice", labels=["snow", "yeti", "yeti", "elf"])
+    texts.write_text(f"{json.dumps(known)}\n{json.dumps(strange)}\n")
+    assert json.loads(run("evaluate", told[0], texts, "--json").stdout)["unknown_labels"] == 2
+    assert "2 labels that the model does not know left out" in run("evaluate", told[0], texts).stdout
+    texts.write_text(json.dumps(dict(text="wave", labels=["yeti"])) + "\n")
+    result = run("evaluate", told[0], texts)
+    assert result.exit_code == 2 and "no label that the model knows" in " ".join(result.output.split())
+
+
 def test_plain_lines_are_texts_too_and_the_best_come_first(told, tmp_path):
     lines = tmp_path / "lines.txt"
     lines.write_text("wave ship tide\nski frost and ice\n")
@@ -323,7 +335,8 @@ def test_points_without_labels_are_labelled(files, told, tmp_path):
         (("evaluate", told[0], files[1]), "trained on texts"),
         (("train", empty, tmp_path / "m"), "has no labels"),
         (("train", told[1], tmp_path / "m", "--pool", 2), "leave --split, --labels and --pool out"),
-        (("predict", model, told[1]), "line 1"),
+        (("predict", model, told[1]), "trained on numbers"),
+        (("evaluate", model, told[1]), "trained on numbers"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2 and says in " ".join(result.output.split()), result.output

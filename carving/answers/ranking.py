@@ -93,10 +93,10 @@ def best_of(scores: Tensor, k: int) -> Best:
     count, width = scores.shape
     if width >= PART * max(16, 8 * k) and count * width >= MANY and not torch.compiler.is_compiling():
         return _best_of_parts(scores, k)
-    if k == 1:
-        return Best(*scores.max(dim=1, keepdim=True))
     if width <= k:
         return Best(*scores.sort(dim=1, descending=True, stable=True))
+    if k == 1:
+        return Best(*scores.max(dim=1, keepdim=True))
     # `topk` may take any of the scores that are equal to the smallest it keeps, which one more tells: sort those rows
     # whole.
     values, indices = scores.topk(k + 1, dim=1)

@@ -139,8 +139,8 @@ def evaluate(
     made = MultiLabelClassifier.load(model)
     answer = evaluated(made, points.of(data, made.pool_).read(made.words_, made.form_), all_rows)
     if as_json:
-        facts = dict(points=answer.points, unlabelled=answer.unlabelled, measures=answer.measures)
-        write_json(dict(model=str(model)) | facts)
+        facts = dict(points=answer.points, unlabelled=answer.unlabelled, unknown_labels=answer.strangers)
+        write_json(dict(model=str(model)) | facts | dict(measures=answer.measures))
     else:
         _write_text(f"{answer.points} points{_unlabelled(answer)}\n{_table(answer.measures)}")
 
@@ -155,6 +155,7 @@ def _as_json(report: "Report") -> dict[str, object]:
     facts |= dict(parameters=report.parameters, validation=report.validation)
     if report.test is not None:
         facts |= dict(test=report.test.measures, unlabelled=report.test.unlabelled, all_rows=report.test.all_rows)
+        facts |= dict(unknown_labels=report.test.strangers)
     return facts
 
 
@@ -173,7 +174,8 @@ def _as_text(report: "Report") -> str:
 
 def _unlabelled(answer: "Evaluation") -> str:
     counted = "counted" if answer.all_rows else "left out"
-    return f", {answer.unlabelled} without labels {counted}" if answer.unlabelled else ""
+    without = f", {answer.unlabelled} without labels {counted}" if answer.unlabelled else ""
+    return without + (f", {answer.strangers} labels that the model does not know left out" if answer.strangers else "")
 
 
 def _table(measures: dict[str, float]) -> str:

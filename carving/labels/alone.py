@@ -6,13 +6,22 @@ want the processor too: a fit of 800 points then took four times as long with tw
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 from carving.extras import load
 from carving.tensors import threads
 
+_taken = Lock()
+
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Where there is one."""
-    with threads(1), load("threadpoolctl").threadpool_limits(1):  # which scikit-learn brings
+    """Where there is one. The limits are those of the process: whoever sets them lifts them, and others let them be."""
+    if not _taken.acquire(blocking=False):
         yield
+        return
+    try:
+        with threads(1), load("threadpoolctl").threadpool_limits(1):  # which scikit-learn brings
+            yield
+    finally:
+        _taken.release()

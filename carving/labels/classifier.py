@@ -270,7 +270,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
             probable = np.ones(ids.shape) if self.calibration_ is None else self._probabilities(scores, ids)
             probable = np.maximum(probable, np.finfo(np.float64).tiny)
             return _sparse(ids[:, :top_k], probable[:, :top_k], self.n_labels_)
-        least = self._calibrated().threshold if threshold is None else check_number("threshold", threshold)
+        least = self._calibrated().threshold if threshold is None else _probability(threshold)
         k = min(max(FIRST, BEST), self.n_labels_)
         while True:  # until no other label of any point can be probable enough
             ids, scores = self.rank(features, k)
@@ -378,8 +378,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
         """The model of a file, with the settings that it was made with."""
         found = models.read(path)
         kept = found.kept
-        options = kept.head_options if found.head is None else found.head.options
-        model = cls(found.name, options, kept.settings, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
+        asked = kept.head_options, kept.settings
+        model = cls(found.name, *asked, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
         model.validation, model.rankers = kept.validation, kept.rankers
         model.chosen_, model.calibration_, model.head_options_ = None, kept.calibration, kept.head_options
         scorer = Scorer(found.head, found.network, found.matcher, found.rankers, nothing=found.nothing)
@@ -400,6 +400,13 @@ def _refuse(weights: dict[str, object]) -> None:
             f"fit takes no {given[0]}: the cosines that networks are trained for have none. Let points that count more "
             "stand in X and y several times; rare labels are favoured by the recipe itself"
         )
+
+
+def _probability(threshold: float) -> float:
+    """A threshold that one gives oneself."""
+    if not 0 <= check_number("threshold", threshold) <= 1:
+        raise BadValue(f"threshold must be a probability, from 0 to 1, got {threshold}")
+    return float(threshold)
 
 
 def _sparse(ids: NDArray[np.int64], values: NDArray[Any], labels: int) -> csr_matrix:

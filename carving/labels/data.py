@@ -45,6 +45,7 @@ class Dataset:
     name: str = ""
     form: Form | None = None  # what labels are called, where they have names
     words: Words | None = None  # what the features are, where the points were texts
+    strangers: int = 0  # labels that were left out, since a model does not know them
 
     def __post_init__(self) -> None:
         features, labels = tidy(self.features, "features"), tidy(self.labels, "labels")
@@ -157,6 +158,8 @@ class Source:
         """The points; texts by these words, and with these labels alone, or by their own."""
         self._check(words)
         if holds_texts(self.path):
+            if form is not None and words is None:
+                raise BadValue(self._of_numbers())
             return self._texts(words, form)
         data = read(self.path, split=self.split, column=self.column, labels=self.labels)
         return data.pooled(self.pool) if self.pool > 1 else data
@@ -169,11 +172,16 @@ class Source:
                 plain = [] if holds_texts(self.path) else [line.decode(errors="replace").strip() for _, line in lines]
             return words(plain or read_texts(self.path).texts)
         self._check(words)
+        if holds_texts(self.path):
+            raise BadValue(self._of_numbers())
         if unpacked(self.path).suffix.lower() == ".arff" or self.labels is not None:
             return self.read().features
         found = read_text(self.path, unlabelled=True)[0]
         found = found if self.split is None else found[read_split(self.split, found.shape[0], self.column)]
         return pooled(found, self.pool) if self.pool > 1 else found
+
+    def _of_numbers(self) -> str:
+        return f"the model was trained on numbers, and {self.path.name} holds texts; make them numbers in the same way"
 
     def _check(self, words: Words | None) -> None:
         if not self.path.exists():
@@ -191,4 +199,7 @@ class Source:
             raise BadValue(f"{self.path} has no labels: none of its {len(texts)} texts has one")
         words = Words.fitted(texts) if words is None else words
         form, matrix = Form.of(labels) if form is None else (form, form.matrix(labels, strangers=True))
-        return Dataset(words(texts), matrix, name_of(self.path), form, words)
+        left_out = sum(len(set(own)) for own in labels) - matrix.nnz
+        if not matrix.nnz:
+            raise BadValue(f"{self.path} has no label that the model knows, of the {left_out} that it names")
+        return Dataset(words(texts), matrix, name_of(self.path), form, words, left_out)

@@ -76,8 +76,7 @@ class Grid:
             favours = favours[self.label(torch.arange(self.cells, device=cores.device))]
         found = [Best(cores.new_zeros(0, k), torch.zeros(0, k, dtype=torch.int64, device=cores.device))]
         for part in slices(len(cores), max(1, WORKSPACE // (8 * self.cells))):
-            with torch.autocast(cores.device.type, enabled=False):  # halves would rank near ones by chance
-                scores = scored(cores[part], vectors)
+            scores = scored(cores[part], vectors)
             scores = scores.abs_() if absolute else scores
             scores = scores if favours is None else scores.add_(favours)
             scores[:, empty] = -math.inf

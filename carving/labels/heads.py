@@ -164,7 +164,8 @@ class Head(nn.Module, ABC):
 
         if bias is not None:
             check_tensor("bias", bias, (self.count,), "give one for each label")
-        with torch.no_grad():
+        # In the head's own numbers, whatever trains: halves would rank near ones by chance.
+        with torch.no_grad(), torch.autocast(self._reference.device.type, enabled=False):
             return self._ranked(self.read(outputs), k, bias)
 
     def _ranked(self, cores: Tensor, k: int, bias: Tensor | None) -> Best:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -151,6 +151,8 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
     rankers = _rankers(facts.get("rankers"), _below("rankers/", tensors), facts["features"], facts["labels"])
     settings = [Settings(**options) for options in facts["settings"]]
     head, blend = _head_and_blend(facts, settings, tensors) if settings else (None, None)
+    if head is not None and "head_options" not in (facts.get("kept") or {}):  # earlier files do not say what was asked
+        kept = replace(kept, head_options=head.options)
     parts = head, blend, settings, propensities, float(facts["favour"]), facts["seed"], kept, matcher, rankers
     return Model(facts["head"], *parts, facts.get("recipe", "best"), facts["features"], nothing)
 

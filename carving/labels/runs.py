@@ -52,6 +52,7 @@ class Evaluation:
     points: int
     unlabelled: int  # points without labels
     all_rows: bool  # whether these count, as points of which nothing was found
+    strangers: int = 0  # labels that the model does not know, and that were left out
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Report:
     """What came of a run."""
 
     model: Path
-    points: int  # that have labels
+    points: int
     labels: int
     parameters: int
     validation: dict[str, float] | None  # measures of the part that was held back, if any
@@ -130,7 +131,7 @@ def fitted(
 def evaluated(classifier: MultiLabelClassifier, data: Dataset, all_rows: bool = False) -> Evaluation:
     """How well the classifier ranks the labels of these points."""
     measures = classifier.evaluate(data.features, data.labels, unlabelled=all_rows)
-    return Evaluation(measures, len(data), len(data) - len(data.labelled()), all_rows)
+    return Evaluation(measures, len(data), len(data) - len(data.labelled()), all_rows, data.strangers)
 
 
 def _check_files(source: Source, test: Source | None, model: Path) -> None:

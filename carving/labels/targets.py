@@ -44,6 +44,7 @@ class Form:
         """The form of y, and y as zeros and ones (n, L)."""
         if y is None:
             raise BadValue("MultiLabelClassifier requires y to be passed, but the target y is None")
+        y = _rows(y)
         if not is_sets(y):
             labels = tidy(y, "labels")
             dtype = np.asarray(y).dtype if not is_sparse(y) else np.dtype(np.float32)
@@ -55,6 +56,7 @@ class Form:
 
     def matrix(self, y: Labels, strangers: bool = False) -> csr_matrix:
         """Labels as zeros and ones (n, L), however they come; unknown ones are refused, or left out (`strangers`)."""
+        y = _rows(y)
         if not is_sets(y):
             return tidy(y, "labels")
         return self._gathered([list(_checked(one)) for one in y], strangers)
@@ -80,6 +82,15 @@ class Form:
             return found.toarray().astype(self.dtype)
         names = self.names.tolist()
         return [tuple(names[c] for c in found.indices[a:b]) for a, b in _spans(found)]
+
+
+def _rows(y: Any) -> Any:
+    """y with plain lists in the place of a column of pandas, and of arrays that are rows of a list."""
+    if hasattr(y, "tolist") and hasattr(y, "iloc"):
+        y = y.tolist()
+    if isinstance(y, list) and any(isinstance(row, np.ndarray) and row.ndim == 1 for row in y):
+        return [row.tolist() if isinstance(row, np.ndarray) else row for row in y]
+    return y
 
 
 def is_sets(y: object) -> TypeGuard[Sequence[Iterable[Label]]]:
