@@ -182,6 +182,11 @@ class OSCHead(Head):
         """The codes of some labels in a role, (m, core), of norm 1."""
         return outer(self._components(indices, role).unbind(0))
 
+    @property
+    def _keeps(self) -> bool:
+        few = self.levels is not None and self.count * self.core <= scoring.DRAWN  # which fit into the room for drawing
+        return few or super()._keeps
+
     def _ranked(self, cores: Tensor, k: int, bias: Tensor | None) -> Best:
         if self.grid is not None and self.components is not None:
             return self.grid.top(cores, self.components[self._role_index(PRESENT)], k, bias, self.absolute)
