@@ -163,6 +163,8 @@ def test_weights_are_refused_with_a_way_out_and_there_is_no_partial_fit(fitted):
     with pytest.raises(TypeError, match=r"takes no sample_weight: .* several times"):
         classifier().fit(features, truth, sample_weight=np.ones(40))
     assert not hasattr(fitted[0], "partial_fit")
+    with pytest.raises(TypeError, match=r"settings must be Settings\(\.\.\.\), got \{"):
+        MultiLabelClassifier(settings=dict(rate=0.1)).fit(features, truth)
 
 
 def test_a_fit_that_fails_leaves_everything_as_it_was(fitted):

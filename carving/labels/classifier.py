@@ -110,6 +110,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
         check_choice("recipe", self.recipe, RECIPES)
         if self.rankers is not None:
             check_integer("rankers", self.rankers, 1, way_out="None leaves them out")
+        if not isinstance(self.settings, Settings | None):
+            raise BadType(f"settings must be Settings(...), got {self.settings!r}")
         before = dict(vars(self))
         try:
             self._fit(X, y)
