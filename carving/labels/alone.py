@@ -21,7 +21,7 @@ def one_thread() -> Iterator[None]:
         yield
         return
     try:
-        with threads(1), load("threadpoolctl").threadpool_limits(1):  # which scikit-learn brings
+        with threads(1), load("threadpoolctl").threadpool_limits(1):
             yield
     finally:
         _taken.release()
