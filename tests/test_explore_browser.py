@@ -68,6 +68,7 @@ def tab(browser):
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("console", lambda line: said.append(line.text) if line.type == "error" else None)
     yield page
+    print(page.url, *said, page.inner_text("body"), sep="\n")  # shown where a test fails
     context.close()
     assert [line for line in said if "Failed to load resource" not in line] == []
 

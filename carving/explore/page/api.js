@@ -5,12 +5,18 @@ const listeners = new Set();
 export const onStopped = (listener) => listeners.add(listener);
 const tell = (stopped) => listeners.forEach((listener) => listener(stopped));
 
-async function call(address, how) {
+const AGAIN = 300; // milliseconds until a question is asked once more, if the line broke
+
+async function call(address, how, again = how.method !== "POST") {
   let response;
   try {
     response = await fetch(address, { cache: "no-store", ...how });
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    if (again) {
+      await new Promise((wait) => setTimeout(wait, AGAIN));
+      return call(address, how, false);
+    }
     tell(true);
     throw new Error("The explorer does not answer: it has stopped.");
   }
