@@ -101,8 +101,9 @@ class Scorer:
         return networks + matcher + (0 if self.rankers is None else self.rankers.map.count)
 
     def _lonely(self, features: csr_matrix) -> bool:
-        """Whether points are so few that they are scored in company; sparse products of rankers go one by one."""
-        return 0 < features.shape[0] < COMPANY and self.rankers is None
+        """Whether points are so few that they are scored in company; in sparse products they go one by one anyway."""
+        dense = self.matcher is None or isinstance(self.matcher.map.weights, np.ndarray)
+        return 0 < features.shape[0] < COMPANY and dense and self.rankers is None
 
     def matched(self, features: csr_matrix) -> Tensor:
         """How well each label matches (n, L), before rankers are asked."""
