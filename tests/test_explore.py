@@ -1,11 +1,15 @@
 """The explorer without a browser: what the library counts for it, what its JSON says, and who is let in."""
 
 import asyncio
+import errno
+import itertools
 import json
 import math
+import os
 import re
 import socket
 import time
+import warnings
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -27,6 +31,7 @@ from carving.explore.given import Given
 from carving.explore.routes import ROUTES
 from carving.explore.server import LARGEST, PAGE, Server
 from carving.explore.serving import listen, runner
+from carving.files import NotFlushed
 from carving.formats.typed import line_readings, path_line
 from carving.memory.census import least_bytes
 from carving.memory.gauge import gauge
@@ -327,6 +332,35 @@ def test_saving_writes_to_the_file_beside_what_others_changed(tmp_path):
     assert (saved["mine", "says"], saved["theirs", "says"], saved.pairs) == ("woof", "meow", 121)
     assert ("key 1", "of") not in saved
     assert (page("GET", "changes")["count"], page("GET", "overview")["pairs"]) == (0, 121)
+
+
+def test_saving_again_after_a_failure_stores_nothing_twice(tmp_path, monkeypatch):
+    flush, failures = os.fsync, 0
+    for number in range(6):  # of the flush that fails
+        file = tmp_path / f"{number}.safetensors"
+        filled(keep_paths=True).save(file)
+        page, calls = Page(Memory.load(file), FACTS, file), itertools.count()
+        for verb, path, leaf in (("store", "a / b", "c"), ("forget", "key 1 / of", "leaf 1"), ("store", "d / e", "f")):
+            page("POST", verb, path=path, leaf=leaf)
+
+        def failing(descriptor, calls=calls, number=number):
+            if next(calls) == number:
+                raise OSError(errno.EIO, "Input/output error")
+            flush(descriptor)
+
+        with monkeypatch.context() as patched, warnings.catch_warnings():
+            patched.setattr(os, "fsync", failing)
+            warnings.simplefilter("ignore", NotFlushed)
+            try:
+                assert page("POST", "save")["saved"] == 3
+            except OSError:
+                failures += 1
+                assert Memory.load(file).pairs == 120 and page("GET", "changes")["count"] == 3
+        if page("GET", "changes")["count"]:
+            page("POST", "save")
+        saved = Memory.load(file)
+        assert (saved.pairs, saved["a", "b"], saved["d", "e"], len(saved)) == (121, "c", "f", 121)
+    assert failures
 
 
 def test_nothing_is_saved_without_leave(page):

@@ -8,10 +8,11 @@ from carving.explore.asking import meant
 from carving.explore.exhibit import Copy, Gallery, Verb
 from carving.explore.given import Given
 from carving.explore.shown import Json, leaf_shown, path_shown
+from carving.files import precision
 from carving.formats.documents import Pair
 from carving.memory import Memory
-from carving.memory.opened import open_memory
 from carving.memory.sealed import SealedMemory
+from carving.places import POLL, lock_for
 
 CHANGING = RLock()  # warnings are caught for all threads, so one changes at a time
 LISTED = 50  # changes that are listed, the last ones
@@ -78,7 +79,7 @@ def reset(gallery: Gallery, given: Given) -> Json:
 
 
 def save(gallery: Gallery, given: Given) -> Json:
-    """Make the copy's changes in the file, beside what others have changed there meanwhile."""
+    """Make the copy's changes in the file, beside what others have changed there: all of them, or none."""
     name = given.text("session")
     held, file = gallery.copy(name), gallery.exhibit.file
     if file is None:
@@ -86,12 +87,14 @@ def save(gallery: Gallery, given: Given) -> Json:
     with CHANGING, held.lock:
         if not held.changes:
             raise BadValue("nothing was changed; store or forget something first")
-        with warnings.catch_warnings(), open_memory(file) as opened:
+        with warnings.catch_warnings(), lock_for(file).acquire(poll_interval=POLL):
             warnings.simplefilter("ignore", Overfull)  # of which was told when the copy was changed
+            memory = Memory.load(file)
             for verb, pairs in _together(held.changes):
-                opened.store(pairs) if verb == "store" else opened.forget(pairs)
+                memory.store(pairs) if verb == "store" else memory.forget(pairs)
+            memory.save(file, precision(file, memory.tensor))
         saved = len(held.changes)
-        gallery.exhibit.memory, gallery.exhibit.pairs = Memory.load(file), held.pairs
+        gallery.exhibit.memory, gallery.exhibit.pairs = memory, held.pairs
         return dict(saved=saved, file=str(file), **changes_shown(gallery.reset(name)))
 
 
