@@ -145,6 +145,31 @@ def test_slabs_store_answer_and_write_what_one_process_does(crew, name, tmp_path
     assert not [each for each in tmp_path.iterdir() if each.suffix not in (".safetensors", ".lock")]
 
 
+def read_alone(ranks, file):
+    """What rank 0 reads of memories that all ranks have made, while the others do nothing."""
+    stored = Slabs(OSC(d=40, p=2, k1=5), ranks.group)
+    for _ in range(2):  # that pairs are there twice shows by the energy alone
+        stored.store(slice_of(ranks, PAIRS))
+    seen = []
+    for memory in (stored, Slabs.load(file, ranks.group)):
+        for _ in range(2 if ranks.rank == 0 else 0):
+            seen.append((memory.predicted(), memory.predicted(1000), memory.overfull, memory.pairs))
+            assert "82 pairs" in repr(memory)
+            memory.tensor.add_(0)  # gives up what is kept for as long as the tensor is unchanged
+    return seen
+
+
+def test_one_rank_alone_reads_properties(tmp_path):
+    whole = Memory(OSC(d=40, p=2, k1=5))
+    for _ in range(2):
+        whole.store(PAIRS)
+    whole.save(tmp_path / "whole.safetensors")
+    with crew_in(tmp_path, size=2, timeout=10.0) as crew:
+        seen, _ = crew(read_alone, tmp_path / "whole.safetensors", ranks=2)
+    predicted = [pytest.approx(whole.predicted(more), abs=1e-4) for more in (0, 1000)]
+    assert [list(each) for each in seen] == 4 * [[*predicted, whole.overfull, whole.pairs]]
+
+
 def failures(ranks, folder):
     """What goes wrong, told on every rank, and leaves the memory as it was."""
     memory, sentences = Slabs(OSC(d=12, p=2), ranks.group), []

@@ -42,7 +42,8 @@ class Slabs(Inventory, Reliability):
     """A memory whose tensor is spread over ranks: each holds d / n slabs of d^(p-1) numbers, and all of the labels.
 
     All ranks do the same: they store (each its own pairs) and ask (all the same questions) in the same order, in one
-    thread. Questions, and their answers, are those of `Memory`; files are the same files.
+    thread. Questions, and their answers, are those of `Memory`; files are the same files. Properties, `predicted` and
+    `repr` exchange nothing, so that one rank alone may read them.
 
     >>> from carving import OSC
     >>> from carving.distributed import joined
@@ -58,7 +59,7 @@ class Slabs(Inventory, Reliability):
     ) -> None:
         """An empty memory, spread over the ranks of a process group of torch.distributed."""
         part = Slab(check_sliceable(scheme), Ranks.of(group))
-        self._state = State.empty(part, Vocabulary(vocabulary), known=keeping(keep_paths))
+        self._state = replace(State.empty(part, Vocabulary(vocabulary), known=keeping(keep_paths)), norm=0.0)
         part.ranks.check_same(**facts_of(self._state), leaves=len(self.vocabulary))
 
     @property
@@ -98,7 +99,7 @@ class Slabs(Inventory, Reliability):
             report(on_progress, len(pairs))
         checked(change)
         ranks.agreed(lambda: check_finite("the memory", change.tensor))
-        self._state = told(held, change.state())
+        self._state = _measured(told(held, change.state()))
         return change.pairs
 
     forget = refused(WHOLE.format("made to forget"))
@@ -127,7 +128,7 @@ class Slabs(Inventory, Reliability):
         ranks.check_same(file=f"{shown(path)} ({contents.checksum})")
         loaded = cls.__new__(cls)
         part = Slab(check_sliceable(contents.scheme), ranks)
-        loaded._state = state_of(replace(contents, scheme=part), part.device)
+        loaded._state = _measured(state_of(replace(contents, scheme=part), part.device))
         return loaded
 
 
@@ -155,6 +156,11 @@ def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
 def _part_of(held: State) -> Slab:
     assert isinstance(held.scheme, Slab)
     return held.scheme
+
+
+def _measured(held: State) -> State:
+    """Return the state with the squared norm of all slabs, so that its properties need no other rank."""
+    return replace(held, norm=held.energy)
 
 
 def _spool(path: Place, force: bool) -> BinaryIO:

@@ -56,6 +56,7 @@ class State:
     solved: Solved | None = None  # how its tensor was solved, if it is no sum
     tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves a path, as far as that was seen
     cells: Cells | None = None  # where it is sealed: what the tensor's numbers were made of
+    norm: float | None = None  # the squared norm of all slabs, where the tensor is one: the act that made it knows
     kept: Kept = field(default_factory=Kept)
 
     @classmethod
@@ -81,7 +82,8 @@ class State:
             codebook = copy.copy(codebook)  # what it has made stays made
             codebook.vocabulary = vocabulary
         kept = self.kept.only("energy")  # which is made anew if the tensor is another
-        return replace(self, tensor=tensor, vocabulary=vocabulary, often=often, codebook=codebook, kept=kept)
+        after = replace(self, tensor=tensor, vocabulary=vocabulary, often=often, codebook=codebook, kept=kept)
+        return after if self.norm is None else replace(after, norm=None)
 
     def emptied(self) -> "State":
         """The same without anything stored: the scheme, the goal and the leaves whose fillers were trained."""
@@ -144,6 +146,8 @@ class State:
     @property
     def energy(self) -> float:
         """The squared norm of the memory."""
+        if self.norm is not None:
+            return self.norm
         return self.kept.once("energy", [self.tensor], (), lambda: self.scheme.squared_norm(self.tensor))
 
     @property
