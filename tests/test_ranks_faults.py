@@ -151,6 +151,36 @@ def test_ranks_are_started_with_their_numbers_and_only_the_first_is_heard(capfd)
     assert capfd.readouterr().out == "rank 0 of 2\n"
 
 
+LISTENING = """
+import os, stat
+from carving.distributed import joined
+
+def listening(pid):
+    sockets = {os.path.basename(os.path.realpath(each)) for each in os.scandir(f"/proc/{pid}/fd")}
+    for file in ("tcp", "tcp6"):
+        for line in list(open(f"/proc/net/{file}"))[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                yield fields[1].split(":")[0]
+
+with joined(60) as ranks:
+    print(*ranks.gather(ranks.rank), *listening("self"), *listening(os.getppid()))
+    folder = os.path.dirname(os.environ["CARVING_STORE"])
+    print(oct(stat.S_IMODE(os.stat(folder).st_mode)), folder)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells who listens")
+def test_workers_listen_to_this_machine_alone(capfd, monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")  # for ranks of several machines
+    ended = run(LISTENING)
+    found, meeting = capfd.readouterr().out.splitlines()
+    zero, one, *addresses = found.split()
+    assert (zero, one, set(addresses), ended) == ("0", "1", {"0100007F"}, launching.Ended(0))  # 127.0.0.1
+    mode, folder = meeting.split()
+    assert mode == "0o700" and not os.path.exists(folder)
+
+
 def test_when_one_rank_fails_the_others_are_ended(monkeypatch):
     monkeypatch.setattr(launching, "GRACE", 0.2)
     started = time.monotonic()

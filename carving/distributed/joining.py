@@ -27,15 +27,15 @@ def joined(timeout: float = TIMEOUT) -> Iterator[Ranks]:
         yield Ranks.alone()
         return
     from torch import distributed as dist
-    from torch._C._distributed_c10d import TCPStore
+    from torch._C._distributed_c10d import FileStore
 
     if dist.is_initialized():  # by who calls us
         yield Ranks(dist.group.WORLD)
         return
     patience = timedelta(seconds=timeout)
-    if os.environ.get("CARVING_STORE") == "launcher":
-        store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout=patience)
+    if file := os.environ.get("CARVING_STORE"):  # of `--workers`
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        store = FileStore(file, size)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=patience)
     else:
         dist.init_process_group("gloo", timeout=patience)

@@ -1,16 +1,18 @@
 """Ranks on one machine, started by the process that a person has started: it waits for them, and says who has died."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 GRACE = 10.0  # seconds in which ranks end by themselves, once one of them has failed
 POLL = 0.05
-LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # by which ranks of one machine find each other, whatever its name
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # where ranks of one machine listen, and no other machine reaches them
 
 
 class Ended(NamedTuple):
@@ -30,31 +32,29 @@ def launch(command: Sequence[str], workers: int) -> Ended:
 
     When one fails, the others end within moments: by themselves, because an exchange breaks, or because they must.
     """
-    from torch._C._distributed_c10d import TCPStore
-
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # which outlives any rank
+    folder = tempfile.mkdtemp(prefix="carving-ranks-")  # of mode 0700: a TCPStore would listen to everybody
     processes = []
     try:
         for rank in range(workers):
-            environment = _environment(os.environ, rank, workers, store.port)
+            environment = _environment(os.environ, rank, workers, os.path.join(folder, "store"))
             output = None if rank == 0 else subprocess.DEVNULL
             started = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output)
             processes.append(started)
         return _waited_for(processes)
     finally:
         _end(processes)
-        del store
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _environment(ours: Mapping[str, str], rank: int, workers: int, port: int) -> dict[str, str]:
-    """What tells a process which rank it is, as torchrun does, and that the launcher holds the store."""
+def _environment(ours: Mapping[str, str], rank: int, workers: int, store: str) -> dict[str, str]:
+    """What tells a process which rank it is, as torchrun does, and by which file it finds the others."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     loopback = {"GLOO_SOCKET_IFNAME": LOOPBACK[sys.platform]} if sys.platform in LOOPBACK else {}
     own = dict(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(workers), LOCAL_WORLD_SIZE=str(workers),
-        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), CARVING_STORE="launcher",
+        CARVING_STORE=store,
     )  # fmt: skip
-    return {"OMP_NUM_THREADS": threads, **loopback, **ours, **own}
+    return {"OMP_NUM_THREADS": threads, **ours, **loopback, **own}
 
 
 def _waited_for(processes: Sequence["subprocess.Popen[bytes]"]) -> Ended:
