@@ -13,11 +13,13 @@ from carving.symbols import PARSERS, Leaf, Path, Role, label_end
 from carving.tensorfiles import NotWhole
 
 MAGIC = b"carving journal\n"
-VERSION = 1
+VERSION = 2
 HEAD = struct.Struct("<16sI16s32s16s")  # magic, version, a name of its own, the base's checksum, a checksum of these
-MARK = b"\xc5\xabR\n"
-RECORD = struct.Struct("<4sIQdII")  # mark, bytes of pairs, sequence, weight, pairs, pairs that do not count; a checksum
+# The journal's name, an identity, sequence, weight, bytes of pairs, pairs, pairs that do not count; a checksum follows
+# these, and another one the pairs.
+RECORD = struct.Struct("<16s16sQdIII")
 DIGEST = 16  # bytes of a checksum
+FRAME = RECORD.size + 2 * DIGEST  # bytes of a record without pairs
 LARGEST = 2**31  # bytes of a record's pairs
 
 Name = tuple[bytes, bytes]  # the canonical bytes of a path and its leaf
@@ -30,6 +32,7 @@ class Record(NamedTuple):
     body: bytes  # the canonical bytes of paths and leaves
     pairs: int
     uncounted: int
+    identity: bytes  # random: no two changes have the same, whatever they say
 
     @classmethod
     def of(cls, weight: float, names: Sequence[Name], uncounted: int = 0) -> "Record":
@@ -37,7 +40,7 @@ class Record(NamedTuple):
         body = b"".join(path + leaf for path, leaf in names)
         if len(body) > LARGEST:
             raise BadValue(f"a change in a journal may have {LARGEST} bytes, got {len(body)}; store less at once")
-        return cls(weight, body, len(names), uncounted)
+        return cls(weight, body, len(names), uncounted, os.urandom(16))
 
     def names(self) -> Iterator[Name]:
         """The canonical bytes of its pairs."""
@@ -87,6 +90,11 @@ class Journal:
     last: bytes = b""  # the checksum of the last record, if there is one
 
     @property
+    def name(self) -> bytes:
+        """Random bytes with which each of its records begins."""
+        return HEAD.unpack(self.head)[2]
+
+    @property
     def base(self) -> str:
         """The checksum of the file that it belongs to."""
         return HEAD.unpack(self.head)[3].hex()
@@ -118,44 +126,55 @@ def whole(data: bytes) -> Journal:
     if digest != _digest(head[:-DIGEST]):
         raise NotWhole("its head is damaged")
     if version != VERSION:
-        raise NotWhole(f"it is of version {version}, this is Carving for version {VERSION}; a later Carving reads it")
+        raise NotWhole(f"it is of version {version}, and this Carving reads version {VERSION}")
     return continued(Journal(head), data[HEAD.size :])
 
 
 def continued(seen: Journal, data: bytes) -> Journal:
     """The journal with what follows after its end."""
     records, at, view = list[Record](), 0, memoryview(data)
-    while (found := _record(view, at, seen.head)) is not None and found[0] == seen.count + len(records):
+    while (found := _record(view, at, seen)) is not None and found[0] == seen.count + len(records):
         records.append(found[1])
-        at += RECORD.size + len(found[1].body) + DIGEST
-    if at < len(data) and _is_followed(data, at, seen.head):
+        at += FRAME + len(found[1].body)
+    if at < len(data) and _is_followed(data, at, seen, seen.count + len(records)):
         raise NotWhole(f"its record {seen.count + len(records)} is damaged or missing, and others follow")
     pairs = seen.pairs + sum(record.pairs for record in records)
     count, end, last = seen.count + len(records), seen.end + at, data[at - DIGEST : at] if at else seen.last
     return Journal(seen.head, tuple(records), count, pairs, end, seen.end + len(data), last)
 
 
-def _record(view: memoryview, at: int, head: bytes) -> tuple[int, Record] | None:
-    """The record that begins here, with its sequence; None if there is no whole one."""
+def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, Record, int] | None:
+    """What the frame of a record says that begins here: sequence, a record without pairs, their bytes."""
     start = at + RECORD.size
-    if len(view) < start + DIGEST:
+    if len(view) < start + DIGEST or view[start : start + DIGEST] != _digest(view[at:start], journal.head):
         return None
-    mark, size, sequence, weight, pairs, uncounted = RECORD.unpack(view[at:start])
-    if mark != MARK or len(view) < start + size + DIGEST:
-        return None
-    if view[start + size : start + size + DIGEST] != _digest(view[at : start + size], head):
-        return None
-    return sequence, Record(weight, bytes(view[start : start + size]), pairs, uncounted)
+    _, identity, sequence, weight, size, pairs, uncounted = RECORD.unpack(view[at:start])
+    return sequence, Record(weight, b"", pairs, uncounted, identity), size
 
 
-def _is_followed(data: bytes, at: int, head: bytes) -> bool:
-    """Whether a whole record lies anywhere from this place on; or so many marks that it takes too long to look."""
-    view, looked = memoryview(data), 0
-    while (at := data.find(MARK, at)) >= 0:
-        if _record(view, at, head) is not None or looked > 8 * len(data) + 2**20:
+def _record(view: memoryview, at: int, journal: Journal) -> tuple[int, Record] | None:
+    """The record that begins here, with its sequence; None if there is no whole one."""
+    found = _frame(view, at, journal)
+    if found is None:
+        return None
+    sequence, record, size = found
+    start, end = at + RECORD.size + DIGEST, at + FRAME + size
+    if len(view) < end or view[end - DIGEST : end] != _digest(view[at : end - DIGEST], journal.head):
+        return None
+    return sequence, record._replace(body=bytes(view[start : end - DIGEST]))
+
+
+def _is_followed(data: bytes, at: int, journal: Journal, expected: int) -> bool:
+    """Whether another record stands in the place of the expected one, or a later one, or itself, was begun behind it.
+
+    A frame is recognized by the journal's name, which is random, so that no label holds it, and by its own checksum.
+    """
+    view, place = memoryview(data), at
+    while (place := data.find(journal.name, place)) >= 0:
+        found = _frame(view, place, journal)
+        if found is not None and (found[0] >= expected if place > at else found[0] != expected):
             return True
-        looked += len(data) - at
-        at += 1
+        place += 1
     return False
 
 
@@ -171,5 +190,7 @@ def new_head(base: str) -> bytes:
 
 def packed(record: Record, journal: Journal) -> bytes:
     """The bytes of a journal's next record."""
-    start = RECORD.pack(MARK, len(record.body), journal.count, record.weight, record.pairs, record.uncounted)
-    return start + record.body + _digest(start + record.body, journal.head)
+    said = record.weight, len(record.body), record.pairs, record.uncounted
+    frame = RECORD.pack(journal.name, record.identity, journal.count, *said)
+    start = frame + _digest(frame, journal.head) + record.body
+    return start + _digest(start, journal.head)

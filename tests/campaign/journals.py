@@ -20,7 +20,7 @@ from carving import OSC, Memory
 SCHEME = OSC(12, 2)
 CHANGES = 4  # of a journal
 HEAD, DIGEST = 84, 16  # bytes of the head, and of a checksum
-FRAME = struct.Struct("<4sIQdII")  # mark, bytes, sequence, weight, pairs, pairs that do not count
+FRAME = struct.Struct("<16s16sQdIII")  # name, identity, sequence, weight, bytes, pairs, pairs that do not count
 NUMBERS = (0, 1, 2, 3, 2**31, 2**32 - 1)
 WEIGHTS = (0.0, -1.0, 1e308, float("nan"), float("inf"), 5e-324, 1e6, -0.0)
 BODIES = (
@@ -71,7 +71,8 @@ def state(file: Path) -> tuple[bytes, list[float]]:
 def lying(whole: bytes, ends: list[int], chance: random.Random) -> bytes:
     """A journal whose last record says something else, with a checksum that is right."""
     start, end = ends[-2:]
-    fields, body = list(FRAME.unpack(whole[start : start + FRAME.size])), whole[start + FRAME.size : end - DIGEST]
+    body = whole[start + FRAME.size + DIGEST : end - DIGEST]
+    fields = list(FRAME.unpack(whole[start : start + FRAME.size]))
     for _ in range(chance.choice((1, 1, 2))):
         match chance.randrange(5):
             case 0:
@@ -79,12 +80,17 @@ def lying(whole: bytes, ends: list[int], chance: random.Random) -> bytes:
             case 1:
                 fields[3] = chance.choice(WEIGHTS)
             case 2 | 3 as which:
-                fields[which + 2] = chance.choice(NUMBERS)
+                fields[which + 3] = chance.choice(NUMBERS)
             case 4:
                 body = chance.choice((*BODIES, damaged(body or b"x", b"p1:s1:a" * 20, chance)))
-    fields[1] = len(body) if chance.random() < 0.9 else chance.choice(NUMBERS)
-    record = FRAME.pack(*fields) + body
-    return whole[:start] + record + blake2b(record, digest_size=DIGEST, key=whole[HEAD - DIGEST : HEAD]).digest()
+    fields[4] = len(body) if chance.random() < 0.9 else chance.choice(NUMBERS)
+    record = signed(signed(FRAME.pack(*fields), whole) + body, whole)
+    return whole[:start] + record
+
+
+def signed(data: bytes, journal: bytes) -> bytes:
+    """The bytes with the checksum that a journal has of them."""
+    return data + blake2b(data, digest_size=DIGEST, key=journal[HEAD - DIGEST : HEAD]).digest()
 
 
 def tries(at: Path) -> tuple[Callable[[random.Random], str], Callable[[random.Random], str]]:
