@@ -78,6 +78,54 @@ def test_what_ranks_exchange_arrives_in_their_order(crew, count):
         assert given["first"] == 0 and given["one"] == "by 0"
 
 
+MESSAGES = [
+    [None, True, 3, 2.5, -torch.inf, "text", "\ud800", b"\x00\xff", [], (), {}, set(), [()], [[]], [(1, 2), (3,)]],
+    [b"one", b"", b"three"], [(b"path", 1.5), (b"", None)], {b"a": 1, (b"b", b"c"): [2.0]},
+    {1: {"x"}, None: (b"y", [1])},
+]  # fmt: skip
+TENSORS = [torch.arange(6.0).view(2, 3).mT, torch.tensor(True), torch.empty(0, 3, dtype=torch.int64)]
+
+
+class Hostile:
+    """An object whose pickle runs code where it is read."""
+
+    def __reduce__(self):
+        return print, ("run",)
+
+
+def without_pickles(ranks):
+    """What ranks exchange, and what they do together, in processes that cannot pickle."""
+
+    def refused(*_, **__):
+        raise AssertionError("a pickle")
+
+    before = pickle.loads, pickle.dumps
+    pickle.loads = pickle.dumps = refused
+    try:
+        for message in MESSAGES:
+            own = [ranks.rank, message]
+            every = [[rank, message] for rank in range(ranks.size)]
+            assert ranks.gather(own) == every == list(ranks.each(own)) == ranks.swap([own] * ranks.size)
+            assert ranks.from_one(1, own) == every[1]
+        for given, wanted in zip(ranks.gather(TENSORS)[1], TENSORS, strict=True):
+            assert torch.equal(given, wanted) and given.dtype == wanted.dtype
+        with pytest.raises(BadType, match="Hostile"):
+            ranks.gather(Hostile())
+        pairs = slice_of(ranks, PAIRS)
+        memory = Memory(OSC(d=60, p=2, compact=True), keep_paths=True)
+        memory.store(pairs, group=ranks.group)
+        part = Memory.like(memory)
+        part.store(pairs)
+        right = memory.verify(PAIRS, joint=True, group=ranks.group).right
+        return memory.pairs, part.summed(ranks.group).pairs, survey(pairs, ranks=ranks).pairs, right
+    finally:
+        pickle.loads, pickle.dumps = before
+
+
+def test_ranks_exchange_no_pickles(crew):
+    assert crew(without_pickles, ranks=2) == 2 * [(300, 300, 300, 300)]
+
+
 def awkward_sum(ranks, piece):
     from carving.distributed import sums
 

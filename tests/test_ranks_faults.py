@@ -41,6 +41,16 @@ def test_a_rank_that_is_lost_ends_the_others_within_the_timeout_and_is_named(tmp
         assert "nothing was changed" in words
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, torch.OutOfMemoryError, NotImplementedError])
+def test_only_a_broken_connection_is_a_lost_rank(kind):
+    def work():
+        raise kind("shapes (2,) and (3,) do not fit, or there is no memory left")
+
+    with pytest.raises(kind) as raised:
+        Ranks.alone().exchange(work)
+    assert raised.type is kind
+
+
 def exchanged(ranks):
     return ranks.gather(ranks.rank)
 

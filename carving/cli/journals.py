@@ -1,6 +1,6 @@
 """What commands do with journals: append small changes to them, tell of them, and `carving compact`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path as FilePath
@@ -13,6 +13,7 @@ from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, NewMemory, examples
 from carving.cli.output import errors, write_json, write_line
 from carving.console import bar
+from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.files import identity
 from carving.formats.documents import Pair
@@ -21,10 +22,11 @@ from carving.memory.extent import extent
 from carving.memory.opened import PATIENCE, check_paths, names_of, open_memory, size_of
 from carving.memory.pairs import Batch, as_pair
 from carving.memory.storage import seconds
+from carving.packing import parse_paths
 from carving.records import Journal, Record
 from carving.replacing import check_replaceable
 from carving.scheme import Scheme
-from carving.symbols import Path
+from carving.symbols import Path, canonical_path
 from carving.tensorfiles import said_by
 
 COMPACT_EPILOG = examples("carving compact facts.safetensors")
@@ -56,11 +58,10 @@ class Samples:
             self.first, self.last = self.first or path, path
             yield path, leaf
 
-    @classmethod
-    def of_all(cls, samples: Sequence["Samples"]) -> "Samples":
+    def of_all(self, ranks: Ranks) -> "Samples":
         """Those of all ranks."""
-        seen = [each for each in samples if each.first is not None]
-        return cls(seen[0].first, seen[-1].last) if seen else cls()
+        names = [name for part in ranks.gather(list(map(canonical_path, self.paths()))) for name in part]
+        return Samples(*parse_paths([names[0], names[-1]])) if names else self
 
     def paths(self) -> list[Path]:
         """Two paths, or one if they are the same."""

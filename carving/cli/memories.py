@@ -62,7 +62,7 @@ def store(
         if done is None:  # the file is new, or small, or there is much to store: it is written whole
             done = rewritten(memory, sources, samples, new, ranks, force=force, index=index)
         skipped = sum(ranks.gather(sources.bad))
-        samples = Samples.of_all(ranks.gather(samples))
+        samples = samples.of_all(ranks)
     if as_json:
         facts = dict(stored=done.stored, skipped=skipped, pairs=done.pairs, leaves=done.leaves)
         write_json(facts | dict(scheme=identity(done.scheme), file=str(memory)) | done.full.facts())

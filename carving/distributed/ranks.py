@@ -1,13 +1,17 @@
 """The ranks of a process group: what they gather, sum in a fixed order, and agree on.
 
-Everything that the ranks exchange goes through here. Before each exchange a rank writes down how far it has come, in
+Everything that the ranks exchange goes through here: tensors, and messages of JSON, which no rank can make another run
+code by. Before each exchange a rank writes down how far it has come, in
 the store by which the group was made: where an exchange breaks, because a rank has died or hangs, that tells which.
 """
 
-import pickle
+import base64
+import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 from weakref import WeakKeyDictionary
 
@@ -33,6 +37,7 @@ class Steps:
     done: int = 0
 
 
+BROKEN = re.compile(r"^\[\S*gloo/\S+:\d+\] |pair closure|connection (closed|reset|refused)|timed out|timeout", re.I)
 STEPS: WeakKeyDictionary[Any, Steps] = WeakKeyDictionary()  # of each group
 
 
@@ -99,7 +104,7 @@ class Ranks:
     # Exchanges
 
     def exchange(self, work: Callable[[], T]) -> T:
-        """What is done by all ranks at once; if that breaks, it is said who is missing."""
+        """What is done by all ranks at once; if the connection breaks, it is said who is missing."""
         self._steps.done += 1
         start = time.perf_counter()
         try:
@@ -107,6 +112,8 @@ class Ranks:
                 self._store.set(f"carving/{self.rank}", str(self._steps.done))
             return work()
         except RuntimeError as error:
+            if not _of_connection(error):
+                raise
             raise LostRank(self._lost(error)) from error
         finally:
             self.waited += time.perf_counter() - start
@@ -150,33 +157,37 @@ class Ranks:
         return [each.tolist() for each in every]
 
     def gather(self, thing: T) -> list[T]:
-        """Something small of every rank, in their order."""
+        """Something small of every rank, in their order.
+
+        A message is None, a number, text, bytes, a tensor, an `exchangeable` record, or a list, tuple, set or dict of
+        messages.
+        """
         if self.group is None:
             return [thing]
         from torch import distributed as dist
 
-        data = pickle.dumps(thing)
+        data = _packed(thing)
         sizes = [size for (size,) in self._numbers([len(data)])]
         own = torch.zeros(max(sizes), dtype=torch.uint8)
         own[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         own = own.to(self.device)
         every = [torch.empty_like(own) for _ in range(self.size)]
         self.exchange(lambda: dist.all_gather(every, own, group=self.group))
-        return [pickle.loads(bytes(each[:size].cpu().numpy())) for each, size in zip(every, sizes, strict=True)]
+        return [_unpacked(each[:size]) for each, size in zip(every, sizes, strict=True)]
 
     def each(self, thing: T) -> Iterator[T]:
         """Something of every rank, in their order: of what is large, one at a time is held."""
         if self.group is None:
             yield thing
             return
-        data = pickle.dumps(thing)
+        data = _packed(thing)
         sizes = [size for (size,) in self._numbers([len(data)])]
         for rank, size in enumerate(sizes):
             if rank == self.rank:
                 self._broadcast(torch.frombuffer(bytearray(data), dtype=torch.uint8), rank)
                 yield thing
             else:
-                yield pickle.loads(bytes(self._broadcast(torch.empty(size, dtype=torch.uint8), rank).numpy()))
+                yield _unpacked(self._broadcast(torch.empty(size, dtype=torch.uint8), rank))
 
     def _broadcast(self, tensor: Tensor, rank: int) -> Tensor:
         """The tensor of one rank, on the CPU."""
@@ -190,11 +201,11 @@ class Ranks:
         """What one rank has, for all."""
         if self.group is None:
             return thing
-        data = bytearray(pickle.dumps(thing) if rank == self.rank else b"")
+        data = bytearray(_packed(thing) if rank == self.rank else b"")
         size = self._numbers([len(data)])[rank][0]
         given = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(size, dtype=torch.uint8)
         given = self._broadcast(given, rank)
-        return thing if rank == self.rank else pickle.loads(bytes(given.numpy()))
+        return thing if rank == self.rank else _unpacked(given)
 
     def to_first(self, tensor: Tensor, rank: int) -> Tensor:
         """One rank's tensor, for the first one, which gives one of the same shape; the others just take note."""
@@ -215,13 +226,13 @@ class Ranks:
             return list(parts)
         from torch import distributed as dist
 
-        data = [pickle.dumps(part) for part in parts]
+        data = [_packed(part) for part in parts]
         sizes = [theirs[self.rank] for theirs in self._numbers([len(each) for each in data])]
         sent = torch.frombuffer(bytearray(b"".join(data)), dtype=torch.uint8).to(self.device)
         received = torch.empty(sum(sizes), dtype=torch.uint8, device=self.device)
         lengths = list(map(len, data))
         self.exchange(lambda: dist.all_to_all_single(received, sent, sizes, lengths, group=self.group))
-        return [pickle.loads(bytes(each.numpy())) for each in received.cpu().split(sizes)]
+        return [_unpacked(each) for each in received.split(sizes)]
 
     def of_first(self, thing: T) -> T:
         """What the first rank has: numbers that ranks must not see differently, to the last bit."""
@@ -291,6 +302,13 @@ def _shown(facts: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items()}
 
 
+def _of_connection(error: RuntimeError) -> bool:
+    """Return whether a connection failed: torch has classes for that, gloo words and the line that failed."""
+    from torch import distributed as dist
+
+    return isinstance(error, dist.DistError) or BROKEN.search(str(error)) is not None
+
+
 def _store_of(group: "ProcessGroup") -> Any:
     """The store by which the group was made, where torch tells."""
     from torch.distributed import distributed_c10d
@@ -299,3 +317,89 @@ def _store_of(group: "ProcessGroup") -> Any:
         return distributed_c10d._get_process_group_store(group)
     except (AttributeError, KeyError, RuntimeError):
         return None
+
+
+# Messages: JSON, in which what JSON does not have is an object of one key, the name of its kind
+
+PLAIN = {type(None), bool, int, float, str}
+RECORDS: dict[str, type] = {}
+
+
+def exchangeable(*kinds: type) -> None:
+    """Let ranks exchange records of these classes, by their fields."""
+    RECORDS.update({kind.__name__: kind for kind in kinds})
+
+
+def _packed(message: object) -> bytes:
+    return json.dumps(_plain(message)).encode()
+
+
+def _unpacked(data: Tensor) -> Any:
+    return json.loads(data.cpu().numpy().tobytes(), object_hook=_of_kind)
+
+
+def _plain(message: Any) -> Any:
+    """Return the message as JSON has it."""
+    name = type(message).__name__
+    if message is None or isinstance(message, bool | int | float | str):
+        return message
+    if isinstance(message, bytes):
+        return {"bytes": _text(message)}
+    if isinstance(message, Tensor):
+        octets = message.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+        return {"tensor": [str(message.dtype).removeprefix("torch."), list(message.shape), _text(octets)]}
+    if RECORDS.get(name) is type(message):
+        return {"record": [name, _plain(_fields(message))]}
+    if isinstance(message, Mapping):
+        return {"dict": [_plain(list(message)), _plain(list(message.values()))]}
+    if isinstance(message, tuple | set):
+        return {"tuple" if isinstance(message, tuple) else "set": _plain(list(message))}
+    if isinstance(message, list):
+        return _plain_list(message)
+    raise BadType(f"ranks exchange messages (see Ranks.gather), got {message!r} of type {name}; make one of it")
+
+
+def _plain_list(message: list[Any]) -> Any:
+    """Return a list as JSON has it: of many items of one kind, what is the same of all stands there once."""
+    kinds = set(map(type, message))
+    if kinds <= PLAIN:
+        return message
+    if kinds == {bytes}:
+        return {"many bytes": [_text(b"".join(message)), [0, *accumulate(map(len, message))]]}
+    if kinds == {tuple} and len(set(map(len, message))) == 1 and message[0]:
+        return {"rows": [_plain(list(column)) for column in zip(*message, strict=True)]}
+    return list(map(_plain, message))
+
+
+def _of_kind(tagged: dict[str, Any]) -> Any:
+    """Return what an object of one key stands for."""
+    ((kind, given),) = tagged.items()
+    match kind:
+        case "bytes":
+            return base64.b64decode(given)
+        case "many bytes":
+            data = base64.b64decode(given[0])
+            return [data[start:end] for start, end in pairwise(given[1])]
+        case "tensor":
+            octets = bytearray(base64.b64decode(given[2]))
+            dtype = getattr(torch, given[0])
+            flat = torch.frombuffer(octets, dtype=dtype) if octets else torch.empty(0, dtype=dtype)
+            return flat.reshape(given[1])
+        case "record":
+            record: Any = object.__new__(RECORDS[given[0]])
+            vars(record).update(given[1])
+            return record
+        case "dict":
+            return dict(zip(*given, strict=True))
+        case "rows":
+            return list(zip(*given, strict=True))
+    return set(given) if kind == "set" else tuple(given)
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    names = [field.name for field in fields(record)] if is_dataclass(record) else vars(record)
+    return {name: getattr(record, name) for name in names}
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -352,8 +352,8 @@ def validated(network: nn.Module, head: Head, data: Dataset, ranks: Ranks) -> fl
     """nDCG@5 of a network on data, a share of 1; every rank predicts its part of the points."""
     k, points = min(5, head.count), len(data)
     own = data.features[points * ranks.rank // ranks.size : points * (ranks.rank + 1) // ranks.size]
-    best = ranks.gather(predict(network, head, own, k).indices.numpy())
-    return metrics.ndcg(np.concatenate(best), data.labels, k)
+    best = ranks.gather(predict(network, head, own, k).indices)
+    return metrics.ndcg(torch.cat(best).numpy(), data.labels, k)
 
 
 def fingerprint(data: Dataset, validation: Dataset | None, settings: Settings, head: Head, seed: int) -> str:

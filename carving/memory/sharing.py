@@ -7,26 +7,32 @@ order of the ranks: if these have read the files in their order, everything is a
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
-from carving.distributed.ranks import Group, Ranks
+from carving.answers.tally import Tally
+from carving.distributed.ranks import Group, Ranks, exchangeable
 from carving.formats.documents import Pair
 from carving.memory.changes import Change, OnProgress, report
+from carving.memory.counts import Counts
 from carving.memory.kept import Kept
+from carving.memory.known import KnownPaths
 from carving.memory.pairs import Batch
 from carving.memory.state import State, check_sum, paths_of_both, stricter
 from carving.memory.tallying import Tallying
 from carving.paths import Paths
+from carving.prediction.goal import Goal
 from carving.schemes.slab import Slab
 from carving.tensors import lasting
+from carving.vocabulary import Vocabulary
 
 LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is another
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """What one rank brings, beside its tensor."""
 
     pairs: int
@@ -34,6 +40,33 @@ class Part(NamedTuple):
     tallying: Tallying
     paths: Mapping[bytes, float] | None  # what was stored under each, where paths are kept
     added: float
+
+
+@dataclass(frozen=True)
+class Light:
+    """What one rank brings of a memory, beside its tensor."""
+
+    goal: Goal | None
+    names: list[bytes]  # of its leaves
+    counts: Tensor
+    paths: Mapping[bytes, float] | None
+    tally: Tally
+
+    @classmethod
+    def of(cls, held: State) -> "Light":
+        """Return that of a state."""
+        paths = None if held.known is None else held.known.weights()
+        return cls(held.goal, held.vocabulary.names(), held.counts, paths, held.tally)
+
+    def state(self, held: State) -> State:
+        """Return the state that it is of, without tensor and fillers; the rest is as in this one."""
+        known = None if self.paths is None else KnownPaths(self.paths)
+        vocabulary, _ = Vocabulary().extended(self.names)
+        own = dict(goal=self.goal, vocabulary=vocabulary, often=Counts(self.counts), known=known, tally=self.tally)
+        return replace(held, tensor=held.tensor.new_empty(0), codebook=None, kept=Kept(), **own)  # type: ignore[arg-type]
+
+
+exchangeable(Part, Light, Tallying, Tally, Goal)
 
 
 def stored(
@@ -89,8 +122,7 @@ def summed(held: State, ranks: Ranks) -> State:
     )
     ranks.check_same(**facts_of(held), trained=known)
     tensor, both = ranks.sum_(held.tensor.clone()), held.emptied()
-    light = replace(held, tensor=held.tensor.new_empty(0), codebook=None, kept=Kept())  # type: ignore[arg-type]
-    for theirs in ranks.each(light):
+    for theirs in (light.state(held) for light in ranks.each(Light.of(held))):
         goal, paths = stricter(both.goal, theirs.goal), paths_of_both(both, theirs)
         tally = both.tally.with_stored(theirs.tally) if theirs.tally.strengths else both.tally
         both = both.holding(tensor, theirs.vocabulary, theirs.counts)

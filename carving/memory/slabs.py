@@ -28,10 +28,11 @@ from carving.memory.reliability import Reliability
 from carving.memory.sharing import facts_of
 from carving.memory.state import State, keeping
 from carving.memory.storage import contents_of, state_of
+from carving.packing import parse_paths
 from carving.places import Place, shown
 from carving.scheme import Scheme
 from carving.schemes.slab import Slab, check_sliceable, rows_of
-from carving.symbols import Label, Leaf
+from carving.symbols import Label, Leaf, parse_labels
 from carving.tensorfiles import AT_ONCE, raw_bytes
 from carving.vocabulary import Vocabulary
 
@@ -137,20 +138,22 @@ def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
     own = iter(parts)
     for rank in range(ranks.size):
         while True:
-            batch, failure = list[Pair](), None
+            batch, paths, leaves, failure = list[Pair](), list[bytes](), b"", None
             if rank == ranks.rank:
                 try:
                     batch = next(own, [])
+                    named = Batch(batch)
+                    paths, leaves = list(named.paths.names), b"".join(named.names)
                 except Exception as error:
                     failure = error
-            given, problem = ranks.from_one(rank, (batch, None if failure is None else str(failure)))
+            paths, leaves, problem = ranks.from_one(rank, (paths, leaves, None if failure is None else str(failure)))
             if failure is not None:
                 raise failure
             if problem is not None:
                 raise RankFailed(f"rank {rank} failed, so that nothing was changed: {problem}")
-            if not given:
+            if not paths:
                 break
-            yield given
+            yield batch or list(zip(parse_paths(paths), parse_labels(leaves), strict=True))
 
 
 def _part_of(held: State) -> Slab:

@@ -57,8 +57,8 @@ def survey(
     parts = ranks.swap([{leaf for leaf in leaves if _owner(leaf, ranks) == rank} for rank in range(ranks.size)])
     sizes = Counter(Counter(path for path, _ in times).values())
     found = ranks.gather((Counter(times.values()), sizes, len(set().union(*parts))))
-    repeats = sum((each[0] for each in found), Counter[int]())
-    shared = sum((each[1] for each in found), Counter[int]())
+    repeats = sum((Counter(each[0]) for each in found), Counter[int]())
+    shared = sum((Counter(each[1]) for each in found), Counter[int]())
     if not repeats:
         raise BadValue("there must be pairs to plan a memory for, got none; give at least one")
     total = sum(number * many for number, many in repeats.items())
@@ -84,7 +84,7 @@ def _own(times: Times, ranks: Ranks) -> Times:
     parts = [Times() for _ in range(ranks.size)]
     for (path, leaf), number in times.items():
         parts[_owner(path, ranks)][path, leaf] = number
-    return sum(ranks.swap(parts), Times())
+    return sum(map(Counter, ranks.swap(parts)), Times())
 
 
 def _owner(name: bytes, ranks: Ranks) -> int:
