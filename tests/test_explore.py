@@ -7,7 +7,11 @@ import json
 import math
 import os
 import re
+import signal
 import socket
+import stat
+import subprocess
+import sys
 import time
 import warnings
 from collections import Counter
@@ -42,6 +46,7 @@ from carving.memory.watching import Watched
 
 FACTS = [((f"key {i}", "of"), f"leaf {i % 40}") for i in range(120)]
 HOST = "127.0.0.1:8000"
+OTHER_SITE = dict(sec_fetch_site="cross-site", sec_fetch_mode="navigate")
 EXPLORE = Path(__file__).parents[1] / "docs" / "explore.md"
 
 
@@ -545,6 +550,10 @@ def test_the_page_needs_no_network_and_no_markup_of_labels():
         ("/secret/api/about", dict(origin=f"http://{HOST}"), 200),
         ("/secret/api/about", dict(Origin="http://evil.example", origin=f"http://{HOST}"), 403),
         ("/secret/api/about", dict(sec_fetch_site="cross-site"), 403),
+        ("/secret/api/about", OTHER_SITE | dict(sec_fetch_dest="document"), 403),
+        ("/secret/", OTHER_SITE | dict(sec_fetch_dest="iframe"), 403),
+        ("/wrong/", OTHER_SITE | dict(sec_fetch_dest="document"), 403),
+        ("/secret/", OTHER_SITE | dict(sec_fetch_dest="document"), 200),  # the file that the browser is started with
         ("/secret/../pyproject.toml", {}, 404),
         ("/secret/no.html", {}, 404),
         ("/secret/api/nothing", {}, 404),
@@ -734,3 +743,28 @@ def test_a_command_that_makes_no_sense_is_told_so(tmp_path, carving, monkeypatch
 def test_a_port_that_is_taken_is_told():
     with listen(0) as taken, pytest.raises(BadValue, match="free one is found"):
         listen(taken.getsockname()[1])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the browser is a script of the shell")
+def test_the_command_line_of_the_browser_has_no_token(tmp_path):
+    file, browser, told = tmp_path / "facts.safetensors", tmp_path / "browser", tmp_path / "told"
+    filled().save(file)
+    browser.write_text(f'#!/bin/sh\necho "$@" > {told}.part && mv {told}.part {told}\n')
+    browser.chmod(0o755)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "BROWSER": f"{browser} %s"}
+    command = [sys.executable, "-m", "carving", "explore", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
+        try:
+            address = re.search(r"http://\S+", running.stdout.readline()).group()
+            until = time.monotonic() + 60
+            while not told.exists() and time.monotonic() < until:
+                time.sleep(0.05)
+            argument = told.read_text().strip()
+            assert address.split("/")[-2] not in argument and argument.startswith("file://")
+            page = Path(argument.removeprefix("file://"))
+            assert address in page.read_text()
+            assert [stat.S_IMODE(each.stat().st_mode) for each in (page, page.parent)] == [0o600, 0o700]
+            running.send_signal(signal.SIGINT)
+            assert running.wait(60) == 0 and not page.parent.exists()
+        finally:
+            running.kill()

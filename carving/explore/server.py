@@ -30,6 +30,7 @@ FIELDS = 50  # values of a question
 PATIENCE = 60.0  # seconds for an answer, or for a round of several
 SLOW = 10.0  # seconds for a request to arrive
 AT_ONCE = 4  # questions that are worked on
+OPENED = ("navigate", "document")  # what browsers say of a page that is opened in a tab
 
 BUG = "a bug of Carving, whose traceback stands where the explorer was started"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -99,10 +100,12 @@ class Server:
         ours = [f"http://{host}" for host in self.hosts]
         if request.headers.get("host") not in self.hosts:
             raise Refused(403, "this address does not belong to the explorer")
-        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
-        if (origin is not None and origin not in ours) or site not in ("none", "same-origin"):
-            raise Refused(403, "only the explorer's own page may ask here")
         _, given, rest = (*request.path.split("/", 2), "", "")[:3]
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
+        # The browser comes from a private file (`serving.redirect`), which is another site.
+        opened = not rest and (request.headers.get("sec-fetch-mode"), request.headers.get("sec-fetch-dest")) == OPENED
+        if (origin is not None and origin not in ours) or (site not in ("none", "same-origin") and not opened):
+            raise Refused(403, "only the explorer's own page may ask here")
         if not secrets.compare_digest(given.encode(), self.token.encode()):
             raise Refused(403, "this address has not the token that `carving explore` printed; take the whole address")
         return rest

@@ -1,9 +1,12 @@
-"""Serving the explorer on this machine: a free port, an address with a token, and the browser."""
+"""Serving the explorer on this machine: a free port, an address with a token, and the way of the browser there."""
 
 import secrets
 import socket
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path as FilePath
+from tempfile import TemporaryDirectory
 from threading import Thread, Timer
 from typing import Any
 
@@ -29,9 +32,22 @@ def serve(exhibit: Exhibit, port: int = 0, browser: bool = True, on_address: Cal
     address = f"http://{LOOPBACK}:{port}/{token}/"
     on_address(address)
     Thread(target=warm, args=[exhibit], daemon=True).start()
-    if browser:
-        Timer(SOON, webbrowser.open, [address]).start()
-    runner(server).run(sockets=[listening])
+    with redirect(address) if browser else nullcontext() as page:
+        if page is not None:
+            Timer(SOON, webbrowser.open, [page.as_uri()]).start()
+        runner(server).run(sockets=[listening])
+
+
+@contextmanager
+def redirect(address: str) -> Iterator[FilePath]:
+    """Give a file that leads to an address, for its user alone: everybody can read the command line of a browser."""
+    with TemporaryDirectory(prefix="carving-explore-") as folder:  # of mode 0700
+        page = FilePath(folder) / "explorer.html"
+        page.touch(0o600)
+        page.write_text(
+            f'<!doctype html><meta http-equiv="refresh" content="0; url={address}"><a href="{address}">Open</a>'
+        )
+        yield page
 
 
 def runner(server: Server) -> Any:
