@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+import carving
 from carving import OSC, SCHEMES, TPR, Memory, make
 from carving.errors import BadValue
 
@@ -555,3 +556,76 @@ def test_a_device_that_is_not_there_is_refused_with_one_that_is(memory):
             ask()
     with pytest.raises(TypeError, match=r"to\(dtype=torch.float64\)"):
         memory.to(torch.float64)
+
+
+def light_pairs():
+    return [((f"key {i}",), f"value {i}") for i in range(20)]
+
+
+def all_are_right(memory):
+    answers = memory.recall_many([path for path, _ in light_pairs()])
+    return all(
+        answer.leaf == leaf and answer.probability > 0.9
+        for answer, (_, leaf) in zip(answers, light_pairs(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("scheme", [OSC(60, 2, compact=True), OSC(20, 3), make("HLB", d=4096)], ids=repr)
+@pytest.mark.parametrize("weight", [1e12, -1e12, 1e9, 2.0**53])
+def test_a_weight_that_rounding_would_let_erase_the_others_is_refused(scheme, weight):
+    memory = Memory(scheme)
+    memory.store(light_pairs())
+    before = memory.tensor.clone()
+    with pytest.raises(BadValue, match=r"Weights are too far apart for torch\.float32"):
+        memory.store({"heavy": "one"}, weight=weight)
+    with pytest.raises(BadValue, match="too far apart"):
+        memory.forget({"heavy": "one"}, weight=weight, force=True)
+    heavy = Memory.like(memory)
+    heavy.store({"heavy": "one"}, weight=weight)
+    for one, other in ((memory, heavy), (heavy, memory)):
+        with pytest.raises(BadValue, match="too far apart"):
+            one + other
+    with pytest.raises(BadValue, match="too far apart"):
+        heavy.store(light_pairs())
+    assert torch.equal(memory.tensor, before) and "one" not in memory.vocabulary and heavy.pairs != 20
+    double = memory.to(dtype=torch.float64)
+    double.store({"heavy": "one"}, weight=1e9)
+    double.forget({"heavy": "one"}, weight=1e9)
+    assert all_are_right(double)
+
+
+@pytest.mark.parametrize("steps", [[4e6], [1e3, 1e6], [3e6, 3e12, 2.0**53], [1e6] * 20])
+def test_heavy_pairs_that_were_taken_leave_the_others_as_they_were(steps):
+    """However weights come to be heavy, in one call or in many."""
+    memory, taken = Memory(OSC(40, 3)), []
+    memory.store(light_pairs())
+    for weight in steps:
+        try:
+            memory.store({"heavy": "one"}, weight=weight)
+        except BadValue:
+            continue
+        taken.append(weight)
+    for weight in reversed(taken):
+        assert memory.forget({"heavy": "one"}, weight=weight, force=True) == []
+    assert taken and taken[0] == steps[0] and max(taken) < 1e7 and all_are_right(memory)
+    assert memory._state.energy == pytest.approx(memory.pairs, rel=0.3)
+
+
+def test_weights_far_apart_are_refused_by_open_files_and_narrow_dtypes(tmp_path):
+    memory = Memory(OSC(40, 3))
+    memory.store(light_pairs())
+    for dtype, heavy in ((None, 1e9), (torch.bfloat16, 1e9)):
+        memory.save(tmp_path / "file", dtype)
+        with carving.open(tmp_path / "file") as opened:
+            with pytest.raises(BadValue, match="too far apart"):
+                opened.store({"heavy": "one"}, weight=heavy)
+            with pytest.raises(BadValue, match="too far apart"):
+                opened.store({"light": "one"}, weight=1 / heavy)
+            assert opened.changes == 0
+            opened.store({"heavy": "one"}, weight=2e4)  # too much for bfloat16
+            opened.compact()
+            with pytest.raises(BadValue, match=r"too far apart for torch\.bfloat16"):
+                opened.save(tmp_path / "narrow", torch.bfloat16)
+            opened.forget({"heavy": "one"}, weight=2e4)
+            opened.compact()
+        assert all_are_right(Memory.load(tmp_path / "file"))

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 LEVELS = 8  # different strengths that are kept apart
 ALIKE = 0.02  # strengths that differ by less are one
-NOTHING = 1e-6  # of the highest strength, or of a pair
+NOTHING = 1e-6  # of a pair
+NO_STRENGTH = 1e-12  # of the highest one: what is left of weights that were added and taken out again
 MUCH = 1.5  # times the weight: pairs that are held so strongly do not go wholly
 REST = 0.25  # of a strength that stays when a pair is taken out is nothing: less is not told apart when it goes
 SLACK = 0.1  # by which a reading of the energy may be off
@@ -296,7 +297,7 @@ def _tidy(levels: Iterable[tuple[float, float]]) -> Levels:
     for strength, number in levels:
         numbers[strength] = numbers.get(strength, 0.0) + number
     highest = max((s for s, n in numbers.items() if n > 0), default=0.0)
-    left = sorted((s, n) for s, n in numbers.items() if s > NOTHING * highest and n > NOTHING)
+    left = sorted((s, n) for s, n in numbers.items() if s > NO_STRENGTH * highest and n > NOTHING)
     while len(left) > 1:
         gaps = [math.log(above[0] / below[0]) for below, above in pairwise(left)]
         nearest = min(range(len(gaps)), key=gaps.__getitem__)

@@ -1,14 +1,17 @@
 """What changes a memory: pairs that are added or taken out, and memories that are merged."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import torch
 from torch import Tensor
 
+from carving.answers.tally import Levels
 from carving.errors import BadValue
+from carving.linear import LinearScheme
 from carving.memory.codebook import Codebook, Drawn, check_finite
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State, paths_of_both, solved_of_both, stricter
@@ -17,6 +20,8 @@ from carving.scheme import Scheme
 from carving.tensors import lasting
 
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
+LOST = 0.1  # of the lightest weight is the most that rounding may cost each pair
+LIGHTER = 0.01  # the share of the pairs that may be lighter than what is called the lightest
 NOTHING = "there must be something to store, got no pairs; give a document with at least one leaf"
 
 
@@ -115,11 +120,57 @@ class Change:
         return tallied(self.held, after, gone, taken_out=True, seen=seen) if gone.strengths else after
 
 
-def checked(change: Change) -> Change:
-    """The change, which must not be none."""
+def checked(change: Change) -> State:
+    """Return the state after a change; refuse a change without pairs, or of a weight that rounding would lose."""
     if not change.pairs:
         raise BadValue(NOTHING)
-    return change
+    after, own, levels = change.state(), abs(change.weight), levels_of(change.held)
+    if own and levels and (len(levels) > 1 or levels[0][0] != own):  # most often all weights are 1
+        check_weights(after, [levels, ((own, float(change.pairs)),)], change.held)
+    return after
+
+
+def check_weights(
+    held: State, levels: Sequence[Levels], before: State | None = None, dtype: torch.dtype | None = None
+) -> None:
+    """Refuse weights that are too far apart for a tensor of this dtype, unless they were before.
+
+    Rounding changes a tensor of the squared norm E by about u^2 E, u = eps / 2. That is the noise of N pairs of the
+    weight u sqrt(E / N), which stays when heavy pairs are forgotten: for the lightest pairs it must be small.
+    """
+    dtype = dtype or held.scheme.dtype
+    mean, lightest = _spread(held, levels)
+    most = 2 * LOST / torch.finfo(dtype).eps
+    if mean <= most * lightest or mean == math.inf:  # which is refused where numbers must be finite
+        return
+    if before is not None:
+        former, lightest_before = _spread(before, levels[:1])
+        if lightest_before and mean * lightest_before <= 1.001 * former * lightest:
+            return
+    raise BadValue(
+        f"Weights are too far apart for {dtype}: their root mean square would be {mean:.3g}, {mean / lightest:,.0f} "
+        f"times the weight {lightest:.3g} of the lightest pairs, which rounding would erase; {most:,.0f} times is the "
+        "most. Use weights nearer to each other, or a wider dtype: memory.to(dtype=torch.float64)."
+    )
+
+
+def _spread(held: State, levels: Sequence[Levels]) -> tuple[float, float]:
+    """Return the root mean square weight, by the tensor's energy, and the lightest: the lowest percentile of a part."""
+    number, lightest = 0.0, math.inf
+    for part in map(sorted, filter(None, levels)):
+        many = list(accumulate(n for _, n in part))
+        number += many[-1]
+        lightest = min(lightest, next(s for (s, _), n in zip(part, many, strict=True) if n > LIGHTER * many[-1]))
+    unit = held.scheme.unit if isinstance(held.scheme, LinearScheme) else 1.0
+    return (math.sqrt(held.energy / unit / number), lightest) if number else (0.0, 0.0)
+
+
+def levels_of(held: State) -> Levels:
+    """Return the weights of the pairs, and how many have each; where they are not tallied, those of the leaves."""
+    if held.tally.strengths:
+        return held.tally.strengths
+    weights = held.counts[held.counts != 0].abs()
+    return ((float(weights.min()), float(len(weights))),) if len(weights) else ()
 
 
 def check_same(ours: Scheme, theirs: Scheme) -> None:
@@ -159,4 +210,5 @@ def added(ours: State, theirs: State) -> State:
     known, leaves = paths_of_both(ours, theirs), theirs.vocabulary
     both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
     both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))
+    check_weights(both, [levels_of(ours), levels_of(theirs)], ours)
     return tallied(ours, both, theirs.tally, seen=both.solved is None) if theirs.tally.strengths else both

@@ -21,7 +21,7 @@ from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.journal import Changed
-from carving.memory.changes import NOTHING, Change, OnProgress, checked, report
+from carving.memory.changes import NOTHING, Change, OnProgress, check_weights, checked, levels_of, report
 from carving.memory.forgetting import Strangers, forgotten
 from carving.memory.fullness import falls_short, foreseen, told
 from carving.memory.kept import Kept
@@ -42,6 +42,7 @@ from carving.vocabulary import Vocabulary
 PATIENCE = 1.0  # seconds that replaying a journal may take
 FILLED = 1 / 16  # of what a memory holds may be pending without being looked at, if it were the same pair all the time,
 LEAST = 4096  # or of so many pairs
+SMALL = 1e5  # a sum of weights: more may be too much for the weights before, which the tensor's energy tells
 USUAL = 1e6  # a weight that is larger may be too much for the tensor's numbers, which is seen when they are added
 
 
@@ -199,12 +200,14 @@ class Opened(Memory):
             with self._turn():
                 # Trained fillers may be too large for the tensor's numbers, which is seen when they are added.
                 at_once = self._now.state.codebook.trained is not None or self._now.unseen
+                at_once = at_once or not 1 / SMALL <= abs(weight) <= SMALL / len(batch)
                 held = self._state if at_once else self._now.state
                 change = Change(held, weight)
                 if at_once:
                     change.bind(batch)
                 change.count(batch)
-                if self._wrote(told(held, change.state()), record, at_once):
+                change.pairs = len(batch)  # whether bound or not
+                if self._wrote(told(held, checked(change)), record, at_once):
                     break
         report(on_progress, len(batch))
         return len(batch)
@@ -218,7 +221,7 @@ class Opened(Memory):
                 report(on_progress, len(part))
             if self._state is not held:
                 raise BadValue("a memory cannot be changed by what it is just storing; read that first")
-            self._write_base(told(held, change.state()))
+            self._write_base(told(held, checked(change)))
         return change.pairs
 
     def forget(
@@ -240,7 +243,7 @@ class Opened(Memory):
                 change, strangers = forgotten(held, parts, weight, force, on_progress)
                 if strangers and not change.pairs:
                     return strangers
-                state = replace(checked(change).state(), told=0)
+                state = replace(checked(change), told=0)
                 names, uncounted = taken_out(parts, strangers, force)
                 if abs(weight) > USUAL or seconds(self.scheme, len(names), size_of(names)) > PATIENCE:
                     self._write_base(state)
@@ -317,6 +320,10 @@ class Opened(Memory):
 
     def _write_base(self, state: State) -> None:
         dtype = files.precision(self.path, state.tensor)
+        try:
+            check_weights(state, [levels_of(state)], dtype=dtype)
+        except BadValue:  # then the file gets wider numbers
+            dtype = None
         base = files.write(self.path, contents_of(state), dtype)
         if dtype is not None and dtype != state.scheme.dtype:  # others read what is rounded
             state = replace(state, tensor=files.rounded(state.tensor, dtype), kept=Kept())

@@ -15,7 +15,7 @@ from torch import Tensor
 from carving.answers.tally import Tally
 from carving.distributed.ranks import Group, Ranks, exchangeable
 from carving.formats.documents import Pair
-from carving.memory.changes import Change, OnProgress, report
+from carving.memory.changes import Change, OnProgress, check_weights, levels_of, report
 from carving.memory.counts import Counts
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
@@ -122,11 +122,14 @@ def summed(held: State, ranks: Ranks) -> State:
     )
     ranks.check_same(**facts_of(held), trained=known)
     tensor, both = ranks.sum_(held.tensor.clone()), held.emptied()
+    levels = []
     for theirs in (light.state(held) for light in ranks.each(Light.of(held))):
+        levels.append(levels_of(theirs))
         goal, paths = stricter(both.goal, theirs.goal), paths_of_both(both, theirs)
         tally = both.tally.with_stored(theirs.tally) if theirs.tally.strengths else both.tally
         both = both.holding(tensor, theirs.vocabulary, theirs.counts)
         both = replace(both, goal=goal, known=paths, tally=tally)
+    check_weights(both, levels)
     return both
 
 

@@ -98,9 +98,8 @@ class Slabs(Inventory, Reliability):
         for pairs in of_all(batches(what, key), ranks):
             change.add(Batch(pairs))
             report(on_progress, len(pairs))
-        checked(change)
         ranks.agreed(lambda: check_finite("the memory", change.tensor))
-        self._state = _measured(told(held, change.state()))
+        self._state = _measured(told(held, checked(change)))
         return change.pairs
 
     forget = refused(WHOLE.format("made to forget"))

@@ -9,7 +9,7 @@ import torch
 
 from carving import files, journal
 from carving.index import beside
-from carving.memory.changes import Change
+from carving.memory.changes import Change, check_weights, levels_of
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH, Batch
@@ -40,6 +40,8 @@ class Loaded(NamedTuple):
 
 def save(path: Place, state: State, dtype: torch.dtype | None, index: bool, force: bool) -> None:
     """Write a state to a file, in this precision; with `index` also the index of its fillers, beside it."""
+    if dtype in files.DTYPES.values() and dtype != state.scheme.dtype:
+        check_weights(state, [levels_of(state)], dtype=dtype)
     files.write(path, contents_of(state), dtype, force)
     if index:
         beside.write(path, state.codebook.index(), state.vocabulary, force)
