@@ -307,6 +307,30 @@ def test_changes_are_made_in_the_copy_alone(memory):
     assert page("POST", "reset")["count"] == 0
 
 
+def test_a_path_that_is_stored_while_paths_are_listed_is_found(memory):
+    began, go_on = Event(), Event()
+
+    class Slow(list):
+        def __iter__(self):
+            if not began.is_set():
+                began.set()
+                go_on.wait(30)
+            return super().__iter__()
+
+    page = Page(memory)
+    page.gallery.copy(page.session).pairs = Slow(FACTS)
+    listing = Thread(target=page, args=("GET", "paths"))
+    storing = Thread(target=page, args=("POST", "store"), kwargs=dict(path="new / pair", leaf="woof"))
+    listing.start()
+    assert began.wait(30)
+    storing.start()
+    storing.join(0.5)  # it may have to wait until the paths are listed
+    go_on.set()
+    for thread in (listing, storing):
+        thread.join(30)
+    assert [path["text"] for path in page("GET", "paths", text="new")["paths"]] == ["new / pair"]
+
+
 def test_a_slash_parts_roles_when_something_is_stored(page):
     assert page("POST", "store", path="a/b", leaf="1")["path"]["text"] == "a / b"
     assert page("GET", "ask", path="a / b")["best"]["leaf"]["typed"] == "1"

@@ -1,6 +1,7 @@
 """The view Ask: what lies under a path, and the scores of all leaves that tell why."""
 
 from collections.abc import Sequence
+from copy import copy
 
 from carving.answers.answer import Answer
 from carving.errors import BadValue
@@ -41,7 +42,7 @@ def leaves(gallery: Gallery, given: Given) -> Json:
 
 def ask(gallery: Gallery, given: Given) -> Json:
     """The answers to a path, and the scores of all leaves."""
-    memory, kind = gallery.copy(given.text("session")).memory, given.choice("kind", KINDS)
+    memory, kind = copy(gallery.copy(given.text("session")).memory), given.choice("kind", KINDS)  # all of one state
     absence, line = given.number("absence", 0.5), given.text("path")
     if not len(memory.vocabulary):
         raise BadValue("nothing was stored in this memory yet, so that it has nothing to answer; store something first")
@@ -104,11 +105,11 @@ def _named(memory: Memory | SealedMemory, seen: Scores, row: int) -> Json:
     return dict(leaf=leaf_shown(memory.vocabulary[row]), strength=float(seen.strengths[row]), probability=chance)
 
 
-def meant(copy: Copy, line: str, leaf: str) -> tuple[Path, Leaf]:
+def meant(held: Copy, line: str, leaf: str) -> tuple[Path, Leaf]:
     """The pair that somebody typed: readings that are known come first, then paths of several roles, then numbers."""
     readings = line_readings(line)
-    known = copy.catalogue.names if len(readings) > 1 else ()
+    known = held.catalogue.names if len(readings) > 1 else ()
     path = next((each for each in readings if canonical_path(each) in known), None)
     path = path or next((each for each in readings if len(each) > 1), readings[0])
     leaves = leaf_readings(leaf, False)
-    return path, next((each for each in leaves if each in copy.memory.vocabulary), leaves[0])
+    return path, next((each for each in leaves if each in held.memory.vocabulary), leaves[0])

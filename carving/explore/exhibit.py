@@ -60,10 +60,11 @@ class Copy:
     @property
     def catalogue(self) -> Catalogue:
         """The paths that are known: of the files, or kept by the memory."""
-        if self._catalogue is None:
-            paths = (path for path, _ in self.pairs) if self.pairs else self.memory if self.memory.keeps_paths else ()
-            self._catalogue = Catalogue.of(paths)
-        return self._catalogue
+        with self.lock:  # a change meanwhile would be missing from it
+            if self._catalogue is None:
+                known = self.memory if self.memory.keeps_paths else ()
+                self._catalogue = Catalogue.of((path for path, _ in self.pairs) if self.pairs else known)
+            return self._catalogue
 
 
 def _without(pairs: Iterable[Pair], gone: Pair) -> list[Pair]:
