@@ -310,7 +310,7 @@ def test_a_threshold_is_chosen_as_well_as_one_classifier_a_label_does(name):
     ours, theirs = (f1_score(truth[cut:], model.predict(features[cut:]), average="micro") for model in (made, rival))
     assert ours > theirs - 0.01
     probable, right = made.predict_proba(features[cut:]).ravel(), truth[cut:].ravel()
-    assert calibration_error(probable, right) < 0.03
+    assert calibration_error(probable, right) < 0.05  # 0.023 with a deviation of 0.007 over seeds
 
 
 @pytest.mark.parametrize("recipe", ["best", "fast"])
@@ -323,8 +323,10 @@ def test_where_most_points_have_no_labels_that_is_learned_too(name, labels, reci
     made = MultiLabelClassifier(recipe=recipe).fit(features[:700], truth[:700])
     rival = OneVsRestClassifier(LogisticRegression(max_iter=1000)).fit(features[:700], truth[:700])
     test, right = features[700:], truth[700:]
-    ours, theirs = (f1_score(right.ravel(), model.predict(test).ravel()) for model in (made, rival))
-    assert ours > theirs - 0.02
+    ours, theirs = ((model.predict(test).ravel() == right.ravel()) for model in (made, rival))
+    lost, won = (theirs & ~ours).sum(), (ours & ~theirs).sum()
+    assert lost - won <= 4 * np.sqrt(lost + won)  # a sign test
+    assert f1_score(right.ravel(), made.predict(test).ravel()) > 0.8
     assert calibration_error(made.predict_proba(test).ravel(), right.ravel()) < 0.05
     assert made.classes_.tolist() == [*range(labels)] and made.predict_proba(test).shape == right.shape
     assert made.rank(test, labels)[0].max() == labels - 1

@@ -117,7 +117,7 @@ def test_probabilities_of_an_index_are_as_often_right_as_they_say(asked):
     chances, right = (torch.tensor(each, dtype=torch.float64) for each in zip(*cases, strict=True))
     spread = math.sqrt(float((chances * (1 - chances)).sum())) / len(cases)
     assert abs(float((chances - right).mean())) < 3 * spread + 0.005
-    assert sum(not a.found for a in absent) >= 97
+    assert sum(not a.found for a in absent) >= 92  # 98 of 100, minus four deviations of the binomial distribution
 
 
 def test_theory_tells_how_much_must_be_looked_at():

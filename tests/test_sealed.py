@@ -145,7 +145,7 @@ def test_contexts_that_are_not_given_stay_noise(bits):
     alone = decode(scheme, cells, paths[:150], fillers, rounds=1)
     right = torch.arange(150)
     assert int((found.indices == right).sum()) >= int((alone.indices == right).sum())
-    assert float((found.indices == right).double().mean()) > 0.95
+    assert float((found.indices == right).double().mean()) > 0.92  # 0.98 with a deviation of 0.015 over seeds, at 1 bit
 
 
 def test_joint_decoding_needs_a_few_bits_a_pair():

@@ -159,7 +159,8 @@ def test_half_a_million_answers_of_each_kind_are_those_of_float32(kind):
             asking = asked(cores, codes, k)
             found, rows = asking.sieved(Coarse.of(codes, kind))
             exact = cores.double() @ codes.double().mT
-            rounding = 2 * SIZE * UNIT * (cores.norm(dim=1).double() * codes.norm(dim=1).max()).unsqueeze(1)
+            lengths = cores.double().norm(dim=1) * codes.double().norm(dim=1).max()  # squares of tiny ones underflow
+            rounding = 2 * SIZE * UNIT * lengths.unsqueeze(1)
             check_same(found, asking.whole(), exact, rounding, name)
             answers += found.best.indices.numel()
             again[name] += rows

@@ -302,11 +302,12 @@ FACTORING = [
 def test_factors_are_found_far_below_capacity(vsa, activation, generator):
     """1,000 products of three factors of ten: far below what resonators of a thousand dimensions hold."""
     books = [vsa.random(10, generator) for _ in range(3)]
-    which = torch.randint(10, (8, 3), generator=generator)
+    which = torch.randint(10, (40, 3), generator=generator)
     bound = vsa.multibind(torch.stack([book[which[:, place]] for place, book in enumerate(books)], 1))
     found, converged, rounds = factorise(vsa, bound, books, activation=activation, rounds=50)
     assert torch.equal(found[converged], which[converged])
-    assert converged.sum() >= 7 and rounds <= 50
+    # Over seeds 0.92 converge, at least: of 40 all but three, minus four deviations of the binomial distribution.
+    assert converged.sum() >= 30 and rounds <= 50
 
 
 def test_a_search_without_success_says_so(generator):
