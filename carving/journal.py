@@ -5,6 +5,8 @@ change: length, sequence, weight, the canonical bytes of paths and leaves, and a
 a memory holds is its base and then every record. Why nothing is lost, whatever is killed and whenever the power fails:
 
 - A journal comes into being whole, with its first record: written beside, flushed, put in its place, its name flushed.
+- Whoever appends to a journal of another writer first flushes its name and its last record: that writer may have been
+  killed, or have failed, before it did so.
 - A record is written at the end and flushed, before the change counts as made, and before the next one is begun. So
   only the last one can be torn. What is no whole record at the end is ignored, and cut off by who appends next. What
   is no whole record, but has one after it, is no tear but damage, and refused.
@@ -27,7 +29,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path as FilePath
 from typing import BinaryIO
@@ -141,29 +144,66 @@ def _damaged(place: FilePath, problem: NotWhole) -> BadFile:
 # Writing: for those whose turn it is
 
 
+class InDoubt(OSError):
+    """A change could neither be flushed nor be taken back, so that it may be stored."""
+
+
 def append(path: Place, base: str, seen: Journal | None, record: Record) -> Journal:
     """The journal with a record more, which is then on disk; one that names another base, or none, is begun anew.
 
-    `Changed` if it is not as it was seen. Whatever fails leaves it as it was.
+    `Changed` if it is not as it was seen. Whatever fails leaves it as it was, but for `InDoubt`.
     """
     place = beside(path)
     if seen is None or seen.base != base:
         return _begun(place, path, base, record)
-    data = packed(record, seen)
+    data, written = packed(record, seen), False
     with _told(place), open(place, "rb+", buffering=0) as file:
         if not own(file.fileno()) or os.fstat(file.fileno()).st_size != seen.size:
             raise Changed
         _check_seen(file, seen)
+        seen = replace(seen, named=seen.named or flush_folder(place))
+        if seen.torn or seen.others:
+            _mend(file, seen)
         try:
-            if seen.torn:
-                file.truncate(seen.end)
             _write_all(file, data)
+            written = True
             os.fsync(file.fileno())
-        except BaseException:
-            with suppress(OSError):  # what is left then is no whole record, or one that is found by who looks next
+        except BaseException as error:
+            try:
                 file.truncate(seen.end)
+                os.fsync(file.fileno())
+            except OSError:  # what is left of half a record is ignored
+                if written and isinstance(error, OSError):
+                    raise InDoubt(error.errno, shown(error)) from error
             raise
     return seen.grown(record, data)
+
+
+def _mend(file: FileIO, seen: Journal) -> None:
+    """Cut off a torn record, and flush the last whole one, before another one follows it.
+
+    It is written anew: if flushing it failed once, and its writer was killed, the system holds it for flushed.
+    """
+    if seen.torn:
+        file.truncate(seen.end)
+    file.seek(seen.end - len(seen.others))
+    _write_all(file, seen.others)
+    os.fsync(file.fileno())
+
+
+def take_back(path: Place, record: Record) -> bool:
+    """Cut off a record that was left in doubt, if it is the last one; whether it is there, and others follow it."""
+    place, found = beside(path), read(path)
+    if found is None or record.identity not in [each.identity for each in found.records]:
+        return False
+    if found.records[-1].identity != record.identity:
+        return True
+    with _told(place), open(place, "rb+", buffering=0) as file:
+        if not own(file.fileno()) or os.fstat(file.fileno()).st_size != found.size:
+            raise Changed
+        file.truncate(found.end - len(found.others))
+        os.fsync(file.fileno())
+    return False
 
 
 def _begun(place: FilePath, path: Place, base: str, record: Record) -> Journal:
@@ -175,8 +215,8 @@ def _begun(place: FilePath, path: Place, base: str, record: Record) -> Journal:
     def write(file: BinaryIO) -> None:
         file.write(empty.head + data)
 
-    put_whole(place, write, like=os.path.realpath(path))
-    return empty.grown(record, data)
+    named = put_whole(place, write, like=os.path.realpath(path))
+    return replace(empty, named=named).grown(record, data)
 
 
 def _write_all(file: FileIO, data: bytes) -> None:
@@ -194,6 +234,11 @@ def _told(place: FilePath) -> Iterator[None]:
         raise Changed from None
     except OSError as error:
         failed = OSError(f"{shown(place)} could not be written ({shown(error)}); nothing was changed")
+        if isinstance(error, InDoubt):
+            failed = InDoubt(
+                f"{shown(place)} could not be written ({error.strerror}), nor could the change be taken back: it may "
+                "be stored. An open memory takes it back before its next change; refresh() keeps it, if it is there"
+            )
         failed.errno = error.errno
         raise failed from error
 

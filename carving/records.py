@@ -88,6 +88,8 @@ class Journal:
     end: int = HEAD.size  # where the next record goes
     size: int = HEAD.size  # of the file: what lies beyond the end is no whole record
     last: bytes = b""  # the checksum of the last record, if there is one
+    others: bytes = b""  # the last record, if another handle wrote it: whether it is on disk is not known
+    named: bool = False  # whether its name is known to be on disk
 
     @property
     def name(self) -> bytes:
@@ -112,7 +114,8 @@ class Journal:
     def grown(self, record: Record, data: bytes) -> "Journal":
         """With a record more, which is these bytes, behind the last whole one."""
         end = self.end + len(data)
-        return Journal(self.head, (), self.count + 1, self.pairs + record.pairs, end, end, data[-DIGEST:])
+        last = data[-DIGEST:]
+        return Journal(self.head, (), self.count + 1, self.pairs + record.pairs, end, end, last, b"", self.named)
 
 
 def whole(data: bytes) -> Journal:
@@ -140,7 +143,8 @@ def continued(seen: Journal, data: bytes) -> Journal:
         raise NotWhole(f"its record {seen.count + len(records)} is damaged or missing, and others follow")
     pairs = seen.pairs + sum(record.pairs for record in records)
     count, end, last = seen.count + len(records), seen.end + at, data[at - DIGEST : at] if at else seen.last
-    return Journal(seen.head, tuple(records), count, pairs, end, seen.end + len(data), last)
+    others = data[at - FRAME - len(records[-1].body) : at] if records else seen.others
+    return Journal(seen.head, tuple(records), count, pairs, end, seen.end + len(data), last, others, seen.named)
 
 
 def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, Record, int] | None:

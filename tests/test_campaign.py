@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from campaign import acts, common, disks, drift, files, kills, readers
 from campaign.crashes import File, Folder, Sync, Tree, Write, after, crashes, tree_of
-from campaign.shim import SHORT, Fault, Shim
+from campaign.disks import Step
+from campaign.shim import END, SHORT, Fault, Shim
 
 from carving import OSC, Memory
 
@@ -29,6 +30,16 @@ def test_whatever_a_disk_loses_or_refuses_a_file_is_old_or_new(act):
     crashed, refused = disks.campaign(25, names=[act])
     assert crashed["failures"] == [] and crashed["tried"] > 10
     assert refused["failures"] == [] and refused["tried"] == 25
+
+
+@pytest.mark.parametrize("how", [END, errno.EIO])
+@pytest.mark.parametrize("begun", [0, 1], ids=["begins a journal", "appends"])
+def test_whoever_was_killed_or_failed_before_what_is_acknowledged_outlives_a_power_failure(how, begun, tmp_path):
+    """A change is stopped at each of its calls; the next one is acknowledged, or stopped at its last call."""
+    for at in range(3, 6):
+        for last in (Step("store"), Step("store", 5, END)):
+            steps = [*[Step("store")] * begun, Step("store", at, how), last]
+            assert disks.played(steps, tmp_path / "played", random.Random(0)) == []
 
 
 def test_killed_processes_leave_old_or_new_and_a_memory_holds_what_a_dictionary_does():
@@ -131,6 +142,20 @@ def test_a_save_that_does_not_flush_is_noticed(monkeypatch):
     monkeypatch.setattr("carving.replacing.os", Unflushed())
     crashed_, _ = disks.campaign(60, names=["save"])
     assert crashed_["failed"]
+
+
+def test_a_journal_whose_name_is_not_flushed_by_its_second_writer_is_noticed(monkeypatch, tmp_path):
+    monkeypatch.setattr("carving.journal.flush_folder", lambda *_: True)
+    lost = [
+        disks.played([Step("store", at, END), Step("store")], tmp_path / "played", random.Random(0)) for at in (4, 5)
+    ]
+    assert any(lost)
+
+
+def test_a_change_that_is_followed_before_it_is_flushed_is_noticed(monkeypatch, tmp_path):
+    monkeypatch.setattr("carving.journal._mend", lambda *_: None)
+    steps = [Step("store"), Step("store", 3, END), Step("store", 3, END)]
+    assert disks.played(steps, tmp_path / "played", random.Random(0))
 
 
 def test_an_act_that_writes_in_place_is_noticed(monkeypatch):

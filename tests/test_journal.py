@@ -1,6 +1,7 @@
 """Journals: changes beside a file are whole or not there; cut, torn, stale and damaged ones are told apart."""
 
 import errno
+import io
 import os
 import random
 import shutil
@@ -377,15 +378,20 @@ def test_a_journal_has_the_permissions_of_its_file(file):
 @pytest.mark.parametrize("call", ["write", "fsync"])
 def test_a_disk_that_fails_leaves_the_old_state(changed, monkeypatch, number, call):
     file, states = changed
-    data = journal.beside(file).read_bytes()
+    flush, flushed = os.fsync, []
 
     def failing(place, *given):
         if call == "write":
             place.write(given[0][: len(given[0]) // 2])
+        flushed.append(place)
+        if call == "fsync" and len(flushed) % 2 == 0:  # once a change
+            return flush(place)
         raise OSError(number, os.strerror(number))
 
     with carving.open(file) as memory:
-        before = memory.tensor.clone()
+        memory.store(PAIRS[13:14])
+        states[4].store(PAIRS[13:14])
+        data, before = journal.beside(file).read_bytes(), memory.tensor.clone()
         with monkeypatch.context() as patched:
             patched.setattr(*((journal, "_write_all") if call == "write" else (os, "fsync")), failing)
             with pytest.raises(OSError, match=r"file.journal could not be written .*; nothing was changed") as failed:
@@ -399,6 +405,104 @@ def test_a_disk_that_fails_leaves_the_old_state(changed, monkeypatch, number, ca
         memory.store(PAIRS[18:])
     states[4].store(PAIRS[18:])
     same(Memory.load(file), states[4])
+
+
+def broken(*_):
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.fixture
+def doubtful(changed, monkeypatch):
+    """An open memory with a change that could neither be flushed nor be cut off again."""
+    file, states = changed
+    memory = carving.open(file)
+    memory.store(PAIRS[13:14])
+    states[4].store(PAIRS[13:14])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        patched.setattr(journal, "open", lambda *given, **how: Uncut(*given), raising=False)
+        with pytest.raises(OSError, match=r"file.journal could not be written .* it may be stored"):
+            memory.store(PAIRS[18:])
+    assert memory.pairs == states[4].pairs and Memory.load(file).pairs == states[4].pairs + 2  # for everybody else
+    return file, memory, states[4]
+
+
+class Uncut(io.FileIO):
+    """A file that cannot be made shorter."""
+
+    def truncate(self, size=None):
+        broken()
+
+
+@pytest.mark.parametrize("act", ["store", "forget", "compact", "refresh"])
+def test_a_change_in_doubt_is_taken_back_by_the_next_or_kept(doubtful, act):
+    file, memory, expected = doubtful
+    if act == "store":  # again what failed: it is stored once
+        memory.store(PAIRS[18:])
+        expected.store(PAIRS[18:])
+    elif act == "forget":
+        assert memory.forget(PAIRS[18:]) and not memory.forget(PAIRS[13:14])
+        expected.forget(PAIRS[13:14])
+    elif act == "compact":
+        memory.compact()
+    else:
+        memory.refresh()
+        expected.store(PAIRS[18:])
+    same(memory, expected)
+    same(Memory.load(file), expected)
+    memory.store(PAIRS[15:16])
+    expected.store(PAIRS[15:16])
+    same(Memory.load(file), expected)
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_a_change_in_doubt_that_others_built_on_stays_and_that_is_said_once(doubtful, compacts):
+    file, memory, expected = doubtful
+    with carving.open(file) as other:
+        other.store(PAIRS[15:16])
+        if compacts:
+            other.compact()
+    with pytest.raises(BadValue, match="may be stored. This call changed" if compacts else "is stored. This call"):
+        memory.store(PAIRS[16:17])
+    memory.store(PAIRS[16:17])
+    expected.store([*PAIRS[18:], *PAIRS[15:17]])
+    same(Memory.load(file), expected)
+
+
+def test_a_change_in_doubt_is_not_confused_with_anothers_that_says_the_same(doubtful):
+    file, memory, expected = doubtful
+    with carving.open(file) as other:
+        os.truncate(file.with_name("file.journal"), other._now.journal.end - len(other._now.journal.others))
+        other.store(PAIRS[18:])
+    memory.store(PAIRS[15:16])
+    expected.store([*PAIRS[18:], *PAIRS[15:16]])
+    same(Memory.load(file), expected)
+
+
+def test_who_appends_to_a_journal_of_another_flushes_its_name_once(file, monkeypatch):
+    carving.open(file).store(PAIRS[5:6])
+    flushed, flush = [], os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda place: (flushed.append(os.readlink(f"/proc/self/fd/{place}")), flush(place))
+    )
+    with carving.open(file) as memory:
+        memory.store(PAIRS[6:7])
+        assert flushed[0] == str(file.parent)
+        memory.store(PAIRS[7:8])
+        assert flushed.count(str(file.parent)) == 1
+
+
+def test_a_name_that_could_not_be_flushed_is_told_with_every_change_until_it_is(file, monkeypatch):
+    flush = os.fsync
+    folder = lambda place: broken() if os.path.isdir(f"/proc/self/fd/{place}") else flush(place)  # noqa: E731
+    with carving.open(file) as memory:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", folder)
+            for pair in PAIRS[5:8]:
+                with pytest.warns(files.NotFlushed):
+                    memory.store([pair])
+        memory.store(PAIRS[8:9])
+    assert Memory.load(file).pairs == 9
 
 
 def store_all(memory, pairs):
@@ -586,6 +690,7 @@ def given_up(writer, pairs, monkeypatch, meanwhile):
     """Let a change fail when all of it is written, but not flushed; the others do something in that moment."""
 
     def failing(_):
+        patched.undo()
         meanwhile()
         raise KeyboardInterrupt
 

@@ -4,7 +4,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path as FilePath
@@ -84,6 +84,7 @@ class Opened(Memory):
         self._device, self._lock, self._closed = device, RLock(), False
         self._now = Now.of(load(self.path, device))
         check_replaceable(self.path, "memory", None)  # which a read-only file is not
+        self._doubt: Record | None = None  # a change that failed, and may be stored
         self._tried = 0  # pairs with which the journal was last too long, and could not be made shorter
 
     @classmethod
@@ -161,6 +162,7 @@ class Opened(Memory):
         """See what others have changed meanwhile, without waiting for those who are just writing."""
         with self._lock:
             self._look_again()
+            self._doubt = None
 
     # Changes
 
@@ -276,8 +278,22 @@ class Opened(Memory):
         """Where no other writes the file, and all that others wrote is known."""
         # The file's lock before our own: whoever has the first may be waiting for the second.
         with lock_for(self.path).acquire(poll_interval=POLL), self._lock:
+            self._settle()
             self._look_again()
             yield
+
+    def _settle(self) -> None:
+        """Take back a change that failed, if it was stored all the same."""
+        while self._doubt is not None and not self._closed:
+            with suppress(Changed):
+                stays = journal.take_back(self.path, self._doubt)
+                self._doubt = None
+                if stays or (said_by(self.path) or {}).get("checksum") != self._now.base:
+                    raise BadValue(
+                        f"{shown(self.path)} was changed by another program after a change of this one failed, which "
+                        f"{'is' if stays else 'may be'} stored. This call changed nothing; repeat it if it is still "
+                        "wanted"
+                    )
 
     def _look_again(self) -> None:
         if self._closed:
@@ -305,6 +321,9 @@ class Opened(Memory):
             written = journal.append(self.path, now.base, now.journal, record)
         except Changed:
             return False
+        except journal.InDoubt:
+            self._doubt = record
+            raise
         self._now = Now(state, (), now.base, written) if at_once else now.counting(state, [record], written)
         if seconds(self.scheme, written.pairs, written.size) > PATIENCE and written.pairs > 2 * self._tried:
             try:

@@ -1,7 +1,8 @@
 """What a disk may hold after the power failed: of all that was done and not flushed, it may have kept what it liked.
 
 A file system without a journal promises little. What was done to a file's bytes is there once the file was flushed;
-until then each write may be there, missing, half there, or there as zeros, whichever came first. What was done to the
+until then each write may be there, missing, half there, or there as zeros, whichever came first; and if flushing it
+fails, the system may hold for flushed what it never wrote, so that only writing it again helps. What was done to the
 names in a folder is there once the folder was flushed; until then the last of it may be missing, in order. Files and
 folders do not wait for each other: a file may have its new name before its bytes.
 """
@@ -138,7 +139,17 @@ class Sync(NamedTuple):
         return node
 
 
-Call = Create | Move | Remove | Write | Truncate | Chmod | Sync
+class Drop(NamedTuple):
+    """A file could not be flushed: what was done to it is never flushed, unless it is done again."""
+
+    node: int
+
+    def done(self, node: Node, fate: str) -> Node:
+        """The same."""
+        return node
+
+
+Call = Create | Move | Remove | Write | Truncate | Chmod | Sync | Drop
 
 
 @dataclass
@@ -243,24 +254,27 @@ def _drawn(choices: dict[int, list[Node]], count: int | None, chance: random.Ran
 def _choices(begun: Tree, log: list[Call]) -> dict[int, list[Node]]:
     """What may have become of each file and folder when these calls were the last."""
     nodes = _with_new(begun, log)
-    flushed = {call.node: place for place, call in enumerate(log) if isinstance(call, Sync)}
-    pending: dict[int, list[Call]] = {}
-    for place, call in enumerate(log):
-        if place < flushed.get(call.node, -1):
-            nodes[call.node] = call.done(nodes[call.node], WHOLE)
-        elif not isinstance(call, Sync):
-            pending.setdefault(call.node, []).append(call)
-    return {number: _fates(node, pending.get(number, [])) for number, node in nodes.items()}
+    lasting: dict[int, list[tuple[Call, bool]]] = {}  # what was done to each, and whether it is surely there
+    for call in log:
+        done = lasting.setdefault(call.node, [])
+        if isinstance(call, Sync):
+            dropped = max((place for place, (each, _) in enumerate(done) if isinstance(each, Drop)), default=-1)
+            done[:] = [(each, sure or place > dropped) for place, (each, sure) in enumerate(done)]
+        else:
+            done.append((call, False))
+    return {number: _fates(node, lasting.get(number, [])) for number, node in nodes.items()}
 
 
-def _fates(node: Node, calls: list[Call]) -> list[Node]:
-    """What may have become of a file or folder to which this was done since it was flushed, each once."""
-    missing = [(WHOLE,) * done + (MISSING,) * (len(calls) - done) for done in range(len(calls) + 1)]
-    fates = missing if isinstance(node, Folder) else _writes(len(calls))
+def _fates(node: Node, calls: list[tuple[Call, bool]]) -> list[Node]:
+    """What may have become of a file or folder to which this was done, each once; some of it is surely there."""
+    calls = [(call, sure) for call, sure in calls if not isinstance(call, Drop)]
+    free = sum(not sure for _, sure in calls)
+    missing = [(WHOLE,) * done + (MISSING,) * (free - done) for done in range(free + 1)]
     found: dict[Node, None] = {}
-    for each in fates:
-        made = node
-        for call, fate in zip(calls, each, strict=True):
+    for each in missing if isinstance(node, Folder) else _writes(free):
+        made, fates = node, iter(each)
+        for call, sure in calls:
+            fate = WHOLE if sure else next(fates)
             if not (isinstance(node, Folder) and fate == MISSING):
                 made = call.done(made, fate)
         found[made] = None

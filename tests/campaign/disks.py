@@ -5,21 +5,33 @@
 What an act does to files is written down by a shim. Then the power fails before, between and after the calls:
 everything that a disk may hold then (`crashes.py`) must load as the old state or the new one, as the new one if the
 act had ended, and the same act must end well there. And every call fails once, in each of several ways: the act ends
-with exit status 2, a sentence and the old state, or with 0 and the new one, and goes well the next time.
+with exit status 2, a sentence and the old state, or with 0 and the new one, and goes well the next time. And
+sequences of changes of one file, each of which may be killed or fail, end in a power failure: what was acknowledged is
+there.
 """
 
 import errno
+import os
 import random
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
 
 import torch
 from campaign import common
 from campaign.acts import ACTS, Act, here, known, prepare
 from campaign.crashes import crashes
-from campaign.shim import SHORT, Fault, Shim
+from campaign.shim import END, SHORT, Ended, Fault, Shim
 
+import carving
+from carving import OSC, Memory
+from carving.errors import UserError
+from carving.replacing import NotFlushed
+
+SEQUENCES = "sequences"  # of changes, as an act
 HOWS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EINTR, SHORT)
 
 
@@ -115,6 +127,78 @@ def refusals(
     )
 
 
+class Step(NamedTuple):
+    """A change through `carving.open`, of which a call that writes may fail, counted from its first one."""
+
+    verb: str
+    at: int = 0
+    how: int | str | None = None
+    closes: bool = True  # the next one opens the file anew
+
+
+def sequences(tries: int, chance: random.Random, at: Path) -> common.Row:
+    """So many sequences of two to four changes, each followed by a power failure."""
+    failures = list[str]()
+    for _ in range(tries):
+        steps = [
+            Step(
+                chance.choice(("store", "store", "store", "compact")),
+                chance.randrange(9),
+                chance.choice((None, None, END, END, errno.EIO, errno.EROFS)),
+                chance.random() < 0.5,
+            )
+            for _ in range(chance.randint(2, 4))
+        ]
+        failures += played(steps, at / "sequence", chance, chance.choice((1.0, chance.random())))
+    return common.row(SEQUENCES, tries, failures)
+
+
+def played(steps: list[Step], folder: Path, chance: random.Random, moment: float = 1.0) -> list[str]:
+    """What is lost if the power fails when this share of all calls is done."""
+    folder.mkdir()
+    with mock.patch.object(os, "fsync"):  # the model alone loses something
+        Memory(OSC(8, 2)).save(folder / "file")
+        shim = Shim(folder)
+        promised, failures = acknowledged(steps, shim, folder / "file"), list[str]()
+        done = round(moment * len(shim.log))
+        wanted = {leaf for leaf, place in promised.items() if place <= done}
+        for tree, ended in crashes(shim.begun, shim.log[:done], 20, chance)[0]:
+            shutil.rmtree(folder)
+            folder.mkdir()
+            tree.put(folder)
+            try:
+                with carving.open(folder / "file") as memory:
+                    lost = wanted.difference(memory.vocabulary) if ended else ()
+                    memory.store({"again": "x"})
+                failures += [f"{steps}, power fails at {done}: lost {sorted(lost)}: {told(tree)}"] if lost else []
+            except Exception as error:
+                failures.append(f"{steps}, power fails at {done}: {error!r}"[:500])
+    shutil.rmtree(folder)
+    return failures
+
+
+def acknowledged(steps: list[Step], shim: Shim, file: Path) -> dict[str, int]:
+    """Change a file: the leaves that were acknowledged, and after which calls of the log."""
+    promised, memory = dict[str, int](), None
+    for number, (verb, at, how, closes) in enumerate(steps):
+        shim.reads, shim.calls = False, []
+        shim.fault = None if how is None else Fault(at, how)
+        with shim.watching(), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                memory = memory or carving.open(file)
+                memory.compact() if verb == "compact" else memory.store({"key": f"leaf {number}"})
+            except Ended:
+                memory = None
+            except (OSError, UserError):
+                pass
+            else:
+                if verb == "store" and not any(issubclass(each.category, NotFlushed) for each in warned):
+                    promised[f"leaf {number}"] = len(shim.log)
+        memory = None if closes else memory
+    return promised
+
+
 def campaign(most: int, seed: int = 0, names: list[str] | None = None) -> list[common.Row]:
     """Every act."""
     torch.set_num_threads(1)
@@ -122,7 +206,10 @@ def campaign(most: int, seed: int = 0, names: list[str] | None = None) -> list[c
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "base").mkdir()
         prepare(Path(place) / "base")
-        for name in names or known():
+        for name in names or [*known(), SEQUENCES]:
+            if name == SEQUENCES:
+                rows.append(sequences(most, random.Random(f"{seed} {name}"), Path(place)))
+                continue
             rows += attack(name, most, random.Random(f"{seed} {name}"), Path(place))
     return rows
 

@@ -20,6 +20,7 @@ from campaign.crashes import (
     Call,
     Chmod,
     Create,
+    Drop,
     File,
     Folder,
     Move,
@@ -36,16 +37,23 @@ OURS = (
     *("open", "close", "write", "fsync", "fdatasync", "replace", "rename", "unlink", "remove", "rmdir", "mkdir"),
     *("truncate", "ftruncate", "chmod", "fchmod", "link", "symlink", "pwrite", "writev"),
 )
-SHORT, KILL = "short", "kill"
+SHORT, KILL, END = "short", "kill", "end"
 LASTING = (errno.ENOSPC, errno.EROFS)  # a disk that is full or read-only stays so; what else fails, fails once
 GROWING = ("create", "write", "mkdir", "fsync")  # what a full disk refuses
 
 
 class Fault(NamedTuple):
-    """The call, counted from 0, that fails, and how: with an errno, by half (SHORT), or by the end (KILL)."""
+    """The call, counted from 0, that fails, and how: with an errno, by half (SHORT), or by the end (KILL).
+
+    END is a kill that this process survives: that call and all after it raise `Ended`, and do nothing.
+    """
 
     at: int
     how: int | str
+
+
+class Ended(BaseException):
+    """The process would be dead by now."""
 
 
 class Shim:
@@ -56,6 +64,7 @@ class Shim:
         self.begun = tree_of(Path(self.folder))
         self.log: list[Call] = []
         self.calls: list[str] = []  # the kinds of all that could fail
+        self.reads = True  # whether reading may fail, and counts
         self.nodes = self.begun.names()  # by their names as they are now
         self.held: dict[int, int] = {}  # nodes by open descriptors
         self.real = {name: getattr(os, name) for name in OURS} | {"stream": io.open}
@@ -95,8 +104,12 @@ class Shim:
 
     def fails(self, kind: str) -> bool:
         """Count a call; raise if it is to fail; True if it is to do half."""
+        if kind == "read" and not self.reads:
+            return False
         number = len(self.calls)
         self.calls.append(kind)
+        if self.fault is not None and self.fault.how == END and number >= self.fault.at:
+            raise Ended
         if self.fault is None or number < self.fault.at or (number > self.fault.at and self.fault.how not in LASTING):
             return False
         if isinstance(self.fault.how, str):
@@ -197,7 +210,11 @@ class Shim:
     def fsync(self, descriptor: int) -> None:
         node = self.held.get(descriptor)
         if node is not None:
-            self.fails("fsync")
+            try:
+                self.fails("fsync")
+            except OSError:
+                self.log += [Drop(node)] if isinstance(after(self.begun, self.log).nodes[node], File) else []
+                raise
         self.real["fsync"](descriptor)
         if node is not None:
             self.log.append(Sync(node))
