@@ -1,5 +1,6 @@
 """What input must be: each check says what was wanted, what came, and the way out."""
 
+import math
 import os
 import sys
 from collections.abc import Iterable
@@ -173,16 +174,26 @@ def is_finite(number: float) -> bool:
 
 def check_weight(weight: object) -> float:
     """The weight, a finite number, and no larger than what pairs are counted up to."""
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not is_finite(weight):
-        got = HUGE if isinstance(weight, int) and not is_finite(weight) else repr(weight)
+    number = _as_float(weight)
+    if not math.isfinite(number):
+        got = HUGE if isinstance(weight, int) and not isinstance(weight, bool) else repr(weight)
         raise BadValue(f"weight must be a finite number, got {got}; 1 stores a pair once")
-    if abs(weight) > HEAVIEST:
+    if abs(number) > HEAVIEST:
         raise BadValue(f"weight must be at most 2^53 in size, got {weight!r}; 1 stores a pair once")
-    return float(weight)
+    return number
 
 
 def check_absence(absence: object) -> float:
     """The prior probability of absence."""
-    if isinstance(absence, bool) or not isinstance(absence, int | float) or not 0 <= absence < 1:
+    number = _as_float(absence)
+    if not 0 <= number < 1:
         raise BadValue(f"absence must be a probability from 0 to below 1, got {absence!r}; 0.5 is usual")
-    return float(absence)
+    return number
+
+
+def _as_float(value: object) -> float:
+    """Return a real number, numpy's too, as a float; infinity if a float cannot hold it, and NaN if it is none."""
+    try:
+        return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:
+        return math.inf

@@ -144,7 +144,7 @@ def test_memories_that_settle_or_are_empty_or_not_finite_are_refused():
     with pytest.raises(BadValue, match="store something first"):
         Memory(OSC(20)).consolidate(PAIRS)
     memory = of()
-    memory.tensor = torch.full_like(memory.tensor, torch.inf)
+    memory.tensor.fill_(torch.inf)
     with pytest.raises(BadValue, match="finite"):
         memory.consolidate(PAIRS)
 

@@ -4,6 +4,7 @@ import math
 import random
 import sys
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +13,8 @@ from torch.testing import assert_close
 
 import carving
 from carving import OSC, SCHEMES, TPR, Memory, make
-from carving.errors import BadValue
+from carving.errors import BadValue, UserError
+from carving.formats import flatten
 
 DOCUMENT = {"sentence 5": {"subject": "dog", "verb": "chased", "objects": ["cat", "ball"]}}
 
@@ -236,7 +238,7 @@ def test_a_large_vocabulary_is_never_held(monkeypatch):
         ([(("a",), "x"), (("b",), {"c": 1})], TypeError, "the leaf at .*'b'"),
         ({}, ValueError, "at least one leaf with a path, got an empty one"),
         ([], ValueError, "at least one leaf with a path, got an empty one"),
-        (iter(()), ValueError, "something to store, got no pairs"),
+        (iter(()), ValueError, "at least one pair, got none"),
         ("dog", TypeError, "a document .* or pairs .* were wanted, got 'dog'"),
     ],
 )
@@ -629,3 +631,71 @@ def test_weights_far_apart_are_refused_by_open_files_and_narrow_dtypes(tmp_path)
             opened.forget({"heavy": "one"}, weight=2e4)
             opened.compact()
         assert all_are_right(Memory.load(tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda tensor: tensor[:-1],
+        lambda tensor: tensor.to(torch.float16),
+        lambda tensor: tensor.to("meta"),
+        lambda tensor: tensor * math.nan,
+        lambda tensor: tensor.tolist(),
+    ],
+    ids=["shape", "dtype", "device", "finite", "type"],
+)
+def test_a_tensor_and_counts_that_do_not_fit_are_refused(memory, wrong):
+    tensor, counts = memory.tensor, memory.counts
+    with pytest.raises(UserError, match="the tensor must"):
+        memory.tensor = wrong(tensor)
+    with pytest.raises(UserError, match="the counts must"):
+        memory.counts = wrong(counts)
+    assert memory.tensor is tensor and memory.recall("sentence 5", "subject").leaf == "dog"
+
+
+def test_numbers_of_numpy_are_numbers(memory):
+    memory.store({"half": "a"}, weight=np.float32(0.5))
+    memory.store({"once": "b"}, weight=np.int64(1))
+    assert memory.recall("once", absence=np.float64(0.5)).leaf == "b"
+    assert [answer.leaf for answer in memory.recall_set("once", threshold=np.float32(0.5))] == ["b"]
+    assert memory.forget({"half": "a"}, weight=np.float64(0.5)) == []
+    with pytest.raises(TypeError, match="threshold must be a number"):
+        memory.recall_set("once", threshold="0.5")
+
+
+def test_pairs_as_json_gives_them_are_not_taken_for_a_document(memory):
+    pairs = [[["dog", "says"], "woof"], [["cat", "says"], "meow"]]
+    before = memory.pairs
+    for verb in (memory.store, memory.forget):
+        with pytest.raises(BadValue, match="is a pair of a path and a leaf, or a document of lists; say which"):
+            verb(pairs)
+    assert memory.pairs == before
+    assert memory.store((path, leaf) for path, leaf in pairs) == memory.store(iter(pairs)) == 2
+    assert memory.recall("dog", "says").leaf == "woof"
+    assert memory.store(flatten([[["dog", "says"], "woof"]])) == 3
+    assert memory.recall(0, 0, 1).leaf == "says"
+    assert memory.store([["a", "b"], ["c", "d"]]) == 4
+
+
+@pytest.mark.parametrize("scheme", [OSC(60, 2), make("BSC", d=2048)], ids=["OSC", "BSC"])
+def test_a_document_of_paths_that_hold_several_leaves_is_refused(scheme):
+    memory = Memory(scheme, keep_paths=True)
+    memory.store({"dog": {"says": "woof"}})
+    assert memory.rebuild() == {"dog": {"says": "woof"}}
+    memory.store([(("dog", "eats"), "meat"), (("dog", "eats"), "bread")])
+    for paths in (None, [("dog", "says"), ("dog", "eats")]):
+        with pytest.raises(BadValue, match="one leaf at a path"):
+            memory.rebuild(paths)
+    assert memory.rebuild([("dog", "says")]) == {"dog": {"says": "woof"}}
+
+
+def test_a_pair_that_was_stored_twice_is_one_leaf_of_a_document():
+    memory = Memory(OSC(60, 2), keep_paths=True)
+    memory.store([(("dog", "says"), "woof"), (("dog", "says"), "woof"), (("cow", "says"), "moo")])
+    assert memory.rebuild() == {"dog": {"says": "woof"}, "cow": {"says": "moo"}}
+
+
+def test_nothing_is_not_forgotten(memory):
+    for nothing in ([], {}, iter(())):
+        with pytest.raises(BadValue, match=r"must (have|be) at least one"):
+            memory.forget(nothing)

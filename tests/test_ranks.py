@@ -238,7 +238,7 @@ def test_a_rank_may_have_nothing_to_store_but_not_all_of_them(crew):
     for total, given in crew(stored, copy, PAIRS[:1]):
         assert total == 1 and given["leaves"] == ["leaf 0"]
     for kind, words in crew.errors(stored, copy, []):
-        assert kind == "BadValue" and "there must be something to store" in words
+        assert kind == "BadValue" and "at least one pair" in words
 
 
 def stored_badly(ranks, copy):

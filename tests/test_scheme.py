@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, SCHEMES, make, top
+from carving import OSC, SCHEMES, TPR, make, top
+from carving.errors import BadValue
 
 NEAR = dict(rtol=0, atol=1e-10)
 
@@ -307,3 +308,25 @@ def test_bad_input_is_refused_with_what_was_wanted(call, error, message):
     with pytest.raises(error, match=message):
         call(scheme, contexts, fillers, memory)
     assert torch.equal(memory, before)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "others"),
+    [
+        (OSC(20, 2), [dict(seed=1), dict(signed=False), dict(spread=0.5), dict(basis="gaussian"), dict(p=3)]),
+        (TPR(16, 2), [dict(seed=1), dict(d=17)]),
+        (make("HRR", d=64), [dict(seed=1)]),
+        (make("HLB", d=64), [dict(seed=1)]),
+    ],
+    ids=["OSC", "TPR", "HRR", "HLB"],
+)
+def test_contexts_of_another_seed_or_setting_are_refused(scheme, others):
+    paths = [("a", "b"), ("c", "d")]
+    fillers = scheme.fillers(["x", "y"])
+    memory = scheme.trace(scheme.contexts(paths), fillers)
+    for changes in others:
+        foreign = scheme.like(**changes).contexts(paths)
+        with pytest.raises(BadValue, match="the contexts are not of"):
+            scheme.score(memory, foreign, fillers)
+    other = scheme.like(dtype=torch.float64)
+    assert other.score(memory.double(), other.contexts(paths), fillers.double()).shape == (2, 2)

@@ -266,7 +266,7 @@ def test_what_cannot_be_sealed_is_told():
     with pytest.raises(BadValue, match=r"consolidated in real numbers, .* consolidate\(pairs, bits=2\)"):
         solved.seal(2)
     broken, _ = stored(OSC(30, 2))
-    broken.tensor = broken.tensor * math.nan
+    broken.tensor.fill_(math.nan)
     with pytest.raises(BadValue, match="finite"):
         broken.seal()
 

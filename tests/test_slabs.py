@@ -216,7 +216,7 @@ def test_what_fails_on_one_rank_fails_on_all_and_changes_nothing(crew, tmp_path)
     assert other[0] == "BadValue: line 7 is bad"
     wanted = [
         "the leaf at",
-        "something to store",
+        "at least one pair",
         "nowhere",
         "was consolidated",
         "damaged",

@@ -89,7 +89,7 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=draws.words_for_normals(p * d),
-            context_kind=f"CliffordOSC {d} {k1}",
+            context_kind=repr(self),
             cost=cost,
             filler_scalars=p * d,
             memory_scalars=math.comb(d, p),

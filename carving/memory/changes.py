@@ -22,7 +22,7 @@ from carving.tensors import lasting
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
 LOST = 0.1  # of the lightest weight is the most that rounding may cost each pair
 LIGHTER = 0.01  # the share of the pairs that may be lighter than what is called the lightest
-NOTHING = "there must be something to store, got no pairs; give a document with at least one leaf"
+NOTHING = "There must be at least one pair, got none; give a document with at least one leaf"
 
 
 def report(on_progress: OnProgress | None, more: int) -> None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Self, Unpack
 import torch
 from torch import Tensor
 
-from carving.checks import check_weight
+from carving.checks import check_tensor, check_weight
 from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.memory.changes import Change, OnProgress, added, checked, report
-from carving.memory.codebook import Codebook
+from carving.memory.codebook import Codebook, check_finite
 from carving.memory.consolidation import Consolidating
 from carving.memory.counts import Counts
 from carving.memory.forgetting import Strangers, forgotten
@@ -183,6 +183,9 @@ class Memory(Inventory, Looks, Consolidating):
 
     @tensor.setter
     def tensor(self, tensor: Tensor) -> None:
+        facts, way_out = self.scheme.facts, "it is that of the scheme's memories, scheme.zeros()"
+        check_tensor("the tensor", tensor, facts.memory_shape, way_out, facts.memory_dtype)
+        _check_held("the tensor", tensor, self.tensor)
         with self._lock:
             self._state = replace(self._state, tensor=tensor)
 
@@ -193,6 +196,9 @@ class Memory(Inventory, Looks, Consolidating):
 
     @counts.setter
     def counts(self, counts: Tensor) -> None:
+        way_out = "there is one count a leaf of memory.vocabulary"
+        check_tensor("the counts", counts, (len(self.vocabulary),), way_out, torch.float64)
+        _check_held("the counts", counts, self.counts)
         with self._lock:
             self._state = replace(self._state, often=Counts(counts))
 
@@ -400,3 +406,10 @@ class Memory(Inventory, Looks, Consolidating):
         loaded = ranks.agreed(lambda: load(path, device))
         ranks.check_same(file=f"{shown(path)} ({loaded.base}, {loaded.changes} changes)")
         return cls._of(loaded.state)
+
+
+def _check_held(name: str, tensor: Tensor, before: Tensor) -> None:
+    """Refuse a tensor that is to replace another, but is on another device or not finite."""
+    if tensor.device != before.device:
+        raise BadValue(f"{name} must be on {before.device}, got {tensor.device}; use .to({str(before.device)!r})")
+    check_finite(name, tensor)

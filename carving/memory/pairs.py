@@ -34,13 +34,27 @@ def as_pairs(what: Any, key: Label = None) -> Iterable[Pair]:
     if isinstance(what, Mapping):
         return _not_empty(flatten(dict(what)))
     if isinstance(what, list):
-        return what if what and isinstance(what[0], tuple) else _not_empty(flatten(what))
+        if what and isinstance(what[0], tuple):
+            return what
+        if what and all(map(_is_listed_pair, what)):
+            raise BadValue(
+                f"A list such as {what[0]!r} is a pair of a path and a leaf, or a document of lists; say which. Pairs "
+                "are tuples: [(path, leaf) for path, leaf in pairs]. A document: carving.formats.flatten(document)."
+            )
+        return _not_empty(flatten(what))
     if isinstance(what, Iterable) and not isinstance(what, str | bytes | Tensor):
         return what
     raise BadType(
         f"a document (nested dicts and lists) or pairs of a path and a leaf were wanted, got {what!r} "
         f"of type {type(what).__name__}; a single pair is [(path, leaf)]"
     )
+
+
+def _is_listed_pair(item: object) -> bool:
+    """Whether an item of a list is what JSON makes of a pair: [[role, ...], leaf]."""
+    if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], list | tuple) or not item[0]:
+        return False
+    return not any(isinstance(each, list | tuple | Mapping) for each in (*item[0], item[1]))
 
 
 def _not_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
@@ -54,7 +68,7 @@ def as_pair(pair: object) -> Pair:
     """The pair; what is none is refused. Labels are looked at where they are made canonical."""
     if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is tuple and pair[0]:  # most often
         return pair
-    if not isinstance(pair, tuple) or len(pair) != 2:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise BadType(f"a pair must be a tuple of a path and a leaf, got {pair!r}; such as (('a', 'b'), 'leaf')")
     return as_path(pair[0]), pair[1]
 

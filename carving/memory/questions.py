@@ -11,7 +11,7 @@ from carving.answers import best, fitted, likelihood, sets, several
 from carving.answers.alike import recall_alike
 from carving.answers.answer import Answer, Answers
 from carving.answers.ranking import Best
-from carving.checks import as_path, check_absence, check_integer, listed
+from carving.checks import as_path, check_absence, check_integer, check_number, listed
 from carving.chunks import slices
 from carving.distributed.ranks import Group
 from carving.errors import BadType, BadValue
@@ -244,11 +244,20 @@ class Questions(ABC):
         return going.answers()
 
     def rebuild(self, paths: Iterable[Path] | None = None, **how: Unpack[Asking]) -> Document:
-        """The document that lies under these paths, or those that are kept; where nothing is found, nothing stands."""
+        """Return the document under these paths, by default the kept ones; a path without an answer is left out.
+
+        Refused if a kept path holds several different leaves, which a document cannot have: ask `recall_sets`.
+        """
+        known = self._state.known
         paths = known_paths(self._state) if paths is None else paths
-        asked = [as_path(path) for path in listed(paths, "paths")]
-        answers = self.recall_many(asked, **how)
-        return rebuild((path, answer.leaf) for path, answer in zip(asked, answers, strict=True) if answer)
+        asked = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
+        found = [[answer] for answer in self.recall_many(asked, **how)]
+        for row, name in enumerate(asked.names):
+            if known is not None and known.count(name) > 1:  # the best answer may be one of several
+                path = asked[row : row + 1]
+                several = self.recall_sets(path, **how) if self.has_probabilities else self.recall_many(path, top=2)
+                found[row] = several[0] or found[row]
+        return rebuild((path, each.leaf) for path, own in zip(asked, found, strict=True) for each in own if each)
 
 
 class Question(NamedTuple):
@@ -337,7 +346,7 @@ def _answers_without_probability(held: State, ranked: Best, rows: Sequence[int])
 
 def check_threshold(threshold: float) -> None:
     """Refuse what is no probability to be reached."""
-    if not 0 < threshold < 1:
+    if not 0 < check_number("threshold", threshold) < 1:
         raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
 
 

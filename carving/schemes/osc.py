@@ -145,7 +145,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=p if self.dictionary else draws.words_for_normals(math.prod(kind.filler_shape)),
-            context_kind=f"OSC {self.basis} {d} {kind.basis_shape} {side}",
+            context_kind=repr(self),
             cost=self._cost,
             filler_scalars=p if self.dictionary else math.prod(kind.filler_shape),
             memory_scalars=d**p,

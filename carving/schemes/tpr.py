@@ -73,7 +73,7 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=draws.words_for_normals(d),
-            context_kind=f"TPR {d} {depth}",
+            context_kind=repr(self),
             cost=Cost(pair=2 * d**depth + 4 * d, core=2 * d**depth + 4 * d, context=3 * d, role=3 * d),
             filler_scalars=d,
             memory_scalars=d ** (depth + 1),

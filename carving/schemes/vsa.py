@@ -11,7 +11,6 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -99,7 +98,6 @@ class VSA(Verbs, LinearScheme[Roles]):
         shape = (*space.shape, space.option) if row.segmented else space.shape
         dtype = space.complex if row.complex else self.dtype
         scalars = math.prod(shape) * (2 if row.complex else 1)
-        atom = row.atoms(space, np.zeros((1, row.words(space.d)), dtype=np.uint64))
         return Facts(
             filler_shape=space.shape,
             core_shape=shape,
@@ -107,7 +105,7 @@ class VSA(Verbs, LinearScheme[Roles]):
             memory_dtype=dtype,
             filler_dtype=row.dtype or dtype,
             filler_words=row.words(space.d),
-            context_kind=f"{self.name} {tuple(self._operator(atom).shape[1:])}",
+            context_kind=repr(self),
             cost=self._cost(scalars),
             filler_scalars=space.scalars,
             memory_scalars=scalars,
