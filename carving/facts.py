@@ -50,6 +50,8 @@ class Facts:
     # by how much that differs from context to context, as a variance relative to its square.
     bias: float = 0.0
     unsteady: float = 0.0
+    # The factors, one a mode, whose product is the interference of one pair: the more, the heavier its tails.
+    order: int = 1
 
 
 def check_memory(facts: Facts, memory: Tensor) -> None:

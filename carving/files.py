@@ -5,6 +5,7 @@ after the other), `counts` (how often each was stored), `fillers` where they wer
 (`packing.py`), and in its metadata the scheme with its parameters and a checksum over all of it.
 """
 
+import base64
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -18,7 +19,15 @@ from torch import Tensor
 
 from carving import journal
 from carving.answers.fitted import Solved
-from carving.answers.tally import LEAVES, LEVELS, NOTHING_STORED, Tally
+from carving.answers.sample import (
+    KEY_BYTES,
+    MAX_LEVELS,
+    MAX_SAMPLED_PAIRS,
+    MAX_VALUES,
+    NOTHING_SAMPLED,
+    Histogram,
+    PairSample,
+)
 from carving.chunks import slices
 from carving.draws import STREAM
 from carving.errors import BadType, BadValue
@@ -70,7 +79,7 @@ class Contents:
     fillers: Tensor | None = None  # of the first leaves, where they were trained
     goal: Goal | None = None  # what it was planned for, if that is known
     paths: Mapping[bytes, float] | None = None  # by their canonical bytes, with the weight that each holds, where kept
-    tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves paths hold
+    sample: PairSample | Histogram = NOTHING_SAMPLED  # of the pairs, with their net weights
     solved: Solved | None = None  # how the tensor was solved, where it is no sum
     checksum: str = ""  # of the file that it was read from
 
@@ -158,8 +167,8 @@ def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
     }
     if contents.goal is not None:
         metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
-    if not contents.tally.plain:
-        metadata["tally"] = json.dumps(asdict(contents.tally), sort_keys=True)
+    if isinstance(contents.sample, PairSample) and contents.sample.weights:
+        metadata["sample"] = _sample_as_json(contents.sample)
     if contents.solved is not None:
         metadata["solved"] = contents.solved.as_json()
     return metadata
@@ -210,7 +219,7 @@ def _contents(
         fillers=trained,
         goal=goal_of(metadata),
         paths=_paths(metadata["version"], tensors.get("paths")),
-        tally=tally_of(metadata, counts),
+        sample=sample_of(metadata, counts),
         solved=_solved(metadata),
         checksum=metadata["checksum"],
     )
@@ -249,7 +258,7 @@ class Outline:
     trained: bool  # whether it has fillers of its own
     keeps_paths: bool
     goal: Goal | None
-    tally: Tally
+    sample: PairSample | Histogram
     checksum: str
     solved: bool = False  # whether the tensor is no sum
 
@@ -262,8 +271,8 @@ def outline(path: Place) -> Outline:
         names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
         if counts.dim() != 1 or not all_finite(counts):
             raise BadValue("its counts are no numbers, one a leaf")
-        has, goal, tally = ("fillers" in tensors, "paths" in tensors), goal_of(metadata), tally_of(metadata, counts)
-        return Outline(scheme, names, counts, *has, goal, tally, metadata["checksum"], "solved" in metadata)
+        has, goal, sample = ("fillers" in tensors, "paths" in tensors), goal_of(metadata), sample_of(metadata, counts)
+        return Outline(scheme, names, counts, *has, goal, sample, metadata["checksum"], "solved" in metadata)
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 
@@ -280,27 +289,41 @@ def _solved(metadata: dict[str, str]) -> Solved | None:
     return Solved.of_json(metadata["solved"]) if "solved" in metadata else None
 
 
-def tally_of(metadata: dict[str, str], counts: Tensor) -> Tally:
-    """What a file says of how strongly its pairs are held, or nothing else than once."""
-    return _tally(json.loads(metadata["tally"])) if "tally" in metadata else _plain(counts)
+def _sample_as_json(sample: PairSample) -> str:
+    """Weights are left out where all are 1."""
+    keys = base64.b64encode(b"".join(sample.weights)).decode()
+    weights = list(sample.weights.values())
+    return json.dumps({"bits": sample.bits, "keys": keys} | ({"weights": weights} if set(weights) != {1.0} else {}))
 
 
-def _plain(counts: Tensor) -> Tally:
-    """The tally of pairs that were stored once each: all that is not said to be otherwise."""
-    pairs = float(counts.clamp_min(0).sum())
-    return Tally(((1.0, pairs),)) if pairs else NOTHING_STORED
+def sample_of(metadata: dict[str, str], counts: Tensor) -> PairSample | Histogram:
+    """The sample of the pairs that a file keeps; without one, every pair counts as stored once."""
+    if "sample" not in metadata:
+        pairs = float(counts.clamp_min(0).sum())
+        return Histogram(((1.0, pairs),)) if pairs else NOTHING_SAMPLED
+    said = json.loads(metadata["sample"])
+    bits, packed = said["bits"], base64.b64decode(said["keys"], validate=True)
+    keys = [packed[start : start + KEY_BYTES] for start in range(0, len(packed), KEY_BYTES)]
+    weights = said.get("weights", [1.0] * len(keys))
+    if type(bits) is not int or not 0 <= bits <= 32 or len(packed) % KEY_BYTES or len(keys) > MAX_SAMPLED_PAIRS:
+        raise BadValue(f"its sample of pairs has {len(packed)} bytes of keys with {bits!r} zero bits")
+    if len(set(keys)) != len(keys) or len(weights) != len(keys):
+        raise BadValue(f"its sample of pairs has {len(keys)} keys and {len(weights)} weights")
+    if not all(type(weight) in (int, float) and 0 < abs(weight) <= MOST for weight in weights):
+        raise BadValue("its sample of pairs holds weights that are no numbers")
+    return PairSample(bits, dict(zip(keys, map(float, weights), strict=True)))
 
 
-def _tally(said: dict[str, Any]) -> Tally:
-    """A tally of positive numbers, no more of them than there may be."""
+def histogram_of(said: dict[str, Any]) -> Histogram:
+    """A histogram of positive numbers, no more of them than there may be."""
     strengths = tuple((float(s), float(n)) for s, n in said["strengths"])
-    tally = Tally(strengths, tuple(map(float, said["leaves"])))
-    numbers = (*tally.leaves, *(number for level in strengths for number in level))
-    if len(said) != 2 or len(strengths) > LEVELS or len(tally.leaves) > LEAVES:
-        raise BadValue(f"its tally holds {len(strengths)} strengths and {len(tally.leaves)} numbers of leaves")
+    histogram = Histogram(strengths, tuple(map(float, said["leaves"])))
+    numbers = (*histogram.leaves, *(number for level in strengths for number in level))
+    if len(said) != 2 or len(strengths) > MAX_LEVELS or len(histogram.leaves) > MAX_VALUES:
+        raise BadValue(f"its histogram holds {len(strengths)} strengths and {len(histogram.leaves)} numbers of leaves")
     if not all(0 < number <= MOST for number in numbers):
-        raise BadValue("its tally holds numbers that count nothing")
-    return tally
+        raise BadValue("its histogram holds numbers that count nothing")
+    return histogram
 
 
 def names_of(vocabulary: Vocabulary) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from carving import journal
 from carving.answers.fitted import Solved
-from carving.answers.tally import Tally
+from carving.answers.sample import Histogram
 from carving.cells import BITS, Cells, packed, single, unpacked
 from carving.draws import STREAM
 from carving.errors import BadValue
@@ -29,12 +29,12 @@ from carving.files import (
     SEALED,
     as_bytes,
     goal_of,
+    histogram_of,
     identity,
     names_of,
     raw_bytes_of,
     reals,
     scheme_of,
-    tally_of,
     trained_of,
     vocabulary_of,
 )
@@ -59,7 +59,7 @@ class Sealed:
     scheme: Scheme
     cells: Cells
     pairs: int
-    tally: Tally
+    histogram: Histogram
     vocabulary: Vocabulary | None  # None where it is left out
     counts: Tensor | None  # with the vocabulary alone
     fillers: Tensor | None = None
@@ -132,8 +132,9 @@ def _metadata(sealed: Sealed) -> dict[str, str]:
     }
     if sealed.goal is not None:
         metadata["goal"] = json.dumps(asdict(sealed.goal), sort_keys=True)
-    if not sealed.tally.plain:
-        metadata["tally"] = json.dumps(asdict(sealed.tally), sort_keys=True)
+    if sealed.histogram.leaves:
+        known = {"strengths": sealed.histogram.strengths, "leaves": sealed.histogram.leaves}
+        metadata["histogram"] = json.dumps(known, sort_keys=True)
     if sealed.solved is not None:
         metadata["solved"] = sealed.solved.without_weights().as_json()
     return metadata
@@ -178,7 +179,7 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
         scheme=scheme,
         cells=_cells(metadata, scheme, tensors["cells"], bits),
         pairs=pairs,
-        tally=_tally(metadata, pairs, solved is None),
+        histogram=_histogram(metadata, pairs, solved is None),
         vocabulary=vocabulary,
         counts=counts,
         fillers=_fillers(scheme, tensors.get("fillers"), len(vocabulary or ())),
@@ -229,9 +230,11 @@ def _leaves(tensors: dict[str, Tensor]) -> tuple[Vocabulary | None, Tensor | Non
     return vocabulary_of(names, counts), counts
 
 
-def _tally(metadata: dict[str, Any], pairs: int, is_sum: bool) -> Tally:
+def _histogram(metadata: dict[str, Any], pairs: int, is_sum: bool) -> Histogram:
     """How strongly pairs are held, those of a sum once each, and how many leaves paths hold."""
-    tally = tally_of(metadata, torch.tensor([float(pairs)], dtype=torch.float64))
-    if is_sum and any(strength != 1 for strength, _ in tally.strengths):
+    if "histogram" not in metadata:
+        return Histogram(((1.0, float(pairs)),))
+    histogram = histogram_of(json.loads(metadata["histogram"]))
+    if is_sum and any(strength != 1 for strength, _ in histogram.strengths):
         raise BadValue("its pairs are not held once each")
-    return tally
+    return histogram

@@ -1,5 +1,5 @@
 """Answers: how a memory is asked. `best` finds the best candidates, `likelihood` says how probable they are, `sets` and
-`together` find several fillers in one context and what all contexts hold. `tally`, `numbers` and `subsets` know how
+`together` find several fillers in one context and what all contexts hold. `sample`, `numbers` and `subsets` know how
 strongly pairs are held, how many leaves paths hold, and what that makes of probabilities. `sieve` bounds what scores in
 few bits may miss, `precision` says where they are faster, `sifting` gives float32's answers by them.
 """

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from carving.answers.likelihood import Likelihood
+from carving.answers.sample import Strengths
 from carving.answers.sets import Held, Shortlists, in_order, recall_sets
-from carving.answers.tally import Strengths
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 

@@ -3,7 +3,7 @@
 With b = bind(g, c) and M the memory, the log-likelihood ratio of "g is stored here with strength s" against "nothing
 is" is s (<M, b> - s |b|^2 / 2) / variance, with the variance of the interference in one number of the memory. The
 memory's own norm tells that variance, forgotten pairs and merged memories and all. Where strengths differ, each counts
-as often as it was stored (`tally.py`).
+as often as it was stored (`sample.py`).
 """
 
 import math
@@ -20,7 +20,7 @@ from torch import Tensor
 from carving.answers.best import scan
 from carving.answers.numbers import UNKNOWN, Numbers
 from carving.answers.ranking import Lines, Ranking, Rated, Rating, best_of
-from carving.answers.tally import ONCE, Strengths
+from carving.answers.sample import ONCE, Strengths
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.scheme import ContextsOrPaths, FillersOrLabels
@@ -29,6 +29,14 @@ from carving.tensors import falling_exp_
 Chances = NDArray[np.float64]
 
 UNSEEN = 0.01  # how often a leaf that is known but not stored counts as stored
+NORMAL = 0.1  # excess kurtosis of interference that counts as normal
+SIGNAL = 0.5  # of the energy along a candidate counts as its own: it is as likely stored as not
+# The product of p - 1 squared normals by p, in three parts with the same sum of roots: their probabilities and means.
+TAILS = {
+    2: ((0.632, 0.243), (0.230, 1.370), (0.138, 3.858)),
+    3: ((0.746, 0.136), (0.174, 1.556), (0.080, 7.859)),
+    4: ((0.819, 0.088), (0.132, 1.763), (0.049, 14.19)),
+}
 
 
 class Evidence(NamedTuple):
@@ -37,6 +45,7 @@ class Evidence(NamedTuple):
     inner: Tensor  # <memory, bound candidate>
     energy: Tensor  # |bound candidate|^2
     noise: Tensor | None  # along the bound candidates, in units of `Likelihood.norm`, where it is not the same for all
+    cores: Tensor | None = None  # (n, *core_shape) of the contexts
 
     @classmethod
     def of(
@@ -45,12 +54,65 @@ class Evidence(NamedTuple):
         """What the contexts' cores (of `scheme.adjoint`) show of candidates; the inner products may be known."""
         energy = scheme.energy(contexts, candidates)
         noise = scheme.noise_along(cores, contexts, candidates, energy)
-        return cls(scheme.inner(cores, contexts, candidates) if inner is None else inner, energy, noise)
+        inner = scheme.inner(cores, contexts, candidates) if inner is None else inner
+        return cls(inner, energy, noise, cores)
 
     @property
     def strengths(self) -> Tensor:
         """How strongly candidates are held: 1 for one that was stored once."""
         return self.inner / self.energy
+
+
+class Tail(NamedTuple):
+    """The interference of a few strong pairs: a scale mixture of normals, wider in some contexts than in others.
+
+    The interference of one pair is a product of cosines, one a mode, hence a normal variable of random scale. That of
+    all others is normal. The energy of a context's core shows how much interference there is in it; the prior of its
+    variance is inverse gamma.
+    """
+
+    share: float  # of the variance: one pair with this share of the energy has the concentration of all pairs
+    shape: float  # of the inverse gamma distribution
+    size: int  # the number of coordinates of a core
+    parts: tuple[tuple[float, float], ...]  # probabilities and scales, in units of the mean variance
+
+    @classmethod
+    def of(cls, scheme: LinearScheme, concentration: float) -> "Tail | None":
+        """The tail of a scheme's interference where strengths have a concentration, if it has one."""
+        facts = scheme.facts
+        if facts.order == 1 or concentration * (3**facts.order - 3) < NORMAL:
+            return None
+        size, whole = core_scalars(scheme), facts.memory_scalars
+        kept, d = (number ** (1 / facts.order) for number in (size, whole))
+        # A unit vector's squared length in a subspace is a beta variable: its relative second moment, a mode.
+        moment = (kept + 2) * d / ((d + 2) * kept)
+        return cls(
+            math.sqrt(concentration), 2 + 1 / (concentration * (moment**facts.order - 1)), size, TAILS[facts.order]
+        )
+
+    def log_ratio(
+        self, evidence: Evidence, inner: Tensor, variance: Tensor, mean: Tensor, strengths: Strengths
+    ) -> Tensor:
+        """Return log P(inner | stored) / P(inner | not stored), (n, L), summed over strengths and scales.
+
+        `variance` is that of each candidate, `mean` that of all coordinates of cores.
+        """
+        assert evidence.cores is not None
+        energy, unit = evidence.energy, variance * evidence.energy
+        core = evidence.cores.flatten(1).square().sum(1, keepdim=True)
+        # What the candidate itself may be of the core's energy is not all interference.
+        rest = (core - SIGNAL * inner.clamp_min(0).square()).clamp_min(0) / (2 * mean * energy)
+        width = (self.shape - 1 + rest) / (self.shape + self.size / 2 - 1)  # of this context, in units of the mean
+        wide = (width - (1 - self.share)).clamp_min(1e-6)
+        stored = empty = torch.tensor(-math.inf, dtype=inner.dtype, device=inner.device)
+        for probability, scale in self.parts:
+            width = 1 - self.share + scale * wide
+            level = math.log(probability) - width.log() / 2 - inner.square() / (2 * unit * width)
+            empty = torch.logaddexp(empty, level)
+            for strength, share in strengths.levels:
+                ratio = (inner - strength / 2 * energy) / (variance * width / strength)
+                stored = torch.logaddexp(stored, level + ratio + math.log(share))
+        return stored - empty
 
 
 @dataclass(frozen=True)
@@ -67,9 +129,16 @@ class Likelihood:
     )
     alike: bool = False  # whether candidates may be so alike that one is found in the place of others
     whole: "Likelihood | None" = None  # that of all candidates, where these are a part of them
+    tail: Tail | None = None  # of the interference, where a few pairs make most of it
 
     def log_odds(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
         """The log odds of the candidates of these indices; `more` is variance that comes on top."""
+        if self.tail is not None and evidence.cores is not None:
+            variance = self.variance_along(evidence, indices) + more
+            ratio = self.tail.log_ratio(
+                evidence, self._above_shift(evidence, indices), variance, self.mean, self.strengths
+            )
+            return ratio + self.log_prior[indices]
         if len(self.strengths.values) > 1:
             # One after the other: all of them beside each other would take many times the workspace.
             return reduce(torch.logaddexp, self._by_strength(evidence, indices, more)) + self.log_prior[indices]
@@ -97,7 +166,7 @@ class Likelihood:
         """The log odds (n, m) of each strength, without the prior."""
         inner, half = self._above_shift(evidence, indices), evidence.energy / 2
         variance = self.variance_along(evidence, indices) + more
-        for strength, share in zip(*self.strengths, strict=True):
+        for strength, share in self.strengths.levels:
             yield (inner - strength * half) / (variance / strength) + math.log(share)
 
     def _above_shift(self, evidence: Evidence, indices: Tensor | slice) -> Tensor:
@@ -120,6 +189,11 @@ class Likelihood:
         # Where that is little, float32 cannot tell it from nothing.
         left = 1 - float(self.log_prior.double().exp().sum())
         return math.log(left) if left > 1e-3 else -math.inf
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """The mean variance of all candidates."""
+        return self.variance.mean() if self.whole is None else self.whole.mean
 
     @cached_property
     def slope(self) -> Tensor:
@@ -150,9 +224,11 @@ def likelihood(
     pairs: float,
     log_prior: Tensor | float,
     strengths: Strengths = ONCE,
+    white: float = 0.0,
 ) -> Likelihood:
     """The likelihood of candidates that were stored so often among so many pairs, in a memory of that squared norm.
 
+    `white` is the share of that norm which is noise of equal variance in all directions, as quantization makes it.
     Pairs of one filler count more. Where contexts have no signs, a filler adds up over them to a bias in every other,
     which is no noise to itself, but for what the contexts make of it. One that is stored here is not among those that
     make it, and so shows that much less than its strength.
@@ -160,7 +236,10 @@ def likelihood(
     facts, often = scheme.facts, counts.clamp_min(0)
     # The mean of what pairs of one filler have in common is no variance.
     echo = facts.echo - facts.memory_scalars * facts.bias**2
-    share = facts.interference + often / max(pairs, 1.0) * (echo - facts.interference)
+    # Quantization clips the cells in which pairs of one filler add up: about the root of what is kept stays of their
+    # excess (measured for 1 and 2 bits).
+    excess = (echo - facts.interference) * math.sqrt(1 - white)
+    share = (1 - white) * (facts.interference + often / max(pairs, 1.0) * excess) + white
     floor = torch.finfo(scheme.dtype).eps ** 2  # an empty memory has no noise
     where, prior = (scheme.device, scheme.dtype), torch.as_tensor(log_prior, dtype=torch.float64).expand(len(counts))
     shift = facts.bias * often
@@ -171,18 +250,22 @@ def likelihood(
         1.0 if facts.uneven else max(norm, 1e-30),
         strengths if not facts.bias else strengths.scaled(1 - facts.bias),
         shift=shift.to(*where) if facts.bias else None,
+        tail=Tail.of(scheme, strengths.concentration) if strengths.concentration else None,
     )
 
 
-def log_prior(counts: Tensor, absence: float) -> Tensor:
-    """The log odds of leaves before the memory is asked: as often as each was stored, against nothing being there."""
-    often = counts.clamp_min(0) + UNSEEN
+def log_prior(counts: Tensor, absence: float, hidden: float = 0.0) -> Tensor:
+    """Return the prior log odds of values by their counts, against nothing being stored.
+
+    `hidden` is added to all counts, where pairs of negative weight make some of them too small.
+    """
+    often = counts.clamp_min(0) + (UNSEEN + hidden)
     return torch.log((1 - absence) * often / often.sum())
 
 
-def log_prior_of(counts: Tensor, absence: float, total: float) -> Tensor:
-    """The same of some leaves, where the sum over all is known."""
-    return torch.log((1 - absence) / total * (counts.clamp_min(0) + UNSEEN))
+def log_prior_of(counts: Tensor, absence: float, unseen: float, total: float) -> Tensor:
+    """Return the prior log odds of some values; `total` sums all counts, `unseen` is added to each."""
+    return torch.log((1 - absence) / total * (counts.clamp_min(0) + unseen))
 
 
 def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
@@ -200,6 +283,8 @@ def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
         evidence = Evidence.of(scheme, cores, contexts, codes, cores)
         values = odds.strengths.values
         if evidence.noise is not None or evidence.energy.shape[1] > 1 or len(values) > 1 or odds.shift is not None:
+            return None
+        if odds.tail is not None:
             return None
         return Lines(values[0] * evidence.energy / 2, odds.slope[part], odds.log_prior[part])
 
@@ -333,7 +418,7 @@ def _ratios_(inner: Tensor, energy: Tensor, variance: Tensor) -> Ratios:
 def _by_moments(inner: Tensor, energy: Tensor, variance: Tensor, prior: Prior) -> Ratios:
     """Those of candidates that are held with several strengths."""
     logits, means, squares = inner.new_full(inner.shape, -math.inf), torch.zeros_like(inner), torch.zeros_like(inner)
-    for strength, share in zip(*prior.strengths, strict=True):
+    for strength, share in prior.strengths.levels:
         term = strength * (inner - strength / 2 * energy) / variance + math.log(share)
         both = torch.logaddexp(logits, term)
         old, new = (logits - both).exp(), (term - both).exp()

@@ -210,7 +210,7 @@ def _beside_each_other(
 def _may_rise(scheme: LinearScheme, taken: Tensor, last: Tensor, odds: Likelihood, least: float) -> Tensor:
     """Where candidates beyond a list, whose last has this score, may be over the bar now that some were taken out."""
     # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
-    moved = 5 * (taken * odds.strengths.square / core_scalars(scheme)).sqrt()
+    moved = 5 * (taken * odds.strengths.mean_square / core_scalars(scheme)).sqrt()
     away = (least - last) * odds.variance.min() / max(odds.strengths.values)
     return (taken > 0) & (moved > away)
 
@@ -265,7 +265,7 @@ def peel(
         alone = odds.log_odds(evidence, indices, own).masked_fill(~unused[rows], -torch.inf)
         value, which = alone.max(dim=1, keepdim=True)
         # A crowded context holds about as many fillers as its energy says: each is at least that much likelier.
-        likelier = torch.log1p(own * (core_scalars(scheme) / odds.strengths.square))
+        likelier = torch.log1p(own * (core_scalars(scheme) / odds.strengths.mean_square))
         beside = numbers.log_odds(alone, which, weights.beside((before + taken)[rows]))
         value = torch.where(likelier > 0, torch.maximum(beside, value + likelier), beside).squeeze(1)
         kept = value >= least

@@ -102,7 +102,7 @@ class _Lists(NamedTuple):
         size = core_scalars(self.scheme)
         log_odds, unlisted = self._of_sets(seen, odds, more, places, common, log_weights, tail)
         if size < self.scheme.facts.memory_scalars:
-            more = more + (odds.strengths.square / size * unlisted).unsqueeze(1).to(more)
+            more = more + (odds.strengths.mean_square / size * unlisted).unsqueeze(1).to(more)
             log_odds, _ = self._of_sets(seen, odds, more, places, common, log_weights, tail)
         return log_odds
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from carving.answers.likelihood import Prior, core_scalars, posterior
 from carving.answers.observed import Residual, observed
-from carving.answers.tally import ONCE, Strengths
+from carving.answers.sample import ONCE, Strengths
 from carving.cells import Cells
 from carving.checks import check_absence, check_integer, check_tensor, listed
 from carving.chunks import slices

@@ -2,20 +2,19 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
+from itertools import accumulate, compress
 
 import torch
 from torch import Tensor
 
-from carving.answers.tally import Levels
+from carving.answers.sample import Levels
 from carving.errors import BadValue
 from carving.linear import LinearScheme
 from carving.memory.codebook import Codebook, Drawn, check_finite
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State, paths_of_both, solved_of_both, stricter
-from carving.memory.tallying import Name, Tallying, tallied
 from carving.scheme import Scheme
 from carving.tensors import lasting
 
@@ -39,7 +38,7 @@ class Change:
         self._copy: Tensor | None = None
         self.pairs, self.counts = 0, Counter[bytes]()  # by the leaves' canonical bytes
         self.known = held.known  # the paths that will be kept
-        self.tallying = Tallying()
+        self.sample = held.sample
         self.added = 0.0  # the energy of all pairs that are counted, in units of one
 
     @property
@@ -61,8 +60,7 @@ class Change:
     def add(self, batch: Batch, counted: bool = True) -> None:
         """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
         self.bind(batch)
-        if counted:
-            self.count(batch)
+        self.count(batch, counted=None if counted else [False] * len(batch))
 
     def bind(self, batch: Batch, weights: Sequence[float] | None = None) -> None:
         """Add a batch of pairs to the tensor, each with the change's weight or its own."""
@@ -79,29 +77,27 @@ class Change:
         scheme.add(self.tensor, batch.paths, fillers, given)
         self.pairs += len(batch)
 
-    def count(self, batch: Batch, weights: Sequence[float] | None = None) -> None:
-        """Take note of a batch's leaves, each once or so many times the change's weight."""
-        if weights is None:
-            self.counts.update(batch.names)
-        else:
-            for name, weight in zip(batch.names, weights, strict=True):
-                self.counts[name] += weight  # type: ignore[assignment]  # counters sum anything
-        linear = self.held.scheme.facts.linear
-        for weight, pairs in self._runs(batch, weights):
-            self.added += weight * weight * len(pairs)
-            if linear:
-                self.tallying.add(weight, pairs)
-            if self.known is not None:
-                self.known = self.known.changed((path, weight) for path, _ in pairs)
+    def count(
+        self, batch: Batch, weights: Sequence[float] | None = None, counted: Sequence[bool] | None = None
+    ) -> None:
+        """Count a batch's values, and sample its pairs; `weights` are multiples of the change's weight.
 
-    def _runs(self, batch: Batch, weights: Sequence[float] | None) -> Iterator[tuple[float, Sequence[Name]]]:
-        """The pairs in order, those that have one weight together."""
+        Pairs that do not count, because they were never stored, are sampled all the same.
+        """
         pairs = list(zip(batch.paths.names, batch.names, strict=True))
+        times = [1.0] * len(pairs) if weights is None else weights
+        if self.held.scheme.facts.linear:
+            self.sample = self.sample.plus(pairs, [self.weight * each for each in times])
+        if counted is not None:
+            pairs, times = list(compress(pairs, counted)), list(compress(times, counted))
         if weights is None:
-            yield self.weight, pairs
-            return
-        for own, run in groupby(zip(weights, pairs, strict=True), key=lambda each: each[0]):
-            yield self.weight * own, [pair for _, pair in run]
+            self.counts.update(leaf for _, leaf in pairs)
+        else:
+            for (_, leaf), each in zip(pairs, times, strict=True):
+                self.counts[leaf] += each  # type: ignore[assignment]  # counters sum anything
+        self.added += sum([self.weight * self.weight * each * each for each in times])
+        if self.known is not None:
+            self.known = self.known.changed((p, self.weight * n) for (p, _), n in zip(pairs, times, strict=True))
 
     def state(self) -> State:
         """What will be there: numbers that are not finite are refused."""
@@ -110,14 +106,9 @@ class Change:
             tensor = self._copy
             check_finite("the memory", tensor)
         times = torch.tensor(list(self.counts.values()), dtype=torch.float64)
-        after = replace(self.held.holding(tensor, self.counts, self.weight * times), known=self.known)
-        if after.solved is not None:
-            after = replace(after, solved=after.solved.plus(self.added))
-        stored, gone = self.tallying.both()
-        seen = self._copy is not None and after.solved is None and not (stored.strengths and gone.strengths)
-        if stored.strengths:
-            after = tallied(self.held, after, stored, seen=seen)
-        return tallied(self.held, after, gone, taken_out=True, seen=seen) if gone.strengths else after
+        after = self.held.holding(tensor, self.counts, self.weight * times)
+        solved = None if after.solved is None else after.solved.plus(self.added)
+        return replace(after, known=self.known, sample=self.sample, solved=solved)
 
 
 def checked(change: Change) -> State:
@@ -166,9 +157,10 @@ def _spread(held: State, levels: Sequence[Levels]) -> tuple[float, float]:
 
 
 def levels_of(held: State) -> Levels:
-    """Return the weights of the pairs, and how many have each; where they are not tallied, those of the leaves."""
-    if held.tally.strengths:
-        return held.tally.strengths
+    """Return the weights of the pairs, and how many have each; where they are not sampled, those of the leaves."""
+    histogram = held.histogram
+    if histogram.strengths or histogram.negative:
+        return (*histogram.strengths, *histogram.negative)
     weights = held.counts[held.counts != 0].abs()
     return ((float(weights.min()), float(len(weights))),) if len(weights) else ()
 
@@ -209,6 +201,6 @@ def added(ours: State, theirs: State) -> State:
     check_same_trained(ours.codebook, theirs.codebook)
     known, leaves = paths_of_both(ours, theirs), theirs.vocabulary
     both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
-    both = replace(both, goal=stricter(ours.goal, theirs.goal), known=known, solved=solved_of_both(ours, theirs))
+    goal, solved = stricter(ours.goal, theirs.goal), solved_of_both(ours, theirs)
     check_weights(both, [levels_of(ours), levels_of(theirs)], ours)
-    return tallied(ours, both, theirs.tally, seen=both.solved is None) if theirs.tally.strengths else both
+    return replace(both, goal=goal, known=known, solved=solved, sample=ours.sample.merged(theirs.sample))

@@ -2,12 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from itertools import islice
 from typing import NamedTuple
 
-from carving.answers.tally import Loads
+from carving.answers.sample import Loads
 from carving.files import Outline
-from carving.memory.tallying import Tallying
 from carving.records import Record
 from carving.symbols import split_labels
 
@@ -25,11 +23,11 @@ class Extent(NamedTuple):
 
 def extent(outline: Outline, records: Iterable[Record]) -> Extent:
     """What a file holds with these changes."""
-    changed, tallying = defaultdict[bytes, float](float), Tallying()
+    changed, sample = defaultdict[bytes, float](float), outline.sample
     for record in records:
-        names = list(islice(record.names(), record.pairs - record.uncounted))
-        tallying.add(record.weight, names)
-        for _, leaf in names:
+        names = list(record.names())
+        sample = sample.plus(names, [record.weight] * len(names))
+        for _, leaf in names[: record.pairs - record.uncounted]:
             changed[leaf] += record.weight
     counts = outline.counts
     leaves = len(counts) + len(changed) - len(known(outline.names, changed))
@@ -40,12 +38,10 @@ def extent(outline: Outline, records: Iterable[Record]) -> Extent:
         pairs = sum(max(0.0, count) for count in each.values())
     else:
         pairs = float(counts.sum()) + sum(changed.values())
-    stored, gone = tallying.both()
-    tally = outline.tally.with_stored(stored) if stored.strengths else outline.tally
-    tally = tally.without(gone)
-    if not tally.strengths:
+    histogram = sample.histogram(pairs)
+    if not histogram.strengths:
         return Extent(round(pairs), leaves, round(pairs), ((round(pairs), 1.0),))
-    return Extent(round(pairs), leaves, round(tally.load), tally.loads())
+    return Extent(round(pairs), leaves, round(histogram.load), histogram.loads())
 
 
 def known(names: bytes, some: Collection[bytes]) -> set[bytes]:

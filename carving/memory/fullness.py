@@ -9,7 +9,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-from carving.answers.tally import Loads
+from carving.answers.sample import Loads
 from carving.errors import Overfull, UserError
 from carving.files import identity
 from carving.memory.state import State

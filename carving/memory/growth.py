@@ -36,7 +36,7 @@ def _problem(held: State, found: Holdings) -> str | None:
             f"pairs of a weight of {held.stored:,.6g} are stored, and {found.asked:,} were asked for: what lies under "
             "other paths, and weights other than 1, would be lost"
         )
-    if any(abs(strength - round(strength)) > WHOLE for strength, _ in held.tally.strengths):
+    if any(abs(strength - round(strength)) > WHOLE for strength, _ in held.histogram.strengths):
         return "pairs were stored with weights that are no whole numbers, which would become 1"
     unsure = found.asked - found.sure
     if unsure > UNSURE * found.asked:

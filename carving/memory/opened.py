@@ -40,8 +40,6 @@ from carving.tensorfiles import said_by
 from carving.vocabulary import Vocabulary
 
 PATIENCE = 1.0  # seconds that replaying a journal may take
-FILLED = 1 / 16  # of what a memory holds may be pending without being looked at, if it were the same pair all the time,
-LEAST = 4096  # or of so many pairs
 SMALL = 1e5  # a sum of weights: more may be too much for the weights before, which the tensor's energy tells
 USUAL = 1e6  # a weight that is larger may be too much for the tensor's numbers, which is seen when they are added
 
@@ -58,14 +56,6 @@ class Now(NamedTuple):
     def of(cls, loaded: Loaded) -> "Now":
         """What was just loaded."""
         return cls(loaded.state, (), loaded.base, loaded.journal)
-
-    @property
-    def unseen(self) -> bool:
-        """Whether so many pairs are pending that, if they were all the same, they would fill the memory by themselves.
-
-        The tensor's energy tells whether they are.
-        """
-        return len(self.pending) ** 2 > FILLED * max(self.state.tally.number, LEAST)
 
     def counting(self, state: State, records: Iterable[Record], written: Journal) -> "Now":
         """With changes more, which the state counts, but its tensor does not have."""
@@ -201,7 +191,7 @@ class Opened(Memory):
         while True:
             with self._turn():
                 # Trained fillers may be too large for the tensor's numbers, which is seen when they are added.
-                at_once = self._now.state.codebook.trained is not None or self._now.unseen
+                at_once = self._now.state.codebook.trained is not None
                 at_once = at_once or not 1 / SMALL <= abs(weight) <= SMALL / len(batch)
                 held = self._state if at_once else self._now.state
                 change = Change(held, weight)

@@ -61,7 +61,7 @@ def probed(held: State, paths: Paths, absence: float, wish: float, top: int | No
     def odds_of(rows: NDArray[np.int64]) -> Likelihood:
         return held.odds_of(scheme, absence, rows)
 
-    single, rows = top is None and held.tally.further()[0] <= RARE, range(len(held.vocabulary))
+    single, rows = top is None and held.sample.further()[0] <= RARE, range(len(held.vocabulary))
     asked = Asked(scheme, held.codebook.index(), held.vocabulary, odds_of, absence, wish, held.prior_range, single)
     k = 1 if top is None else several.listed(top, len(rows))
     for _, contexts in scheme.chunks_of(paths, held.batch):

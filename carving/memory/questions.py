@@ -202,7 +202,7 @@ class Questions(ABC):
         answers: list[list[Answer]] = []
         for _, contexts in scheme.chunks_of(asked, state.batch):
             if state.codebook.trained is not None and isinstance(fillers, Tensor):
-                seen = state.tally.as_strengths()
+                seen = state.histogram.as_strengths()
                 held = recall_alike(scheme, state.tensor, contexts, fillers, odds, seen, least, scan)
             else:
                 held = sets.recall_sets(scheme, state.tensor, contexts, fillers, odds, least, scan=scan)

@@ -46,7 +46,7 @@ def _weigh(
         return _weigh_solved(held, scheme, contexts, fillers, rows, absence)
     prior = math.log(1 - absence) - math.log(absence) if absence else math.inf
     counts = held.often.of(rows)
-    odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior, held.strengths)
+    odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior, held.strengths, 1 - held.share)
     cores = scheme.adjoint(held.tensor, contexts)
     evidence = Evidence.of(scheme, cores, contexts, fillers)
     crowded = likelihood.crowding(scheme, cores, evidence, odds).unsqueeze(1)

@@ -10,7 +10,7 @@ from torch import Tensor
 from carving import sealedfiles
 from carving.answers.fitted import Solved
 from carving.answers.observed import EDGE
-from carving.answers.tally import ONCE
+from carving.answers.sample import ONCE
 from carving.cells import BITS, Cells, check_bits
 from carving.checks import show_bits
 from carving.errors import BadType, BadValue, refused
@@ -130,7 +130,7 @@ class SealedMemory(Inventory, Looks):
         change, pairs = Change(blank, 1.0), list(zip(answers.paths, (answer.leaf for answer in answers), strict=True))
         for start in range(0, len(pairs), BATCH):
             change.add(Batch(pairs[start : start + BATCH]))
-        state = replace(change.state(), room=held.room, told=held.told, tally=held.tally)
+        state = replace(change.state(), room=held.room, told=held.told)
         outside = self.cells.outside(reals(state.tensor), EDGE)
         if outside:
             raise BadValue(
@@ -265,7 +265,7 @@ def contents_of(held: State, vocabulary: bool = True) -> Sealed:
         scheme=held.scheme,
         cells=held.cells,
         pairs=held.pairs,
-        tally=held.tally,
+        histogram=replace(held.histogram, leaves=held.sample.leaves),
         vocabulary=held.vocabulary if vocabulary else None,
         counts=held.counts if vocabulary else None,
         fillers=trained,
@@ -292,5 +292,5 @@ def _state_of(found: Sealed, name: str, vocabulary: Iterable[Leaf] | None, devic
     known = None if found.paths is None else KnownPaths(found.paths)
     empty = State.empty(scheme, leaves.first(trained), found.fillers, found.goal, known)
     held = empty.holding(empty.tensor, leaves, counts)
-    held = replace(held, tally=found.tally, solved=found.solved)
+    held = replace(held, sample=found.histogram, solved=found.solved)
     return _with_cells(held, found.cells.to(scheme.device))

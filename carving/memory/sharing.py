@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from carving.answers.tally import Tally
+from carving.answers.sample import Histogram, PairSample
 from carving.distributed.ranks import Group, Ranks, exchangeable
 from carving.formats.documents import Pair
 from carving.memory.changes import Change, OnProgress, check_weights, levels_of, report
@@ -21,7 +21,6 @@ from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import Batch
 from carving.memory.state import State, check_sum, paths_of_both, stricter
-from carving.memory.tallying import Tallying
 from carving.paths import Paths
 from carving.prediction.goal import Goal
 from carving.schemes.slab import Slab
@@ -37,7 +36,7 @@ class Part:
 
     pairs: int
     counts: Mapping[bytes, float]
-    tallying: Tallying
+    sample: PairSample | Histogram
     paths: Mapping[bytes, float] | None  # what was stored under each, where paths are kept
     added: float
 
@@ -50,23 +49,23 @@ class Light:
     names: list[bytes]  # of its leaves
     counts: Tensor
     paths: Mapping[bytes, float] | None
-    tally: Tally
+    sample: PairSample | Histogram
 
     @classmethod
     def of(cls, held: State) -> "Light":
         """Return that of a state."""
         paths = None if held.known is None else held.known.weights()
-        return cls(held.goal, held.vocabulary.names(), held.counts, paths, held.tally)
+        return cls(held.goal, held.vocabulary.names(), held.counts, paths, held.sample)
 
     def state(self, held: State) -> State:
         """Return the state that it is of, without tensor and fillers; the rest is as in this one."""
         known = None if self.paths is None else KnownPaths(self.paths)
         vocabulary, _ = Vocabulary().extended(self.names)
-        own = dict(goal=self.goal, vocabulary=vocabulary, often=Counts(self.counts), known=known, tally=self.tally)
+        own = dict(goal=self.goal, vocabulary=vocabulary, often=Counts(self.counts), known=known, sample=self.sample)
         return replace(held, tensor=held.tensor.new_empty(0), codebook=None, kept=Kept(), **own)  # type: ignore[arg-type]
 
 
-exchangeable(Part, Light, Tallying, Tally, Goal)
+exchangeable(Part, Light, PairSample, Histogram, Goal)
 
 
 def stored(
@@ -96,13 +95,11 @@ def _own(
 def _of_all(held: State, own: Change, paths: dict[bytes, float] | None, ranks: Ranks) -> Change:
     """The changes of all ranks as one, to what is there."""
     whole, known = Change(held, own.weight), held.known
-    few = Tallying.within(sum(ranks.gather(own.pairs)))
-    tallying = own.tallying if few else own.tallying.counted()
-    for part in ranks.each(Part(own.pairs, own.counts, tallying, paths, own.added)):
+    for part in ranks.each(Part(own.pairs, own.counts, own.sample, paths, own.added)):
         whole.pairs += part.pairs
         whole.added += part.added
         whole.counts.update(part.counts)  # which adds them
-        whole.tallying.join(part.tallying)
+        whole.sample = whole.sample.merged(part.sample)
         known = known if known is None or part.paths is None else known.changed(part.paths.items())
     whole.known = known
     if whole.pairs:
@@ -126,9 +123,9 @@ def summed(held: State, ranks: Ranks) -> State:
     for theirs in (light.state(held) for light in ranks.each(Light.of(held))):
         levels.append(levels_of(theirs))
         goal, paths = stricter(both.goal, theirs.goal), paths_of_both(both, theirs)
-        tally = both.tally.with_stored(theirs.tally) if theirs.tally.strengths else both.tally
+        sample = both.sample.merged(theirs.sample)
         both = both.holding(tensor, theirs.vocabulary, theirs.counts)
-        both = replace(both, goal=goal, known=paths, tally=tally)
+        both = replace(both, goal=goal, known=paths, sample=sample)
     check_weights(both, levels)
     return both
 

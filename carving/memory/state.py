@@ -14,7 +14,7 @@ from carving.answers import likelihood
 from carving.answers.fitted import Solved
 from carving.answers.likelihood import Likelihood
 from carving.answers.numbers import Numbers
-from carving.answers.tally import NOTHING_STORED, ONCE, Loads, Strengths, Tally
+from carving.answers.sample import NOTHING_SAMPLED, ONCE, Histogram, Loads, PairSample, Strengths
 from carving.cells import Cells
 from carving.checks import listed
 from carving.errors import BadValue
@@ -31,7 +31,7 @@ from carving.tensors import lasting
 from carving.vocabulary import Vocabulary
 
 SIGMAS = 5  # standard deviations of chance
-OFF = 0.05  # and of what theory leaves out: by more, the energy is not that of the tally
+OFF = 0.05  # and of what theory leaves out: by more, the energy is not that of the sample
 
 EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
 NOT_KEPT = (
@@ -54,7 +54,7 @@ class State:
     told: int = 0  # the pairs with which it was last said that it does
     known: KnownPaths | None = None  # the paths that hold something, where they are kept
     solved: Solved | None = None  # how its tensor was solved, if it is no sum
-    tally: Tally = NOTHING_STORED  # how strongly pairs are held, and how many leaves a path, as far as that was seen
+    sample: PairSample | Histogram = NOTHING_SAMPLED  # of the pairs, with their net weights
     cells: Cells | None = None  # where it is sealed: what the tensor's numbers were made of
     norm: float | None = None  # the squared norm of all slabs, where the tensor is one: the act that made it knows
     kept: Kept = field(default_factory=Kept)
@@ -96,7 +96,7 @@ class State:
         tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)
         start = replace(self, scheme=scheme).emptied()
         moved = start.holding(tensor, self.vocabulary, self.counts)
-        return replace(moved, room=self.room, told=self.told, known=self.known, tally=self.tally, solved=self.solved)
+        return replace(moved, room=self.room, told=self.told, known=self.known, sample=self.sample, solved=self.solved)
 
     @property
     def counts(self) -> Tensor:
@@ -111,11 +111,12 @@ class State:
     @property
     def load(self) -> int:
         """How many pairs, each stored once, would fill it as much: what is predicted depends on it."""
-        return round(self.weighed.load) if self.tally.strengths else self.pairs
+        return round(self.histogram.load) if self.histogram.strengths else self.pairs
 
     def loads(self, more: int = 0) -> Loads:
         """The same for pairs of each strength, and which share of all they are; with so many pairs more."""
-        return self.weighed.loads(more) if self.tally.strengths else ((self.pairs + more, 1.0),)
+        histogram = self.histogram
+        return histogram.loads(more) if histogram.strengths else ((self.pairs + more, 1.0),)
 
     @property
     def share(self) -> float:
@@ -169,37 +170,46 @@ class State:
         return math.sqrt(2 * max(1.0, facts.echo) / facts.memory_scalars)
 
     @property
-    def strengths(self) -> Strengths:
-        """How strongly leaves are held: by the tally, and all of them more or less if the energy says so."""
-
-        def made() -> Strengths:
-            tally, squares = self.tally, self.squares
-            if not tally.strengths and self.stored > 0:
-                tally = Tally(((1.0, self.stored),))
-            return self._as_the_energy_says(tally).as_strengths() if squares and tally.strengths else ONCE
-
-        of = [self.tensor, self.counts] if self.scheme.facts.bias else [self.tensor]
-        return self.kept.once("strengths", of, (self.tally, self.stored), made)
+    def histogram(self) -> Histogram:
+        """How many pairs are held how strongly, as far as they were sampled."""
+        return self.sample.histogram(self.stored)
 
     @property
-    def weighed(self) -> Tally:
-        """The tally; where the energy tells of more than was counted, of pairs that were stored again, with them.
+    def strengths(self) -> Strengths:
+        """The distribution of the strengths of pairs: that of the sample, if the energy agrees with it."""
 
-        Less energy than was counted is that of a tensor which lags behind.
+        def made() -> Strengths:
+            histogram, squares = self.histogram, self.squares
+            if not histogram.strengths:  # nothing was sampled
+                histogram = Histogram(((1.0, self.stored or 1.0),))
+            if not squares or not histogram.squares or not math.isfinite(squares + histogram.squares):
+                return ONCE
+            factor = squares / histogram.squares
+            if abs(math.log(factor)) > OFF + SIGMAS * self.chance:
+                missing = isinstance(self.sample, PairSample) and self.sample.bits
+                # A strong pair that is not in the sample; or the tensor was changed by other means.
+                histogram = (
+                    histogram.with_pair(math.sqrt(squares - histogram.squares))
+                    if missing and factor > 1
+                    else histogram.scaled(strengths=math.sqrt(factor))
+                )
+            return histogram.as_strengths()
+
+        of = [self.tensor, self.counts] if self.scheme.facts.bias else [self.tensor]
+        return self.kept.once("strengths", of, (self.sample, self.stored), made)
+
+    @property
+    def hidden(self) -> float:
+        """The expected number of pairs of a value whose count is zero because pairs of negative weight cancel them.
+
+        The difference of two Poisson numbers of means a and b is 0: the first is then about ab / (1 + sqrt(ab)).
         """
-
-        tally, squares = self.tally, self.squares
-        if not squares or not math.isfinite(squares) or not tally.strengths or squares <= tally.squares:
-            return tally
-        return tally if self._near(squares / tally.squares) else tally.come_again(squares)
-
-    def _as_the_energy_says(self, tally: Tally) -> Tally:
-        factor = (self.squares or 0.0) / tally.squares
-        return tally if factor == math.inf or self._near(factor) else tally.scaled(factor)
-
-    def _near(self, factor: float) -> bool:
-        """Whether the energy is that of the tally, but for chance."""
-        return abs(math.log(factor)) <= OFF + SIGMAS * self.chance
+        histogram = self.histogram
+        if not histogram.negative or not len(self.vocabulary):
+            return 0.0
+        positive, size = histogram.sum, len(self.vocabulary)
+        product = positive * max(0.0, positive - float(self.counts.sum())) / size**2
+        return product / (1 + math.sqrt(product))
 
     def candidates(self, among: Iterable[Leaf] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Leaf]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
@@ -235,11 +245,12 @@ class State:
         counts = self.counts if counts is None else counts
 
         def made() -> Likelihood:
-            prior = likelihood.log_prior(counts, absence)
-            odds = likelihood.likelihood(scheme, self.energy, self._own(counts), self.stored, prior, self.strengths)
-            return replace(odds, numbers=Numbers(absence, self.tally.further()))
+            prior = likelihood.log_prior(counts, absence, self.hidden)
+            own, white = self._own(counts), 1 - self.share
+            odds = likelihood.likelihood(scheme, self.energy, own, self.stored, prior, self.strengths, white)
+            return replace(odds, numbers=Numbers(absence, self.sample.further()))
 
-        return self.kept.once("odds", [self.tensor, counts], (absence, self.tally), made)
+        return self.kept.once("odds", [self.tensor, counts], (absence, self.sample), made)
 
     @property
     def prior_range(self) -> float:
@@ -260,10 +271,10 @@ class State:
 
     def odds_of(self, scheme: LinearScheme, absence: float, rows: NDArray[np.int64]) -> Likelihood:
         """The same for some leaves of the whole vocabulary, without looking at the others."""
-        counts = self.often.of(rows)
-        prior = likelihood.log_prior_of(counts, absence, self.stored + likelihood.UNSEEN * len(self.often))
-        odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths)
-        return replace(odds, numbers=Numbers(absence, self.tally.further()))
+        counts, unseen = self.often.of(rows), likelihood.UNSEEN + self.hidden
+        prior = likelihood.log_prior_of(counts, absence, unseen, self.stored + unseen * len(self.often))
+        odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths, 1 - self.share)
+        return replace(odds, numbers=Numbers(absence, self.sample.further()))
 
 
 def room_of(goal: Goal | None) -> tuple[int, int]:

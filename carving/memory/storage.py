@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import compress, islice
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -87,15 +87,14 @@ def state_of(contents: files.Contents, device: torch.device | str) -> State:
     known = None if contents.paths is None else KnownPaths(contents.paths)
     empty = State.empty(scheme, vocabulary.first(trained), fillers, contents.goal, known)
     held = empty.holding(contents.tensor.to(scheme.device), vocabulary, contents.counts)
-    return replace(held, tally=contents.tally, solved=contents.solved)
+    return replace(held, sample=contents.sample, solved=contents.solved)
 
 
 def contents_of(held: State) -> files.Contents:
     """What is written of a state."""
     trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
-    leaves, tally = held.vocabulary, held.weighed
-    known = dict(goal=held.goal, paths=paths, tally=tally, solved=held.solved)
-    return files.Contents(held.scheme, held.tensor, leaves, held.counts, trained, **known)  # type: ignore[arg-type]
+    known = dict(goal=held.goal, paths=paths, sample=held.sample, solved=held.solved)
+    return files.Contents(held.scheme, held.tensor, held.vocabulary, held.counts, trained, **known)  # type: ignore[arg-type]
 
 
 def replayed(held: State, records: Iterable[Record]) -> State:
@@ -103,7 +102,7 @@ def replayed(held: State, records: Iterable[Record]) -> State:
     change = Change(held, 1.0)
     for batch, weights, counted in _batches(records):
         change.bind(batch, weights)
-        change.count(batch.only(counted), list(compress(weights, counted)))
+        change.count(batch, weights, counted)
     return change.state()
 
 
@@ -111,7 +110,7 @@ def counted(held: State, records: Iterable[Record]) -> State:
     """The state that counts changes, but whose tensor does not have them."""
     change = Change(held, 1.0)
     for batch, weights, counted in _batches(records):
-        change.count(batch.only(counted), list(compress(weights, counted)))
+        change.count(batch, weights, counted)
     return change.state()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from carving.answers.tally import Tally
+from carving.answers.sample import Histogram
 from carving.checks import check_number
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
@@ -62,7 +62,7 @@ def survey(
     if not repeats:
         raise BadValue("there must be pairs to plan a memory for, got none; give at least one")
     total = sum(number * many for number, many in repeats.items())
-    load = math.ceil(Tally(tuple(sorted((float(n), float(many)) for n, many in repeats.items()))).load)
+    load = math.ceil(Histogram(tuple(sorted((float(n), float(many)) for n, many in repeats.items()))).load)
     leaves_of_all = sum(each[2] for each in found)
     return Survey(total, repeats.total(), leaves_of_all, dict(sorted(shared.items())), load)
 

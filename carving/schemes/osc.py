@@ -159,6 +159,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             uneven=kind.uneven(self.basis),
             bias=0.0 if self.signed else bias(d, p, self.k1),
             unsteady=0.0 if self.signed else unsteady(d, p, self.k1),
+            order=p,
         )
 
     # Labels -> fillers and contexts

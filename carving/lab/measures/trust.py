@@ -4,6 +4,7 @@ Half of the paths that are asked for hold nothing.
 """
 
 import itertools
+import math
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.calibration import summed_up
 from carving.lab.measures.schemes import scheme_of, seed_within
 from carving.memory import Memory
+from carving.memory.sealed import SealedMemory
 from carving.symbols import Path as Asked
 
 Said = list[tuple[float, bool]]  # probabilities, and whether what they were said of was true
@@ -46,11 +48,12 @@ def trust_calibration(setting: Setting, seed: int) -> Measured:
 def answers(setting: Setting, seed: int) -> Said:
     """What a memory says of paths that are there, and of as many that are not."""
     case, chance = CASES[setting["case"]], Random(seed)
-    pairs = drawn(case, setting["N"], setting["L"], chance)
-    memory = Memory(scheme_of(setting, seed), range(setting["L"]))
+    vocabulary = case.vocabulary or setting["L"]
+    pairs = drawn(case, setting["N"], vocabulary, chance)
+    memory: Memory | SealedMemory = Memory(scheme_of(setting, seed), range(vocabulary))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Overfull)  # a memory that is sure of everything has no calibration
-        memory, held = case.store(memory, pairs)
+        memory, held = case.store(memory, pairs)  # type: ignore[arg-type]  # it is still a Memory
     truth: dict[Asked, set[object]] = {path: set() for path, _ in pairs}
     for path, leaf in held:
         truth[path].add(leaf)
@@ -74,7 +77,7 @@ def drawn(case: "Case", pairs: int, vocabulary: int, chance: Random) -> list[Pai
 
 # How pairs are stored: the memory, and what it then holds
 
-Stored = tuple[Memory, list[Pair]]
+Stored = tuple[Memory | SealedMemory, list[Pair]]
 
 
 def once(memory: Memory, pairs: list[Pair]) -> Stored:
@@ -134,6 +137,48 @@ def kept_in(dtype: torch.dtype) -> Callable[[Memory, list[Pair]], Stored]:
     return store
 
 
+def half_negative(memory: Memory, pairs: list[Pair]) -> Stored:
+    """Every second pair with a weight of -1, which is not held."""
+    memory.store(pairs[::2])
+    memory.store(pairs[1::2], weight=-1)
+    return memory, pairs[::2]
+
+
+def forced_out(memory: Memory, pairs: list[Pair]) -> Stored:
+    """Every second pair, and the others forgotten by force although they were never stored."""
+    memory.store(pairs[::2])
+    memory.forget(pairs[1::2], force=True)
+    return memory, pairs[::2]
+
+
+def one_strong(memory: Memory, pairs: list[Pair]) -> Stored:
+    """One pair with a weight of 15, the others with 1."""
+    memory.store(pairs[1:])
+    memory.store(pairs[:1], weight=15)
+    return memory, pairs
+
+
+def three_times_in_fives(memory: Memory, pairs: list[Pair]) -> Stored:
+    """All pairs three times, in calls of five pairs."""
+    for start in [*range(0, len(pairs), 5)] * 3:
+        memory.store(pairs[start : start + 5])
+    return memory, pairs
+
+
+def log_normal(memory: Memory, pairs: list[Pair]) -> Stored:
+    """Weights whose logarithms are standard normal."""
+    chance = Random(len(pairs))
+    for pair in pairs:
+        memory.store([pair], weight=math.exp(chance.gauss(0, 1)))
+    return memory, pairs
+
+
+def one_bit(memory: Memory, pairs: list[Pair]) -> Stored:
+    """Quantized to one bit."""
+    memory.store(pairs)
+    return memory.seal(bits=1), pairs
+
+
 def merged(memory: Memory, pairs: list[Pair]) -> Stored:
     """Two memories added, the second of them stored with a weight of 2."""
     other = Memory.like(memory)
@@ -145,20 +190,20 @@ def merged(memory: Memory, pairs: list[Pair]) -> Stored:
 # How is asked: what is said, and whether it is true
 
 
-def one_by_one(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
+def one_by_one(memory: Memory | SealedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
     """The best answer to each path."""
     replies = memory.recall_many(paths)
     right = (reply.leaf in held if reply else not held for reply, held in zip(replies, truth, strict=True))
     return [(reply.probability, true) for reply, true in zip(replies, right, strict=True)]
 
 
-def listed(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
+def listed(memory: Memory | SealedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
     """The most probable leaves of each path."""
     lists = memory.recall_many(paths, top=TOP)
     return [(leaf.probability, leaf.leaf in held) for each, held in zip(lists, truth, strict=True) for leaf in each]
 
 
-def as_sets(memory: Memory, paths: list[Asked], truth: list[set[object]]) -> Said:
+def as_sets(memory: Memory | SealedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
     """All leaves that each path is found to hold."""
     sets = memory.recall_sets(paths)
     return [(leaf.probability, leaf.leaf in held) for each, held in zip(sets, truth, strict=True) for leaf in each]
@@ -168,9 +213,10 @@ class Case(NamedTuple):
     """What is done with a memory, and how it is asked."""
 
     store: Callable[[Memory, list[Pair]], Stored] = once
-    ask: Callable[[Memory, list[Asked], list[set[object]]], Said] = one_by_one
+    ask: Callable[[Memory | SealedMemory, list[Asked], list[set[object]]], Said] = one_by_one
     leaves: tuple[int, ...] = (1,)  # of paths, in turn
     zipf: bool = False
+    vocabulary: int | None = None  # the number of values, where it is not the setting's
 
 
 # fmt: off
@@ -187,6 +233,13 @@ CASES = {
     "bfloat16 file":                    Case(kept_in(torch.bfloat16)),
     "float16 file":                     Case(kept_in(torch.float16)),
     "merged, weights 1 and 2":          Case(merged),
+    "half with weight -1":              Case(half_negative),
+    "as many forced out":               Case(forced_out),
+    "one with weight 15":               Case(one_strong),
+    "three times, five a call":         Case(three_times_in_fives),
+    "log-normal weights":               Case(log_normal),
+    "1 bit, 1 value":                   Case(one_bit, vocabulary=1),
+    "1 bit, 2 values":                  Case(one_bit, vocabulary=2),
     "sets of 1":                        Case(ask=as_sets),
     "sets of 2":                        Case(ask=as_sets, leaves=(2,)),
     "sets of 4":                        Case(ask=as_sets, leaves=(4,)),

@@ -1,0 +1,280 @@
+"""How strongly pairs are held: a small sample of the stored pairs, with the exact net weight of each.
+
+A pair belongs to the sample if the low bits of its path's hash are zero; one more bit is asked for whenever the sample
+grows too large. The sample is a sum, as the memory is: storing, forgetting and merging add weights, in any order and
+over any number of calls, files and processes.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from itertools import accumulate
+from zlib import crc32
+
+MAX_SAMPLED_PAIRS = 512
+KEY_BYTES = 12  # of a sampled pair: four of the path's CRC-32, four of its digest, four of the value's digest
+MAX_LEVELS = 8  # different strengths in a histogram
+MAX_VALUES = 16  # values of a path that a histogram tells apart
+MIN_PATHS = 16  # that say how many values a path holds: of fewer, others may come later
+ALIKE = 0.02  # strengths whose logarithms differ by less are one level
+ROUNDING = 1e-6  # of a weight: what is left of a pair that is taken out with it
+UNEVEN = 4.0  # kurtosis of the strengths above which a few pairs make most of the interference
+NEGLIGIBLE = 1e-12  # of the largest strength: not in a histogram
+MAX_LOAD = 2.0**53
+QUIETER = 0.01  # share of the pairs that may be weaker than those for which the load is given
+
+Levels = tuple[tuple[float, float], ...]  # strengths, and the number of pairs of each
+Loads = tuple[tuple[int, float], ...]  # a number of pairs of strength 1, and the share of the pairs that it is for
+
+
+@dataclass(frozen=True)
+class Strengths:
+    """The distribution of the strengths of stored pairs.
+
+    `concentration` is the sum of their fourth powers over the squared sum of their squares, or 0 where no pair is much
+    stronger than the others.
+    """
+
+    levels: Levels = ((1.0, 1.0),)  # strengths and their shares of the pairs
+    concentration: float = 0.0
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """The strengths, in ascending order."""
+        return tuple([strength for strength, _ in self.levels])
+
+    @property
+    def mean_square(self) -> float:
+        """The mean energy of a pair."""
+        return sum(share * strength * strength for strength, share in self.levels)
+
+    def scaled(self, factor: float) -> "Strengths":
+        """Multiply all strengths by a factor."""
+        return Strengths(tuple((factor * strength, share) for strength, share in self.levels), self.concentration)
+
+
+ONCE = Strengths()  # every pair was stored once, with a weight of 1
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many pairs are held how strongly, and how many paths hold at least one value, two values, ..."""
+
+    strengths: Levels = ()  # of pairs with positive net weight
+    leaves: tuple[float, ...] = ()
+    negative: Levels = ()  # absolute strengths of pairs with negative net weight
+
+    @cached_property
+    def number(self) -> float:
+        """The number of pairs with positive net weight."""
+        return sum([n for _, n in self.strengths])
+
+    @cached_property
+    def sum(self) -> float:
+        """The sum of the positive strengths."""
+        return sum([s * n for s, n in self.strengths])
+
+    @cached_property
+    def squares(self) -> float:
+        """The sum of all squared strengths: the expected energy of the memory."""
+        return sum([s * s * n for s, n in (*self.strengths, *self.negative)])
+
+    @cached_property
+    def concentration(self) -> float:
+        """The sum of fourth powers over the squared sum of squares: 1 / n for n pairs of one strength."""
+        every = (*self.strengths, *self.negative)
+        largest = max([s for s, _ in every])
+        return sum([(s / largest) ** 4 * n for s, n in every]) / self._noise(largest) ** 2
+
+    @cached_property
+    def load(self) -> float:
+        """The number of pairs of one strength that would be as much noise as there is to the weakest of these pairs.
+
+        >>> Histogram(((3.0, 100.0),)).load, Histogram(((1.0, 99.0), (10.0, 1.0))).load
+        (100.0, 199.0)
+        """
+        if len(self.strengths) == 1 and not self.negative:
+            return self.number
+        descending, enough = self.strengths[::-1], (1 - QUIETER) * self.number
+        cumulative = accumulate(n for _, n in descending)
+        weakest = next(s for (s, _), n in zip(descending, cumulative, strict=True) if n >= enough)
+        return self._noise(weakest)
+
+    def _noise(self, strength: float) -> float:
+        """The sum of all squares in units of one strength's, which may be too small or large to be squared."""
+        return sum([(s / strength) ** 2 * n for s, n in (*self.strengths, *self.negative)])
+
+    def loads(self, more: int = 0) -> Loads:
+        """The noise that pairs of each strength meet, as a number of pairs of that strength, and their share of all.
+
+        `more` counts further pairs of strength 1 that add to the noise.
+
+        >>> Histogram(((1.0, 99.0), (10.0, 1.0))).loads()
+        ((199, 0.99), (2, 0.01))
+        """
+        each = [(self._noise(s) + more / s / s, n / self.number) for s, n in self.strengths]
+        return tuple([(max(1, round(min(load, MAX_LOAD))), share) for load, share in each])
+
+    def histogram(self, stored: float | None = None) -> "Histogram":
+        """Return itself: what is known where there is no sample."""
+        return self
+
+    def plus(self, pairs: Iterable[tuple[bytes, bytes]], weights: Iterable[float]) -> "Histogram":
+        """Return itself: without the pairs before, others cannot be added."""
+        return self
+
+    def merged(self, other: "PairSample | Histogram") -> "Histogram":
+        """Return itself."""
+        return self
+
+    def scaled(self, numbers: float = 1.0, strengths: float = 1.0) -> "Histogram":
+        """Multiply all numbers, and all strengths, by a factor."""
+        if numbers == strengths == 1:
+            return self
+        levels = (tuple((s * strengths, n * numbers) for s, n in each) for each in (self.strengths, self.negative))
+        return Histogram(next(levels), tuple(n * numbers for n in self.leaves), next(levels))
+
+    def with_pair(self, strength: float) -> "Histogram":
+        """Add one pair."""
+        return Histogram(_levels([*self.strengths, (strength, 1.0)]), self.leaves, self.negative)
+
+    def as_strengths(self) -> Strengths:
+        """Return the distribution of the positive strengths."""
+        number = self.number
+        uneven = self.concentration * (number + sum(n for _, n in self.negative)) >= UNEVEN
+        if len(self.strengths) == 1 and self.strengths[0][0] == 1 and not uneven:
+            return ONCE
+        shares = tuple((s, n / number) for s, n in self.strengths)
+        return Strengths(shares, self.concentration if uneven else 0.0)
+
+    def further(self) -> tuple[float, ...]:
+        """Of the paths with at least one value, two values, ...: the share with more, or a half if that is unknown.
+
+        >>> Histogram(leaves=(100.0, 50.0, 50.0)).further()
+        (0.5, 1.0, 0.0)
+        """
+        return _further(self.leaves)
+
+
+@dataclass(frozen=True, eq=False)
+class PairSample:
+    """The pairs of a memory whose path's CRC-32 ends in `bits` zero bits, with their net weights.
+
+    >>> sample = PairSample().plus([(b"a", b"x"), (b"a", b"y"), (b"b", b"x")], [1, 1, 1]).plus([(b"b", b"x")], [2])
+    >>> sample.histogram().strengths, sample.plus([(b"a", b"x")], [-1]).histogram().strengths
+    (((1.0, 2.0), (3.0, 1.0)), ((1.0, 1.0), (3.0, 1.0)))
+    """
+
+    bits: int = 0
+    weights: Mapping[bytes, float] = field(default_factory=dict)  # by the keys of the pairs
+
+    def plus(self, pairs: Iterable[tuple[bytes, bytes]], weights: Iterable[float]) -> "PairSample":
+        """Add pairs, given by the canonical bytes of path and value, with their weights."""
+        mask = _mask(self.bits)
+        each = zip(pairs, weights, strict=True)
+        chosen = [(path, value, weight) for (path, value), weight in each if not crc32(path) & mask]
+        return self._added((_key(path, value), weight) for path, value, weight in chosen) if chosen else self
+
+    def merged(self, other: "PairSample | Histogram") -> "PairSample | Histogram":
+        """Return the sample of the sum of two memories."""
+        if isinstance(other, Histogram):
+            return other if other.strengths else self
+        restricted = self._restricted(max(self.bits, other.bits))
+        return restricted._added(other._restricted(restricted.bits).weights.items())
+
+    def _added(self, changes: Iterable[tuple[bytes, float]]) -> "PairSample":
+        weights = dict(self.weights)
+        for key, weight in changes:
+            after = weights.get(key, 0.0) + weight
+            if abs(after) > ROUNDING * abs(weight):
+                weights[key] = after
+            else:
+                weights.pop(key, None)
+        return PairSample(self.bits, weights)._restricted(self.bits)
+
+    def _restricted(self, bits: int) -> "PairSample":
+        """Ask for at least this number of zero bits, and for as many as keep the sample small."""
+        weights = self.weights
+        while bits > self.bits or len(weights) > MAX_SAMPLED_PAIRS:
+            bits = max(bits, self.bits + 1)
+            weights = {key: weight for key, weight in weights.items() if _belongs(key, bits)}
+            self = PairSample(bits, weights)
+        return self
+
+    def histogram(self, stored: float | None = None) -> Histogram:
+        """Return the histogram of all pairs of a memory in which weights sum to `stored`."""
+        whole = self._histogram
+        if not self.bits or not whole.strengths:
+            return whole
+        return whole.scaled(stored / whole.sum if stored and not whole.negative else 2.0**self.bits)
+
+    @cached_property
+    def _histogram(self) -> Histogram:
+        numbers = Counter(self.weights.values())
+        positive = _levels([(weight, float(n)) for weight, n in numbers.items() if weight > 0])
+        return Histogram(positive, (), _levels([(-weight, float(n)) for weight, n in numbers.items() if weight < 0]))
+
+    @cached_property
+    def leaves(self) -> tuple[float, ...]:
+        """The numbers of sampled paths with at least one value, two values, ..., if there are enough of them."""
+        sizes = Counter(Counter([key[:8] for key, weight in self.weights.items() if weight > 0]).values())
+        if sizes.total() < MIN_PATHS:
+            return ()
+        return tuple(
+            [
+                float(sum([n for size, n in sizes.items() if size >= k]))
+                for k in range(1, MAX_VALUES + 1)
+                if max(sizes) >= k
+            ]
+        )
+
+    def further(self) -> tuple[float, ...]:
+        """Of the paths with at least one value, two values, ...: the share with more, or a half if that is unknown."""
+        return _further(self.leaves)
+
+
+NOTHING_SAMPLED = PairSample()
+
+
+def _key(path: bytes, value: bytes) -> bytes:
+    digests = (blake2b(name, digest_size=4).digest() for name in (path, value))
+    return b"".join((crc32(path).to_bytes(4, "big"), *digests))
+
+
+def _mask(bits: int) -> int:
+    return (1 << bits) - 1
+
+
+def _belongs(key: bytes, bits: int) -> bool:
+    # No hash has more than 32 zero bits: the sample of one path with very many values is given up.
+    return bits <= 32 and not int.from_bytes(key[:4], "big") & _mask(bits)
+
+
+def _further(leaves: tuple[float, ...]) -> tuple[float, ...]:
+    ends = (*leaves[1:], 0.0) if len(leaves) < MAX_VALUES else leaves[1:]
+    return tuple(min(1.0, more / n) for n, more in zip(leaves, ends, strict=False)) or (0.5,)
+
+
+def _levels(pairs: list[tuple[float, float]]) -> Levels:
+    """Join strengths, each with a number of pairs, to a few levels: the sums of strengths and of squares stay."""
+    if len(pairs) <= 1:
+        return tuple(pairs)
+    highest, step = max(pairs)[0], ALIKE
+    pairs = sorted([level for level in pairs if level[0] > NEGLIGIBLE * highest])
+    while True:
+        groups: dict[int, list[tuple[float, float]]] = {}
+        for strength, number in pairs:
+            groups.setdefault(round(math.log(strength) / step), []).append((strength, number))
+        if len(groups) <= MAX_LEVELS:
+            return tuple([_joined(group) for group in groups.values()])
+        step *= 2
+
+
+def _joined(group: list[tuple[float, float]]) -> tuple[float, float]:
+    if len(group) == 1:
+        return group[0]
+    total, squares = sum([s * n for s, n in group]), sum([s * s * n for s, n in group])
+    return squares / total, total * total / squares
