@@ -105,7 +105,17 @@ def test_the_format_of_files_stays(tmp_path):
     }
     scheme = {"name": "OSC", "d": 4, "p": 2, "k1": 2, "signed": True, "basis": "blocks", "seed": 0}
     assert json.loads(metadata["scheme"]) == scheme
-    assert sorted(metadata) == ["checksum", "dtype", "energy", "format", "pairs", "sample", "scheme", "stream", "version"]
+    assert sorted(metadata) == [
+        "checksum",
+        "dtype",
+        "energy",
+        "format",
+        "pairs",
+        "sample",
+        "scheme",
+        "stream",
+        "version",
+    ]
 
 
 def test_a_file_of_the_first_version_is_read_as_gaussian(tmp_path):

@@ -39,7 +39,7 @@ def contents(memory):
     known = None if state.known is None else dict(state.known.weights())
     return dict(
         tensor=state.tensor, leaves=state.vocabulary.labels, counts=state.counts.tolist(), paths=known,
-        tally=state.tally, goal=state.goal, room=state.room, told=state.told, solved=state.solved,
+        sample=(state.sample.bits, dict(state.sample.weights)), goal=state.goal, room=state.room, told=state.told, solved=state.solved,
     )  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def test_pairs_that_come_again_on_another_rank_are_counted_as_such(crew):
     copy = pickle.dumps(Memory(OSC(d=30, p=2), keep_paths=True))
     twice = [*PAIRS[:40], *PAIRS[:40]]
     _, wanted = one_process(pickle.loads(copy), twice)
-    assert wanted["tally"].strengths == ((2.0, 40.0),)
+    assert set(wanted["sample"][1].values()) == {2.0}
     for _, given in crew(stored, copy, twice, ranks=2):
         same(given, wanted)
 
@@ -277,27 +277,13 @@ def test_ranks_with_other_memories_are_refused(crew):
         assert words.startswith("all ranks must have the same contents")
 
 
-def test_what_ranks_stored_many_of_is_counted_as_one_process_does(crew):
-    # More pairs than are told apart in one piece: each rank counts its own.
+def test_ranks_sample_many_pairs_as_one_process_does(crew):
+    many = [((f"path {i}",), f"leaf {i % 7}") for i in range(3000)]
     copy = pickle.dumps(Memory(OSC(d=24, p=2)))
-    _, wanted = one_process(pickle.loads(copy), PAIRS)
-    for given in crew(stored_in_pieces, copy):
-        same(replace_tally(given), replace_tally(wanted))
-        assert given["tally"].number == 300
-
-
-def stored_in_pieces(ranks, copy):
-    from carving.memory import tallying
-
-    before, tallying.TOGETHER = tallying.TOGETHER, 10
-    try:
-        return stored(ranks, copy, PAIRS)[1]
-    finally:
-        tallying.TOGETHER = before
-
-
-def replace_tally(given):
-    return given | dict(tally=replace(given["tally"], leaves=()))
+    _, wanted = one_process(pickle.loads(copy), many)
+    assert wanted["sample"][0] > 0  # not all of them are sampled
+    for _, given in crew(stored, copy, many, ranks=2):
+        same(given, wanted)
 
 
 def surveyed(ranks, pairs):
