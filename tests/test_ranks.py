@@ -39,7 +39,8 @@ def contents(memory):
     known = None if state.known is None else dict(state.known.weights())
     return dict(
         tensor=state.tensor, leaves=state.vocabulary.labels, counts=state.counts.tolist(), paths=known,
-        sample=(state.sample.bits, dict(state.sample.weights)), goal=state.goal, room=state.room, told=state.told, solved=state.solved,
+        sample=(state.sample.bits, dict(state.sample.weights)),
+        goal=state.goal, room=state.room, told=state.told, solved=state.solved,
     )  # fmt: skip
 
 
