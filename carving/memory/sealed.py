@@ -46,8 +46,8 @@ class SealedMemory(Inventory, Looks):
 
     `recall_all` finds what lies in all paths together, down to one and a half bits a cell and pair; `unseal` stores
     that again, and gives the memory back that was sealed. A sealed memory does not add: it cannot be stored to, nor
-    forget, nor merge, before it is unsealed. Pairs that were stored twice are refused at sealing, unless calls of their
-    own stored them and the noise of a full memory hid it; `unseal` then tells that the cells do not come back.
+    forget, nor merge, before it is unsealed. Pairs that were stored twice are refused at sealing where the sample of
+    pairs or the energy shows them; of one among thousands that does not, `unseal` tells that the cells do not come back.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=2, compact=True))
@@ -225,7 +225,8 @@ def check_sealable(held: State) -> None:
     check_finite("the memory", held.tensor)
     if not held.pairs:
         raise BadValue("an empty memory has nothing to seal; store something first")
-    once = held.solved is not None or held.strengths == ONCE  # what was solved does not know how often
+    # What was solved does not know how often.
+    once = held.solved is not None or (held.strengths == ONCE and not held.histogram.negative)
     if not once or bool(((counts != counts.round()) | (counts < 0) | (counts >= COUNTED)).any()):
         raise BadValue(
             "sealing takes pairs that were stored once each with the weight 1, which some here were not; store them so "
