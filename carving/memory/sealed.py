@@ -47,7 +47,7 @@ class SealedMemory(Inventory, Looks):
     `recall_all` finds what lies in all paths together, down to one and a half bits a cell and pair; `unseal` stores
     that again, and gives the memory back that was sealed. A sealed memory does not add: it cannot be stored to, nor
     forget, nor merge, before it is unsealed. Pairs that were stored twice are refused at sealing where the sample of
-    pairs or the energy shows them; of one among thousands that does not, `unseal` tells that the cells do not come back.
+    pairs or the energy shows them; else `unseal` finds that the cells do not come back.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=2, compact=True))
