@@ -65,7 +65,12 @@ def _unheard(error: BaseException | None, is_done: bool) -> int:
 
 def _is_lack_of_memory(error: Exception) -> bool:
     """Whether torch found too little memory, for which it has no class of its own."""
-    return isinstance(error, RuntimeError) and "not enough memory" in str(error)
+    said = (
+        "not enough memory",
+        "can't allocate memory",
+        "bad_alloc",
+    )  # on Windows, on Linux, and by the standard library
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in said)
 
 
 def _tell(text: str) -> None:
