@@ -5,7 +5,9 @@ No string is an object. Ten million of sixteen bytes take 380 MB: the bytes them
 found there is compared byte by byte, so that strings of one hash are only slower.
 """
 
+import secrets
 from collections.abc import Sequence
+from hashlib import blake2b
 from threading import Lock
 
 import numpy as np
@@ -19,16 +21,22 @@ FEW = 24  # strings that are looked up faster one by one
 FULLEST = 0.75  # share of slots that are taken
 AT_ONCE = 2**17  # strings that are hashed or looked up together
 SPARE = 8  # bytes behind the last string, so that words can be read anywhere
-START, FACTOR, LAST = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xCA5A826395121157
+LONG = 256  # bytes of a string from which on it is hashed and compared whole, not word by word
+# Drawn for each process, so that nobody can make strings of one hash; no file holds hashes.
+START, WORD, FACTOR, LAST = (secrets.randbits(64) | 1 for _ in range(4))
+KEY = secrets.token_bytes(16)
 MASK = 2**64 - 1
 ROW = 2**32 - 1  # the half of a slot that is the row, plus one; the other is that of the hash
 
 
 def hash_of(name: bytes) -> int:
     """The hash of one string: of its length and its words, the last one filled with zeros."""
+    if len(name) > LONG:
+        return int.from_bytes(blake2b(name, digest_size=8, key=KEY).digest(), "little")
     value = START ^ len(name)
     for at in range(0, len(name), 8):
-        value = (value ^ int.from_bytes(name[at : at + 8], "little")) * FACTOR & MASK
+        word = int.from_bytes(name[at : at + 8], "little") * WORD & MASK
+        value = (value ^ word ^ word >> 32) * FACTOR & MASK
         value ^= value >> 32
     value = value * LAST & MASK
     return value ^ value >> 29
@@ -45,10 +53,12 @@ def hashes_of(data: Octets, ends: Rows) -> Words:
 def _hashes(data: Octets, ends: Rows) -> Words:
     starts, sizes = ends[:-1], np.diff(ends)
     values = np.uint64(START) ^ sizes.astype(np.uint64)
-    words, at, rows = _words(data), 0, np.flatnonzero(sizes)
+    words, at, rows = _words(data), 0, np.flatnonzero((sizes > 0) & (sizes <= LONG))
     while len(rows):
         everyone = len(rows) == len(sizes)
         part = _cut(words[starts[rows] + at], sizes[rows] - at)
+        part *= np.uint64(WORD)
+        part ^= part >> np.uint64(32)
         part ^= values if everyone else values[rows]
         part *= np.uint64(FACTOR)
         part ^= part >> np.uint64(32)
@@ -57,6 +67,8 @@ def _hashes(data: Octets, ends: Rows) -> Words:
         rows = rows[sizes[rows] > at]
     values *= np.uint64(LAST)
     values ^= values >> np.uint64(29)
+    for row in np.flatnonzero(sizes > LONG).tolist():
+        values[row] = hash_of(data[starts[row] : ends[row + 1]].tobytes())
     return values
 
 
@@ -160,7 +172,10 @@ class Distinct:
         here, there, sizes = own_ends[rows], ends[asked], ends[asked + 1] - ends[asked]
         same = own_ends[rows + 1] - here == sizes
         ours, theirs, at = _words(self.data), _words(data), 0
-        left = np.flatnonzero(same & (sizes > 0))
+        for row in np.flatnonzero(same & (sizes > LONG)).tolist():
+            ours_there = self.data[here[row] : here[row] + sizes[row]]
+            same[row] = np.array_equal(ours_there, data[there[row] : there[row] + sizes[row]])
+        left = np.flatnonzero(same & (sizes > 0) & (sizes <= LONG))
         while len(left):
             differ = ours[here[left] + at] ^ theirs[there[left] + at]
             same[left] = _cut(differ, sizes[left] - at) == 0

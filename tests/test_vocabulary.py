@@ -4,13 +4,14 @@ import copy
 import pickle
 import struct
 import threading
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carving import Vocabulary, cutting, distinct
+from carving import OSC, Memory, Vocabulary, cutting, distinct
 from carving.symbols import canonical, parse_labels
 
 
@@ -187,3 +188,24 @@ def test_a_label_takes_its_bytes_and_thirty_more():
     words = Vocabulary(f"word {i}" for i in range(49_000))
     assert words.nbytes < sum(map(len, words.names())) * 1.25 + (8 * 1.25 + 8 * 8 / 3) * len(words) + 64
     assert list(words.first(3)) == ["word 0", "word 1", "word 2"] and words.since(48_999) == ["word 48999"]
+
+
+def test_long_values_are_stored_loaded_and_compared_in_linear_time(tmp_path):
+    """Word by word, each took a quarter of a minute."""
+    long = ["x" * 1_000_000 + end for end in "ab"]
+    memory, start = Memory(OSC(20, 2)), time.perf_counter()
+    memory.store({"a": long[0], "b": long[1]})
+    memory.store({f"key {i}": long[0] for i in range(30)})
+    memory.save(tmp_path / "file")
+    loaded = Memory.load(tmp_path / "file")
+    assert len(loaded.vocabulary) == 2 and loaded.vocabulary.find(long[1]) == 1
+    assert time.perf_counter() - start < 5
+
+
+def test_texts_of_one_hash_cannot_be_made_beforehand():
+    """Changed bits at the top of a word, and where they go in the next word, had cancelled each other."""
+    words = [bytes([i]) * 8 for i in range(100)]
+    changed = [(int.from_bytes(word, "little") ^ 2**63, 0x8000000080000000) for word in words]
+    others = [one.to_bytes(8, "little") + two.to_bytes(8, "little") for one, two in changed]
+    pairs = zip(words, others, strict=True)
+    assert not any(distinct.hash_of(word + bytes(8)) == distinct.hash_of(other) for word, other in pairs)
