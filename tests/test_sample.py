@@ -145,14 +145,25 @@ def test_merged_memories_have_both_samples(plain):
     assert levels(plain + plain) == {2.0: 300.0}
 
 
-def test_a_strong_pair_outside_the_sample_shows_by_the_energy():
+def test_the_few_strong_pairs_are_in_the_sample():
     memory = Memory(OSC(60, 2, compact=True))
     memory.store([((i,), i % 90) for i in range(3000)])
     assert memory._state.sample.bits > 0 and memory._state.strengths == ONCE
-    outside = next(
-        i for i in range(99) if not PairSample(4).plus([(canonical_path((f"strong {i}",)), b"")], [1]).weights
-    )
-    memory.store([((f"strong {outside}",), 0)], weight=100)
+    for name in range(20):
+        memory.store([((f"strong {name}",), 0)], weight=100)
+        assert memory._state.histogram.strengths[-1][0] == 100
+        for _ in range(100):  # taken out in small parts, nothing is left of it
+            memory.forget([((f"strong {name}",), 0)], force=True)
+        assert memory._state.strengths == ONCE
+
+
+def test_a_strong_pair_outside_the_sample_shows_by_the_energy():
+    """Of one that came in small parts nothing is known but its energy."""
+    memory = Memory(OSC(60, 2, compact=True))
+    memory.store([((i,), i % 90) for i in range(3000)])
+    paths = [(f"strong {i}",) for i in range(99)]
+    outside = next(path for path in paths if not PairSample(4).plus([(canonical_path(path), b"")], [1]).weights)
+    memory.store([(outside, 0)] * 100)
     assert memory._state.strengths.values[-1] == pytest.approx(100, rel=0.2)
 
 

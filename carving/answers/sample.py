@@ -1,8 +1,9 @@
 """How strongly pairs are held: a small sample of the stored pairs, with the exact net weight of each.
 
 A pair belongs to the sample if the low bits of its path's hash are zero; one more bit is asked for whenever the sample
-grows too large. The sample is a sum, as the memory is: storing, forgetting and merging add weights, in any order and
-over any number of calls, files and processes.
+grows too large, and fewer bits of a pair that is much stronger than 1, by which the few strong pairs are in. The sample
+is a sum, as the memory is: storing, forgetting and merging add weights, in any order and over any number of calls,
+files and processes.
 """
 
 import math
@@ -163,6 +164,8 @@ class Histogram:
 class PairSample:
     """The pairs of a memory whose path's CRC-32 ends in `bits` zero bits, with their net weights.
 
+    Of a pair of weight w > 1, about 2 log2(w) bits fewer are asked for: it stands for w^2 times fewer pairs.
+
     >>> sample = PairSample().plus([(b"a", b"x"), (b"a", b"y"), (b"b", b"x")], [1, 1, 1]).plus([(b"b", b"x")], [2])
     >>> sample.histogram().strengths, sample.plus([(b"a", b"x")], [-1]).histogram().strengths
     (((1.0, 2.0), (3.0, 1.0)), ((1.0, 1.0), (3.0, 1.0)))
@@ -173,9 +176,14 @@ class PairSample:
 
     def plus(self, pairs: Iterable[tuple[bytes, bytes]], weights: Iterable[float]) -> "PairSample":
         """Add pairs, given by the canonical bytes of path and value, with their weights."""
-        mask = _mask(self.bits)
-        each = zip(pairs, weights, strict=True)
-        chosen = [(path, value, weight) for (path, value), weight in each if not crc32(path) & mask]
+        weights = list(weights)
+        masks = {weight: _mask(_needed(self.bits, weight)) for weight in set(weights)}
+        each, strong = zip(pairs, weights, strict=True), self._strong
+        chosen = [
+            (path, value, weight)
+            for (path, value), weight in each
+            if not (crc := crc32(path)) & masks[weight] or crc in strong
+        ]
         return self._added((_key(path, value), weight) for path, value, weight in chosen) if chosen else self
 
     def merged(self, other: "PairSample | Histogram") -> "PairSample | Histogram":
@@ -185,11 +193,18 @@ class PairSample:
         restricted = self._restricted(max(self.bits, other.bits))
         return restricted._added(other._restricted(restricted.bits).weights.items())
 
+    @cached_property
+    def _strong(self) -> set[int]:
+        """The hashes of paths that are here because a pair is strong."""
+        if not self.bits:
+            return set()
+        return {int.from_bytes(key[:4], "big") for key in self.weights if not _belongs(key, self.bits)}
+
     def _added(self, changes: Iterable[tuple[bytes, float]]) -> "PairSample":
         weights = dict(self.weights)
         for key, weight in changes:
             after = weights.get(key, 0.0) + weight
-            if abs(after) > ROUNDING * abs(weight):
+            if abs(after) > ROUNDING * abs(weight) and _belongs(key, _needed(self.bits, after)):
                 weights[key] = after
             else:
                 weights.pop(key, None)
@@ -200,7 +215,7 @@ class PairSample:
         weights = self.weights
         while bits > self.bits or len(weights) > MAX_SAMPLED_PAIRS:
             bits = max(bits, self.bits + 1)
-            weights = {key: weight for key, weight in weights.items() if _belongs(key, bits)}
+            weights = {key: w for key, w in weights.items() if _belongs(key, _needed(bits, w))}
             self = PairSample(bits, weights)
         return self
 
@@ -213,14 +228,18 @@ class PairSample:
 
     @cached_property
     def _histogram(self) -> Histogram:
-        numbers = Counter(self.weights.values())
-        positive = _levels([(weight, float(n)) for weight, n in numbers.items() if weight > 0])
-        return Histogram(positive, (), _levels([(-weight, float(n)) for weight, n in numbers.items() if weight < 0]))
+        """The histogram, in units of the 2^bits pairs that a sampled pair of weight 1 stands for."""
+        each = Counter(self.weights.values()).items()
+        numbers = [(weight, n * 2.0 ** (_needed(self.bits, weight) - self.bits)) for weight, n in each]
+        positive, negative = ([(s * w, n) for w, n in numbers if s * w > 0] for s in (1, -1))
+        return Histogram(_levels(positive), (), _levels(negative))
 
     @cached_property
     def leaves(self) -> tuple[float, ...]:
         """The numbers of sampled paths with at least one value, two values, ..., if there are enough of them."""
-        sizes = Counter(Counter([key[:8] for key, weight in self.weights.items() if weight > 0]).values())
+        sizes = Counter(
+            Counter([key[:8] for key, w in self.weights.items() if w > 0 and _belongs(key, self.bits)]).values()
+        )
         if sizes.total() < MIN_PATHS:
             return ()
         return tuple(
@@ -242,6 +261,11 @@ NOTHING_SAMPLED = PairSample()
 def _key(path: bytes, value: bytes) -> bytes:
     digests = (blake2b(name, digest_size=4).digest() for name in (path, value))
     return b"".join((crc32(path).to_bytes(4, "big"), *digests))
+
+
+def _needed(bits: int, weight: float) -> int:
+    """The zero bits that are asked for of a pair of this weight."""
+    return max(0, bits - 2 * max(0, math.frexp(weight)[1] - 1)) if bits else 0
 
 
 def _mask(bits: int) -> int:
