@@ -65,6 +65,7 @@ WITHOUT_PATHS = 2  # and of one that does not
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
 SEALED = "carving sealed memory"  # the format of files that `sealedfiles.py` reads
+MOST_BITS = 2**11  # of a sample: more than double precision has exponents
 READ = ("vocabulary", "counts")  # what an outline is made of
 
 
@@ -293,7 +294,9 @@ def _sample_as_json(sample: PairSample) -> str:
     """Weights are left out where all are 1."""
     keys = base64.b64encode(b"".join(sample.weights)).decode()
     weights = list(sample.weights.values())
-    return json.dumps({"bits": sample.bits, "keys": keys} | ({"weights": weights} if set(weights) != {1.0} else {}))
+    known = {"bits": sample.bits, "keys": keys} | ({"weights": weights} if set(weights) != {1.0} else {})
+    fewer = [sample.fewer.get(key, 0) for key in sample.weights]
+    return json.dumps(known | ({"fewer": fewer} if any(fewer) else {}))
 
 
 def sample_of(metadata: dict[str, str], counts: Tensor) -> PairSample | Histogram:
@@ -304,14 +307,17 @@ def sample_of(metadata: dict[str, str], counts: Tensor) -> PairSample | Histogra
     said = json.loads(metadata["sample"])
     bits, packed = said["bits"], base64.b64decode(said["keys"], validate=True)
     keys = [packed[start : start + KEY_BYTES] for start in range(0, len(packed), KEY_BYTES)]
-    weights = said.get("weights", [1.0] * len(keys))
-    if type(bits) is not int or not 0 <= bits <= 32 or len(packed) % KEY_BYTES or len(keys) > MAX_SAMPLED_PAIRS:
+    weights, fewer = said.get("weights", [1.0] * len(keys)), said.get("fewer", [0] * len(keys))
+    if type(bits) is not int or not 0 <= bits <= MOST_BITS or len(packed) % KEY_BYTES or len(keys) > MAX_SAMPLED_PAIRS:
         raise BadValue(f"its sample of pairs has {len(packed)} bytes of keys with {bits!r} zero bits")
-    if len(set(keys)) != len(keys) or len(weights) != len(keys):
-        raise BadValue(f"its sample of pairs has {len(keys)} keys and {len(weights)} weights")
+    if len({len(keys), len(set(keys)), len(weights), len(fewer)}) > 1:
+        raise BadValue(f"its sample of pairs has {len(set(keys))} keys and {len(weights)} weights")
+    if not all(type(less) is int and 0 <= less <= MOST_BITS for less in fewer):
+        raise BadValue("its sample of pairs holds numbers of bits that are none")
     if not all(type(weight) in (int, float) and 0 < abs(weight) <= MOST for weight in weights):
         raise BadValue("its sample of pairs holds weights that are no numbers")
-    return PairSample(bits, dict(zip(keys, map(float, weights), strict=True)))
+    known = {key: less for key, less in zip(keys, fewer, strict=True) if less}
+    return PairSample(bits, dict(zip(keys, map(float, weights), strict=True)), known)
 
 
 def histogram_of(said: dict[str, Any]) -> Histogram:

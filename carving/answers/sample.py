@@ -164,7 +164,7 @@ class Histogram:
 class PairSample:
     """The pairs of a memory whose path's CRC-32 ends in `bits` zero bits, with their net weights.
 
-    Of a pair of weight w > 1, about 2 log2(w) bits fewer are asked for: it stands for w^2 times fewer pairs.
+    Of a pair that came with a weight w > 1, about 2 log2(w) bits fewer are asked for: `fewer` has them.
 
     >>> sample = PairSample().plus([(b"a", b"x"), (b"a", b"y"), (b"b", b"x")], [1, 1, 1]).plus([(b"b", b"x")], [2])
     >>> sample.histogram().strengths, sample.plus([(b"a", b"x")], [-1]).histogram().strengths
@@ -173,50 +173,55 @@ class PairSample:
 
     bits: int = 0
     weights: Mapping[bytes, float] = field(default_factory=dict)  # by the keys of the pairs
+    fewer: Mapping[bytes, int] = field(default_factory=dict)  # bits, where they are not 0
 
     def plus(self, pairs: Iterable[tuple[bytes, bytes]], weights: Iterable[float]) -> "PairSample":
         """Add pairs, given by the canonical bytes of path and value, with their weights."""
         weights = list(weights)
-        masks = {weight: _mask(_needed(self.bits, weight)) for weight in set(weights)}
+        fewer = {weight: 2 * max(0, math.frexp(weight)[1] - 1) for weight in set(weights)}
+        masks = {weight: _mask(max(0, self.bits - less)) for weight, less in fewer.items()}
         each, strong = zip(pairs, weights, strict=True), self._strong
         chosen = [
             (path, value, weight)
             for (path, value), weight in each
             if not (crc := crc32(path)) & masks[weight] or crc in strong
         ]
-        return self._added((_key(path, value), weight) for path, value, weight in chosen) if chosen else self
+        return self._added([(_key(p, v), weight, fewer[weight]) for p, v, weight in chosen]) if chosen else self
 
     def merged(self, other: "PairSample | Histogram") -> "PairSample | Histogram":
         """Return the sample of the sum of two memories."""
         if isinstance(other, Histogram):
             return other if other.strengths else self
         restricted = self._restricted(max(self.bits, other.bits))
-        return restricted._added(other._restricted(restricted.bits).weights.items())
+        theirs = other._restricted(restricted.bits)
+        return restricted._added([(key, weight, theirs.fewer.get(key, 0)) for key, weight in theirs.weights.items()])
 
     @cached_property
     def _strong(self) -> set[int]:
         """The hashes of paths that are here because a pair is strong."""
-        if not self.bits:
-            return set()
-        return {int.from_bytes(key[:4], "big") for key in self.weights if not _belongs(key, self.bits)}
+        return {int.from_bytes(key[:4], "big") for key in self.fewer} if self.bits else set()
 
-    def _added(self, changes: Iterable[tuple[bytes, float]]) -> "PairSample":
-        weights = dict(self.weights)
-        for key, weight in changes:
+    def _added(self, changes: Iterable[tuple[bytes, float, int]]) -> "PairSample":
+        """Add weights to keys that belong to the sample by these bits fewer, or are in it."""
+        weights, fewer = dict(self.weights), dict(self.fewer)
+        for key, weight, less in changes:
+            less = max(less, fewer.get(key, 0))
             after = weights.get(key, 0.0) + weight
-            if abs(after) > ROUNDING * abs(weight) and _belongs(key, _needed(self.bits, after)):
-                weights[key] = after
-            else:
+            if abs(after) <= ROUNDING * abs(weight) or not _belongs(key, self.bits - less):
                 weights.pop(key, None)
-        return PairSample(self.bits, weights)._restricted(self.bits)
+                fewer.pop(key, None)
+                continue
+            weights[key] = after
+            if less:
+                fewer[key] = less
+        return PairSample(self.bits, weights, fewer)._restricted(self.bits)
 
     def _restricted(self, bits: int) -> "PairSample":
         """Ask for at least this number of zero bits, and for as many as keep the sample small."""
-        weights = self.weights
-        while bits > self.bits or len(weights) > MAX_SAMPLED_PAIRS:
-            bits = max(bits, self.bits + 1)
-            weights = {key: w for key, w in weights.items() if _belongs(key, _needed(bits, w))}
-            self = PairSample(bits, weights)
+        while bits > self.bits or len(self.weights) > MAX_SAMPLED_PAIRS:
+            bits, fewer = max(bits, self.bits + 1), self.fewer
+            weights = {key: w for key, w in self.weights.items() if _belongs(key, bits - fewer.get(key, 0))}
+            self = PairSample(bits, weights, {key: less for key, less in fewer.items() if key in weights})
         return self
 
     def histogram(self, stored: float | None = None) -> Histogram:
@@ -229,8 +234,8 @@ class PairSample:
     @cached_property
     def _histogram(self) -> Histogram:
         """The histogram, in units of the 2^bits pairs that a sampled pair of weight 1 stands for."""
-        each = Counter(self.weights.values()).items()
-        numbers = [(weight, n * 2.0 ** (_needed(self.bits, weight) - self.bits)) for weight, n in each]
+        each = Counter([(weight, self.fewer.get(key, 0)) for key, weight in self.weights.items()]).items()
+        numbers = [(weight, n * 2.0 ** -min(self.bits, less)) for (weight, less), n in each]
         positive, negative = ([(s * w, n) for w, n in numbers if s * w > 0] for s in (1, -1))
         return Histogram(_levels(positive), (), _levels(negative))
 
@@ -263,18 +268,13 @@ def _key(path: bytes, value: bytes) -> bytes:
     return b"".join((crc32(path).to_bytes(4, "big"), *digests))
 
 
-def _needed(bits: int, weight: float) -> int:
-    """The zero bits that are asked for of a pair of this weight."""
-    return max(0, bits - 2 * max(0, math.frexp(weight)[1] - 1)) if bits else 0
-
-
 def _mask(bits: int) -> int:
     return (1 << bits) - 1
 
 
 def _belongs(key: bytes, bits: int) -> bool:
     # No hash has more than 32 zero bits: the sample of one path with very many values is given up.
-    return bits <= 32 and not int.from_bytes(key[:4], "big") & _mask(bits)
+    return bits <= 0 or (bits <= 32 and not int.from_bytes(key[:4], "big") & _mask(bits))
 
 
 def _further(leaves: tuple[float, ...]) -> tuple[float, ...]:
