@@ -234,10 +234,11 @@ class PairSample:
     @cached_property
     def _histogram(self) -> Histogram:
         """The histogram, in units of the 2^bits pairs that a sampled pair of weight 1 stands for."""
-        each = Counter([(weight, self.fewer.get(key, 0)) for key, weight in self.weights.items()]).items()
-        numbers = [(weight, n * 2.0 ** -min(self.bits, less)) for (weight, less), n in each]
-        positive, negative = ([(s * w, n) for w, n in numbers if s * w > 0] for s in (1, -1))
-        return Histogram(_levels(positive), (), _levels(negative))
+        levels: tuple[list[tuple[float, float]], ...] = ([], [])  # of positive and of negative weights
+        each = Counter([(weight, self.fewer.get(key, 0)) for key, weight in self.weights.items()])
+        for (weight, less), number in each.items():
+            levels[weight < 0].append((abs(weight), number * 2.0 ** -min(self.bits, less)))
+        return Histogram(_levels(levels[0]), (), _levels(levels[1]))
 
     @cached_property
     def leaves(self) -> tuple[float, ...]:
@@ -264,8 +265,8 @@ NOTHING_SAMPLED = PairSample()
 
 
 def _key(path: bytes, value: bytes) -> bytes:
-    digests = (blake2b(name, digest_size=4).digest() for name in (path, value))
-    return b"".join((crc32(path).to_bytes(4, "big"), *digests))
+    head, tail = blake2b(path, digest_size=4).digest(), blake2b(value, digest_size=4).digest()
+    return crc32(path).to_bytes(4, "big") + head + tail
 
 
 def _mask(bits: int) -> int:
