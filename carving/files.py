@@ -90,13 +90,13 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
 
     What is no memory is not replaced, unless `force` is given (`check_replaceable`). A journal beside the old one goes.
     """
-    check_replaceable(path, "memory", force)
     if dtype is not None and dtype not in DTYPES.values():
         raise BadType(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
     tensors = _tensors(contents, dtype or contents.scheme.dtype)
     metadata = _metadata(contents, tensors["memory"])
     metadata["checksum"] = checksum(tensors, metadata)
     with turn(path):
+        check_replaceable(path, "memory", force)
         journal.make_way(path, force)
         flushed = replace_whole(path, tensors, metadata)
         journal.retire(path, metadata["checksum"], flushed)
@@ -360,6 +360,8 @@ def trained_of(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
     """The trained fillers of the first leaves."""
     if not fillers.is_floating_point():
         raise BadValue(f"its fillers are of {fillers.dtype}")
+    if scheme.memory_dtype.is_complex and fillers.shape[-1:] != (2,):
+        raise BadValue(f"its complex fillers have shape {tuple(fillers.shape)}")
     if scheme.memory_dtype.is_complex:
         fillers = torch.view_as_complex(fillers.to(scheme.dtype))
     if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= leaves:

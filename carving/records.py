@@ -55,7 +55,10 @@ class Record(NamedTuple):
 
     def decoded(self) -> list[tuple[Path, Leaf]]:
         """Its pairs."""
-        pairs = [(parsed_path(path), _label(leaf, 0)[0]) for path, leaf in self.names()]
+        try:
+            pairs = [(parsed_path(path), _label(leaf, 0)[0]) for path, leaf in self.names()]
+        except (LookupError, ValueError) as error:
+            raise NotWhole(f"a record holds no pairs ({error})") from None
         if len(pairs) != self.pairs or not 0 <= self.uncounted <= self.pairs or not isfinite(self.weight):
             raise NotWhole(f"a record speaks of {self.pairs} pairs and has {len(pairs)}")
         return pairs  # type: ignore[return-value]  # `()` is no leaf, which is looked at where pairs are stored

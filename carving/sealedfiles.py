@@ -95,10 +95,10 @@ class Sizes:
 
 def write(path: Place, sealed: Sealed, force: bool = False) -> None:
     """Write a file: killed at any moment, the old one or the new one is there whole; see `files.write`."""
-    check_replaceable(path, "sealed memory", force)
     tensors, metadata = _tensors(sealed), _metadata(sealed)
     metadata["checksum"] = checksum(tensors, metadata)
     with turn(path):
+        check_replaceable(path, "sealed memory", force)
         journal.make_way(path, force)
         flushed = replace_whole(path, tensors, metadata)
         journal.retire(path, metadata["checksum"], flushed)

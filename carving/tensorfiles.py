@@ -32,17 +32,9 @@ AT_ONCE = 2**20  # numbers that are looked at in one go
 LARGEST = 2**23  # bytes of a header: ours have a few thousand
 ENDLESS = 2**48  # numbers or bytes that no tensor has
 MEMBERS = {"dtype", "shape", "data_offsets"}  # of what a header says of a tensor
-# What metadata that lies can lead to: all that Python raises for things that are not as they should be.
-DAMAGE = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
+# What metadata that lies can lead to. Errors of torch, of the system and of memory are none of it, nor is what a bug
+# alone raises.
+DAMAGE = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 DTYPES = {
     **dict(F64=torch.float64, F32=torch.float32, F16=torch.float16, BF16=torch.bfloat16),
     **dict(I64=torch.int64, I32=torch.int32, I16=torch.int16, I8=torch.int8, U8=torch.uint8),
@@ -106,7 +98,7 @@ def read_whole(
             raise error(
                 f"{shown(path)} is no whole {noun} ({problem}); it was cut off as it was read: {way_out}"
             ) from None
-        except RuntimeError:
+        except MemoryError:
             raise MemoryError(f"{shown(path)} has {size:,} bytes, for which there is not enough memory") from None
 
 
@@ -199,8 +191,11 @@ def _outline(entry: _Entry) -> Tensor:
 
 def _tensor(file: FileIO, start: int, entry: _Entry) -> Tensor:
     file.seek(start + entry.start)
-    with lasting():
-        tensor = torch.empty(entry.shape, dtype=entry.dtype)
+    try:
+        with lasting():
+            tensor = torch.empty(entry.shape, dtype=entry.dtype)
+    except RuntimeError as error:  # all that torch says where the system gives no memory
+        raise MemoryError(str(error)) from None
     _fill(file, raw_bytes(tensor), f"its tensor {entry.name!r}")
     return tensor
 
@@ -300,8 +295,10 @@ def kind_of(path: Place) -> str | None:
     """What Carving wrote a file as, of `KINDS`; None if it did not."""
     try:
         metadata = said_by(path) or {}
-    except OSError:
-        return None
+    except OSError as error:
+        failed = OSError(f"{shown(path)} could not be read ({shown(error)})")
+        failed.errno = error.errno
+        raise failed from error
     return next((kind for kind, format in KINDS.items() if metadata.get("format", "").startswith(format)), None)
 
 

@@ -1,19 +1,25 @@
 """Files of tensors: read from one descriptor, replaced whole, never something else; damage and lies are told."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
 
+import filelock
 import numpy as np
 import pytest
 import torch
+from campaign.shim import Fault, Shim
 from safetensors import safe_open
 from typer.testing import CliRunner
 
-from carving import OSC, Memory, files, replacing, tensorfiles
+import carving
+from carving import OSC, Memory, SealedMemory, files, replacing, tensorfiles
 from carving.cli import app
+from carving.errors import BadValue
 from carving.labels import MultiLabelClassifier, Settings
+from carving.memory.changes import Change
 from carving.places import own
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 4
@@ -317,3 +323,48 @@ def test_a_new_file_is_never_more_open_than_the_one_that_it_replaces(file, monke
     monkeypatch.setattr(replacing, "write_tensors", watched)
     memory_of().save(file)
     assert seen == [0o600] and file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("lost"), AttributeError()]
+)
+@pytest.mark.parametrize("kind", ["memory", "sealed memory", "journal"])
+def test_what_is_no_damage_is_not_told_as_damage(file, monkeypatch, error, kind):
+    def failing(*_):
+        raise error
+
+    if kind == "sealed memory":
+        Memory.load(file).seal(3).save(file, force=True)
+    if kind == "journal":
+        carving.open(file).store({"more": "x"})
+    with monkeypatch.context() as patched:
+        patched.setattr(*((Change, "bind") if kind == "journal" else (torch, "isfinite")), failing)
+        if kind == "sealed memory":
+            patched.setattr(torch.Tensor, "view", failing)
+        with pytest.raises(type(error)) as told:
+            (SealedMemory if kind == "sealed memory" else Memory).load(file)
+    assert told.value is error
+
+
+def test_a_file_that_cannot_be_read_is_not_taken_for_anothers(file):
+    memory, before = Memory.load(file), file.read_bytes()
+    with Shim(file.parent, Fault(0, errno.EIO)).watching(), pytest.raises(OSError, match="could not be read") as told:
+        memory.save(file)
+    assert told.value.errno == errno.EIO and file.read_bytes() == before
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_what_takes_a_files_place_while_another_waits_is_not_replaced(file, monkeypatch, sealed):
+    memory = Memory.load(file)
+    memory = memory.seal(3) if sealed else memory
+    file.unlink()
+    take = filelock.FileLock.acquire
+
+    def late(lock, *given, **how):
+        file.write_text("pairs of somebody else")
+        return take(lock, *given, **how)
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", late)
+    with pytest.raises(BadValue, match="not from Carving"):
+        memory.save(file)
+    assert file.read_text() == "pairs of somebody else"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from carving import files, journal
+from carving.errors import UserError
 from carving.index import beside
 from carving.memory.changes import Change, check_weights, levels_of
 from carving.memory.kept import Kept
@@ -18,7 +19,7 @@ from carving.places import Place, shown
 from carving.records import Journal, Record
 from carving.scheme import Scheme
 from carving.symbols import Leaf, Path
-from carving.tensorfiles import DAMAGE, BadFile
+from carving.tensorfiles import BadFile, NotWhole
 
 # What a pair takes when it is replayed, in one thread, about, in seconds: for itself, for a number that is drawn or
 # made of it, for a number of the memory (where it is part of a product of matrices), and for a byte of its record.
@@ -59,7 +60,7 @@ def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
     held = _indexed(path, state_of(contents, device))
     try:
         return Loaded(replayed(held, written.records), contents.checksum, written)
-    except DAMAGE as error:
+    except (NotWhole, UserError) as error:
         raise BadFile(f"{shown(journal.beside(path))} is damaged: {shown(error)}; take a copy of it") from None
 
 
