@@ -18,8 +18,10 @@ from carving import OSC, Memory
 
 FORKING = """
 import json, sys
-from campaign import kills, stateful
-json.dump(kills.campaign(6, names=["save"]) + stateful.campaign(50), sys.stdout)
+from campaign import kills, shortages, stateful
+rows = kills.campaign(6, names=["save"]) + stateful.campaign(50)
+rows += shortages.campaign(16, names=["load", "store", "recall", "store in an open file"])
+json.dump(rows, sys.stdout)
 """
 
 # In small
@@ -43,11 +45,12 @@ def test_whoever_was_killed_or_failed_before_what_is_acknowledged_outlives_a_pow
 
 
 def test_killed_processes_leave_old_or_new_and_a_memory_holds_what_a_dictionary_does():
-    """Both fork, which a process with threads must not."""
+    """All fork, which a process with threads must not. Out of memory, nothing is changed."""
     environment = os.environ | dict(PYTHONPATH=os.pathsep.join(sys.path), OMP_NUM_THREADS="1")
-    killed, against = json.loads(subprocess.check_output([sys.executable, "-c", FORKING], env=environment))
+    killed, against, *short = json.loads(subprocess.check_output([sys.executable, "-c", FORKING], env=environment))
     assert killed["failures"] == [] and killed["old"] + killed["new"] == killed["tried"] == 6
     assert against["failures"] == [] and against["tried"] >= 50
+    assert [row["failures"] for row in short] == [[]] * 4 and sum(row["refused"] for row in short) > 4
 
 
 @pytest.mark.parametrize("kind", files.ALL)

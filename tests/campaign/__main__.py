@@ -25,6 +25,7 @@ PARTS = {
     "files": ("tries", 100_000),
     "disks": ("tries", 300),
     "stateful": ("steps", 10_000),
+    "shortages": ("tries", 2_000),
 }
 LONG = 10  # times as much
 AT_ONCE = min(2, os.cpu_count() or 1)

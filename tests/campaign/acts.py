@@ -163,17 +163,17 @@ def known() -> list[str]:
     return [name for name in ACTS if there.get(name, True)]
 
 
-def prepare(folder: Path) -> None:
-    """Two memories and files to read."""
+def prepare(folder: Path, d: int = 60) -> None:
+    """Memories of d x d numbers and files to read."""
     (folder / "pairs.tsv").write_text(PAIRS)
     (folder / "more.tsv").write_text(MORE)
     (folder / "points.txt").write_text(POINTS)
     for name, text in (("memory", PAIRS), ("other", MORE)):
-        memory = Memory(OSC(60, 2))
+        memory = Memory(OSC(d, 2))
         memory.store([(tuple(path), leaf) for *path, leaf in (line.split("\t") for line in text.splitlines())])
         memory.save(folder / f"{name}.safetensors")
     if hasattr(Memory, "grow"):
-        kept = Memory(OSC(60, 2), keep_paths=True)
+        kept = Memory(OSC(d, 2), keep_paths=True)
         kept.store([((f"cow {i}", "says"), f"word {i % 40}") for i in range(60)])
         kept.save(folder / KEPT)
     if hasattr(carving, "open"):
@@ -193,7 +193,7 @@ def here(act: Act, folder: Path) -> tuple[int, str]:
                 warnings.simplefilter("ignore", expected)
             try:
                 status = act.run()
-            except (OSError, UserError) as error:  # which the command line would tell
+            except (MemoryError, OSError, UserError) as error:  # which the command line would tell
                 said.write(f"Error: {error}")
                 status = 2
             except Exception as error:
