@@ -2,6 +2,7 @@
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -165,6 +166,18 @@ def test_an_index_answers_of_contexts_that_are_louder_than_others():
     memory, held = memory_of(OSC(60, 2, compact=True, spread=0.3), leaves=2_000, pairs=60)
     scanned, probed = (memory.recall_many([path for path, _ in held], probe=probe) for probe in (1, 0.99))
     assert sum(one.leaf == other.leaf for one, other in zip(scanned, probed, strict=True)) >= 58
+
+
+def test_batch_queries_leave_the_number_of_threads_unchanged(asked):
+    memory, held, _, _ = asked
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        memory.recall_many([path for path, _ in held[:6]], probe=0.999)
+        with ThreadPoolExecutor(1) as pool:  # a thread that starts later
+            assert (torch.get_num_threads(), pool.submit(torch.get_num_threads).result()) == (3, 3)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_questions_in_two_threads_are_answered_as_in_one(asked):

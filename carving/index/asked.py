@@ -151,12 +151,12 @@ def ranked_by(asked: Asked, memory: Tensor, contexts: Contexts, k: int) -> Ranki
 
 @contextmanager
 def _workers(questions: int) -> Iterator[Callable[..., Iterable[tuple[Tensor, float]]]]:
-    """`map`, for questions in as many threads as torch has, each of which then does everything itself."""
+    """`map`, for questions in as many threads as torch has."""
     threads = min(torch.get_num_threads(), questions)
     if threads < 2:
         yield map
     else:
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             yield pool.map
 
 
