@@ -36,7 +36,7 @@ from pathlib import Path as FilePath
 from typing import BinaryIO
 
 from carving.errors import BadValue
-from carving.places import Place, own, shown
+from carving.places import Place, disown, own, shown
 from carving.records import DIGEST, HEAD, MAGIC, Journal, Record, continued, new_head, packed, whole
 from carving.replacing import flush_folder, put_whole
 from carving.tensorfiles import BadFile, NotWhole, said_by
@@ -157,9 +157,7 @@ def append(path: Place, base: str, seen: Journal | None, record: Record) -> Jour
     if seen is None or seen.base != base:
         return _begun(place, path, base, record)
     data, written = packed(record, seen), False
-    with _told(place), open(place, "rb+", buffering=0) as file:
-        if not own(file.fileno()) or os.fstat(file.fileno()).st_size != seen.size:
-            raise Changed
+    with _locked(place, seen) as file:
         _check_seen(file, seen)
         seen = replace(seen, named=seen.named or flush_folder(place))
         if seen.torn or seen.others:
@@ -198,9 +196,7 @@ def take_back(path: Place, record: Record) -> bool:
         return False
     if found.records[-1].identity != record.identity:
         return True
-    with _told(place), open(place, "rb+", buffering=0) as file:
-        if not own(file.fileno()) or os.fstat(file.fileno()).st_size != found.size:
-            raise Changed
+    with _locked(place, found) as file:
         file.truncate(found.end - len(found.others))
         os.fsync(file.fileno())
     return False
@@ -223,6 +219,18 @@ def _write_all(file: FileIO, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
+
+
+@contextmanager
+def _locked(place: FilePath, seen: Journal) -> Iterator[FileIO]:
+    """Open a journal to write, locked; raise `Changed` if its size is not as it was seen."""
+    with _told(place), open(place, "rb+", buffering=0) as file:
+        try:
+            if not own(file.fileno(), place) or os.fstat(file.fileno()).st_size != seen.size:
+                raise Changed
+            yield file
+        finally:
+            disown(file.fileno())
 
 
 @contextmanager

@@ -8,25 +8,38 @@ import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 
-from filelock import FileLock
+from filelock import BaseFileLock, FileLock, Timeout
 
 try:
     import fcntl
 except ImportError:  # Windows, where filelock has other means
     fcntl = None  # type: ignore[assignment]
+try:
+    import pwd
+except ImportError:  # Windows
+    pwd = None  # type: ignore[assignment]
 
 Place = str | os.PathLike[str]
 
 LONGEST = 400  # characters of a file's own words that a message shows
 BUSY = (errno.EACCES, errno.EAGAIN)  # what systems say of a lock that another one has
-POLL = 0.005  # seconds after which who waits for a lock looks again
+POLL = 0.005  # seconds between two attempts to acquire a lock
+NOTICE = 1.0  # seconds of waiting for a lock after which a warning is issued
+TURN_LIMIT = (
+    3600.0  # seconds to wait for a lock that only processes of this user can hold, while they write large files
+)
+SHARED_LIMIT = 60.0  # seconds to wait for a lock on a file that others may read, and so lock; it is held for one write
 
 
 class NotLocked(UserWarning):
     """A file is written, but two who write it at once cannot wait for each other: who is last wins."""
+
+
+class Waiting(UserWarning):
+    """Another process holds a lock that is needed to write a file."""
 
 
 def shown(text: object) -> str:
@@ -62,12 +75,12 @@ def check_folder(folder: Place) -> None:
 def lock_for(file: Place) -> FileLock:
     """The lock of those who write the file, by whatever name or symbolic link; a place for no file is refused.
 
-    It is named after the real file and lies in a folder of the user's own, `/tmp/carving-UID` whatever TMPDIR says (or
-    below `CARVING_LOCKS`, which must then be the same for all who write), so that nothing is left beside the file. The
-    system lets go of it when its process ends, however it ends. It holds between processes of one user on one machine.
-    Two users, machines or containers that write one file do not wait for each other: the file is always whole, but who
-    saves last wins, and what the other stored meanwhile is lost. Readers need no lock. A thread that has it may take it
-    again, as `save` does.
+    It is named after the real file and lies in a folder of the user's own, so that nothing is left beside the file:
+    `.cache/carving` in the home folder of the passwd entry, whatever HOME says; `/tmp` where that cannot be used; or
+    below `CARVING_LOCKS`, which must then be the same for all who write. The system lets go of it when its process
+    ends, however it ends. It holds between processes of one user on one machine. Two users, machines or containers that
+    write one file do not wait for each other: the file is always whole, but who saves last wins, and what the other
+    stored meanwhile is lost. Readers need no lock. A thread that has it may take it again, as `save` does.
     """
     check_target(file)
     name = hashlib.sha256(os.fsencode(os.path.realpath(file))).hexdigest()
@@ -83,15 +96,62 @@ def turn(file: Place) -> Iterator[None]:
         lock = lock_for(file)
     except OSError as error:
         warnings.warn(f"{shown(file)} is written without waiting for others: {error}", NotLocked, stacklevel=3)
-    with contextlib.nullcontext() if lock is None else lock.acquire(poll_interval=POLL):
+    with contextlib.nullcontext() if lock is None else acquired(lock, file):
         yield
+
+
+@contextlib.contextmanager
+def acquired(lock: BaseFileLock, file: Place) -> Iterator[None]:
+    """Hold the lock of a file's writers; warn of waiting, and raise `TimeoutError` after `TURN_LIMIT`."""
+
+    def attempt() -> bool:
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        return True
+
+    _wait(attempt, file, TURN_LIMIT)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _wait(attempt: Callable[[], bool], file: Place, limit: float) -> None:
+    start, warned = time.monotonic(), False
+    while not attempt():
+        waited = time.monotonic() - start
+        if waited > limit:
+            raise TimeoutError(
+                f"the lock of {shown(file)} was expected within {limit:g} s, but another process still holds it; end "
+                "that process (`lslocks` lists it), or repeat the call when it has finished"
+            )
+        if waited > NOTICE and not warned:
+            warned = True
+            warnings.warn(
+                f"waiting for another process that holds the lock of {shown(file)}, for at most {limit:g} s",
+                Waiting,
+                stacklevel=2,
+            )
+        time.sleep(POLL)
 
 
 def _lock_folder() -> FilePath:
     """The user's own folder of locks: that of another user would let them stop us, or lead us elsewhere."""
+    if named := os.environ.get("CARVING_LOCKS"):
+        return _checked_folder(FilePath(named))
+    with contextlib.suppress(OSError, KeyError):  # no home folder, or none to write and lock in
+        if pwd is not None:  # not XDG_RUNTIME_DIR: jobs of cron have none, and must exclude those of a session
+            cache = FilePath(pwd.getpwuid(os.getuid()).pw_dir, ".cache", "carving")
+            cache.mkdir(parents=True, exist_ok=True)
+            return _checked_folder(cache)
+    return _checked_folder(FilePath("/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir()))
+
+
+def _checked_folder(place: FilePath) -> FilePath:
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    place = os.environ.get("CARVING_LOCKS") or ("/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir())
-    folder = FilePath(place) / f"carving-{user}"
+    folder = place / f"carving-{user}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
@@ -103,7 +163,10 @@ def _lock_folder() -> FilePath:
         raise failed from None
     seen = folder.lstat()
     if hasattr(os, "getuid") and (not stat.S_ISDIR(seen.st_mode) or seen.st_uid != user or seen.st_mode & 0o077):
-        raise PermissionError(f"{shown(folder)} must be a folder of your own, closed to others, for locks; remove it")
+        raise PermissionError(
+            f"{shown(folder)} must be a folder of your own, closed to others, for locks; remove it, or set "
+            "CARVING_LOCKS to a folder where only you may write"
+        )
     _check_locks(folder)
     return folder
 
@@ -122,12 +185,29 @@ def _check_locks(folder: FilePath) -> None:
             ) from None
 
 
-def own(descriptor: int) -> bool:
-    """Lock an unfinished file, so that others see that its process lives; False if one has just removed it."""
+def own(descriptor: int, file: Place) -> bool:
+    """Lock a file that is written, so that others see that its process lives; False if one has just removed it.
+
+    Warn of waiting, and raise `TimeoutError` after `SHARED_LIMIT`. `disown` unlocks it.
+    """
+
+    def attempt() -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno not in BUSY  # a file system without locks, where only a file's age tells
+        return True
+
     if fcntl is not None:
-        with contextlib.suppress(OSError):  # a file system without locks, where only its age tells
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _wait(attempt, file, SHARED_LIMIT)
     return os.fstat(descriptor).st_nlink > 0
+
+
+def disown(descriptor: int) -> None:
+    """Unlock a file before it is closed: a process that was forked meanwhile has it open, too, and its lock."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def abandoned(descriptor: int, seconds: float) -> bool:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from carving.checks import check_choice
 from carving.errors import BadValue
-from carving.places import Place, abandoned, check_target, own, shown
+from carving.places import Place, abandoned, check_target, disown, own, shown
 from carving.tensorfiles import KINDS, Metadata, Tensors, kind_of, write_tensors
 
 STALE = 3600  # seconds after which an unfinished file is removed where there are no locks to tell who is alive
@@ -86,6 +86,8 @@ def put_whole(path: Place, write: Callable[[BinaryIO], None], like: Place | None
             raise
         finally:
             with contextlib.suppress(OSError):  # what counts is on disk, or told already
+                if not file.closed:
+                    disown(file.fileno())
                 file.close()
     except OSError as error:
         failed = OSError(f"{shown(path)} could not be written ({shown(error)}); nothing was changed")
@@ -99,7 +101,7 @@ def _part(folder: FilePath, mode: int) -> tuple[FilePath, BinaryIO]:
     while True:
         part = folder / f".carving-{uuid4().hex}.part"
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        if own(descriptor):
+        if own(descriptor, part):
             return part, os.fdopen(descriptor, "wb")
         os.close(descriptor)  # removed by another process between two calls of ours
 

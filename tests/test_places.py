@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
 from crew import started
 
+import carving
 from carving import OSC, Memory, places
 from carving.files import lock_for
+from carving.journal import beside
 from carving.places import shown
 
 
@@ -115,6 +118,101 @@ def test_a_place_of_locks_that_is_not_there_is_told_with_the_way_out(file, tmp_p
     with pytest.warns(places.NotLocked, match=r"set CARVING_LOCKS"):
         Memory.load(file).save(file)
     assert file.read_bytes() == before
+
+
+@pytest.mark.skipif(places.pwd is None, reason="this system has no passwd entries")
+def test_locks_lie_in_the_users_own_cache_folder_or_in_the_temporary_one(file, tmp_path, monkeypatch):
+    monkeypatch.delenv("CARVING_LOCKS", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    user = list(places.pwd.getpwuid(os.getuid()))
+    for home, folder in ((tmp_path / "home", tmp_path / "home" / ".cache" / "carving"), (file, "/tmp")):
+        entry = places.pwd.struct_passwd([*user[:5], str(home), user[6]])
+        monkeypatch.setattr(places.pwd, "getpwuid", lambda _, entry=entry: entry)
+        lock = lock_for(file).lock_file
+        assert lock.startswith(f"{folder}/carving-{os.getuid()}/")
+        assert os.stat(os.path.dirname(lock)).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(places.fcntl is None, reason="this system locks by other means")
+def test_waiting_for_a_journal_that_another_holds_is_announced_and_ends(file, monkeypatch):
+    """Whoever may read a journal may lock it."""
+    monkeypatch.setattr(places, "NOTICE", 0.05, raising=False)
+    monkeypatch.setattr(places, "SHARED_LIMIT", 0.3, raising=False)
+    with carving.open(file) as memory:
+        memory.store({"second": "y"})
+        with open(beside(file), "rb") as other:
+            places.fcntl.flock(other, places.fcntl.LOCK_SH)
+            late = threading.Timer(5, places.fcntl.flock, (other, places.fcntl.LOCK_UN))  # no test waits for ever
+            late.start()
+            held = "journal was expected within 0.3 s, but another process still holds it; end .*nothing was changed"
+            with (
+                pytest.warns(UserWarning, match=r"waiting for another process .*journal, for at most 0.3 s"),
+                pytest.raises(OSError, match=held),
+            ):
+                memory.store({"third": "z"})
+            assert memory.pairs == Memory.load(file).pairs == 2
+            late.cancel()
+            places.fcntl.flock(other, places.fcntl.LOCK_UN)
+            memory.store({"third": "z"})
+    assert Memory.load(file).pairs == 3
+
+
+def test_waiting_for_the_turn_is_announced_and_ends(file, monkeypatch):
+    monkeypatch.setattr(places, "NOTICE", 0.05)
+    monkeypatch.setattr(places, "TURN_LIMIT", 0.3)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, file], stdout=subprocess.PIPE)
+    holder.stdout.readline()
+    with carving.open(file) as memory:
+        for change in (lambda: memory.store({"second": "y"}), lambda: Memory.load(file).save(file)):
+            with (
+                pytest.warns(places.Waiting, match=r"lock of .*file, for at most 0.3 s"),
+                pytest.raises(TimeoutError, match=r"lock of .*file was expected within 0.3 s"),
+            ):
+                change()
+        holder.kill()
+        holder.communicate()
+        memory.store({"second": "y"})
+    assert Memory.load(file).pairs == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("is_open", [False, True])
+def test_children_forked_while_another_thread_stores_recall_and_store(file, is_open):
+    memory, children, stop = carving.open(file) if is_open else Memory.load(file), 20, threading.Event()
+
+    def store():
+        number = 0
+        while not stop.is_set():
+            number += 1
+            memory.store({"second": "z"})
+            memory.forget({"second": "z"}, force=True)
+            if is_open and number % 5 == 0:
+                memory.compact()
+
+    def child(number):
+        code = 1
+        try:
+            signal.alarm(10)
+            memory.store({"child": {f"number {number}": "y"}})
+            found = memory.recall("first").leaf, memory.recall("child", f"number {number}").leaf
+            code = 0 if found == ("x", "y") else 2
+        finally:
+            os._exit(code)
+
+    storer = threading.Thread(target=store)
+    storer.start()
+    try:
+        for number in range(children):
+            pid = os.fork()
+            if not pid:
+                child(number)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    finally:
+        stop.set()
+        storer.join()
+    if is_open:
+        assert Memory.load(file).pairs == 1 + children
 
 
 def test_what_is_shown_is_a_line_without_commands_for_a_terminal():

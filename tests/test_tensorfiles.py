@@ -305,7 +305,7 @@ def test_what_killed_processes_left_goes_with_the_next_save_and_what_others_writ
     for part in (dead, alive, mine):
         part.write_bytes(b"half of a file")
     with open(alive, "rb+") as other:
-        assert own(other.fileno())
+        assert own(other.fileno(), alive)
         memory_of().save(file.with_name("another"))
         assert alive.exists() and not dead.exists() and mine.exists()
     memory_of().save(file)

@@ -4,11 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path as FilePath
 
-from filelock import Timeout
-
-from carving.cli.output import errors
 from carving.distributed import Ranks
-from carving.files import lock_for
+from carving.places import acquired, lock_for
 
 
 @contextmanager
@@ -21,15 +18,7 @@ def locked(file: FilePath, ranks: Ranks | None = None) -> Iterator[None]:
         ranks.gather(None)
         yield
         return
-    lock = lock_for(file)
-    try:
-        lock.acquire(timeout=1)
-    except Timeout:
-        errors.print(f"waiting for another command that writes {file}", markup=False)
-        lock.acquire()
-    try:
+    with acquired(lock_for(file), file):
         if ranks is not None:
             ranks.gather(None)
         yield
-    finally:
-        lock.release()

@@ -18,13 +18,13 @@ from carving.console import SafeConsole, visible
 from carving.files import NotFlushed, identity
 from carving.formats.typed import label_argument, leaf_json, leaf_text
 from carving.memory import Memory
-from carving.places import NotLocked
+from carving.places import NotLocked, Waiting
 from carving.scheme import Scheme
 from carving.symbols import Path
 
 ENDLESS = 10_000  # columns: what is piped is not folded to the width of a terminal that nobody looks at
 
-TOLD = (NotFlushed, NotLocked)  # warnings that are sentences for whoever gave a command
+TOLD = (NotFlushed, NotLocked, Waiting)  # warnings that are sentences for whoever gave a command
 
 errors = SafeConsole(stderr=True, highlight=False)
 

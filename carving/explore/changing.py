@@ -12,7 +12,7 @@ from carving.files import precision
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.sealed import SealedMemory
-from carving.places import POLL, lock_for
+from carving.places import acquired, lock_for
 
 CHANGING = RLock()  # warnings are caught for all threads, so one changes at a time
 LISTED = 50  # changes that are listed, the last ones
@@ -87,7 +87,7 @@ def save(gallery: Gallery, given: Given) -> Json:
     with CHANGING, held.lock:
         if not held.changes:
             raise BadValue("nothing was changed; store or forget something first")
-        with warnings.catch_warnings(), lock_for(file).acquire(poll_interval=POLL):
+        with warnings.catch_warnings(), acquired(lock_for(file), file):
             warnings.simplefilter("ignore", Overfull)  # of which was told when the copy was changed
             memory = Memory.load(file)
             for verb, pairs in _together(held.changes):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING, Self, Unpack
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -48,6 +49,19 @@ if TYPE_CHECKING:
     from carving.memory.sealed import SealedMemory
 
 
+_with_locks: WeakSet["Memory"] = WeakSet()
+
+
+def _renew_locks() -> None:
+    """Give each memory a new lock: the thread that holds the old one is not in the child process, and never unlocks."""
+    for memory in _with_locks:
+        memory._make_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
 class Memory(Inventory, Looks, Consolidating):
     """A memory of fixed size: documents or pairs go in, leaves come out by their paths.
 
@@ -74,7 +88,8 @@ class Memory(Inventory, Looks, Consolidating):
         if not isinstance(scheme, Scheme):
             raise BadType(f'a memory takes a scheme, got {scheme!r}; such as OSC(d=64), or make("HLB", d=4096)')
         state = State.empty(scheme, Vocabulary(vocabulary), fillers, known=keeping(keep_paths))
-        self._state, self._lock = state, RLock()
+        self._state = state
+        self._make_lock()
 
     @classmethod
     def _of(cls, state: State) -> Self:
@@ -174,7 +189,12 @@ class Memory(Inventory, Looks, Consolidating):
         return {"_state": self._state}  # a lock stays where it is
 
     def __setstate__(self, state: dict[str, State]) -> None:
-        self._state, self._lock = state["_state"], RLock()
+        self._state = state["_state"]
+        self._make_lock()
+
+    def _make_lock(self) -> None:
+        self._lock = RLock()
+        _with_locks.add(self)  # of no effect if it is there already, as while locks are renewed
 
     @property
     def tensor(self) -> Tensor:

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path as FilePath
-from threading import RLock
 from typing import NamedTuple, NoReturn, Self
 
 import torch
@@ -30,7 +29,7 @@ from carving.memory.pairs import BATCH, Batch, batches
 from carving.memory.state import State
 from carving.memory.storage import Loaded, bound, contents_of, counted, load, seconds
 from carving.paths import Paths
-from carving.places import POLL, Place, lock_for, shown
+from carving.places import Place, acquired, lock_for, shown
 from carving.prediction.goal import Goal
 from carving.records import Journal, Name, Record
 from carving.replacing import check_replaceable
@@ -71,7 +70,8 @@ class Opened(Memory):
 
     def __init__(self, path: Place, device: torch.device | str = "cpu") -> None:
         self.path = FilePath(os.path.abspath(path))  # wherever the program goes
-        self._device, self._lock, self._closed = device, RLock(), False
+        self._device, self._closed = device, False
+        self._make_lock()
         self._now = Now.of(load(self.path, device))
         check_replaceable(self.path, "memory", None)  # which a read-only file is not
         self._doubt: Record | None = None  # a change that failed, and may be stored
@@ -267,7 +267,7 @@ class Opened(Memory):
     def _turn(self) -> Iterator[None]:
         """Where no other writes the file, and all that others wrote is known."""
         # The file's lock before our own: whoever has the first may be waiting for the second.
-        with lock_for(self.path).acquire(poll_interval=POLL), self._lock:
+        with acquired(lock_for(self.path), self.path), self._lock:
             self._settle()
             self._look_again()
             yield
