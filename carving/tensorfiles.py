@@ -237,7 +237,7 @@ def mapped(path: Place, noun: str, check: Callable[[Metadata], None]) -> tuple[M
         check(metadata)
         start = file.tell()
         arrays = {
-            entry.name: np.memmap(file, _array_dtype(entry.dtype), "r", start + entry.start, entry.shape)
+            entry.name: np.memmap(file, _array_dtype(entry.dtype), "c", start + entry.start, entry.shape)
             if entry.end > entry.start
             else np.empty(entry.shape, _array_dtype(entry.dtype))
             for entry in entries

@@ -1,7 +1,7 @@
 """Small functions of tensors that schemes are made of."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
@@ -12,17 +12,6 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 BLOCK = 500  # candidates in one small product: BLAS works on blocks of this size in its cache
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Where torch has so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def lasting() -> AbstractContextManager[object]:

@@ -2,9 +2,9 @@
 
 import pickle
 import time
+import warnings
 from dataclasses import replace
 from io import StringIO
-from threading import Event, Thread
 
 import joblib
 import numpy as np
@@ -21,15 +21,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
-from threadpoolctl import threadpool_info
 
-from carving.labels import MultiLabelClassifier, Settings, fast
-from carving.labels.alone import one_thread
+from carving.labels import MultiLabelClassifier, Settings
 from carving.labels.bars import bars
 from carving.labels.targets import Form
 from carving.labels.thresholds import Calibration, Held, best_threshold
 from carving.labels.training import Progress
-from carving.tensors import threads
 
 QUICK = Settings(
     trunk="both", hidden=64, epochs=30, batch=32, normalise="auto", loss="binary", schedule="cosine", rate=3e-3
@@ -253,39 +250,18 @@ def test_rows_of_zeros_and_ones_are_no_sets_but_python_sets_are():
 # Time
 
 
-@pytest.mark.parametrize(("points", "expected"), [(1999, 1), (2000, 3)])
-def test_few_points_are_fitted_in_one_thread_and_the_others_as_the_process_has_it(points, expected, monkeypatch):
-    seen, learn = [], fast.fit
-    monkeypatch.setattr(fast, "fit", lambda *given: seen.append(torch.get_num_threads()) or learn(*given))
-    with threads(3):
-        MultiLabelClassifier(recipe="fast").fit(*topics(points))
-        assert torch.get_num_threads() == 3
-    assert seen == [expected]
+@pytest.mark.parametrize("recipe", ["fast", "best"])
+def test_fitting_leaves_threads_and_warnings_to_the_process(recipe, monkeypatch):
+    counts, filters, seen = [], warnings.filters[:], torch.nn.Module.__call__
 
+    def count(*given, **named):
+        counts.append((torch.get_num_threads(), warnings.filters[:] == filters))
+        return seen(*given, **named)
 
-def test_fits_that_overlap_leave_the_threads_as_they_were():
-    entered, leave = Event(), Event()
-
-    def counts():
-        return [pool["num_threads"] for pool in threadpool_info()]
-
-    def outlast():
-        with one_thread():
-            entered.set()
-            leave.wait(9)
-
-    with threads(3):
-        before, other = counts(), Thread(target=outlast)
-        with one_thread():
-            assert set(counts()) == {1}
-            other.start()
-            entered.wait(9)
-        assert counts() == before  # though the other is still there
-        leave.set()
-        other.join()
-        assert counts() == before
-        with one_thread():
-            assert set(counts()) == {1}
+    monkeypatch.setattr(torch.nn.Module, "__call__", count)
+    expected = torch.get_num_threads(), True
+    MultiLabelClassifier(recipe=recipe).fit(*topics(300)).predict(topics(300)[0])
+    assert set(counts) <= {expected} and (torch.get_num_threads(), warnings.filters == filters) == expected
 
 
 @pytest.mark.slow

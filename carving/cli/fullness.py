@@ -1,28 +1,18 @@
 """How full commands make a memory: told before and after, and refused below what it was planned for."""
 
 import shlex
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Self
 
 from carving.cli.output import errors, write_line
-from carving.errors import BadValue, Overfull
+from carving.errors import BadValue
 from carving.memory import Memory
 from carving.memory.extent import Extent
 from carving.memory.fullness import named
 from carving.prediction.goal import USUAL, Goal
 from carving.scheme import Scheme
-
-
-@contextmanager
-def told_below() -> Iterator[None]:
-    """Where a memory may get too full without a warning, because the command says so itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Overfull)
-        yield
 
 
 @dataclass(frozen=True)

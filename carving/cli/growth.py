@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from carving.cli.fullness import Fullness, told_below
+from carving.cli.fullness import Fullness
 from carving.cli.input import Files
 from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, MemoryFile, OwnSources, Reading, examples
@@ -14,6 +14,7 @@ from carving.cli.output import errors, memory_sentence, write_json, write_line
 from carving.console import bar
 from carving.files import check_replaceable, identity
 from carving.memory import Memory
+from carving.memory.fullness import collected
 from carving.memory.holdings import SURE, Holdings
 
 GROW_EPILOG = examples(
@@ -60,7 +61,7 @@ def grow(
         held = Memory.load(memory)  # which says what to do with a sealed one
         check_replaceable(target, "memory", force)
         paths = [path for path, _ in Files.open(files, reading)] if files else None
-        with bar(errors, "decoding and storing", None) as advance, told_below():
+        with bar(errors, "decoding and storing", None) as advance, collected():
             bigger, found = held.grow(
                 size.pairs, size.accuracy, paths=paths, keep_paths=keep_paths or None, force=force, on_progress=advance
             )

@@ -9,7 +9,7 @@ import typer
 
 from carving import __version__
 from carving.cli.forgetting import forgotten_json, write_forgotten
-from carving.cli.fullness import Fullness, told_below
+from carving.cli.fullness import Fullness
 from carving.cli.input import Files
 from carving.cli.journals import Samples, Stored, appended, check_given, is_large
 from carving.cli.locking import locked
@@ -21,6 +21,7 @@ from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.files import check_replaceable, identity, precision
 from carving.memory import Memory
+from carving.memory.fullness import collected
 from carving.memory.merging import alike, merged
 from carving.memory.opened import Opened, open_memory
 from carving.memory.probing import check_indexable
@@ -91,7 +92,7 @@ def rewritten(
         check_indexable(held._state, None)
     ranks.agreed(lambda: check_replaceable(memory, "memory", None))
     before = held.predicted()
-    with bar(errors, "storing", None) as advance, told_below():  # nothing is written before all of it is read
+    with bar(errors, "storing", None) as advance, collected():  # nothing is written before all of it is read
         stored = held.store(samples.watch(sources), group=group, on_progress=advance)
     full = Fullness.of(before, held)
     full.check(memory, force)
@@ -200,7 +201,7 @@ def merge(
         check_replaceable(target, "memory", force)
         total = Memory.load(memories[0])
         before = total.predicted()
-        with told_below():
+        with collected():
             for file in memories[1:]:
                 total = joined(total, Memory.load(file), file, force)
         full = Fullness.of(before, total)

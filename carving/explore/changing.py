@@ -1,9 +1,6 @@
 """The view Change: pairs stored and forgotten in a page's copy, which is written to the file if somebody saves it."""
 
-import warnings
-from threading import RLock
-
-from carving.errors import BadValue, Overfull
+from carving.errors import BadValue
 from carving.explore.asking import meant
 from carving.explore.exhibit import Copy, Gallery, Verb
 from carving.explore.given import Given
@@ -11,10 +8,10 @@ from carving.explore.shown import Json, leaf_shown, path_shown
 from carving.files import precision
 from carving.formats.documents import Pair
 from carving.memory import Memory
+from carving.memory.fullness import collected
 from carving.memory.sealed import SealedMemory
 from carving.places import acquired, lock_for
 
-CHANGING = RLock()  # warnings are caught for all threads, so one changes at a time
 LISTED = 50  # changes that are listed, the last ones
 
 
@@ -26,12 +23,11 @@ def open_page(gallery: Gallery, given: Given) -> Json:
 def store(gallery: Gallery, given: Given) -> Json:
     """Store a pair in the copy."""
     held = gallery.copy(given.text("session"))
-    with CHANGING, held.lock, warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", Overfull)
+    with held.lock, collected() as messages:
         pair = _pair(held, given)
         held.memory.store([pair])
         held.note("store", pair)
-    return _done(held, pair, told=[str(each.message) for each in told if issubclass(each.category, Overfull)])
+    return _done(held, pair, told=messages)
 
 
 def forget(gallery: Gallery, given: Given) -> Json:
@@ -84,17 +80,16 @@ def save(gallery: Gallery, given: Given) -> Json:
     held, file = gallery.copy(name), gallery.exhibit.file
     if file is None:
         raise BadValue("nothing is written unless the explorer was started with --write; start it so to save")
-    with CHANGING, held.lock:
+    with held.lock:
         if not held.changes:
             raise BadValue("nothing was changed; store or forget something first")
-        with warnings.catch_warnings(), acquired(lock_for(file), file):
-            warnings.simplefilter("ignore", Overfull)  # of which was told when the copy was changed
+        with collected(), acquired(lock_for(file), file):  # the page showed those messages when the copy was changed
             memory = Memory.load(file)
             for verb, pairs in _together(held.changes):
                 memory.store(pairs) if verb == "store" else memory.forget(pairs)
             memory.save(file, precision(file, memory.tensor))
+            gallery.exhibit.memory, gallery.exhibit.pairs = memory, held.pairs
         saved = len(held.changes)
-        gallery.exhibit.memory, gallery.exhibit.pairs = memory, held.pairs
         return dict(saved=saved, file=str(file), **changes_shown(gallery.reset(name)))
 
 

@@ -91,12 +91,8 @@ def _index(metadata: dict[str, str], arrays: dict[str, NDArray[Any]], scheme: Sc
     shapes = [(count,), (index.cells + 1,), (count, int(np.prod(scheme.facts.filler_shape)))]
     if [order.shape, starts.shape, components.shape] != shapes:
         raise BadValue("its arrays have other shapes than its labels")
-    if metadata.get("checksum") != checksum({name: _view(array) for name, array in arrays.items()}, metadata):
+    if metadata.get("checksum") != checksum(
+        {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
+    ):
         raise BadValue("its checksum does not match what it holds")
     return index
-
-
-def _view(array: NDArray[Any]) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it cannot be written, which nobody does
-        return torch.from_numpy(np.asarray(array))

@@ -18,7 +18,7 @@ from carving.console import bar
 from carving.lab.experiment import Experiment, Measure, Trial, planned
 from carving.lab.rows import Row, key_of, read_rows, versions, write_rows
 from carving.lab.shards import Shard, finished_rows, shard_files
-from carving.tensors import threads
+from carving.lab.threads import threads
 
 
 def run_trial(name: str, measure: Measure, trial: Trial, count: int) -> Row:

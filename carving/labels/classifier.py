@@ -20,7 +20,6 @@ from carving.errors import BadType, BadValue
 from carving.extras import load as load_extra
 from carving.labels import fast, metrics, models
 from carving.labels import recipe as best
-from carving.labels.alone import one_thread
 from carving.labels.bars import bars
 from carving.labels.blending import Chosen, bias_of
 from carving.labels.data import Dataset, check_finite
@@ -129,8 +128,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         features = self._features(X, reset=True)
         form, labels = Form.of(y)
         whole = Dataset(features, labels)
-        few = features.shape[0] < best.NARROW
-        with self._shown() as on_progress, one_thread() if few else nullcontext():
+        with self._shown() as on_progress:
             held = self._trained(whole, on_progress)
         self.remember(form, words)
         self.calibration_: Calibration | None = Calibration.fitted(held, self.propensities_)

@@ -6,7 +6,6 @@ it learns is what the matcher does not know. Squared hinge loss, solved by libli
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 SMALL = 0.01  # weights below are dropped
 COST = 1.0  # of an error, beside half of the squared length of the weights
 TOLERANCE = 0.1  # of liblinear
+MAX_ITERATIONS = 10_000  # of liblinear, which warns if these are not enough
 MOST = 2**15  # labels that have a ranker: the most frequent
 WEIGHTS = 2**26  # of all rankers together: of each, the largest that it may have
 AT_ONCE = 256  # labels whose rankers are trained before their weights are put together
@@ -76,9 +76,7 @@ def trained(
             if on_share is not None:
                 on_share(part.stop / len(ranked))
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one that has not converged ranks as well
-        weights = stacked(pieces()).T  # (F, labels that have one)
+    weights = stacked(pieces()).T  # (F, labels that have one)
     places = ranked.astype(np.int32)[weights.indices]
     return Map.sparse(sparse.csr_matrix((weights.data, places, weights.indptr), (wide, labels.shape[1])), bias)
 
@@ -105,7 +103,11 @@ def one(points: csr_matrix, truth: NDArray[np.bool_], seed: int = 0, most: int =
         columns, places = np.unique(points.indices, return_inverse=True)
         parts = points.data, places.astype(np.int32), points.indptr
         points = load("scipy.sparse").csr_matrix(parts, (points.shape[0], len(columns)))
-    machine = load("sklearn.svm").LinearSVC(C=COST, tol=TOLERANCE, random_state=seed).fit(points, truth)
+    machine = (
+        load("sklearn.svm")
+        .LinearSVC(C=COST, tol=TOLERANCE, max_iter=MAX_ITERATIONS, random_state=seed)
+        .fit(points, truth)
+    )
     weights = machine.coef_[0]
     sizes = np.abs(weights)
     kept = np.flatnonzero(sizes >= SMALL)

@@ -8,7 +8,6 @@ linear in its score, in the point's best score, in the mean of its five best, an
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -125,10 +124,8 @@ def _regression(terms: Numbers, right: NDArray[np.bool_]) -> tuple[float, ...]:
         return (*[0.0] * TERMS, float(np.log(share / (1 - share))))
     mean, deviation = terms.mean(axis=0), terms.std(axis=0)
     deviation = np.where(deviation > 1e-9, deviation, 1.0) / EXPECTED
-    model = load("sklearn.linear_model").LogisticRegression(C=1.0, max_iter=300)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it did not converge: what it has is good enough
-        model.fit((terms - mean) / deviation, right)
+    model = load("sklearn.linear_model").LogisticRegression(C=1.0, solver="newton-cholesky")
+    model.fit((terms - mean) / deviation, right)
     weights = model.coef_[0] / deviation
     return (*weights.tolist(), float(model.intercept_[0] - weights @ mean))
 

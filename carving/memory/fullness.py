@@ -6,6 +6,9 @@ the limit are there more.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +24,7 @@ AGAIN = 1.1  # told of once, it is told again with so many times the pairs
 WORTH_TELLING = 0.001  # of the accuracy of what was consolidated that is lost
 STEP = 64  # near the limit a prediction holds for a 64th more
 SIZES = ("d", "p", "k1", "compact", "basis", "dictionary")  # the parameters of a scheme that predictions take
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 NEW = "store all of them in a new memory of the size that they need, Memory.for_pairs(pairs), or memory.grow(paths=...)"
 
 
@@ -91,6 +95,25 @@ def _within(held: State) -> bool:
     return held.load <= pairs and len(held.vocabulary) <= leaves
 
 
+@contextmanager
+def collected() -> Iterator[list[str]]:
+    """Collect the messages of `Overfull` instead of warning, in this thread alone, as filters of warnings cannot."""
+    messages: list[str] = []
+    token = _collected.set(messages)
+    try:
+        yield messages
+    finally:
+        _collected.reset(token)
+
+
+def _warn(message: str, stacklevel: int) -> None:
+    messages = _collected.get()
+    if messages is None:
+        warnings.warn(Overfull(message), stacklevel=stacklevel + 1)
+    else:
+        messages.append(message)
+
+
 def told(before: State, after: State) -> State:
     """The state after a change; where it falls short, that is said, as a warning of the function that called."""
     if after.solved is not None:
@@ -108,7 +131,7 @@ def told(before: State, after: State) -> State:
     now = foreseen(after, draft=draft)
     if now is None or not goal.missed_by(now):
         return replace(after, room=(pairs + pairs // STEP, leaves + leaves // STEP))
-    warnings.warn(Overfull(sentence(foreseen(before, draft=draft), now, after)), stacklevel=3)
+    _warn(sentence(foreseen(before, draft=draft), now, after), stacklevel=3)
     return replace(after, told=pairs)
 
 
@@ -119,11 +142,9 @@ def _told_of_noise(after: State) -> State:
     now = solved.level.accuracy
     if solved.told - now < WORTH_TELLING:
         return after
-    warnings.warn(
-        Overfull(
-            f"what was added is noise to what was consolidated: of those {solved.pairs:,} pairs {now:.1%} are expected "
-            f"to be named, {solved.told:.1%} before; consolidate all pairs again: memory.consolidate(pairs)"
-        ),
+    _warn(
+        f"what was added is noise to what was consolidated: of those {solved.pairs:,} pairs {now:.1%} are expected "
+        f"to be named, {solved.told:.1%} before; consolidate all pairs again: memory.consolidate(pairs)",
         stacklevel=4,
     )
     return replace(after, solved=replace(solved, told=now))

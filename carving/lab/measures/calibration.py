@@ -4,15 +4,13 @@ Half of the questions ask for what was never stored. A perfect model of the same
 exactly the probability it says, has a calibration error too: it stands beside.
 """
 
-import warnings
-
 import torch
 from torch import Generator, Tensor
 
-from carving.errors import Overfull
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, seed_within, stored_fillers
 from carving.memory import Memory
+from carving.memory.fullness import collected
 
 BINS = 15
 LEAST = 50  # answers of a bin that is worth a point of the curve
@@ -51,8 +49,7 @@ def answers(setting: Setting, seed: int) -> tuple[Tensor, Tensor]:
     """The probabilities of a memory's answers, and whether they were right; half of the paths were never stored."""
     leaves = stored_fillers(setting, Generator().manual_seed(seed))
     memory = Memory(scheme_of(setting, seed), range(setting["L"]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Overfull)  # a memory that is sure of everything has no calibration
+    with collected():  # a memory that is sure of everything has no calibration
         memory.store([(("there", i), leaf) for i, leaf in enumerate(leaves)])
     count = min(len(leaves), ASKED)
     replies = memory.recall_many([(where, i) for where in ("there", "nowhere") for i in range(count)])

@@ -1,16 +1,15 @@
 """How many pairs a memory names one at a time, as a sum and consolidated, and whether its probabilities hold."""
 
 import time
-import warnings
 
 import torch
 from torch import Generator
 
-from carving.errors import Overfull
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.calibration import error
 from carving.lab.measures.schemes import scheme_of, stored_fillers
 from carving.memory import Memory
+from carving.memory.fullness import collected
 
 WHOLE = 32  # bits of a cell that is not rounded
 
@@ -26,8 +25,7 @@ def consolidated(setting: Setting, seed: int) -> Measured:
     leaves = stored_fillers(setting, Generator().manual_seed(seed))
     pairs = [(("there", i), leaf) for i, leaf in enumerate(leaves)]
     memory = Memory(scheme_of(setting, seed), range(setting["L"]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Overfull)  # by addition, it is
+    with collected():  # by addition, it is
         memory.store(pairs)
     start, seconds = time.process_time(), time.perf_counter()
     bits = setting.get("bits", WHOLE)

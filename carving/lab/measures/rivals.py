@@ -18,8 +18,8 @@ from carving.errors import UserError
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.datasets import parts
 from carving.lab.measures.labels import FromFiles
+from carving.lab.threads import one_thread
 from carving.labels import metrics
-from carving.labels.alone import one_thread
 from carving.labels.classifier import MultiLabelClassifier
 from carving.labels.data import Dataset
 
@@ -56,7 +56,7 @@ class Rivals(FromFiles):
 
 def measured(method: str, train: Dataset, test: Dataset, seed: int) -> Measured:
     """All that is known of a method on a data set."""
-    with one_thread():  # so that times can be compared
+    with one_thread():
         run = (_theirs if method in RIVALS else _ours)(method, train.labelled(), test, seed)
     known = metrics.propensities(train.labels)
     quality = metrics.measures(run.ranked, test.labels, known)

@@ -6,7 +6,6 @@ Half of the paths that are asked for hold nothing.
 import itertools
 import math
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -14,12 +13,12 @@ from typing import NamedTuple
 
 import torch
 
-from carving.errors import Overfull
 from carving.formats.documents import Pair
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.calibration import summed_up
 from carving.lab.measures.schemes import scheme_of, seed_within
 from carving.memory import Memory
+from carving.memory.fullness import collected
 from carving.memory.sealed import SealedMemory
 from carving.symbols import Path as Asked
 
@@ -51,8 +50,7 @@ def answers(setting: Setting, seed: int) -> Said:
     vocabulary = case.vocabulary or setting["L"]
     pairs = drawn(case, setting["N"], vocabulary, chance)
     memory: Memory | SealedMemory = Memory(scheme_of(setting, seed), range(vocabulary))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Overfull)  # a memory that is sure of everything has no calibration
+    with collected():  # a memory that is sure of everything has no calibration
         memory, held = case.store(memory, pairs)  # type: ignore[arg-type]  # it is still a Memory
     truth: dict[Asked, set[object]] = {path: set() for path, _ in pairs}
     for path, leaf in held:
