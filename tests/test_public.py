@@ -131,3 +131,15 @@ def test_a_bad_option_ends_with_status_two_and_no_traceback():
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 2
     assert "Traceback" not in run.stderr
+
+
+def test_only_programs_of_our_own_change_settings_of_the_process():
+    """Threads and filters of warnings belong to the program that imports the library."""
+    settings = {"set_num_threads", "set_default_dtype", "catch_warnings", "simplefilter", "filterwarnings"}
+    changing = {
+        path.relative_to(ROOT / "carving").as_posix()
+        for path in (ROOT / "carving").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in settings
+    }
+    assert changing == {"cli/output.py", "lab/threads.py"}
