@@ -699,3 +699,13 @@ def test_nothing_is_not_forgotten(memory):
     for nothing in ([], {}, iter(())):
         with pytest.raises(BadValue, match=r"must (have|be) at least one"):
             memory.forget(nothing)
+
+
+@pytest.mark.parametrize("scheme", [{"d": 32, "p": 2}, {"d": 32, "p": 2, "compact": True}, {"d": 16, "p": 3}])
+def test_few_pairs_and_many_values_are_answered_right(scheme):
+    """What stands at this path does not also stand elsewhere: counting it twice made other values certain."""
+    values = [f"v{value}" for value in range(200)]
+    for seed in range(60):
+        memory = Memory(OSC(**scheme, seed=seed), values)
+        memory.store([((0,), values[seed])])
+        assert memory.recall(0).leaf == values[seed]
