@@ -14,10 +14,13 @@ from crew import CONTEXT, started
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch.testing import assert_close
+from typer.testing import CliRunner
 
 from carving import OSC, SCHEMES, TPR, Memory, files, make
+from carving.cli import app
 
 OLD = Path(__file__).parent / "old"  # files of earlier versions
+KEY = "A" * 16  # of a sampled pair: 12 bytes
 LEAVES = ["dog", 1, "1", 1.5, True, None, b"dog", {}, [], "ü\U0001f600\ud800", -(2**70), float("nan"), ""]
 
 
@@ -207,6 +210,10 @@ def rewritten(file, **changes):
         (dict(counts=torch.full((13,), torch.nan, dtype=torch.float64)), "not-a-number"),
         (dict(counts=torch.zeros((13, 1), dtype=torch.float64)), "counts of shape"),
         (dict(fillers=torch.zeros(2, 3, 24, dtype=torch.int64)), "its fillers are of"),
+        (dict(sample='{"bits": 0, "keys": "AAAA"}'), "3 bytes of keys with 0 zero bits"),
+        (dict(sample='{"bits": 0, "keys": "", "weights": [1]}'), "has 0 keys and 1 weights"),
+        (dict(sample=json.dumps(dict(bits=0, keys=KEY, fewer=[-1]))), "numbers of bits that are none"),
+        (dict(sample=json.dumps(dict(bits=0, keys=KEY, weights=["x"]))), "weights that are no numbers"),
     ],
 )
 def test_files_that_lie_are_refused(file, changes, message):
@@ -214,6 +221,35 @@ def test_files_that_lie_are_refused(file, changes, message):
     with pytest.raises(files.BadFile, match=message) as told:
         Memory.load(file)
     assert str(told.value).isprintable() and len(str(told.value)) < 1000
+
+
+def test_complex_fillers_come_back_and_other_shapes_are_refused(tmp_path):
+    scheme = make("FHRR", d=8)
+    memory = Memory(scheme, ["a"], scheme.fillers(["b"]))
+    memory.store({"x": "a"})
+    memory.save(tmp_path / "file")
+    assert Memory.load(tmp_path / "file").recall("x").leaf == "a"
+    rewritten(tmp_path / "file", fillers=torch.zeros(1, 8, 3))
+    with pytest.raises(files.BadFile, match="its complex fillers have shape"):
+        Memory.load(tmp_path / "file")
+
+
+def test_a_consolidated_memory_comes_back(tmp_path):
+    memory, facts = Memory(OSC(20, 2, 4, compact=True)), {f"key {i}": f"value {i}" for i in range(50)}
+    memory.store(facts)
+    memory.consolidate(facts)
+    memory.save(tmp_path / "file")
+    again = Memory.load(tmp_path / "file")
+    assert memory.consolidated and again.consolidated and torch.equal(again.tensor, memory.tensor)
+
+
+@pytest.mark.parametrize("counts", [torch.zeros(13, 1), torch.full((13,), torch.nan)])
+def test_the_store_command_refuses_counts_that_are_not_numbers(file, counts):
+    """The command reads the head of a file without its tensor."""
+    rewritten(file, counts=counts.double())
+    (file.parent / "new.json").write_text('{"a": "b"}')
+    done = CliRunner().invoke(app, ["store", str(file), str(file.parent / "new.json")])
+    assert done.exit_code == 2 and "is damaged" in done.stderr
 
 
 def test_a_memory_that_counts_too_much_to_be_loaded_is_not_saved(file):

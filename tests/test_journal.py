@@ -7,6 +7,7 @@ import random
 import shutil
 import sys
 import threading
+from hashlib import blake2b
 
 import pytest
 import torch
@@ -343,6 +344,20 @@ def test_what_is_no_journal_and_what_is_nobodys_is_kept(changed, tmp_path):
     assert not journal.beside(file).exists() and Memory.load(file).pairs == 2
     journal.beside(file).mkdir()
     with pytest.raises(BadFile, match="is no file"):
+        Memory.load(file)
+    journal.beside(file).rmdir()
+    journal.beside(file).symlink_to(journal.beside(file).name)
+    with pytest.raises(OSError, match="symbolic links") as told:
+        Memory.load(file)
+    assert told.value.errno == errno.ELOOP
+
+
+def test_a_journal_of_a_later_version_is_refused(changed):
+    file, _ = changed
+    data = journal.beside(file).read_bytes()
+    later = data[:16] + (99).to_bytes(4, "little") + data[20:68]
+    journal.beside(file).write_bytes(later + blake2b(later, digest_size=16).digest() + data[84:])
+    with pytest.raises(BadFile, match="it is of version 99"):
         Memory.load(file)
 
 
@@ -743,6 +758,26 @@ def test_a_writer_who_cannot_be_waited_for_does_not_append_to_what_was_given_up(
     with pytest.raises(journal.Changed):
         journal.append(file, now.base, now.journal, record)
     assert journal.beside(file).read_bytes() == data
+
+
+@pytest.mark.parametrize("act", ["store", "compact"])
+def test_a_change_that_another_user_made_just_before_ours_is_kept(file, monkeypatch, act):
+    """Another user, who does not wait for our lock, changes the journal between looking and writing."""
+    append, others = journal.append, [lambda memory: memory.store(PAIRS[7:8]) if act == "store" else memory.compact()]
+
+    def appended(*given):
+        if others:
+            change = others.pop()
+            with carving.open(file) as other:
+                change(other)
+        return append(*given)
+
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+        monkeypatch.setattr(journal, "append", appended)
+        memory.store(PAIRS[6:7])
+        assert not others
+    assert Memory.load(file).verify(PAIRS[: 8 if act == "store" else 7])
 
 
 @pytest.mark.parametrize("left", [-3, 0, 1, 2], ids=["torn", "no record", "one", "two"])

@@ -69,6 +69,10 @@ def test_what_is_refused_changes_neither_memory_nor_file(file):
         for change in ("tensor", "counts"):
             with pytest.raises(BadValue, match="by store and forget alone"):
                 setattr(memory, change, getattr(memory, change).clone())
+        with pytest.raises(BadValue, match="consolidate a free one"):
+            memory.consolidate(PAIRS[:6])
+        with pytest.raises(BadValue, match="ranks store in a free memory"):
+            memory.store(PAIRS[6:7], group=object())
         assert contents(file) == before and memory._state is state
         assert memory.forget([(("never",), "leaf 1")]) == [(("never",), "leaf 1")]
         assert contents(file) == before and memory._state is state
@@ -152,6 +156,23 @@ def test_much_at_once_and_heavy_weights_are_written_with_the_file(file, monkeypa
         assert memory.changes == 0 and Memory.load(file).pairs == 2_000_007
     with carving.open(file) as memory, pytest.raises(BadValue, match="by what it is just storing"):
         memory.store((("many", i), "x") for i in range(2100) if i != 2050 or memory.store([PAIRS[0]]))
+
+
+def test_a_pair_with_a_very_long_label_is_written_with_the_file(file, monkeypatch):
+    monkeypatch.setattr(opened, "PATIENCE", 4.5 * opened.seconds(OSC(24, 2), 1))
+    with carving.open(file) as memory:
+        memory.store([(("long",), "x" * 10**6)])
+        assert memory.changes == 0
+    assert Memory.load(file).pairs == 6 and os.listdir(file.parent) == ["file"]
+
+
+def test_the_paths_of_an_open_memory_are_those_that_were_stored(tmp_path):
+    memory, file = Memory(OSC(24, 2), keep_paths=True), tmp_path / "file"
+    memory.store(PAIRS[:5])
+    memory.save(file)
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+        assert memory.keeps_paths and PAIRS[5][0] in memory and len(memory) == 6
 
 
 def test_a_journal_that_would_take_long_to_replay_is_written_into_the_file(file, monkeypatch):
@@ -315,12 +336,13 @@ def test_a_file_keeps_its_precision_when_it_is_written_anew(scheme, dtype, tmp_p
         assert memory.recall(*PAIRS[6][0]).leaf == PAIRS[6][1]
 
 
-def test_what_is_too_large_for_a_files_precision_is_written_in_the_memorys_own(tmp_path):
+@pytest.mark.parametrize("weight", [999_999, 30_000], ids=["too large", "too large beside the others"])
+def test_what_is_too_large_for_a_files_precision_is_written_in_the_memorys_own(tmp_path, weight):
     memory, file = Memory(OSC(24, 2)), tmp_path / "file"
     memory.store(PAIRS[:5])
     memory.save(file, torch.float16)
     with carving.open(file) as memory:
-        memory.store(PAIRS[5:6], weight=999_999)
+        memory.store(PAIRS[5:6], weight=weight)
         memory.compact()
         assert files.precision(file, memory.tensor) == torch.float32
     assert torch.equal(memory.tensor, Memory.load(file).tensor)

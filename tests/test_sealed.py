@@ -2,6 +2,7 @@
 
 import math
 import warnings
+import zlib
 from random import Random
 
 import numpy as np
@@ -20,6 +21,8 @@ from carving.errors import BadValue
 from carving.files import BadFile
 from carving.lab.measures.calibration import error
 from carving.memory.sealed import load_memory
+from carving.replacing import replace_whole
+from carving.tensorfiles import checksum, read_whole
 
 LINEAR = [name for name in SCHEMES if name not in ("OSC", "TPR", "CliffordOSC") and make(name, d=64).facts.linear]
 EVERY = [
@@ -314,6 +317,70 @@ def test_sealed_files_that_were_cut_or_changed_are_told(tmp_path):
             (tmp_path / "file").write_bytes(changed)
             with pytest.raises(BadFile):
                 SealedMemory.load(tmp_path / "file")
+
+
+def rewritten(file, *left_out, **changes):
+    """Write a sealed file with other metadata or tensors, and a correct checksum."""
+    metadata, tensors = read_whole(file, "file", lambda _: None)
+    for name, value in changes.items():
+        (metadata if isinstance(value, str) else tensors)[name] = value
+    for name in left_out:
+        tensors.pop(name)
+    metadata["checksum"] = checksum(tensors, metadata)
+    replace_whole(file, tensors, metadata)
+
+
+def packed_counts(*counts, cut=0):
+    packed = zlib.compress(np.array(counts, "<u4").tobytes())
+    return torch.tensor(list(packed[: len(packed) - cut]), dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(bits="5"), "its cells have 5 bits"),
+        (dict(scheme="[]"), "its scheme is no object"),
+        (dict(pairs="0"), "speaks of 0 pairs"),
+        (dict(pairs="9"), "speaks of 9 pairs, and does not count as many"),
+        (dict(version="2"), "does not say whether its tensor was solved"),
+        (dict(version="3"), "a later Carving reads it"),
+        (dict(deviation="0"), "speak of a deviation of 0"),
+        (dict(kept="inf"), "of which they keep inf"),
+        (dict(cells=torch.zeros(54)), "its cells are of torch.float32"),
+        (dict(fillers=torch.full((1, 2, 12), torch.nan)), "its fillers hold not-a-number"),
+        (dict(counts=packed_counts(1, 3, 2, 2, cut=2)), "counts are not packed"),
+        (dict(counts=packed_counts(*[0] * 99)), "counts are not packed"),
+        (dict(counts=torch.zeros(9, dtype=torch.uint8)), r"counts are not packed as they should be \("),
+        (dict(histogram='{"strengths": [[2, 8]], "leaves": [1]}'), "not held once each"),
+        (dict(histogram='{"strengths": [[1, 8]], "leaves": [0]}'), "numbers that count nothing"),
+        (dict(histogram='{"strengths": [], "leaves": [], "x": 1}'), "its histogram holds 0 strengths"),
+    ],
+)
+def test_sealed_files_that_lie_are_refused(tmp_path, changes, message):
+    memory = Memory(OSC(12, 2))
+    memory.store([((i,), f"leaf {i % 4}") for i in range(8)])
+    memory.save(tmp_path / "file", bits=3)
+    rewritten(tmp_path / "file", **changes)
+    with pytest.raises(BadFile, match=message):
+        SealedMemory.load(tmp_path / "file")
+
+
+def test_a_sealed_file_has_labels_and_counts_or_neither(tmp_path):
+    stored(OSC(12, 2), pairs=8)[0].save(tmp_path / "file", bits=3)
+    rewritten(tmp_path / "file", "counts")
+    with pytest.raises(BadFile, match="labels without counts"):
+        SealedMemory.load(tmp_path / "file")
+
+
+def test_a_memory_that_was_consolidated_and_planned_comes_back_sealed(tmp_path):
+    facts = {f"key {i}": f"value {i}" for i in range(50)}
+    memory = Memory.for_pairs([((key,), value) for key, value in facts.items()], 0.9)
+    assert memory.goal is not None
+    memory.store(facts)
+    memory.consolidate(facts, bits=2)
+    memory.save(tmp_path / "file", bits=2)
+    again = SealedMemory.load(tmp_path / "file")
+    assert again.consolidated and again.goal == memory.goal and again.recall("key 3").leaf == "value 3"
 
 
 def test_files_know_whether_they_are_sealed(tmp_path):
