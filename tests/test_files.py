@@ -14,10 +14,8 @@ from crew import CONTEXT, started
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch.testing import assert_close
-from typer.testing import CliRunner
 
 from carving import OSC, SCHEMES, TPR, Memory, files, make
-from carving.cli import app
 
 OLD = Path(__file__).parent / "old"  # files of earlier versions
 KEY = "A" * 16  # of a sampled pair: 12 bytes
@@ -241,15 +239,6 @@ def test_a_consolidated_memory_comes_back(tmp_path):
     memory.save(tmp_path / "file")
     again = Memory.load(tmp_path / "file")
     assert memory.consolidated and again.consolidated and torch.equal(again.tensor, memory.tensor)
-
-
-@pytest.mark.parametrize("counts", [torch.zeros(13, 1), torch.full((13,), torch.nan)])
-def test_the_store_command_refuses_counts_that_are_not_numbers(file, counts):
-    """The command reads the head of a file without its tensor."""
-    rewritten(file, counts=counts.double())
-    (file.parent / "new.json").write_text('{"a": "b"}')
-    done = CliRunner().invoke(app, ["store", str(file), str(file.parent / "new.json")])
-    assert done.exit_code == 2 and "is damaged" in done.stderr
 
 
 def test_a_memory_that_counts_too_much_to_be_loaded_is_not_saved(file):
