@@ -1,4 +1,4 @@
-"""What input must be: each check says what was wanted, what came, and the way out."""
+"""Validation of arguments: each error says what was expected, what was received, and what to do."""
 
 import math
 import os
@@ -17,34 +17,41 @@ from carving.symbols import Path
 T = TypeVar("T")
 
 HEAVIEST = 2.0**53  # a weight: beyond it a sum does not tell one more or less
-HUGE = "an integer beyond all floats"
+HUGE = "an integer too large for a float"
+
+
+def sentence(hint: str) -> str:
+    """Return a hint as a sentence: with a capital letter, unless it begins with code, and a full stop."""
+    first, *_ = hint.split(maxsplit=1)
+    start = hint[0].upper() + hint[1:] if first.isalpha() else hint
+    return start if start.endswith((".", "?", "!")) else f"{start}."
 
 
 def listed(given: Iterable[T], what: str) -> list[T]:
-    """The things in a list; a lone string, a set (it has no order) or nothing at all is refused."""
+    """Return the items as a list; refuse a single string, a set (it has no order) and an empty iterable."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise BadType(f"{what} must be a list, got {given!r}; for a single one write [{given!r}]")
+        raise BadType(f"{what} must be a list, got {given!r}. For a single one write [{given!r}].")
     if isinstance(given, set | frozenset):
-        raise BadType(f"{what} must have an order, got a set; sorted(...) gives it one")
+        raise BadType(f"{what} must have an order, got a set. Pass a list, for example sorted(...).")
     things = list(given)
     if not things:
-        raise BadValue(f"{what} must not be empty: give at least one")
+        raise BadValue(f"{what} must not be empty. Pass at least one.")
     return things
 
 
 def as_path(path: object) -> Path:
-    """The path as a tuple of labels; a bare label or an empty path is refused."""
+    """Return the path as a tuple of labels; refuse a single label and an empty path."""
     if not isinstance(path, tuple | list):
-        raise BadType(f"a path must be a tuple of labels, got {path!r}; a path of one role is ({path!r},)")
+        raise BadType(f"A path must be a tuple of labels, got {path!r}. For a path of one role write ({path!r},).")
     if not path:
-        raise BadValue("a path must name at least one role, got an empty one")
+        raise BadValue("A path must name at least one role, got an empty path")
     return tuple(path)
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None, way_out: str = "") -> int:
-    """The integer; what is none, or lies outside low..high, is refused."""
+    """Return the value as an int; refuse other types, and integers outside low..high."""
     span = f"an integer of at least {low}" if high is None else f"an integer between {low} and {high}"
-    hint = f"; {way_out}" if way_out else ""
+    hint = f". {sentence(way_out)}" if way_out else ""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise BadType(f"{name} must be {span}, got {value!r} of type {type(value).__name__}{hint}")
     number = int(value)
@@ -54,57 +61,59 @@ def check_integer(name: str, value: object, low: int, high: int | None = None, w
 
 
 def check_number(name: str, value: object) -> float:
-    """The value, which must be a real number."""
+    """Return the value as a float; refuse what is not a real number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise BadType(f"{name} must be a number, got {value!r}")
     try:
         return float(value)
     except OverflowError:
-        raise BadValue(f"{name} must be a number that a float can hold, got {HUGE}") from None
+        raise BadValue(f"{name} must be a number that fits into a float, got {HUGE}") from None
 
 
 def check_real_dtype(dtype: object) -> torch.dtype:
-    """The dtype; schemes compute in single or double precision."""
+    """Return the dtype; refuse other than single and double precision."""
     if dtype not in (torch.float32, torch.float64):
         raise BadType(
-            f"dtype must be torch.float32 or torch.float64, got {dtype!r}; memories are kept in others in files only"
+            f"dtype must be torch.float32 or torch.float64, got {dtype!r}. "
+            "Other dtypes are for files only: Memory.save(path, dtype=...)."
         )
     return dtype
 
 
 def check_choice(name: str, value: T, choices: tuple[T, ...]) -> T:
-    """The value; it must be one of the choices."""
+    """Return the value; refuse what is not one of the choices."""
     try:
         known_one = value in choices
     except ValueError:  # an array, whose comparisons are arrays
         known_one = False
     if not known_one:
-        left_out = ", or be left out" if None in choices else ""
-        known = ", ".join(repr(choice) for choice in choices if choice is not None)
-        raise BadValue(f"{name} must be one of {known}{left_out}, got {value!r}")
+        known = ", ".join(map(repr, choices))
+        raise BadValue(f"{name} must be one of {known}, got {value!r}")
     return value
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """A hint at the known names that are like this one, or at all of them."""
+    """Return a hint: the known names most similar to this one, or all of them."""
     folded = {one.casefold(): one for one in known}
     near = get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.4)
     return (
-        f"did you mean {' or '.join(folded[one] for one in near)}?" if near else f"known: {', '.join(folded.values())}"
+        f"Did you mean {' or '.join(folded[one] for one in near)}?" if near else f"Known: {', '.join(folded.values())}."
     )
 
 
 def check_device(device: torch.device | str) -> torch.device:
-    """The device, which torch must know and this machine must have."""
+    """Return the device; refuse one that torch does not know or this machine does not have."""
     try:
         known = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise BadValue(f'device must be one that torch knows, such as "cpu" or "cuda:0", got {device!r}') from error
+        raise BadValue(f'device must be a torch device such as "cpu" or "cuda:0", got {device!r}') from error
     if known.type != "cpu":
         try:
             torch.empty(0, device=known)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
-            raise BadValue(f'this machine, or its torch, has no device {str(known)!r}; "cpu" is there') from error
+            raise BadValue(
+                f'device {str(known)!r} is not available on this machine or in its build of torch. Use "cpu".'
+            ) from error
     return known
 
 
@@ -113,13 +122,16 @@ def check_tensor(
 ) -> None:
     """Refuse a tensor of another shape (-1 admits any length but zero) or dtype."""
     if not isinstance(tensor, Tensor):
-        raise BadType(f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}; {way_out}")
+        raise BadType(
+            f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}. {sentence(way_out)}"
+        )
     got = tensor.shape
     if got != shape and not _fits(got, shape):
-        raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}; {way_out}")
+        raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}. {sentence(way_out)}")
     if dtype is not None and tensor.dtype != dtype:
         raise BadType(
-            f"{name} must be of {dtype}, got {tensor.dtype}; use .to({dtype}), or the scheme's like(dtype=...)"
+            f"{name} must have dtype {dtype}, got {tensor.dtype}. "
+            f"Convert it with .to({dtype}), or use the scheme's like(dtype=...)."
         )
 
 
@@ -137,7 +149,7 @@ def _show(shape: tuple[int, ...]) -> str:
 
 
 def show_bytes(count: float) -> str:
-    """Bytes in a unit that people read: 1.907 MiB."""
+    """Return a number of bytes in a readable unit: 1.907 MiB."""
     units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
     while count >= 1024 and len(units) > 1:
         count /= 1024
@@ -146,7 +158,7 @@ def show_bytes(count: float) -> str:
 
 
 def show_bits(count: int) -> str:
-    """So many bits, as people say it."""
+    """Return a number of bits in words: 1 bit, 2 bits."""
     return "1 bit" if count == 1 else f"{count} bits"
 
 
@@ -161,33 +173,33 @@ PHYSICAL_MEMORY = _physical_memory()  # asked once: torch.compile cannot look in
 
 
 def machine_bytes(device: torch.device) -> int | None:
-    """The memory of the machine or the accelerator, if it can be told."""
+    """Return the bytes of memory of the machine or the accelerator, None where unknown."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return PHYSICAL_MEMORY
 
 
 def is_finite(number: float) -> bool:
-    """Whether a float can hold the number; `math.isfinite` raises for an integer of which that is not true."""
+    """Whether the number fits into a finite float; `math.isfinite` raises for integers that are too large."""
     return abs(number) <= sys.float_info.max
 
 
 def check_weight(weight: object) -> float:
-    """The weight, a finite number, and no larger than what pairs are counted up to."""
+    """Return the weight as a float; refuse what is not finite or exceeds 2^53, where counts stop being exact."""
     number = _as_float(weight)
     if not math.isfinite(number):
         got = HUGE if isinstance(weight, int) and not isinstance(weight, bool) else repr(weight)
-        raise BadValue(f"weight must be a finite number, got {got}; 1 stores a pair once")
+        raise BadValue(f"weight must be a finite number, got {got}. Use 1 to store a pair once.")
     if abs(number) > HEAVIEST:
-        raise BadValue(f"weight must be at most 2^53 in size, got {weight!r}; 1 stores a pair once")
+        raise BadValue(f"weight must be at most 2^53 in absolute value, got {weight!r}. Use 1 to store a pair once.")
     return number
 
 
 def check_absence(absence: object) -> float:
-    """The prior probability of absence."""
+    """Return the prior probability that a path is empty."""
     number = _as_float(absence)
     if not 0 <= number < 1:
-        raise BadValue(f"absence must be a probability from 0 to below 1, got {absence!r}; 0.5 is usual")
+        raise BadValue(f"absence must be a probability of at least 0 and below 1, got {absence!r}. The default is 0.5.")
     return number
 
 

@@ -40,7 +40,7 @@ class Contexts:
         if not isinstance(rows, slice | list) and (isinstance(rows, int) or getattr(rows, "ndim", 1) == 0):
             row = int(rows)
             if not -len(self) <= row < len(self):
-                raise IndexError(f"there are {len(self)} contexts, got row {row}")
+                raise IndexError(f"row {row} is out of range for {len(self)} contexts")
             rows = slice(row, row + 1 or None)
         return self.map(lambda tensor: tensor[rows])
 

@@ -1,4 +1,4 @@
-"""What only some need: a package that is missing is told in one sentence, with the command that installs it."""
+"""Optional dependencies: a missing package raises an error that names the command to install it."""
 
 from importlib import import_module
 from typing import Any
@@ -16,15 +16,21 @@ EXTRAS = {
 
 
 class MissingExtra(UserError, ImportError):
-    """A package that the base installation does not bring."""
+    """An optional package that is not installed."""
 
 
 def load(module: str) -> Any:
-    """The module, such as "scipy.sparse"; where its package is not installed, what installs it is told."""
+    """Import and return an optional module, such as "scipy.sparse".
+
+    Raises:
+        MissingExtra: The package is not installed; the message names the extra that installs it.
+    """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != package:
             raise
-        raise MissingExtra(f"{package} is not installed; pip install 'carving[{EXTRAS[package]}]' brings it") from None
+        raise MissingExtra(
+            f"{package} is not installed. Install it with: pip install 'carving[{EXTRAS[package]}]'"
+        ) from None

@@ -78,7 +78,7 @@ class Scheme(ABC, Generic[C]):
 
     def __post_init__(self) -> None:
         vars(self).update(  # frozen, but not before it is made
-            seed=check_integer("seed", self.seed, 0, 2**64 - 1, "any integer from 0 on will do"),
+            seed=check_integer("seed", self.seed, 0, 2**64 - 1),
             dtype=check_real_dtype(self.dtype),
             device=check_device(self.device),
             workspace=check_integer("workspace", self.workspace, 1, way_out="it is a number of bytes"),
@@ -168,8 +168,8 @@ class Scheme(ABC, Generic[C]):
         """As many fillers that no label names, (count, *filler_shape): for experiments."""
         if not isinstance(generator, torch.Generator):
             raise BadType(
-                f"random fillers come from a generator, got {generator!r}; give torch.Generator().manual_seed(0), or "
-                "take fillers(labels)"
+                f"generator must be a torch.Generator, got {generator!r}. Pass torch.Generator().manual_seed(0), or "
+                "use fillers(labels)."
             )
         return self._drawn(check_integer("count", count, 1), generator).to(self.device)
 
@@ -209,8 +209,8 @@ class Scheme(ABC, Generic[C]):
         size, limit = math.prod(shape) * dtype.itemsize, machine_bytes(torch.device(self.device))
         if limit is not None and size > limit:
             raise BadValue(
-                f"a memory of shape {shape} takes {show_bytes(size)}, but {self.device} has {show_bytes(limit)}; "
-                "choose a smaller dimension or order"
+                f"A memory of shape {shape} takes {show_bytes(size)}, but {self.device} has {show_bytes(limit)}. "
+                "Choose a smaller dimension or order."
             )
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
@@ -245,7 +245,7 @@ class Scheme(ABC, Generic[C]):
         Where fillers look the same in every context (`facts.contextual` is False), contexts may be None.
         """
         if contexts is None and self.facts.contextual:
-            raise BadValue("fillers look different in every context of this scheme; give the cores' contexts")
+            raise BadValue(f"contexts must not be None: {self.name} encodes a filler differently in every context")
         own = None if contexts is None else own_contexts(self, contexts)
         return match_in_tiles(self, self._match, cores, own, candidates)
 
@@ -279,11 +279,11 @@ class Scheme(ABC, Generic[C]):
             names = canonical_all(listed(fillers, "labels"))
             if len(names) != count:
                 raise BadValue(
-                    f"every context needs one filler, got {count} contexts and {len(names)} labels; "
-                    "a context that holds several fillers is given once for each"
+                    f"Every context needs one filler, got {count} contexts and {len(names)} labels. "
+                    "Repeat a context that holds several fillers, once for each."
                 )
         if weights is not None:
-            check_tensor("weights", weights, (count,), "there is one weight a pair")
+            check_tensor("weights", weights, (count,), "pass one weight for each pair")
             weights = weights.to(self.dtype)
         for rows, part in self.chunks_of(contexts, self.facts.cost.pairs_at_once(self.room)):
             chosen = fillers[rows] if isinstance(fillers, Tensor) else draw_fillers(self, names[rows])
@@ -356,9 +356,11 @@ def own_contexts(scheme: Scheme[C], contexts: ContextsOrPaths) -> C:
     if not isinstance(contexts, Contexts):
         return scheme.contexts(contexts)
     if contexts.kind != scheme.facts.context_kind:
-        raise BadValue(f"the contexts are not of {scheme}; its own contexts(paths) makes the right ones")
+        raise BadValue(
+            f"contexts must belong to {scheme}, got contexts of another scheme. Create them with its contexts(paths)."
+        )
     if not len(contexts):
-        raise BadValue("contexts must not be empty: give at least one")
+        raise BadValue("contexts must not be empty. Pass at least one.")
     return cast(C, contexts)
 
 

@@ -1,4 +1,4 @@
-"""The verbs of schemes whose roles are contexts (OSC and its Clifford form), and how one that is missing is told."""
+"""Operations of schemes whose roles are contexts (OSC and CliffordOSC), and errors for operations a scheme lacks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from carving.scheme import C, ContextsOrPaths, own_contexts
 
 
 def absent(verb: str, reason: str) -> Callable[..., NoReturn]:
-    """The verb of a scheme that has no such thing: it says why, and what to do instead."""
+    """Return a method for an operation that the scheme lacks: it raises, with the reason and an alternative."""
 
     def refuse(scheme: Any, *given: object, **named: object) -> NoReturn:
-        raise NotImplementedError(f"{scheme.name} has no {verb}: {reason}")
+        raise NotImplementedError(f"{scheme.name} has no {verb}: {reason}.")
 
-    refuse.__doc__ = f"There is none: {reason}."
+    refuse.__doc__ = f"Not available: {reason}."
     return refuse
 
 
 PATHS = "contexts are not vectors"
-REAL = "its numbers are real; similarity and cosine_similarity compare them"
-MIXED = "its fillers are no parts to choose from; encodings.Level blends two of them"
+REAL = "its numbers are real. Use similarity or cosine_similarity"
+MIXED = "its fillers cannot be mixed component by component. Use encodings.Level to blend two of them"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -89,12 +89,14 @@ class ContextVerbs(LinearScheme[C]):
     def _check_memories(self, memories: Tensor) -> None:
         shape = self.facts.memory_shape
         if not isinstance(memories, Tensor):
-            raise BadType(f"memories of {self.name} are tensors, got {type(memories).__name__}; trace(...) makes one")
+            raise BadType(
+                f"A memory of {self.name} must be a tensor, got {type(memories).__name__}. Create one with trace(...)."
+            )
         if memories.shape[-len(shape) :] != shape:
             wanted = ", ".join(map(str, shape))
             raise BadValue(
-                f"memories of {self.name} must have shape (*, {wanted}), got {tuple(memories.shape)}; trace and bind "
-                "make them"
+                f"Memories of {self.name} must have shape (*, {wanted}), got {tuple(memories.shape)}. Create them with "
+                "trace(...) or bind(...)."
             )
 
     def _check_others(self, others: Tensor) -> None:
@@ -102,7 +104,7 @@ class ContextVerbs(LinearScheme[C]):
         if others.dim() != 1 + len(self.facts.memory_shape):
             wanted = ", ".join(map(str, self.facts.memory_shape))
             raise BadValue(
-                f"others must have shape (n, {wanted}), got {tuple(others.shape)}; unsqueeze(0) makes a set of one"
+                f"others must have shape (n, {wanted}), got {tuple(others.shape)}. Use unsqueeze(0) for one memory."
             )
 
     def _set_dim(self, memories: Tensor) -> int:
@@ -110,16 +112,18 @@ class ContextVerbs(LinearScheme[C]):
         shape = self.facts.memory_shape
         if memories.dim() <= len(shape):
             wanted = ", ".join(map(str, shape))
-            raise BadValue(f"a set of memories must have shape (*, n, {wanted}), got {tuple(memories.shape)}")
+            raise BadValue(f"memories must have shape (*, n, {wanted}), got {tuple(memories.shape)}")
         return -1 - len(shape)
 
-    permute = absent("permute", "the order of roles counts in every path; put the place into the path, (place, role)")
-    inverse = absent("inverse", f"{PATHS}; unbind(memory, contexts) reads")
-    identity = absent("identity", "every context keeps a part of the space alone")
-    multibind = absent("multibind", f"{PATHS}, and a path of several roles is one context: (role, role, ...)")
-    cross_product = absent("cross_product", f"{PATHS}; write every pair: trace(contexts, fillers)")
+    permute = absent(
+        "permute", "the order of roles counts in every path. Put the position into the path: (position, role)"
+    )
+    inverse = absent("inverse", f"{PATHS}. Use unbind(memory, contexts)")
+    identity = absent("identity", "every context keeps only a part of the space")
+    multibind = absent("multibind", f"{PATHS}. Use a path of several roles, which is one context: (role, role, ...)")
+    cross_product = absent("cross_product", f"{PATHS}. Write every pair with trace(contexts, fillers)")
     hamming_similarity = absent("hamming_similarity", REAL)
     randsel = absent("randsel", MIXED)
     multirandsel = absent("multirandsel", MIXED)
-    hard_quantize = absent("hard_quantize", "few bits a cell are what Memory.seal(bits=...) makes")
-    soft_quantize = absent("soft_quantize", "few bits a cell are what Memory.seal(bits=...) makes")
+    hard_quantize = absent("hard_quantize", "memories are quantized as a whole. Use Memory.seal(bits=...)")
+    soft_quantize = absent("soft_quantize", "memories are quantized as a whole. Use Memory.seal(bits=...)")

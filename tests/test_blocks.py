@@ -198,7 +198,7 @@ def test_contexts_that_were_asked_without_gradients_still_train():
 def test_the_basis_is_part_of_what_a_scheme_is():
     blocks, gaussian = OSC(20), OSC(20, basis="gaussian")
     assert blocks != gaussian and blocks.basis == "blocks" and OSC.paper(20) == gaussian.like(signed=False)
-    with pytest.raises(ValueError, match="the contexts are not of"):
+    with pytest.raises(ValueError, match="contexts must belong to"):
         gaussian.read(blocks.zeros(), blocks.contexts(PATHS))
     with pytest.raises(ValueError, match="basis must be one of 'gaussian', 'blocks', got 'normal'"):
         OSC(20, basis="normal")

@@ -613,7 +613,7 @@ def test_an_option_that_a_scheme_does_not_have_is_told(scheme, message, tmp_path
     error = carving(
         "store", tmp_path / "m", tmp_path / "f.json", "--scheme", scheme, "--d", 8, *option, status=2
     ).stderr
-    assert f"{scheme} has no option {option[0][2:]!r}; its options: " in error and message in error
+    assert f"{scheme} has no option {option[0][2:]!r}. Its options: " in error and message in error
 
 
 def test_places_where_nothing_can_be_written_are_refused_before_the_work(memory, tmp_path, carving, monkeypatch):

@@ -82,10 +82,10 @@ def test_plans_and_predictions_count_labels_that_are_alike():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(compact=True, dictionary=1), "dictionary must .*65536 is good for ten million"),
+        (dict(compact=True, dictionary=1), "dictionary must .*65536 suffice for ten million"),
         (dict(compact=True, dictionary=65_537), "dictionary"),
         (dict(compact=True, dictionary=True), "dictionary"),
-        (dict(dictionary=256), "say compact=True"),
+        (dict(dictionary=256), "Pass compact=True"),
     ],
 )
 def test_dictionaries_that_cannot_be_are_refused(arguments, message):

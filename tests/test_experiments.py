@@ -578,9 +578,9 @@ reproduce(['flops', 'multi-label', 'triangle'], 'smoke', out=folder, workers=1, 
 """,
     )
     refused, skipped, undrawn = said.splitlines()
-    assert refused == "MissingExtra scipy is not installed; pip install 'carving[labels]' brings it"
+    assert refused == "MissingExtra scipy is not installed. Install it with: pip install 'carving[labels]'"
     assert skipped.startswith("multi-label: skipped; scipy is not installed")
-    assert "matplotlib is not installed; pip install 'carving[plots]'" in undrawn
+    assert "matplotlib is not installed. Install it with: pip install 'carving[plots]'" in undrawn
     assert {file.name for file in tmp_path.iterdir()} == {"flops.jsonl", "triangle.jsonl", "report.md", "report.html"}
 
 
@@ -598,7 +598,7 @@ def test_a_report_is_over_what_ran_and_nothing_else(tmp_path):
 
 
 def test_an_unknown_experiment_is_refused_with_a_hint(tmp_path):
-    with pytest.raises(ValueError, match="did you mean flops"):
+    with pytest.raises(ValueError, match="Did you mean flops"):
         reproduce(["flop"], "smoke", out=tmp_path)
     with pytest.raises(ValueError, match="scale must be one of"):
         reproduce(["flops"], "tiny", out=tmp_path)

@@ -305,7 +305,7 @@ def test_rows_of_a_matrix_are_its_rows():
         (lambda: OSCHead(3, d=10, k1=6), "between 1 and 5"),
         (lambda: OSCHead(3, preset="fourth"), "'third', 'root'"),
         (lambda: OSCHead(3, form="whole"), "'carved', 'full'"),
-        (lambda: VectorHead("HBL", 3), "did you mean HLB"),
+        (lambda: VectorHead("HBL", 3), "Did you mean HLB"),
         (lambda: VectorHead("HLB", 3, scale=0), "positive"),
         (lambda: osc().loss(torch.zeros(1, 5), [[0]]), "last layer must have 32 outputs"),
         (lambda: osc().loss(torch.zeros(2, 32), [[0]]), "2 points and 1 sets"),
@@ -425,7 +425,7 @@ def test_label_sets_that_are_none_are_refused():
         head.loss(outputs, [1, 0])
     with pytest.raises(ValueError, match=r"zeros and ones, got 0.3"):
         head.loss(outputs, torch.tensor([[0.3, 0], [0, 1]]))
-    with pytest.raises(ValueError, match="no head 'osc'; did you mean OSC"):
+    with pytest.raises(ValueError, match=r"Unknown head 'osc'. Did you mean OSC"):
         make_head("osc", 3)
 
 

@@ -438,7 +438,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         (dict(holds=[1, 1]), ValueError, "holds must be one number for each of the 3 contexts, got 2 numbers"),
         (dict(holds=[1, 0, 1]), ValueError, "holds must be an integer of at least 1, got 0"),
         (dict(holds=[1, 1.5, 1]), TypeError, "holds must be an integer of at least 1, got 1.5"),
-        (dict(absence=1.0), ValueError, "absence must be a probability from 0 to below 1, got 1.0"),
+        (dict(absence=1.0), ValueError, "absence must be a probability of at least 0 and below 1, got 1.0"),
         (dict(absence=-0.1), ValueError, "absence must be a probability"),
         (dict(absence=math.nan), ValueError, "absence must be a probability"),
         (dict(prior=torch.ones(9)), ValueError, r"prior must have shape \(10\), got \(9\)"),
@@ -454,7 +454,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         (dict(contexts=[]), ValueError, "paths must not be empty"),
         (dict(contexts=["a"]), TypeError, "a path must be a tuple of labels"),
         (dict(contexts=OSC(20, 2).contexts([("a",)])[:0]), ValueError, "contexts must not be empty"),
-        (dict(contexts=OSC(21, 2).contexts([("a",)])), ValueError, "the contexts are not of OSC"),
+        (dict(contexts=OSC(21, 2).contexts([("a",)])), ValueError, "contexts must belong to OSC"),
         (dict(scheme=make("MAP-B", d=400), memory=torch.zeros(400)), ValueError, "because it settles"),
     ],
 )

@@ -160,13 +160,13 @@ def test_ranks_have_the_same_rankers_or_say_what_differs(crew):
     one, other = crew(ranked, True, ranks=2)
     assert np.array_equal(one, other)
     for told in crew(ranked, False, ranks=2):
-        assert told.startswith("all ranks must have the same data_and_settings")
+        assert told.startswith("All ranks must have the same data_and_settings")
 
 
 def test_checkpoints_refusals_and_figures(crew, tmp_path):
     assert crew(killed, tmp_path, ranks=2) == [(True, True)] * 2
     for different, endless in crew(refused, ranks=2):
-        assert different.startswith("all ranks must have the same data_and_settings")
+        assert different.startswith("All ranks must have the same data_and_settings")
         assert endless.startswith("the loss became") and "lower the rate" in endless
     data, tested = topics(300), topics(200, seed=1)
     settings = Settings(trunk="linear", input_drop=0.3, loss="softmax", rate=3e-3, epochs=6, normalise="auto")

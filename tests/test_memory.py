@@ -554,7 +554,7 @@ def test_few_calls_lead_from_a_pair_to_the_tensor_and_from_a_question_to_its_ans
 
 def test_a_device_that_is_not_there_is_refused_with_one_that_is(memory):
     for ask in (lambda: memory.to("cuda:99"), lambda: OSC(20, device="cuda:99")):
-        with pytest.raises(ValueError, match=r"this machine, or its torch, has no device 'cuda:99'; \"cpu\" is there"):
+        with pytest.raises(ValueError, match=r"device 'cuda:99' is not available .* Use \"cpu\""):
             ask()
     with pytest.raises(TypeError, match=r"to\(dtype=torch.float64\)"):
         memory.to(torch.float64)

@@ -303,18 +303,18 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         (
             dict(d=8, k1=0),
             ValueError,
-            r"k1 must be an integer between 1 and 7, got 0; round\(sqrt\(d\)\) = 3",
+            r"k1 must be an integer between 1 and 7, got 0. The default is round\(sqrt\(d\)\) = 3",
         ),
         (dict(d=8, k1=8), ValueError, "between 1 and 7, got 8"),
         (dict(d=8, k1="3"), TypeError, "k1 must be"),
         (dict(d=8, carved=8), ValueError, "carved must be"),
-        (dict(d=8, k1=3, carved=5), ValueError, "either k1 or carved"),
+        (dict(d=8, k1=3, carved=5), ValueError, "k1=3 conflicts with carved=5"),
         (dict(d=8, seed=-1), ValueError, "seed must be"),
         (dict(d=8, seed=2**64), ValueError, "seed must be"),
         (dict(d=8, seed="a"), TypeError, "seed must be"),
         (dict(d=8, signed=1), TypeError, "signed must be True or False"),
         (dict(d=8, dtype=torch.int64), TypeError, "dtype must be torch.float32 or torch.float64"),
-        (dict(d=8, dtype=torch.float16), TypeError, "in files only"),
+        (dict(d=8, dtype=torch.float16), TypeError, "for files only"),
         (dict(d=8, workspace=0), ValueError, "workspace must be"),
     ],
 )
@@ -325,7 +325,7 @@ def test_parameters_out_of_range_are_refused(arguments, error, message):
 
 def test_a_memory_that_does_not_fit_is_refused_with_its_size():
     huge = OSC(10_000, 4)
-    with pytest.raises(ValueError, match=r"takes 35.53 PiB, but cpu has .*; choose a smaller dimension or order"):
+    with pytest.raises(ValueError, match=r"takes 35.53 PiB, but cpu has .*. Choose a smaller dimension or order"):
         huge.zeros()
 
 

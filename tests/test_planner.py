@@ -495,10 +495,10 @@ def test_plans_for_joint_decoding_converge_for_all_seeds(pairs, vocabulary, spre
 def test_a_wish_that_there_is_not_is_told_with_those_like_it():
     for ask in (lambda: plan(10, 10, acuracy=0.9), lambda: predict(10, 10, d=20, sprad=1)):
         with pytest.raises(
-            TypeError, match=r"there is no wish 'acuracy'|there is no wish 'sprad'.*did you mean spread"
+            TypeError, match=r"there is no wish 'acuracy'|there is no wish 'sprad'.*Did you mean spread"
         ):
             ask()
-    with pytest.raises(ValueError, match="compact must be one of True, False, or be left out, got 'x'"):
+    with pytest.raises(ValueError, match="compact must be one of None, True, False, got 'x'"):
         plan(10, 10, compact="x")
     with pytest.raises(ValueError, match="vocabulary must be an integer between 2 and"):
         plan(10, 2**200)

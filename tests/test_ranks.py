@@ -160,14 +160,14 @@ def differing(ranks):
 def test_what_fails_on_one_rank_fails_on_all_with_its_sentence(crew):
     kinds, words = zip(*crew.errors(failing, 1), strict=True)
     assert kinds == ("RankFailed", "BadValue", "RankFailed")
-    assert words[0] == words[2] == "rank 1 failed, so that nothing was changed: a leaf was wanted"
+    assert words[0] == words[2] == "Rank 1 failed, and nothing was changed: a leaf was wanted"
     assert words[1] == "a leaf was wanted"
 
 
 def test_ranks_that_differ_are_refused_at_the_start(crew):
     for kind, words in crew.errors(differing):
         assert kind == "BadValue"
-        assert words.startswith("all ranks must have the same scheme, got OSC(d=21) on rank 2 and OSC(d=20) on rank 0")
+        assert words.startswith("All ranks must have the same scheme, got OSC(d=21) on rank 2 and OSC(d=20) on rank 0")
     crew(differing, ranks=2)
 
 
@@ -258,7 +258,7 @@ def test_a_bad_pair_on_one_rank_changes_nothing_on_any(crew, count):
     memory = Memory(OSC(d=24, p=2), keep_paths=True)
     memory.store(PAIRS[:10])
     words = crew(stored_badly, pickle.dumps(memory), ranks=count)
-    assert words[0].startswith("rank 1 failed, so that nothing was changed: the leaf at ('a',)")
+    assert words[0].startswith("Rank 1 failed, and nothing was changed: the leaf at ('a',)")
     assert words[1].startswith("the leaf at ('a',)")
 
 
@@ -270,12 +270,12 @@ def stored_unlike(ranks, copies):
 def test_ranks_with_other_memories_are_refused(crew):
     one, other = Memory(OSC(d=24, p=2)), Memory(OSC(d=24, p=2, seed=1))
     for _, words in crew.errors(stored_unlike, [pickle.dumps(one), pickle.dumps(other)], ranks=2):
-        assert words.startswith("all ranks must have the same scheme")
+        assert words.startswith("All ranks must have the same scheme")
     fuller = Memory.like(one)
     one.store([(("a",), "b")])
     fuller.store([(("a",), "c")])
     for _, words in crew.errors(stored_unlike, [pickle.dumps(one), pickle.dumps(fuller)], ranks=2):
-        assert words.startswith("all ranks must have the same contents")
+        assert words.startswith("All ranks must have the same contents")
 
 
 def test_ranks_sample_many_pairs_as_one_process_does(crew):
@@ -344,7 +344,7 @@ def test_ranks_that_load_different_files_are_refused(crew, tmp_path):
     for rank in range(2):
         Memory(OSC(d=24, p=2, seed=rank)).save(tmp_path / f"{rank}.safetensors")
     for _, words in crew.errors(loaded_apart, tmp_path, ranks=2):
-        assert words.startswith("all ranks must have the same file")
+        assert words.startswith("All ranks must have the same file")
 
 
 def test_alone_there_is_nothing_to_agree_on():

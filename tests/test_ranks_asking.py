@@ -101,7 +101,7 @@ def different_questions(ranks, memory):
 
 def test_ranks_that_ask_differently_are_refused(crew):
     for _, words in crew.errors(different_questions, pickle.dumps(memory_of("compact")), ranks=2):
-        assert words.startswith("all ranks must have the same questions")
+        assert words.startswith("All ranks must have the same questions")
 
 
 def decoded(ranks, memory, paths):

@@ -37,8 +37,8 @@ def test_a_rank_that_is_lost_ends_the_others_within_the_timeout_and_is_named(tmp
         crew.processes[1].kill()
     for done, (kind, words) in outcomes:
         assert not done and kind == "LostRank"
-        assert words.startswith("rank 1 has died, or did not come within the group's timeout, so that rank")
-        assert "nothing was changed" in words
+        assert words.startswith("Rank 1 died or did not respond within the group's timeout; rank")
+        assert "Nothing was changed" in words
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, torch.OutOfMemoryError, NotImplementedError])
@@ -142,7 +142,7 @@ def test_what_goes_wrong_in_ranks_is_said_once_and_leaves_the_file(crew, graph, 
     before = file.read_bytes()
     (status, text), (other, silence) = crew(command, ["store", file, *graph], ranks=2)  # the bad line is rank 1's
     assert status == other == 2 and silence == ""
-    assert "rank 1 failed, so that nothing was changed" in text and "b.jsonl, line 11" in text
+    assert "Rank 1 failed, and nothing was changed" in text and "b.jsonl, line 11" in text
     assert file.read_bytes() == before
     assert {each.name for each in tmp_path.iterdir()} <= {"a.jsonl", "b.jsonl", file.name, f"{file.name}.lock"}
     (status, text), _ = crew(command, ["store", file, "-", "--format", "jsonl"], ranks=2)

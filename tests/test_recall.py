@@ -139,7 +139,7 @@ def test_paths_will_do_for_contexts(asked):
         (
             dict(k=51),
             ValueError,
-            "k must be an integer between 1 and 50, got 51; there are no more candidates",
+            "k must be an integer between 1 and 50, got 51. There are no more candidates",
         ),
         (dict(k=0), ValueError, "k must be"),
         (dict(k=1.0), TypeError, "k must be"),
@@ -156,7 +156,7 @@ def test_paths_will_do_for_contexts(asked):
         (dict(among=torch.tensor([[-1]] * 9)), ValueError, "among leaves some with none"),
         (dict(among=torch.ones(50, dtype=torch.bool)), TypeError, r"nonzero\(\).squeeze\(1\)"),
         (dict(among=torch.tensor([1.0])), TypeError, "among must be a tensor of integers, got torch.float32"),
-        (dict(among=[1, 2]), TypeError, r"got list; torch.tensor\(indices\) makes one"),
+        (dict(among=[1, 2]), TypeError, r"got list. torch.tensor\(indices\) makes one"),
     ],
 )
 def test_bad_questions_are_refused(asked, arguments, error, message):

@@ -248,7 +248,7 @@ def test_what_cannot_be_sealed_is_told():
     for bits in (0, 5, 16, "two", 2.5):
         with pytest.raises((BadValue, TypeError), match="bits must be"):
             memory.seal(bits)
-    with pytest.raises(BadValue, match="got 0; cells have 1, 2, 3, 4 or 8 of them"):
+    with pytest.raises(BadValue, match=r"got 0. Cells have 1, 2, 3, 4 or 8 of them"):
         memory.seal(0)
     with pytest.raises(BadValue, match="empty"):
         Memory(OSC(30, 2)).seal()

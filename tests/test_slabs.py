@@ -66,7 +66,7 @@ def test_rows_of_the_first_mode_add_up_to_the_whole(scheme):
 
 
 def test_schemes_without_a_first_mode_are_refused_with_the_way_out():
-    with pytest.raises(BadValue, match=r"rows of a tensor's first mode, .* got VSA.*Memory\(scheme\)"):
+    with pytest.raises(BadValue, match=r"Only memories of OSC and TPR .* got VSA.*Memory\(scheme\)"):
         Slabs(make("HRR", d=64), Ranks.alone())
 
 
@@ -212,7 +212,7 @@ def test_what_fails_on_one_rank_fails_on_all_and_changes_nothing(crew, tmp_path)
     solved.save(tmp_path / "solved.safetensors")
     Memory(make("HRR", d=64)).save(tmp_path / "HRR.safetensors")
     one, other, third = crew(failures, tmp_path)
-    assert one[0] == third[0] == "RankFailed: rank 1 failed, so that nothing was changed: line 7 is bad"
+    assert one[0] == third[0] == "RankFailed: Rank 1 failed, and nothing was changed: line 7 is bad"
     assert other[0] == "BadValue: line 7 is bad"
     wanted = [
         "the leaf at",
@@ -220,14 +220,14 @@ def test_what_fails_on_one_rank_fails_on_all_and_changes_nothing(crew, tmp_path)
         "nowhere",
         "was consolidated",
         "damaged",
-        "first mode",
+        "split into rows",
         "same scheme",
     ]
     for each in (one, other, third):
         assert len(each) == 9
         for words, sentence in zip(wanted, each[1:], strict=False):
             assert words in sentence
-        assert "every rank holds some of the 2 rows" in each[-1]
+        assert "A memory of 2 rows can be split over at most 2 ranks" in each[-1]
 
 
 def test_a_slab_is_the_scheme_but_for_its_rows():

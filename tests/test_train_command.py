@@ -112,7 +112,7 @@ def test_mistakes_end_with_status_two_and_a_sentence(files, tmp_path):
         (("train", tmp_path / "none.txt", tmp_path / "m"), "there is no file"),
         (("train", train, tmp_path / "no" / "m"), "folder that does not exist"),
         (("train", train, tmp_path / "m", "--test", other), "do they belong together"),
-        (("train", train, tmp_path / "m", "--head", "HBL"), "did you mean HLB"),
+        (("train", train, tmp_path / "m", "--head", "HBL"), "Did you mean HLB"),
         (("train", train, tmp_path / "m", "--trunk", "tree"), "trunk must be one of"),
         (("evaluate", tmp_path / "none", test), "there is no file"),
         (("evaluate", test, test), "no whole model"),

@@ -98,7 +98,7 @@ def test_rankers_that_cannot_be_are_refused_before_anything_is_read(options, say
 
 
 def test_wishes_refuse_what_is_no_number_of_points():
-    with pytest.raises(BadValue, match="rankers must be an integer of at least 0, got -1; 0 leaves them out"):
+    with pytest.raises(BadValue, match=r"rankers must be an integer of at least 0, got -1. 0 leaves them out"):
         Wish(rankers=-1)
     for wrong in (None, True, 1.0):
         with pytest.raises(BadType, match="rankers must be an integer of at least 0"):

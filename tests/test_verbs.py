@@ -37,7 +37,7 @@ def alike(x, y):
 def test_binding_with_the_inverse_is_unbinding(vsa, generator):
     x, roles = vsa.random(6, generator), vsa.random(6, generator)
     if vsa.row.inverse is None:
-        with pytest.raises(NotImplementedError, match="no role that undoes"):
+        with pytest.raises(NotImplementedError, match="has no inverse roles"):
             vsa.inverse(roles)
         return
     assert alike(vsa.bind(x, vsa.inverse(roles)), vsa.unbind(x, roles))
@@ -54,7 +54,7 @@ def test_binding_many_is_binding_one_after_the_other(vsa, generator):
     for count in (1, 2, 5, 8):
         x = vsa.random(3 * count, generator).unflatten(0, (3, count))
         assert alike(vsa.multibind(x), vsa.bind_path(x[:, 0], x[:, 1:]))
-    with pytest.raises(ValueError, match="n at least 1"):
+    with pytest.raises(ValueError, match="n >= 1"):
         vsa.multibind(x[:, :0])
 
 
@@ -148,9 +148,9 @@ def test_selecting_keeps_the_shares_that_were_asked_for(generator):
         spread = (shares * (1 - shares) / n).sqrt()
         assert ((same.double().mean(1) - shares).abs() < 5 * spread).all()
         assert vsa.multirandsel(x.expand(2, *x.shape), generator=generator).shape == (2, *vsa.filler_shape)
-    with pytest.raises(ValueError, match="3 probabilities whose sum is 1"):
+    with pytest.raises(ValueError, match="3 probabilities that sum to 1"):
         vsa.multirandsel(x, (0.5, 0.6, 0.2), generator)
-    with pytest.raises(TypeError, match="comes from a generator"):
+    with pytest.raises(TypeError, match=r"generator must be a torch.Generator"):
         vsa.randsel(x[0], x[1])
     with pytest.raises(ValueError, match="between 0 and 1"):
         vsa.randsel(x[0], x[1], 1.5, generator)
@@ -178,7 +178,7 @@ def test_what_contexts_bind_are_traces(scheme, generator):
     assert_close(scheme.similarity(bound, bound).diagonal(), torch.ones(4))
     assert_close(scheme.dot_similarity(2 * bound, bound), 2 * scheme.similarity(bound, bound))
     assert_close(scheme.normalize(3 * bound), bound)
-    with pytest.raises(ValueError, match="a set of memories must have shape"):
+    with pytest.raises(ValueError, match="memories must have shape"):
         scheme.bundle(bound[0])
     for verb in ("permute", "inverse", "identity", "multibind", "cross_product", "hamming_similarity", "hard_quantize"):
         with pytest.raises(NotImplementedError, match=f"{scheme.name} has no {verb}: "):
@@ -243,7 +243,7 @@ def test_what_another_architecture_has_made_is_refused(vsa, verb, generator):
     for wrong in (vsa.random(2, generator)[:, :3], torch.ones(2, 7), torch.ones(2, 5, dtype=torch.bool)):
         with pytest.raises(ValueError, match="of another scheme or dimension"):
             act(wrong)
-    with pytest.raises(TypeError, match="are tensors, got str"):
+    with pytest.raises(TypeError, match="must be tensors, got str"):
         act("abc")
 
 
@@ -257,7 +257,7 @@ def test_only_the_like_is_compared_and_mixed(generator):
     ):
         with pytest.raises(ValueError, match="of another scheme or dimension"):
             act()
-    with pytest.raises(ValueError, match="atoms are chosen among atoms"):
+    with pytest.raises(ValueError, match="x and other must have the same dtype"):
         vsa.randsel(x[0], vsa.picture(x[1]), 0.5, generator)
 
 
@@ -267,8 +267,8 @@ def test_only_the_like_is_compared_and_mixed(generator):
         (lambda: OSC(12).normalize(torch.zeros(5)), r"must have shape \(\*, 12, 12\)"),
         (lambda: OSC(12).negative(torch.zeros(5)), r"must have shape \(\*, 12, 12\)"),
         (lambda: OSC(12).similarity(torch.zeros(3, 3), torch.zeros(2, 12, 12)), r"must have shape \(\*, 12, 12\)"),
-        (lambda: OSC(12).cosine_similarity(torch.zeros(12, 12), torch.zeros(12, 12)), "makes a set of one"),
-        (lambda: OSC(12).dot_similarity(torch.zeros(12, 12), torch.zeros(2, 2, 12, 12)), "makes a set of one"),
+        (lambda: OSC(12).cosine_similarity(torch.zeros(12, 12), torch.zeros(12, 12)), "for one memory"),
+        (lambda: OSC(12).dot_similarity(torch.zeros(12, 12), torch.zeros(2, 2, 12, 12)), "for one memory"),
         (lambda: TPR(8).normalize(torch.zeros(3, 5)), r"have shape \(\*, 8\)"),
         (lambda: TPR(8).normalize(torch.zeros(8), modes=2), r"have shape \(\*, 8, 8\)"),
         (lambda: TPR(8).permute(torch.zeros(3)), r"have shape \(\*, 8\)"),

@@ -139,7 +139,9 @@ def test_every_requirement_is_pinned(requirements):
 @pytest.mark.parametrize(("package", "extra"), EXTRAS.items())
 def test_a_missing_extra_is_told_with_the_command_that_installs_it(package, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=rf"{package} is not installed; pip install 'carving\[{extra}\]'"):
+    with pytest.raises(
+        MissingExtra, match=rf"{package} is not installed. Install it with: pip install 'carving\[{extra}\]'"
+    ):
         load(f"{package}.whatever")
 
 

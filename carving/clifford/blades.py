@@ -31,11 +31,11 @@ def wedge(*parts: Element) -> Blades | Multivectors:
     2
     """
     if not parts:
-        raise BadValue("there must be something to wedge, got nothing; give vectors, blades or multivectors")
+        raise BadValue("wedge needs at least one factor, got none. Pass vectors, blades or multivectors.")
     elements = [as_element(part) for part in parts]
     n, grade = common_space(*elements), sum(element.grade for element in elements)
     if grade > n:
-        raise BadValue(f"in R^{n} a wedge of grade {grade} is always zero; leave out a factor")
+        raise BadValue(f"A wedge of grade {grade} in R^{n} is always zero. Pass fewer factors.")
     blades = [element for element in elements if isinstance(element, Blades)]
     if len(blades) == len(elements):
         batch = torch.broadcast_shapes(*(blade.batch for blade in blades))
@@ -61,8 +61,8 @@ def contract(a: Element, b: Element) -> Blades | Multivectors:
     n, s, r = common_space(a, b), a.grade, b.grade
     if s > r:
         raise BadValue(
-            f"the left contraction of grade {s} onto grade {r} is always zero; "
-            "the smaller grade comes first, contract(smaller, larger)"
+            f"The left contraction of grade {s} onto grade {r} is always zero. "
+            "Pass the smaller grade first: contract(smaller, larger)."
         )
     if isinstance(a, Blades) and isinstance(b, Blades):
         if s == r:
@@ -90,8 +90,8 @@ def contract_sum(a: Blades, terms: Blades) -> Tensor:
     s, size = a.grade, len(terms.factors)
     if len(terms.batch) != 1 or terms.grade != s + 1:
         raise BadValue(
-            f"blades of grade {s} leave vectors of a sum of shape (N, {s + 1}, {a.n}), got "
-            f"{show_shape(terms.factors)}; contract(a, total(terms)) takes any grade"
+            f"terms must have shape (N, {s + 1}, {a.n}) for blades of grade {s}, got {show_shape(terms.factors)}. "
+            "Use contract(a, total(terms)) for other grades."
         )
     queries = a.factors.reshape(-1, s, a.n)
     vectors = queries.new_zeros(len(queries), a.n)
@@ -115,8 +115,8 @@ def inner(a: Element, b: Element) -> Tensor:
     common_space(a, b)
     if a.grade != b.grade:
         raise BadValue(
-            f"elements of different grades are always orthogonal, got grades {a.grade} and {b.grade}; "
-            "contract(smaller, larger) takes the one out of the other"
+            f"Elements of different grades are always orthogonal, got grades {a.grade} and {b.grade}. "
+            "Use contract(smaller, larger) for the left contraction."
         )
     if isinstance(a, Blades) and isinstance(b, Blades):
         return determinant(a.factors @ b.factors.mT)
@@ -178,7 +178,7 @@ def inverse(a: E) -> E:
         if a.grade:
             factor(a)  # refuses what is no blade
         elif not bool(a.coordinates.all()):
-            raise BadValue("zero has no inverse, got a number that is zero; leave it out")
+            raise BadValue("Zero has no inverse, got a scalar that is zero. Leave it out.")
         turned = reverse(a)
         return Multivectors(turned.coordinates / a.coordinates.square().sum(-1, keepdim=True), a.n, a.grade)
     _directions(_simple(a))
@@ -196,7 +196,7 @@ def project(a: E, by: Element) -> E:
     common_space(element, blade)
     if element.grade > blade.grade:
         raise BadValue(
-            f"nothing of grade {element.grade} fits into a blade of grade {blade.grade}; give a larger blade"
+            f"An element of grade {element.grade} cannot lie in a blade of grade {blade.grade}. Pass a larger blade."
         )
     if isinstance(a, Multivectors):
         return expand(contract(contract(a, expand(blade)), inverse(expand(blade))))
@@ -224,8 +224,8 @@ def reject(a: E, by: Element) -> E:
     n, grade = common_space(element, blade), element.grade + blade.grade
     if grade > n:
         raise BadValue(
-            f"nothing of grade {element.grade} in R^{n} is orthogonal to a blade of grade {blade.grade}; "
-            "give a smaller blade"
+            f"No element of grade {element.grade} in R^{n} is orthogonal to a blade of grade {blade.grade}. "
+            "Pass a smaller blade."
         )
     directions = _directions(blade)
     if isinstance(a, Blades):
@@ -263,11 +263,13 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
     tensor([1., 0., 1.])
     """
     if not blades.batch:
-        raise BadValue(f"a sum takes blades (*, N, r, n), got {show_shape(blades.factors)}; expand(blade) takes one")
+        raise BadValue(
+            f"blades must have shape (*, N, r, n), got {show_shape(blades.factors)}. Use expand(blade) for one blade."
+        )
     if weights is not None and weights.shape != blades.batch:
-        raise BadValue(f"every blade takes one weight, {tuple(blades.batch)} in all, got {show_shape(weights)}")
+        raise BadValue(f"weights must have shape {tuple(blades.batch)}, one for each blade, got {show_shape(weights)}")
     if not blades.batch[-1]:
-        raise BadValue("a sum takes at least one blade, got none; leave it out")
+        raise BadValue("blades must not be empty. Pass at least one.")
     n, grade, half = blades.n, blades.grade, (blades.grade + 1) // 2
     if grade == 1:
         vectors = blades.factors.squeeze(-2)
@@ -292,11 +294,11 @@ def factor(a: Multivectors) -> Blades:
     torch.Size([2, 3])
     """
     if not a.grade:
-        raise BadValue("a number has no vectors; blades begin at grade 1")
+        raise BadValue("A scalar has no factors. Pass an element of grade 1 or more.")
     flat, n, grade = a.coordinates.reshape(-1, a.coordinates.shape[-1]), a.n, a.grade
     scale, largest = flat.abs().max(dim=-1)
     if not bool((scale > 0).all()):
-        raise BadValue("the zero blade has no vectors; leave out the multivectors whose coordinates are all zero")
+        raise BadValue("The zero blade has no factors. Leave out multivectors whose coordinates are all zero.")
     main = torch.from_numpy(subsets(n, grade)).to(flat.device)[largest]  # (b, r), where the largest coordinate stands
     pivot, batch = flat.gather(1, largest.unsqueeze(1)), torch.arange(len(flat), device=flat.device)
     vectors = []
@@ -309,8 +311,8 @@ def factor(a: Multivectors) -> Blades:
     off = (expand(blades).coordinates - flat).abs().amax(-1)
     if bool((off > 100 * grade * torch.finfo(flat.dtype).eps ** 0.75 * scale).any()):
         raise BadValue(
-            f"these coordinates of grade {grade} are those of no blade, but of a sum of several; "
-            "only single blades have vectors and inverses"
+            f"The coordinates of grade {grade} belong to a sum of blades, not to a single blade. "
+            "Only single blades have factors and inverses."
         )
     return Blades(blades.factors.view(*a.batch, grade, n))
 
@@ -381,8 +383,8 @@ def _directions(blades: Blades) -> Tensor:
         if bool(low.any()):
             row = int(low.reshape(-1, blades.grade).any(0).nonzero()[0])
             raise BadValue(
-                f"a zero blade has no inverse and spans nothing: vector {row} of its {blades.grade} is zero or depends "
-                "linearly on those before it; leave it out"
+                f"A zero blade has no inverse and spans no subspace: vector {row} of its {blades.grade} is zero or "
+                "depends linearly on the vectors before it. Leave it out."
             )
     return basis.mT
 

@@ -24,13 +24,13 @@ class Blades:
     def __post_init__(self) -> None:
         if not isinstance(self.factors, Tensor) or self.factors.dim() < 2 or not self.factors.is_floating_point():
             raise BadValue(
-                f"a blade of grade r takes a real tensor (*, r, n) of its vectors, got {show_shape(self.factors)}; "
-                "unsqueeze(-2) makes blades of single vectors"
+                f"factors must be a real tensor of shape (*, r, n), got {show_shape(self.factors)}. "
+                "Use unsqueeze(-2) for blades of single vectors."
             )
         if not 1 <= self.grade <= self.n:
             raise BadValue(
-                f"a blade of R^{self.n} has a grade of 1 to {self.n}, got {self.grade} vectors; "
-                "more vectors than dimensions are linearly dependent, and their wedge is zero"
+                f"A blade of R^{self.n} must have 1 to {self.n} vectors, got {self.grade}. "
+                "More vectors than dimensions are linearly dependent: their wedge is zero."
             )
 
     @property
@@ -72,8 +72,8 @@ class Multivectors:
         given = self.coordinates
         if not isinstance(given, Tensor) or given.shape[-1:] != (size,) or not given.is_floating_point():
             raise BadValue(
-                f"grade {self.grade} of R^{self.n} has {size} real coordinates (*, {size}), got {show_shape(given)}; "
-                "expand(blades) makes them"
+                f"coordinates must be a real tensor of shape (*, {size}) for grade {self.grade} of R^{self.n}, got "
+                f"{show_shape(given)}. Create them with expand(blades)."
             )
 
     @property
@@ -98,7 +98,7 @@ def as_element(a: Element) -> Blades | Multivectors:
             raise BadValue(f"vectors must have shape (*, n), got {show_shape(a)}")
         return Blades(a.unsqueeze(-2))
     if not isinstance(a, Blades | Multivectors):
-        raise BadType(f"vectors (a tensor), Blades or Multivectors were wanted, got {type(a).__name__}")
+        raise BadType(f"Expected vectors (a tensor), Blades or Multivectors, got {type(a).__name__}")
     return a
 
 
@@ -107,14 +107,14 @@ def common_space(*elements: Blades | Multivectors, broadcast: bool = True) -> in
     dtypes = dict.fromkeys(element.tensor.dtype for element in elements)
     if len(dtypes) > 1:
         shown = " and ".join(map(str, dtypes))
-        raise BadType(f"all must have numbers of one kind, got {shown}; use .to({elements[-1].tensor.dtype})")
+        raise BadType(f"All elements must have the same dtype, got {shown}. Use .to({elements[-1].tensor.dtype}).")
     if broadcast:
         check_broadcast([element.batch for element in elements if element.batch])
     dimensions = dict.fromkeys(element.n for element in elements)
     if len(dimensions) > 1:
         raise BadValue(
-            f"all must lie in one space, got some of {' and '.join(f'R^{n}' for n in dimensions)}; "
-            "zeros appended to the shorter vectors put them into the larger space"
+            f"All elements must lie in the same space, got {' and '.join(f'R^{n}' for n in dimensions)}. "
+            "Append zeros to the shorter vectors."
         )
     return elements[0].n
 
@@ -127,7 +127,7 @@ def check_broadcast(batches: list[torch.Size]) -> None:
         torch.broadcast_shapes(*batches)
     except RuntimeError:
         shown = " and ".join(str(tuple(batch)) for batch in batches)
-        raise BadValue(f"batches must broadcast, got {shown}; unsqueeze makes room for the other's") from None
+        raise BadValue(f"Batch shapes must broadcast, got {shown}. Use unsqueeze to add dimensions.") from None
 
 
 def show_shape(tensor: object) -> str:

@@ -26,7 +26,9 @@ FEW = 2**17  # numbers that stay in a cache, so that one large step takes less t
 def count(n: int, grade: int) -> int:
     """binom(n, grade), the coordinates of a grade."""
     if not 0 <= grade <= n:
-        raise BadValue(f"grades of R^{n} go from 0 to {n}, got {grade}; what lies above is always zero")
+        raise BadValue(
+            f"A grade of R^{n} must be between 0 and {n}, got {grade}. Elements of higher grade are always zero."
+        )
     return math.comb(n, grade)
 
 
@@ -35,8 +37,8 @@ def check_room(n: int, grade: int, like: Tensor) -> None:
     size, limit = count(n, grade) * (like.element_size() + 16 * grade), machine_bytes(like.device)
     if limit is not None and size > limit:
         raise BadValue(
-            f"grade {grade} of R^{n} has {count(n, grade):,} coordinates, which take {show_bytes(size)} with their "
-            f"places, but {like.device} has {show_bytes(limit)}; keep them as Blades, which take {grade} x {n} numbers"
+            f"The {count(n, grade):,} coordinates of grade {grade} of R^{n} take {show_bytes(size)} with indices, "
+            f"but {like.device} has {show_bytes(limit)}. Keep them as Blades, which take {grade} x {n} numbers."
         )
 
 

@@ -58,14 +58,14 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
     workspace: int = field(default=32 * 2**20, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        p = check_integer("p", self.p, 1, 4, "memories have binom(d, p) cells")
-        way_out = "it is the dimension of the space, and contexts keep p to d - 1 of it"
+        p = check_integer("p", self.p, 1, 4, "a memory has binom(d, p) cells")
+        way_out = "it is the dimension of the space; contexts keep p to d - 1 dimensions of it"
         d = check_integer("d", self.d, p + 1, way_out=way_out)
         usual = next((k for k in range(p, d - 1) if math.comb(k, p) ** 2 >= math.comb(d, p)), d - 1)
-        way_out = f"fewer than p={p} dimensions leave no wedge, d={d} forbid nothing; {usual} is usual"
+        way_out = f"fewer than p={p} dimensions leave no wedge, and d={d} forbid nothing; the default is {usual}"
         k1 = check_integer("k1", usual if self.k1 is None else self.k1, p, d - 1, way_out)
         if not isinstance(self.signed, bool):
-            raise BadType(f"signed must be True or False, got {self.signed!r}; False is the paper's form")
+            raise BadType(f"signed must be True or False, got {self.signed!r}. The paper has signed=False.")
         vars(self).update(d=d, p=p, k1=k1)
         super().__post_init__()
 

@@ -12,7 +12,16 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving import draws, symbols
-from carving.checks import as_path, check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
+from carving.checks import (
+    as_path,
+    check_choice,
+    check_device,
+    check_integer,
+    check_real_dtype,
+    check_tensor,
+    listed,
+    sentence,
+)
 from carving.clifford.blades import WORKSPACE, contract, contract_sum, expand, total
 from carving.clifford.elements import Blades, Multivectors
 from carving.clifford.grades import count
@@ -60,11 +69,9 @@ class CliffordTPR:
         depth = check_integer("depth", self.depth, 1, n - 1, way_out)
         names = listed(self.roles, "roles")
         if len(set(map(symbols.canonical, names))) != len(names):
-            raise BadValue(
-                f"every role must stand in the list once, got {names!r}; tagged=True lets paths repeat roles"
-            )
+            raise BadValue(f"roles must be distinct, got {names!r}. Use tagged=True for paths that repeat a role.")
         check_choice("setting", self.setting, SETTINGS)
-        check_integer("seed", self.seed, 0, 2**64 - 1, "any integer from 0 on will do")
+        check_integer("seed", self.seed, 0, 2**64 - 1)
         check_real_dtype(self.dtype)
         vars(self).update(n=n, depth=depth, roles=tuple(names), tagged=bool(self.tagged))
         vars(self).update(device=check_device(self.device), vectors=self._role_vectors())
@@ -73,17 +80,17 @@ class CliffordTPR:
         """The roles' vectors, drawn or as they were given."""
         n, depth, size = self.n, self.depth, len(self._order)
         if not depth <= size < n:
-            levels = ", counting each once a level" if self.tagged else ""
+            levels = ", each counted once for every level" if self.tagged else ""
             raise BadValue(
-                f"{size} orthonormal roles and a filler must fit into R^{n}, and a path of {depth} different roles "
-                f"needs as many; give {depth} to {n - 1} roles{levels}"
+                f"roles must have {depth} to {n - 1} labels{levels}, got {size}: a path has {depth} different roles, "
+                f"and all roles and a filler must be orthogonal in R^{n}. Change roles, depth or n."
             )
         given = self.vectors
         vectors = self._drawn() if given is None else orthonormal_roles(given, size, n, self.dtype)
         if self.setting == "disjoint" and bool(vectors[:, size:].any()):
             raise BadValue(
-                f'in the setting "disjoint" the {size} roles have zeros behind their first {size} numbers, got others; '
-                'setting="complement" takes any'
+                f'vectors must be zero after their first {size} numbers with setting="disjoint", got other vectors. '
+                'Use setting="complement" for arbitrary vectors.'
             )
         return vectors.to(self.device, self.dtype)
 
@@ -133,7 +140,7 @@ class CliffordTPR:
         lengths = torch.linalg.vector_norm(outside, dim=-1)
         wanted = torch.linalg.vector_norm(vectors, dim=-1) * self.n * torch.finfo(self.dtype).eps
         if not bool((lengths > wanted).all()):  # not-a-number is not larger, either
-            raise BadValue("a vector that lies among the roles, is zero or not finite leaves no filler; draw another")
+            raise BadValue("vectors must be finite, nonzero and not in the span of the roles. Draw other vectors.")
         return outside / lengths.unsqueeze(-1)
 
     def order(self, paths: Iterable[Path]) -> tuple[list[list[int]], Tensor]:
@@ -148,17 +155,15 @@ class CliffordTPR:
 
     def _look_up(self, path: Path, known: dict[bytes, int]) -> list[int]:
         if len(path) != self.depth:
-            raise BadValue(f"this memory holds paths of {self.depth} roles, got {path!r} with {len(path)}")
+            raise BadValue(f"Paths must have {self.depth} roles, got {path!r} with {len(path)}")
         names = [symbols.canonical_path((level, role) if self.tagged else (role,)) for level, role in enumerate(path)]
         for role, name in zip(path, names, strict=True):
             if name not in known:
-                raise BadValue(
-                    f"the role {role!r} of {path!r} is not in the list; known: {', '.join(map(repr, self.roles))}"
-                )
+                raise BadValue(f"Unknown role {role!r} in {path!r}. Known: {', '.join(map(repr, self.roles))}.")
         if len(set(names)) < len(names):
             raise BadValue(
-                f"a role that repeats annihilates the pair (a ^ a = 0), got {path!r}; "
-                "CliffordTPR(..., tagged=True) gives every level of a path its own roles"
+                f"A repeated role annihilates the pair (a ^ a = 0), got {path!r}. "
+                "Use CliffordTPR(..., tagged=True), where every level of a path has its own roles."
             )
         return [known[name] for name in names]
 
@@ -172,15 +177,15 @@ class CliffordTPR:
     def bind(self, paths: Iterable[Path], fillers: Tensor) -> Blades:
         """Each path's roles in canonical order, wedged with its filler: blades (m, depth + 1, n)."""
         roles = self.contexts(paths).factors
-        way_out = "fillers(labels) makes them, one for each path"
+        way_out = "create them with fillers(labels), one for each path"
         check_tensor("fillers", fillers, (len(roles), self.n), way_out, self.dtype)
         inside, lengths = (torch.linalg.vector_norm(x, dim=-1) for x in (fillers @ self.vectors.mT, fillers))
         if not bool((torch.isfinite(lengths) & (lengths > 0)).all()):
-            raise BadValue(f"a filler that is zero or not finite binds to nothing; {way_out}")
+            raise BadValue(f"fillers must be finite and nonzero. {sentence(way_out)}")
         if bool((inside > torch.finfo(inside.dtype).eps ** 0.5 * lengths).any()):
             raise BadValue(
-                "fillers must be orthogonal to every role of the memory, not only to those of their own path, or other "
-                "pairs come back mixed with them; admitted(vectors) takes out what is not"
+                "fillers must be orthogonal to every role of the memory, not only to the roles of their own path, or "
+                "other pairs interfere. Use admitted(vectors), which removes the components along roles."
             )
         return Blades(torch.cat([roles, fillers.unsqueeze(-2)], dim=-2))
 
@@ -196,16 +201,17 @@ class CliffordTPR:
         """
         if not isinstance(memory, Blades | Multivectors):
             raise BadType(
-                f"a memory is what bundle(bind(paths, fillers)) makes, or bound blades, got {type(memory).__name__}"
+                f"memory must be a Multivectors or Blades object, got {type(memory).__name__}. "
+                "Create one with bundle(bind(paths, fillers))."
             )
         if isinstance(memory, Multivectors) and memory.batch:
             raise BadValue(
-                f"one memory is asked at a time, got a batch of {tuple(memory.batch)}; take memories in turn"
+                f"memory must be a single memory, got a batch of shape {tuple(memory.batch)}. Query them one by one."
             )
         if memory.n != self.n or memory.grade != self.depth + 1:
             raise BadValue(
-                f"a memory of this kind has grade {self.depth + 1} in R^{self.n}, got grade {memory.grade} in "
-                f"R^{memory.n}; bundle(bind(paths, fillers)) makes it"
+                f"memory must have grade {self.depth + 1} in R^{self.n}, got grade {memory.grade} in R^{memory.n}. "
+                "Create it with bundle(bind(paths, fillers))."
             )
         ordered, signs = self.order(paths)
         rows = torch.tensor(ordered, device=self.device).flip(-1)  # a wedge's last factor contracts first
@@ -232,7 +238,9 @@ class CliffordTPR:
     def negative(self, memory: Multivectors) -> Multivectors:
         """What added to the memory leaves nothing."""
         if not isinstance(memory, Multivectors):
-            raise BadType(f"a memory in coordinates was wanted, got {type(memory).__name__}; bundle(...) makes one")
+            raise BadType(
+                f"memory must be a Multivectors object, got {type(memory).__name__}. Create one with bundle(...)."
+            )
         return Multivectors(-memory.coordinates, memory.n, memory.grade)
 
     def multibundle(self, bound: Blades, weights: Tensor | None = None) -> Multivectors:
@@ -241,7 +249,7 @@ class CliffordTPR:
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """The inner products of fillers (*, n) and others (m, n): (*, m)."""
-        way_out, shape = "fillers(labels) makes fillers, unbind(...) reads them", (-1, self.n)
+        way_out, shape = "create fillers with fillers(labels), or read them with unbind(...)", (-1, self.n)
         check_tensor("x", x, (*x.shape[:-1], self.n) if isinstance(x, Tensor) else shape, way_out)
         check_tensor("others", others, shape, way_out)
         return x @ others.mT
@@ -254,33 +262,33 @@ class CliffordTPR:
         """The cosines of fillers (*, n) and others (m, n): (*, m)."""
         return self.similarity(normalize(x, dim=-1), normalize(others, dim=-1))
 
-    normalize = absent("normalize", "admitted(vectors) makes unit fillers, and memories are sums")
-    permute = absent("permute", "a path says the order of its roles where tagged=True")
-    inverse = absent("inverse", "roles are wedged, and unbind(memory, paths) contracts them")
+    normalize = absent("normalize", "memories are sums. Use admitted(vectors) for fillers of unit norm")
+    permute = absent("permute", "with tagged=True the order of the roles in a path counts")
+    inverse = absent("inverse", "roles are wedged. Use unbind(memory, paths), which contracts them")
     identity = absent("identity", "every role adds a grade")
-    multibind = absent("multibind", "a path of several roles is bound at once: bind(paths, fillers)")
-    cross_product = absent("cross_product", "write every pair: bundle(bind(paths, fillers))")
+    multibind = absent("multibind", "a path of several roles is bound at once. Use bind(paths, fillers)")
+    cross_product = absent("cross_product", "every pair is written by itself. Use bundle(bind(paths, fillers))")
     hamming_similarity = absent("hamming_similarity", REAL)
-    hard_quantize = absent("hard_quantize", "its numbers are those of an algebra, and come back exactly")
-    soft_quantize = absent("soft_quantize", "its numbers are those of an algebra, and come back exactly")
-    randsel = absent("randsel", "a mixture is not orthogonal to the roles; admitted(vectors) makes fillers of any")
-    multirandsel = absent("multirandsel", "a mixture is not orthogonal to the roles; admitted(vectors) makes fillers")
+    hard_quantize = absent("hard_quantize", "its fillers are recovered exactly, which needs full precision")
+    soft_quantize = absent("soft_quantize", "its fillers are recovered exactly, which needs full precision")
+    randsel = absent("randsel", "a mixture is not orthogonal to the roles. Use admitted(vectors)")
+    multirandsel = absent("multirandsel", "a mixture is not orthogonal to the roles. Use admitted(vectors)")
 
 
 def orthonormal_roles(vectors: Tensor, size: int, n: int, dtype: torch.dtype) -> Tensor:
     """The roles that were given, which must be orthonormal."""
-    check_tensor("vectors", vectors, (size, n), "there is one for each role")
+    check_tensor("vectors", vectors, (size, n), "pass one vector for each role")
     upper = torch.linalg.qr(vectors.double().mT).R.diagonal().abs()
     dependent = (upper <= 1e-6 * torch.linalg.vector_norm(vectors.double(), dim=-1)).nonzero()
     if len(dependent):
         raise BadValue(
-            f"role vectors must be linearly independent, but number {int(dependent[0])} depends on those before it, so "
-            "that their wedge is zero; leave it out or draw it anew"
+            f"vectors must be linearly independent, but vector {int(dependent[0])} depends on the vectors before it. "
+            "Leave it out or draw another."
         )
     off = (vectors.double() @ vectors.double().mT - torch.eye(size, dtype=torch.float64, device=vectors.device)).abs()
     if float(off.max()) > 100 * torch.finfo(dtype).eps:
         raise BadValue(
-            f"role vectors must be orthonormal to the last digits of {dtype}, got inner products that are off by "
-            f"{float(off.max()):.2g}; carving.tensors.orthonormal(vectors) makes them so"
+            f"vectors must be orthonormal in {dtype}, got inner products that are off by {float(off.max()):.2g}. "
+            "Use carving.tensors.orthonormal(vectors)."
         )
     return vectors

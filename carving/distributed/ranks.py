@@ -74,7 +74,7 @@ class Ranks:
 
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
-            raise BadValue("a process can only work with a group that it belongs to, got another group")
+            raise BadValue("group must contain this process, got a group of other processes")
         if "nccl" in str(dist.get_backend(group)):
             self.device = torch.device("cuda", torch.cuda.current_device())
         self._store, self._steps = _store_of(group), STEPS.setdefault(group, self._steps)
@@ -91,8 +91,8 @@ class Ranks:
             return group
         if group is not None and not hasattr(group, "rank"):
             raise BadType(
-                f"group must be a process group of torch.distributed, got {group!r}; torch.distributed.group.WORLD is "
-                "that of all processes, once init_process_group was called"
+                f"group must be a process group of torch.distributed, got {group!r}. Call "
+                "torch.distributed.init_process_group and pass torch.distributed.group.WORLD."
             )
         return cls(group)
 
@@ -122,13 +122,13 @@ class Ranks:
         behind = self._behind()
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if behind is None:
-            return f"rank 0, by which the ranks find each other, cannot be reached any more ({reason})"
+            return f"Rank 0, which hosts the rendezvous store, cannot be reached any more ({reason})"
         if not behind:
-            return f"the connection to another rank broke in the middle of an exchange ({reason})"
+            return f"The connection to another rank broke during an exchange ({reason})"
         names = " and ".join(map(str, behind))
         return (
-            f"rank {names} has died, or did not come within the group's timeout, so that rank {self.rank} stops "
-            f"({reason}); nothing was changed: start all of them again"
+            f"Rank {names} died or did not respond within the group's timeout; rank {self.rank} stops ({reason}). "
+            "Nothing was changed. Start all ranks again."
         )
 
     def _behind(self) -> list[int] | None:
@@ -268,8 +268,8 @@ class Ranks:
             if differ:
                 name = differ[0]
                 raise BadValue(
-                    f"all ranks must have the same {name}, got {theirs.get(name)} on rank {rank} and {every[0][name]} "
-                    "on rank 0; start them with the same arguments, files and version of Carving"
+                    f"All ranks must have the same {name}, got {theirs.get(name)} on rank {rank} and {every[0][name]} "
+                    "on rank 0. Start them with the same arguments, files and version of Carving."
                 )
 
     def agreed(self, work: Callable[[], T]) -> T:
@@ -289,7 +289,7 @@ class Ranks:
             raise failure
         for rank, problem in enumerate(problems):
             if problem is not None:
-                raise RankFailed(f"rank {rank} failed, so that nothing was changed: {problem}")
+                raise RankFailed(f"Rank {rank} failed, and nothing was changed: {problem}")
         return result
 
     def of_one(self, work: Callable[[], T]) -> T:
@@ -356,7 +356,9 @@ def _plain(message: Any) -> Any:
         return {"tuple" if isinstance(message, tuple) else "set": _plain(list(message))}
     if isinstance(message, list):
         return _plain_list(message)
-    raise BadType(f"ranks exchange messages (see Ranks.gather), got {message!r} of type {name}; make one of it")
+    raise BadType(
+        f"message must be of a type that ranks can exchange (see Ranks.gather), got {message!r} of type {name}"
+    )
 
 
 def _plain_list(message: list[Any]) -> Any:

@@ -20,7 +20,7 @@ def estimate(answers: Answer | Sequence[Answer], period: float | None = None) ->
     0.0
     """
     if period is not None and not 0 < check_number("period", period) < math.inf:
-        raise BadValue(f"period must be a positive number, got {period!r}; 24 is that of hours")
+        raise BadValue(f"period must be a positive number, got {period!r}. For hours it is 24.")
     every = [answers] if isinstance(answers, Answer) else answers
     found = [(answer.probability, _number(answer)) for answer in every if answer.found]
     total = sum(probability for probability, _ in found)
@@ -37,7 +37,7 @@ def _number(answer: Answer) -> float:
     """The number that is answered, with a probability."""
     leaf = answer.leaf
     if isinstance(leaf, bool) or not isinstance(leaf, int | float):
-        raise BadType(f"only numbers have a mean, got the answer {leaf!r}; ask a memory whose leaves are levels")
+        raise BadType(f"answers must be numbers, got {leaf!r}. Query a memory whose values are levels.")
     if math.isnan(answer.probability):
-        raise BadValue("these answers have no probabilities; linear schemes such as OSC have")
+        raise BadValue("answers must have probabilities. Use a linear scheme such as OSC.")
     return float(leaf)

@@ -26,8 +26,8 @@ def check_weighable(scheme: Scheme, what: str) -> None:
     row = row_of(scheme)
     if row is not None and (row.overlap or row.segmented):
         raise BadValue(
-            f"{what} weighs vectors by positive and negative numbers, and those of {row.name} are ones and nothing; "
-            "Record(scheme, features, Level(...)) encodes arrays for it"
+            f"{what} needs vectors with negative numbers, which {row.name} does not have. "
+            "Use Record(scheme, features, Level(...))."
         )
 
 
@@ -35,17 +35,17 @@ def checked(values: object, features: int, device: torch.device) -> Tensor:
     """Values (*, features) as numbers."""
     given = finite(numbers(values, device))
     if given.dim() < 1 or given.shape[-1] != features:
-        raise BadValue(f"values must have shape (*, {features}), a number for each feature, got {tuple(given.shape)}")
+        raise BadValue(f"values must have shape (*, {features}), one number for each feature, got {tuple(given.shape)}")
     return given
 
 
 def check_encoding(scheme: Scheme, encoding: object) -> None:
     """Refuse what encodes nothing, or numbers for another scheme."""
     if not callable(encoding):
-        raise BadType(f"an encoding is a function of numbers, got {encoding!r}; such as Level(scheme, label=...)")
+        raise BadType(f"encoding must be callable, got {encoding!r}. Pass for example Level(scheme, label=...).")
     own = getattr(encoding, "scheme", scheme)
     if (own.name, own.facts.filler_shape) != (scheme.name, scheme.facts.filler_shape):
-        raise BadValue(f"a record of {scheme} takes encodings made for it, got one that was made for {own}")
+        raise BadValue(f"encoding must be made for {scheme}, got one for {own}")
 
 
 class Projection(nn.Module):
@@ -67,7 +67,7 @@ class Projection(nn.Module):
         self, scheme: Scheme, features: int, *, label: Label = None, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        check_weighable(scheme, "a projection")
+        check_weighable(scheme, "Projection")
         source = Source(scheme, label, generator)
         self.scheme, self.features = scheme, check_integer("features", features, 1)
         atoms = source.atoms("projection", features)
@@ -110,13 +110,13 @@ class Sinusoid(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_weighable(scheme, "a sinusoid")
+        check_weighable(scheme, "Sinusoid")
         source, row = Source(scheme, label, generator), row_of(scheme)
         self.scheme, self.features = scheme, check_integer("features", features, 1)
         self.bandwidth = check_number("bandwidth", bandwidth)
         if not (is_finite(self.bandwidth) and self.bandwidth > 0):
             raise BadValue(
-                f"bandwidth must be a positive number, got {bandwidth!r}; the usual distance of two arrays is"
+                f"bandwidth must be a positive number, got {bandwidth!r}. Use the typical distance of two arrays."
             )
         self.complex = row is not None and row.complex
         shape = scheme.facts.filler_shape if row is None else scheme.facts.memory_shape
@@ -172,7 +172,8 @@ class Record(nn.Module):
         source = Source(scheme, label, generator)
         if row_of(scheme) is None:
             raise BadValue(
-                f"{scheme.name} has no vectors as roles; trace(contexts, encoding(values)) makes a memory of a record"
+                f"Record needs a vector symbolic architecture, got {scheme.name}. "
+                "Use scheme.trace(contexts, encoding(values)) instead."
             )
         check_encoding(scheme, encoding)
         self.scheme, self.features, self.encoding = scheme, check_integer("features", features, 1), encoding
@@ -193,7 +194,7 @@ class Record(nn.Module):
         """How alike the raw sums of two arrays are that differ by so much (*, features)."""
         own: Any = self.encoding
         if not hasattr(own, "kernel"):
-            raise BadValue(f"the kernel of a record is the mean of its encoding's, and {own!r} says none; Level does")
+            raise BadValue(f"encoding must have a kernel method, got {own!r}. Level and other encodings have one.")
         return own.kernel(checked(difference, self.features, self.roles.device)).mean(-1)
 
     def _bundled(self, rows: Tensor) -> Tensor:
@@ -239,7 +240,9 @@ def arrays(scheme: Scheme, values: object) -> Tensor:
     check_scheme(scheme)
     given = numbers(values, scheme.device)
     if not given.dim():
-        raise BadValue(f"values must have shape (*, features), got the number {given.item():g}; Level encodes numbers")
+        raise BadValue(
+            f"values must have shape (*, features), got the number {given.item():g}. Use Level for single numbers."
+        )
     return given
 
 

@@ -114,7 +114,7 @@ class Circular(nn.Module):
         self.scheme, self.period = scheme, check_number("period", period)
         if not (is_finite(self.period) and self.period > 0):
             raise BadValue(
-                f"period must be a positive number, got {period!r}; 24 is that of hours, 2 * math.pi of angles"
+                f"period must be a positive number, got {period!r}. For hours it is 24, for angles 2 * math.pi."
             )
         first, second = ends(source, "circular", 2)
         places = source.uniforms("circular places", (1, *parts_shape(scheme)))[0]
@@ -125,7 +125,7 @@ class Circular(nn.Module):
         given = numbers(values, self.blend.places.device)
         angles = (given.to(torch.float64) / self.period).remainder(1)
         if not bool(angles.isfinite().all()):
-            raise BadValue("values to encode must be finite numbers, got not-a-number or infinity")
+            raise BadValue("values must be finite, got NaN or infinity")
         return self.blend((self.blend.spread(angles) - self.blend.places).remainder(1) >= 0.5)
 
     def kernel(self, difference: object) -> Tensor:
@@ -205,7 +205,7 @@ def opposite(scheme: Scheme, filler: Tensor) -> Tensor:
         turned[0] = -turned[0]
         return turned
     if row.dtype is not None and row.opposite is None:
-        raise BadValue(f"a thermometer turns a filler to its opposite, and {row.name} has none; Level does without")
+        raise BadValue(f"Thermometer needs opposite vectors, which {row.name} does not have. Use Level.")
     return scheme.negative(filler)  # type: ignore[attr-defined]
 
 
@@ -229,7 +229,7 @@ def level(scheme: Scheme, count: int, *, label: Label = None, generator: torch.G
     >>> level(OSC(64, p=2), 21, label="temperature").shape
     torch.Size([21, 2, 64])
     """
-    count = check_integer("count", count, 2, way_out="one level alone is a symbol: random(scheme, 1, ...)")
+    count = check_integer("count", count, 2, way_out="for a single level use random(scheme, 1, ...)")
     return Level(scheme, 0, count - 1, label=label, generator=generator)(torch.arange(count))
 
 
@@ -254,8 +254,8 @@ def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: t
     source, count = Source(scheme, label, generator), check_integer("count", count, 2)
     if count > (parts := turned_parts(scheme)) + 1:
         raise BadValue(
-            f"{parts} parts are turned one after the other and make {parts + 1} numbers at most, got "
-            f"count={count}; take a larger d, or fewer numbers"
+            f"count must be at most {parts + 1} for fillers of {parts} parts, which flip one by one, got {count}. "
+            "Choose a larger d or fewer numbers."
         )
     first, second, places = turning(source)
     where = torch.arange(count, dtype=torch.float64, device=places.device) / (count - 1)

@@ -56,14 +56,14 @@ class FractionalPower(nn.Module):
         source, row = Source(scheme, label, generator), row_of(scheme)
         if row is None or row.powers is None:
             raise BadValue(
-                f"{scheme.name} has no powers between whole ones; FHRR, GHRR and HRR have, and Level, Circular and "
-                "Sinusoid encode numbers for others"
+                f"{scheme.name} has no fractional powers. Use FHRR, GHRR or HRR, or encode numbers with Level, "
+                "Circular or Sinusoid."
             )
         self.features = check_integer("features", features, 1)
         self.shape = check_choice("kernel", kernel, tuple(KERNELS))
         self.bandwidth = check_number("bandwidth", bandwidth)
         if not (is_finite(self.bandwidth) and self.bandwidth > 0):
-            raise BadValue(f"bandwidth must be a positive number, got {bandwidth!r}; 1 is usual")
+            raise BadValue(f"bandwidth must be a positive number, got {bandwidth!r}. The default is 1.")
         self.scheme, self.row = scheme, row
         self.space = scheme.space  # type: ignore[attr-defined]
         angles = self.space.shape[:2] if row.complex else (self.space.d // 2 + 1,)

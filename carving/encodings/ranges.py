@@ -16,7 +16,7 @@ def check_range(low: object, high: object, outside: str) -> tuple[float, float]:
     check_choice("outside", outside, OUTSIDE)
     ends = check_number("low", low), check_number("high", high)
     if not (is_finite(ends[0]) and is_finite(ends[1]) and ends[0] < ends[1]):
-        raise BadValue(f"low must lie below high, got low={low!r}, high={high!r}; such as low=0, high=1")
+        raise BadValue(f"low must be less than high, both finite, got low={low!r}, high={high!r}")
     return ends
 
 
@@ -25,14 +25,14 @@ def numbers(values: object, device: torch.device | str | None = None) -> Tensor:
     try:
         given = torch.as_tensor(values, device=device)
         if given.is_complex() or given.dtype == torch.bool:
-            raise BadValue(f"values to encode must be real numbers, got {given.dtype}")
+            raise BadValue(f"values must be real numbers, got {given.dtype}")
         if isinstance(values, Tensor | np.ndarray) and given.is_floating_point():
             return given
         return torch.as_tensor(values, dtype=torch.float64, device=device)
     except BadValue:
         raise
     except (TypeError, ValueError, RuntimeError):
-        raise BadType(f"values to encode must be numbers, got {values!r:.60}; such as [0.5, 1.0] or a tensor") from None
+        raise BadType(f"values must be numbers, got {values!r:.60}. Pass for example [0.5, 1.0] or a tensor.") from None
 
 
 def wholes(values: object, count: int, device: torch.device) -> Tensor:
@@ -40,8 +40,8 @@ def wholes(values: object, count: int, device: torch.device) -> Tensor:
     given = numbers(values, device)
     if not bool(((given >= 0) & (given < count) & (given == given.floor())).all()):
         raise BadValue(
-            f"symbols have the numbers 0 to {count - 1}, got others among {given.flatten()[:5].tolist()}; "
-            "Level encodes numbers in between"
+            f"values must be integers from 0 to {count - 1}, got {given.flatten()[:5].tolist()}. "
+            "Use Level for real numbers."
         )
     return given.to(torch.int64)
 
@@ -49,7 +49,7 @@ def wholes(values: object, count: int, device: torch.device) -> Tensor:
 def finite(values: Tensor) -> Tensor:
     """The values; infinity and not-a-number are refused."""
     if not bool(values.isfinite().all()):
-        raise BadValue("values to encode must be finite numbers, got not-a-number or infinity")
+        raise BadValue("values must be finite, got NaN or infinity")
     return values
 
 
@@ -58,14 +58,14 @@ def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
     places = (values.to(torch.float64) - low).div_(high - low)
     if outside == "clip":
         if bool(places.isnan().any()):
-            raise BadValue("values to encode must be numbers, got not-a-number; look at where they come from")
+            raise BadValue("values must be numbers, got NaN")
         return places.clamp_(0, 1)
     least, most = (end.item() for end in places.aminmax()) if places.numel() else (0, 1)
     if not (least >= 0 and most <= 1):
         wrong = values[~((places >= 0) & (places <= 1))].flatten()[0].item()
         raise BadValue(
-            f"values must lie between low={low:g} and high={high:g}, got {wrong:g}; "
-            "outside='clip' takes the nearer end, or choose a wider range"
+            f"values must lie between low={low:g} and high={high:g}, got {wrong:g}. "
+            "Use outside='clip' to clip them, or choose a wider range."
         )
     return places
 

@@ -16,7 +16,7 @@ from carving.symbols import Label, canonical_path
 def check_scheme(scheme: object) -> None:
     """Refuse what is no scheme."""
     if not isinstance(scheme, Scheme):
-        raise BadType(f'an encoding is made for a scheme, got {scheme!r}; such as make("MAP-I", d=4096)')
+        raise BadType(f'scheme must be a Scheme, got {scheme!r}. Pass for example make("MAP-I", d=4096).')
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Source:
             raise BadType(f"generator must be a torch.Generator, got {self.generator!r}")
         if (self.label is None) == (self.generator is None):
             raise BadValue(
-                "say where the vectors come from: label='temperature' gives the same for ever, another label others; "
-                "generator=torch.Generator().manual_seed(0) is for experiments; give one of the two"
+                "Exactly one of label and generator must be given. With label='temperature' the vectors are always the "
+                "same; generator=torch.Generator().manual_seed(0) is for experiments."
             )
 
     def words(self, kind: str, count: int, words: int) -> Bits:

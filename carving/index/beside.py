@@ -73,8 +73,8 @@ def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
         return _index(metadata, arrays, scheme, count)
     except (*DAMAGE, OSError) as error:
         warnings.warn(
-            f"{shown(target)} is no index that can be used ({shown(error)}), so that one is made when it is needed; "
-            "remove the file, or save the memory with index=True",
+            f"{shown(target)} is corrupt ({shown(error)}) and is ignored; the index is rebuilt when it is needed. "
+            "Remove the file, or save the memory again with index=True.",
             stacklevel=2,
         )
         return None
@@ -82,7 +82,7 @@ def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
 
 def _check_kind(metadata: dict[str, str]) -> None:
     if metadata.get("format") != "carving index" or metadata.get("version") != str(VERSION):
-        raise BadFile("it is none, or that of a later Carving")
+        raise BadFile("not an index, or written by a later version of Carving")
 
 
 def _index(metadata: dict[str, str], arrays: dict[str, NDArray[Any]], scheme: Scheme, count: int) -> Index:
@@ -90,9 +90,9 @@ def _index(metadata: dict[str, str], arrays: dict[str, NDArray[Any]], scheme: Sc
     index = Index(scheme, int(metadata["each"]), (Segment(order, starts, components),))
     shapes = [(count,), (index.cells + 1,), (count, int(np.prod(scheme.facts.filler_shape)))]
     if [order.shape, starts.shape, components.shape] != shapes:
-        raise BadValue("its arrays have other shapes than its labels")
+        raise BadValue("array shapes do not match the number of labels")
     if metadata.get("checksum") != checksum(
         {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
     ):
-        raise BadValue("its checksum does not match what it holds")
+        raise BadValue("checksum mismatch")
     return index

@@ -18,6 +18,6 @@ def load(name: str) -> Experiment:
     'operations of one question'
     """
     if name not in FOLDERS:
-        raise BadValue(f"there is no experiment {name!r}; {nearest(name, NAMES)}")
+        raise BadValue(f"Unknown experiment {name!r}. {nearest(name, NAMES)}")
     experiment: Experiment = import_module(f"{FOLDERS[name]}.{name.replace('-', '_')}").EXPERIMENT
     return experiment

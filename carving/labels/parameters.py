@@ -43,6 +43,6 @@ class MultiLabelEstimator(Estimator):
             raise BadValue(f"{NESTED}{first} is for one network; give it settings, MultiLabelClassifier(settings=...)")
         strangers = sorted(nested.keys() - asdict(self.settings).keys())
         if strangers:
-            raise BadValue(f"settings have no {strangers[0]!r}; {nearest(strangers[0], asdict(self.settings))}")
+            raise BadValue(f"settings have no {strangers[0]!r}. {nearest(strangers[0], asdict(self.settings))}")
         self.settings = replace(self.settings, **nested)
         return self

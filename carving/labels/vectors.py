@@ -88,7 +88,7 @@ class VectorHead(Head):
     ) -> None:
         super().__init__(labels, **(Common(missing=True, absolute=True) | common))
         if name not in VECTORS:
-            raise BadValue(f"there is no vector head {name!r}; {nearest(name, VECTORS)}")
+            raise BadValue(f"Unknown vector head {name!r}. {nearest(name, VECTORS)}")
         if not 0 < scale < math.inf:
             raise BadValue(f"scale must be a positive number, got {scale}; HLB's heads take 0.25 to 1")
         self.name, self.scale, self.each = name, float(scale), each
@@ -166,7 +166,7 @@ def make_head(name: str, labels: int | Sequence[Leaf], **options: Any) -> Head:
     """A head by name: OSC, HLB, MAP, VTB or HRR."""
     known = ("OSC", *VECTORS)
     if name not in known:
-        raise BadValue(f"there is no head {name!r}; {nearest(name, known)}")
+        raise BadValue(f"Unknown head {name!r}. {nearest(name, known)}")
     return OSCHead(labels, **options) if name == "OSC" else VectorHead(name, labels, **options)
 
 

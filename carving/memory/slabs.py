@@ -149,7 +149,7 @@ def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
             if failure is not None:
                 raise failure
             if problem is not None:
-                raise RankFailed(f"rank {rank} failed, so that nothing was changed: {problem}")
+                raise RankFailed(f"Rank {rank} failed, and nothing was changed: {problem}")
             if not paths:
                 break
             yield batch or list(zip(parse_paths(paths), parse_labels(leaves), strict=True))

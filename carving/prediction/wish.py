@@ -138,5 +138,5 @@ def wish_for(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishe
     """The wish, whose fields people give by name."""
     for name in wishes:
         if name not in Wishes.__annotations__:
-            raise BadType(f"there is no wish {name!r} for a memory; {nearest(name, Wishes.__annotations__)}")
+            raise BadType(f"there is no wish {name!r} for a memory. {nearest(name, Wishes.__annotations__)}")
     return Wish(pairs, vocabulary, accuracy, shared, **wishes)  # type: ignore[arg-type]  # which refuses other bits

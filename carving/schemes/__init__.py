@@ -32,11 +32,11 @@ def make(name: str, d: int, **options: Any) -> Scheme:
     """
     maker = _MAKERS.get(name)
     if maker is None:
-        raise BadValue(f"there is no scheme {name!r}; {nearest(name, SCHEMES)}")
+        raise BadValue(f"Unknown scheme {name!r}. {nearest(name, SCHEMES)}")
     known = options_of(name)
     for option in options:
         if option not in known:
-            raise BadType(f"{name} has no option {option!r}; its options: {', '.join(known)}")
+            raise BadType(f"{name} has no option {option!r}. Its options: {', '.join(known)}.")
     return maker(d=d, **options)
 
 

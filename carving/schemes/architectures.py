@@ -40,7 +40,7 @@ class Layout(NamedTuple):
 
 def _check_fit(d: int, near: int, wanted: str) -> None:
     if d != near:
-        raise BadValue(f"the dimension must be {wanted}, got d={d}; the nearest is {near}")
+        raise BadValue(f"d must be {wanted}, got {d}. The nearest is {near}.")
 
 
 def coordinates(d: int, each: int, options: Options) -> Layout:
@@ -67,7 +67,7 @@ def unitary_blocks(d: int, each: int, options: Options) -> Layout:
 
 def segments(d: int, each: int, options: Options) -> Layout:
     """About sqrt(d) segments of as many places, an index each."""
-    check_integer("d", d, 4, way_out="a segment needs two places at least")
+    check_integer("d", d, 4, way_out="a segment has at least two positions")
     count = math.isqrt(d)
     return Layout(count, (count,), d // count)
 
@@ -87,9 +87,9 @@ def two_hills(d: int, each: int, options: Options) -> Layout:
     """Numbers about +-mu, with deviation sigma."""
     mu, sigma = options["mu"], 1 / math.sqrt(d) if options["sigma"] is None else options["sigma"]
     if not (isinstance(mu, int | float) and is_finite(mu) and mu != 0):
-        raise BadValue(f"mu must be a number other than 0, got {mu!r}; 1.0 is usual")
+        raise BadValue(f"mu must be a finite number other than 0, got {mu!r}. The default is 1.0.")
     if not (isinstance(sigma, int | float) and is_finite(sigma) and sigma >= 0):
-        raise BadValue(f"sigma must be a number of at least 0, got {sigma!r}; 1/sqrt(d) is usual")
+        raise BadValue(f"sigma must be a finite number of at least 0, got {sigma!r}. The default is 1/sqrt(d).")
     return Layout(d, (d,), (float(mu), float(sigma)))
 
 
@@ -100,8 +100,8 @@ def with_matrix(d: int, each: int, options: Options) -> Layout:
     """A vector of a space that has one dense matrix."""
     if d > LARGEST_MATRIX:
         raise BadValue(
-            f"MBAT's {options['form']} form holds a matrix of d x d numbers, so that d must be at most "
-            f"{LARGEST_MATRIX}, got d={d}; form='structured' does without one"
+            f"d must be at most {LARGEST_MATRIX} with form={options['form']!r}, which needs a matrix of d x d numbers, "
+            f"got {d}. Use form='structured'."
         )
     return coordinates(d, each, options)
 
@@ -135,7 +135,7 @@ class Architecture:
     product: Operation | None = None  # vectors (*, n, shape) -> all of them bound, where that is faster than in pairs
     product_of_atoms: Operation | None = None  # the same of discrete atoms
     inverse: Operation | None = None  # role atom -> the role atom that undoes it
-    no_inverse: str = "; unbind(x, role) does"  # what to do without
+    no_inverse: str = ". Use unbind(x, role)."  # what to do without
     opposite: Operation | None = None  # discrete atom -> the atom with the negated picture
     powers: Operation | None = (
         None  # an atom, angles (*, parts) -> what it is to fractional powers: they bind by adding
@@ -250,7 +250,7 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
                  **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False, inverse=B.mirrored),
     Architecture("BSDC-CDT", EACH,       A.sparse,    A.thinned,           None,
                  **_SPARSE | dict(commutative=True), associative=False,
-                 no_inverse=": thinning keeps part of both, and nothing takes it back"),
+                 no_inverse=": thinning cannot be undone"),
     Architecture("BSDC-SEG", EACH,       A.indices,   A.segments_rolled,   A.segments_rolled_back,
                  **_GROUP, **_SEGMENTS, settle=P.to_bits, normal=P.to_indices, overlap=True,
                  similarity=P.equal_indices, layout=segments,
@@ -293,7 +293,7 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
 def row_of(name: str) -> Architecture:
     """The row of an architecture."""
     if name not in ARCHITECTURES:
-        raise BadValue(f"there is no architecture {name!r}; {nearest(name, ARCHITECTURES)}")
+        raise BadValue(f"Unknown architecture {name!r}. {nearest(name, ARCHITECTURES)}")
     return ARCHITECTURES[name]
 
 
@@ -301,7 +301,7 @@ def chosen_options(row: Architecture, given: Options) -> Fields:
     """The architecture's options, with defaults where none was given."""
     for option, value in given.items():
         if option not in row.options:
-            raise BadType(f"{row.name} has no option {option!r}; its options: {', '.join(row.options) or 'none'}")
+            raise BadType(f"{row.name} has no option {option!r}. Its options: {', '.join(row.options) or 'none'}.")
         if option in row.choices:
             check_choice(option, value, row.choices[option])
     return {**row.options, **given}

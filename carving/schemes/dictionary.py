@@ -24,10 +24,10 @@ def check_dictionary(size: object, compact: bool, p: int) -> int:
     """The number of vectors, or 0 for none."""
     if size == 0 and not isinstance(size, bool):
         return 0
-    way_out = f"with p={p} it gives q^{p} different fillers; 65536 is good for ten million labels, 0 is for none"
+    way_out = f"q vectors give q^{p} different fillers: 65536 suffice for ten million labels. 0 uses no dictionary"
     checked = check_integer("dictionary", size, 2, LARGEST, way_out)
     if not compact:
-        raise BadValue(f"a dictionary has compact fillers, got dictionary={size} without; say compact=True")
+        raise BadValue(f"dictionary={size} needs compact fillers, got compact=False. Pass compact=True.")
     return checked
 
 

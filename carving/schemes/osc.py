@@ -69,21 +69,25 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     workspace: int = field(default=32 * 2**20, compare=False)
 
     def __post_init__(self, carved: int | None) -> None:
-        d = check_integer("d", self.d, 2, way_out="it is the side of the memory; 64 to 200 are usual")
-        p = check_integer("p", self.p, 1, 4, "memories have d^p cells")
+        d = check_integer("d", self.d, 2, way_out="it is the side of the memory; typical values are 64 to 200")
+        p = check_integer("p", self.p, 1, 4, "a memory has d^p cells")
         k1, usual = self.k1, round(math.sqrt(d))
         if carved is not None:
             if k1 is not None:
-                raise BadValue(f"give either k1 or carved = d - k1, got k1={k1} and carved={carved}")
-            k1 = d - check_integer("carved", carved, 1, d - 1, "it is the number of forbidden dimensions")
-        k1 = check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")
+                raise BadValue(f"k1={k1} conflicts with carved={carved}, which sets k1 = d - carved. Pass only one.")
+            k1 = d - check_integer("carved", carved, 1, d - 1, "it is the number of dimensions that a context forbids")
+        k1 = check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"the default is round(sqrt(d)) = {usual}")
         check_choice("basis", self.basis, get_args(Basis))
         check_flags(signed=self.signed, compact=self.compact)
         if self.compact and not self.signed:
-            raise BadValue("compact fillers have signed contexts, got signed=False; leave one of the two out")
+            raise BadValue(
+                "signed=False conflicts with compact=True: compact fillers need signed contexts. Pass only one."
+            )
         spread = self.spread
         if isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 <= spread <= 4:
-            raise BadValue(f"spread must be a number from 0 to 4, got {spread!r}; 0 makes all contexts alike")
+            raise BadValue(
+                f"spread must be a number from 0 to 4, got {spread!r}. With 0 all contexts have the same amplitude."
+            )
         dictionary = check_dictionary(self.dictionary, self.compact, p)
         vars(self).update(d=d, p=p, k1=k1, carved=d - k1, spread=float(spread), dictionary=dictionary)
         super().__post_init__()
@@ -287,4 +291,4 @@ def check_flags(**flags: bool) -> None:
     """Refuse what is neither True nor False."""
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            raise BadType(f"{name} must be True or False, got {flag!r}; signed=False, compact=False is the paper")
+            raise BadType(f"{name} must be True or False, got {flag!r}. The paper has signed=False, compact=False.")

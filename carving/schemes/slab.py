@@ -41,8 +41,8 @@ class Slab(LinearScheme[Any]):
         whole = check_sliceable(self.whole)
         if whole.d < self.ranks.size:
             raise BadValue(
-                f"every rank holds some of the {whole.d} rows of the first mode, got {self.ranks.size} ranks; "
-                "start fewer"
+                f"A memory of {whole.d} rows can be split over at most {whole.d} ranks, got {self.ranks.size} ranks. "
+                "Start fewer processes."
             )
         how = dict(seed=whole.seed, dtype=whole.dtype, device=whole.device, workspace=whole.workspace)
         vars(self).update(how, name=whole.name)
@@ -136,7 +136,7 @@ def check_sliceable(scheme: Scheme) -> OSC | TPR:
     """The scheme, whose memories can be spread over ranks."""
     if not isinstance(scheme, OSC | TPR):
         raise BadValue(
-            f"slabs are rows of a tensor's first mode, which memories of OSC and TPR have, got {scheme}; every rank "
-            "holds such a memory whole: Memory(scheme), and group= when it is stored and asked"
+            f"Only memories of OSC and TPR can be split into rows, got {scheme}. Use Memory(scheme) and pass group= to "
+            "store and query: every rank then holds the whole memory."
         )
     return scheme

@@ -34,19 +34,21 @@ class TensorVerbs:
     def _check_act(self, x: Tensor, role: Tensor, modes: int, what: str) -> None:
         sides = ", ".join([str(self.d)] * modes)
         if role.dim() < 1 or role.shape[-1] != self.d:
-            raise BadValue(f"a role must have shape (*, {self.d}), got {tuple(role.shape)}; random(n, ...) makes some")
+            raise BadValue(
+                f"role must have shape (*, {self.d}), got {tuple(role.shape)}. Create roles with random(n, ...)."
+            )
         if x.shape[-modes:] != (self.d,) * modes:
             raise BadValue(
-                f"{what} must have shape (*, ..., {sides}), got {tuple(x.shape)}; "
-                "random(n, ...) makes fillers, bind(filler, role) binds them"
+                f"x must be {what} of shape (*, ..., {sides}), got {tuple(x.shape)}. "
+                "Create fillers with random(n, ...) and bound objects with bind(filler, role)."
             )
         batch = role.dim() - 1
         leading = x.shape[:batch]
         fits = all(1 in pair or pair[0] == pair[1] for pair in zip(leading, role.shape, strict=False))
         if x.dim() < batch + modes or not fits:
             raise BadValue(
-                f"the leading dimensions of {what} must be those of the roles, {tuple(role.shape[:-1])}, or 1, "
-                f"got {tuple(x.shape)}; unsqueeze(0) lets one of them meet many roles"
+                f"The leading dimensions of x must broadcast with those of role, {tuple(role.shape[:-1])}, "
+                f"got x of shape {tuple(x.shape)}. Use unsqueeze(0) to bind one x with many roles."
             )
 
     def bind_path(self, x: Tensor, roles: Tensor) -> Tensor:
@@ -63,7 +65,7 @@ class TensorVerbs:
 
     def _each(self, roles: Tensor) -> tuple[Tensor, ...]:
         if roles.dim() < 2:
-            raise BadValue(f"a path's roles must have shape (*, k, {self.d}), got {tuple(roles.shape)}")
+            raise BadValue(f"roles must have shape (*, k, {self.d}), got {tuple(roles.shape)}")
         return roles.unbind(-2)
 
     def bundle(self, vectors: Tensor, modes: int | None = None) -> Tensor:
@@ -75,23 +77,23 @@ class TensorVerbs:
         if modes is None:
             if vectors.dim() > 2 and vectors.shape[-2] == self.d:
                 raise BadValue(
-                    f"vectors of shape {tuple(vectors.shape)} may be {self.d} fillers or bound objects; "
-                    "say modes=1 for fillers, modes=k+1 for what is bound with k roles"
+                    f"vectors of shape {tuple(vectors.shape)} may be {self.d} fillers or bound objects. "
+                    "Pass modes=1 for fillers, modes=k+1 for objects bound with k roles."
                 )
             modes = 1
-        check_integer("modes", modes, 1, way_out="a filler has one, and every role adds one")
+        check_integer("modes", modes, 1, way_out="a filler has one mode, and every role adds one")
         if vectors.dim() <= modes or vectors.shape[-modes:] != (self.d,) * modes:
             wanted = ", ".join(["*, n", *[str(self.d)] * modes])
             raise BadValue(
-                f"vectors of {modes} modes must have shape ({wanted}), got {tuple(vectors.shape)}; "
-                "torch.stack makes a set of several"
+                f"vectors of {modes} modes must have shape ({wanted}), got {tuple(vectors.shape)}. "
+                "Use torch.stack to combine several tensors."
             )
         return vectors.sum(-1 - modes)
 
     def multibind(self, vectors: Tensor) -> Tensor:
         """The first of vectors (*, n, d), a filler, bound with the others: (*, d, ..., d) of n modes."""
         if vectors.dim() < 2 or not vectors.shape[-2]:
-            raise BadValue(f"a set of vectors must have shape (*, n, {self.d}), got {tuple(vectors.shape)}")
+            raise BadValue(f"vectors must have shape (*, n, {self.d}), got {tuple(vectors.shape)}")
         return self.bind_path(vectors[..., 0, :], vectors[..., 1:, :])
 
     def multibundle(self, vectors: Tensor, modes: int | None = None) -> Tensor:
@@ -105,25 +107,27 @@ class TensorVerbs:
 
     def _check_modes(self, x: Tensor, modes: int) -> None:
         if not isinstance(x, Tensor):
-            raise BadType(
-                f"fillers and bound objects are tensors, got {type(x).__name__}; random(n, ...) makes fillers"
-            )
+            raise BadType(f"x must be a tensor, got {type(x).__name__}. Create fillers with random(n, ...).")
         if x.shape[-modes:] != (self.d,) * modes:
             wanted = ", ".join(["*", *[str(self.d)] * modes])
-            raise BadValue(f"fillers, or objects of {modes} modes, have shape ({wanted}), got {tuple(x.shape)}")
+            raise BadValue(f"x must have shape ({wanted}) with modes={modes}, got {tuple(x.shape)}")
 
     def normalize(self, x: Tensor, modes: int = 1) -> Tensor:
         """Fillers, or objects of so many modes, of norm 1; zero stays."""
-        check_integer("modes", modes, 1, way_out="a filler has one, and every role adds one")
+        check_integer("modes", modes, 1, way_out="a filler has one mode, and every role adds one")
         self._check_modes(x, modes)
         return normalize(x.flatten(-modes), dim=-1).view(x.shape)
 
-    inverse = absent("inverse", "a role adds a mode, and no role takes one away; unbind(x, role) contracts it")
-    identity = absent("identity", "every role adds a mode; unit roles keep norms")
-    cross_product = absent("cross_product", "sums are bound as they are: bind(bundle(x), bundle(others))")
+    inverse = absent("inverse", "a role adds a mode, and no role removes one. Use unbind(x, role)")
+    identity = absent("identity", "every role adds a mode. Roles of unit norm preserve norms")
+    cross_product = absent("cross_product", "binding is bilinear. Use bind(bundle(x), bundle(others))")
     hamming_similarity = absent("hamming_similarity", REAL)
-    hard_quantize = absent("hard_quantize", "unit vectors are no signs; few bits a cell are what Memory.seal makes")
-    soft_quantize = absent("soft_quantize", "unit vectors are no signs; few bits a cell are what Memory.seal makes")
+    hard_quantize = absent(
+        "hard_quantize", "its vectors are not signs. To quantize a memory, use Memory.seal(bits=...)"
+    )
+    soft_quantize = absent(
+        "soft_quantize", "its vectors are not signs. To quantize a memory, use Memory.seal(bits=...)"
+    )
     randsel = absent("randsel", MIXED)
     multirandsel = absent("multirandsel", MIXED)
 
@@ -148,9 +152,9 @@ class TensorVerbs:
         one = others.shape[1:]
         if others.dim() < 2 or set(one) != {self.d}:
             raise BadValue(
-                f"others must have shape (n, {self.d}), or (n, {self.d}, ..., {self.d}) where they are bound, "
-                f"got {tuple(others.shape)}; unsqueeze(0) makes a set of a single one"
+                f"others must have shape (n, {self.d}), or (n, {self.d}, ..., {self.d}) for bound objects, "
+                f"got {tuple(others.shape)}. Use unsqueeze(0) for a single one."
             )
         if x.shape[-len(one) :] != one:
-            raise BadValue(f"x must be of the shape of the others, (*, {self.d}, ...), got {tuple(x.shape)}")
+            raise BadValue(f"x must have shape (*, {', '.join(map(str, one))}), as others have, got {tuple(x.shape)}")
         return scaled(x.flatten(-len(one))) @ scaled(others.flatten(1)).mT

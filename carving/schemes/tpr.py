@@ -54,7 +54,7 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
         check_integer("d", self.d, 2, way_out="it is the side of the memory")
         check_integer("depth", self.depth, 1, way_out="it is the number of roles in a path")
         if self.whole_path and self.depth != 1:
-            raise BadValue(f"with whole_path=True a path is one role, so depth must be 1, got {self.depth}")
+            raise BadValue(f"depth must be 1 with whole_path=True, where a path is one role, got {self.depth}")
         vars(self).update(d=int(self.d), depth=int(self.depth), whole_path=bool(self.whole_path))
         super().__post_init__()
 
@@ -91,8 +91,8 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
             for path in paths:
                 if len(path) != self.depth:
                     raise BadValue(
-                        f"this TPR holds paths of {self.depth} roles, got {path!r} with {len(path)}; "
-                        "TPR(d, whole_path=True) takes paths of any depth, one role vector for the whole path"
+                        f"Paths of this TPR must have {self.depth} roles, got {path!r} with {len(path)}. "
+                        "Use TPR(d, whole_path=True) for paths of any depth: it has one role vector for the whole path."
                     )
             # A role's vector depends on its position in the path.
             names = [name for path in paths.leveled() for name in path]

@@ -57,7 +57,7 @@ class Verbs(ABC):
         """The role undone: exactly for the exact architectures, approximately for the others."""
         if self.row.unbind is None:
             raise NotImplementedError(
-                f"{self.name} has no unbinding; score candidates by binding them again, as `score` and `top` do"
+                f"{self.name} has no unbinding. Use `score` or `top`, which bind the candidates and compare."
             )
         self._own(x, role)
         return self._act(x, role, self.row.unbind_atoms, self.row.unbind)
@@ -71,7 +71,9 @@ class Verbs(ABC):
         """Refuse what another architecture or dimension has made."""
         for x in vectors:
             if not isinstance(x, Tensor):
-                raise BadType(f"vectors of {self.name} are tensors, got {type(x).__name__}; random(n, ...) makes some")
+                raise BadType(
+                    f"Vectors of {self.name} must be tensors, got {type(x).__name__}. Create some with random(n, ...)."
+                )
             discrete = _is_discrete(x)
             shape = self.facts.filler_shape if discrete else self.facts.memory_shape
             kind = self.row.dtype if discrete else self.facts.memory_dtype
@@ -82,9 +84,9 @@ class Verbs(ABC):
             )
             if not alike or x.shape[-len(shape) :] != shape:
                 raise BadValue(
-                    f"vectors of {self.name} must have shape (*, {', '.join(map(str, shape))}) and numbers like "
-                    f"{self.row.dtype or self.facts.memory_dtype}, got {tuple(x.shape)} of {x.dtype}; "
-                    "are they of another scheme or dimension?"
+                    f"Vectors of {self.name} must have shape (*, {', '.join(map(str, shape))}) and dtype "
+                    f"{self.row.dtype or self.facts.memory_dtype}, got {tuple(x.shape)} and {x.dtype}. "
+                    "They may be vectors of another scheme or dimension."
                 )
 
     def bind_path(self, x: Tensor, roles: Tensor) -> Tensor:
@@ -120,14 +122,12 @@ class Verbs(ABC):
     def _check_set(self, vectors: Tensor, dim: int) -> None:
         if vectors.dim() < -dim or not vectors.shape[dim]:
             wanted = ", ".join(map(str, self.facts.filler_shape))
-            raise BadValue(
-                f"a set of vectors must have shape (*, n, {wanted}), n at least 1, got {tuple(vectors.shape)}"
-            )
+            raise BadValue(f"vectors must have shape (*, n, {wanted}) with n >= 1, got {tuple(vectors.shape)}")
 
     def inverse(self, role: Tensor) -> Tensor:
         """The role that undoes this one: bind(x, inverse(role)) is unbind(x, role)."""
         if self.row.inverse is None:
-            raise NotImplementedError(f"{self.name} has no role that undoes another{self.row.no_inverse}")
+            raise NotImplementedError(f"{self.name} has no inverse roles{self.row.no_inverse}")
         self._own(role)
         return self.row.inverse(self.space, role)
 
@@ -154,8 +154,8 @@ class Verbs(ABC):
         """
         if generator is not None and not isinstance(generator, torch.Generator):
             raise BadType(
-                f"the vectors to bundle are one tensor (*, n, shape), got a further {type(generator).__name__}; "
-                "torch.stack((a, b)) makes a set of two"
+                f"generator must be a torch.Generator, got {type(generator).__name__}. "
+                "To bundle two vectors, pass one tensor: torch.stack((a, b))."
             )
         settled = self._settled(self.total(vectors), generator)
         return self.row.back(self.space, settled) if self.row.back and self._settles else settled
@@ -235,7 +235,7 @@ class Verbs(ABC):
     def identity(self) -> Tensor:
         """The role that changes nothing."""
         if self.row.identity is None:
-            raise NotImplementedError(f"{self.name} has no identity: no role of it leaves every filler as it is")
+            raise NotImplementedError(f"{self.name} has no identity: none of its roles leaves every filler unchanged")
         return self.row.identity(self.space).to(self.device)
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
@@ -269,7 +269,9 @@ class Verbs(ABC):
         self._own(x)
         self._check_others(others)
         dimensions = self._dimensions(others)
-        check_tensor("x", x, (*x.shape[: x.dim() - dimensions], *others.shape[1:]), "compare atoms with atoms")
+        check_tensor(
+            "x", x, (*x.shape[: x.dim() - dimensions], *others.shape[1:]), "compare atoms with atoms, or sums with sums"
+        )
         one, other = x.flatten(-dimensions), others.flatten(1)
         parts = one.reshape(-1, other.shape[1]).split(max(1, 2**24 // max(1, other.numel())))
         return torch.cat([(part.unsqueeze(1) == other).sum(-1) for part in parts]).view(*one.shape[:-1], -1)
@@ -278,10 +280,10 @@ class Verbs(ABC):
         """Every number (block) of x with probability p, else that of the other: alike to both."""
         generator = _checked(generator)
         if not 0 <= p <= 1:
-            raise BadValue(f"p must be a probability between 0 and 1, that of x, got {p!r}")
+            raise BadValue(f"p must be a probability between 0 and 1, got {p!r}. It is the probability of choosing x.")
         self._own(x, other)
         if x.dtype != other.dtype:
-            raise BadValue(f"atoms are chosen among atoms and sums among sums, got {x.dtype} and {other.dtype}")
+            raise BadValue(f"x and other must have the same dtype, got {x.dtype} and {other.dtype}")
         x, other = torch.broadcast_tensors(x, other)
         dim = -self._dimensions(x)
         size = x.shape[: x.dim() + dim + 1]  # of (n, m, m) blocks whole ones are chosen
@@ -302,7 +304,7 @@ class Verbs(ABC):
             or not bool((shares >= 0).all())
             or not math.isclose(float(shares.sum()), 1, abs_tol=1e-6)
         ):
-            raise BadValue(f"p must be {count} probabilities whose sum is 1, one for each vector, got {p!r}")
+            raise BadValue(f"p must be {count} probabilities that sum to 1, one for each vector, got {p!r}")
         generator = _checked(generator)
         size = (*vectors.shape[:dim], vectors.shape[dim + 1])  # of (n, m, m) blocks whole ones are chosen
         drawn = torch.multinomial(shares.to(generator.device), math.prod(size), replacement=True, generator=generator)
@@ -317,8 +319,8 @@ class Verbs(ABC):
         if others.dim() - len(self.facts.filler_shape if _is_discrete(others) else self.facts.memory_shape) != 1:
             wanted = ", ".join(map(str, self.facts.filler_shape))
             raise BadValue(
-                f"others must have shape (n, {wanted}), got {tuple(others.shape)}; "
-                "unsqueeze(0) makes a set of a single one, flatten makes one set of several"
+                f"others must have shape (n, {wanted}), got {tuple(others.shape)}. "
+                "Use unsqueeze(0) for a single vector, flatten for a batch of sets."
             )
 
     def _operator(self, roles: Tensor) -> Tensor:
@@ -355,7 +357,5 @@ def _is_discrete(x: Tensor) -> bool:
 
 def _checked(generator: torch.Generator | None) -> torch.Generator:
     if not isinstance(generator, torch.Generator):
-        raise BadType(
-            f"what is chosen comes from a generator, got {generator!r}; give torch.Generator().manual_seed(0)"
-        )
+        raise BadType(f"generator must be a torch.Generator, got {generator!r}. Pass torch.Generator().manual_seed(0).")
     return generator

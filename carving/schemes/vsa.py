@@ -63,7 +63,7 @@ class VSA(Verbs, LinearScheme[Roles]):
     unitary: bool | None = None
 
     def __post_init__(self) -> None:
-        d = check_integer("d", self.d, 2, way_out="4096 is usual")
+        d = check_integer("d", self.d, 2, way_out="a typical value is 4096")
         check_choice("accounting", self.accounting, ("real", "coordinates"))
         check_choice("memory", self.memory, ("native", "raw"))
         given = {name: getattr(self, name) for name in OPTIONS if getattr(self, name) is not None}

@@ -56,7 +56,7 @@ class Graph(Held):
         return 1 if self.directed or self.scheme.facts.commutative else 2
 
     def _edges(self, sources: Tensor, targets: Tensor) -> Tensor:
-        self._paired(sources, targets, "every source needs one target")
+        self._paired(sources, targets, "sources and targets must have matching batch shapes")
         size = len(self._shape(sources))
         ends = (x.reshape(-1, *x.shape[-size:]) for x in torch.broadcast_tensors(sources, targets))
         return edges(self.scheme, next(ends), next(ends), self.directed)
@@ -79,7 +79,7 @@ class Tree(Held):
         super().__init__(scheme)
         if len(self._leading(branches)) != 1:
             raise BadValue(
-                f"branches are a set of roles (n, shape), got {tuple(branches.shape)}; torch.stack makes one"
+                f"branches must have shape (n, *shape), got {tuple(branches.shape)}. Use torch.stack to combine roles."
             )
         self.branches = branches
 
@@ -97,11 +97,11 @@ class Tree(Held):
 
     def _roles(self, path: Items[int]) -> Tensor:
         if not isinstance(path, Items) or isinstance(path, str | bytes):
-            raise BadType(f"a path is a tuple of the numbers of branches, got {path!r}; such as (0, 1)")
+            raise BadType(f"path must be a tuple of branch numbers, got {path!r}. Pass for example (0, 1).")
         if not len(path):
-            raise BadValue("a path must have at least one branch, got an empty one")
+            raise BadValue("path must have at least one branch, got an empty path")
         last = len(self.branches) - 1
-        numbers = [check_integer("a branch", branch, 0, last, "they are numbered from 0") for branch in path]
+        numbers = [check_integer("a branch", branch, 0, last, "branches are numbered from 0") for branch in path]
         return torch.stack([ordered(self.scheme, self.branches[branch], depth) for depth, branch in enumerate(numbers)])
 
 

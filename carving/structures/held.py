@@ -36,7 +36,7 @@ class Held:
         if not len(flat):
             return
         if self.count + weight * len(flat) < 0:
-            raise BadValue(f"it holds {self.count} vectors, so that {len(flat)} cannot be taken out of it")
+            raise BadValue(f"Cannot remove {len(flat)} vectors: only {self.count} are stored")
         self.total = self.total + weight * self.scheme.total(flat)
         self.count += weight * len(flat)
 
@@ -44,9 +44,9 @@ class Held:
         """Put as many vectors in as are taken out: both or, where one is refused, neither."""
         gone, come = self._flat(old), self._flat(new)
         if len(gone) != len(come):
-            raise BadValue(f"what is replaced has one in its place each, got {len(come)} for {len(gone)}")
+            raise BadValue(f"old and new must have the same number of vectors, got {len(gone)} and {len(come)}")
         if len(gone) > self.count:
-            raise BadValue(f"it holds {self.count} vectors, so that {len(gone)} cannot be replaced")
+            raise BadValue(f"Cannot replace {len(gone)} vectors: only {self.count} are stored")
         if len(gone):
             self.total = self.total - self.scheme.total(gone) + self.scheme.total(come)
 
@@ -64,7 +64,9 @@ class Held:
         """Refuse what is not a single vector."""
         for x in vectors:
             if self._leading(x):
-                raise BadValue(f"one vector was wanted, got several of shape {tuple(x.shape)}; give one at a time")
+                raise BadValue(
+                    f"Expected a single vector, got a tensor of shape {tuple(x.shape)}. Pass one vector at a time."
+                )
 
     def _paired(self, one: Tensor, other: Tensor, what: str) -> None:
         """Refuse vectors of which not each has its partner, or all the same."""
@@ -72,7 +74,7 @@ class Held:
         try:
             torch.broadcast_shapes(*leading)
         except RuntimeError:
-            raise BadValue(f"{what}, got {leading[0]} and {leading[1]} vectors") from None
+            raise BadValue(f"{what}, got {leading[0]} and {leading[1]}") from None
 
     def _shape(self, vectors: Tensor) -> tuple[int, ...]:
         self.scheme._own(vectors)
@@ -141,7 +143,7 @@ class HashTable(Held):
         return self.scheme.unbind(self.vector, keys)
 
     def _bound(self, keys: Tensor, values: Tensor) -> Tensor:
-        self._paired(keys, values, "every key needs one value")
+        self._paired(keys, values, "keys and values must have matching batch shapes")
         return self.scheme.bind(values, keys)
 
 
@@ -196,7 +198,9 @@ class Sequence(Held):
     def concat(self, other: "Sequence") -> "Sequence":
         """The vectors of this sequence and then those of another, in a new one."""
         if not isinstance(other, Sequence):
-            raise BadType(f"a sequence was wanted, got {type(other).__name__}; Sequence(scheme, vectors) makes one")
+            raise BadType(
+                f"other must be a Sequence, got {type(other).__name__}. Create one with Sequence(scheme, vectors)."
+            )
         both = Sequence(self.scheme)
         both._shape(other.total)
         both.total = ordered(self.scheme, self.total, len(other)) + other.total
@@ -209,14 +213,18 @@ class Sequence(Held):
 
     def _place(self, place: int) -> int:
         if isinstance(place, bool) or not isinstance(place, Integral):
-            raise BadType(f"a place is an integer, got {place!r}; of several, [sequence[i] for i in range(...)]")
+            raise BadType(
+                f"index must be an integer, got {place!r}. For several use [sequence[i] for i in range(...)]."
+            )
         if not -self.count <= place < self.count:
-            raise IndexError(f"there is no place {place} in a sequence of {self.count}")  # as lists do, so loops end
+            raise IndexError(
+                f"index {place} is out of range for a sequence of {self.count}"
+            )  # as lists do, so loops end
         return place % self.count
 
     def _some(self) -> None:
         if not self.count:
-            raise BadValue("nothing can be taken out of an empty sequence; len(...) tells how many are in it")
+            raise BadValue("The sequence is empty. Check len(sequence) before removing a vector.")
 
 
 class Stack(Sequence):

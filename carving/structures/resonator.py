@@ -61,19 +61,21 @@ def factorise(
     vsa = _checked(scheme, bound, codebooks)
     check_integer("rounds", rounds, 1)
     if sharpness is not None and not 0 < check_number("sharpness", sharpness) < math.inf:
-        raise BadValue(f"sharpness must be a positive number, got {sharpness!r}; left out, it follows from the sizes")
+        raise BadValue(
+            f"sharpness must be a positive number, got {sharpness!r}. With None it is derived from the sizes."
+        )
     segmented = vsa.row.segmented
     named = check_choice("activation", activation or ("sparse" if segmented else "linear"), tuple(WEIGHTS))
     if named == "sparse" and not isinstance(generator, torch.Generator):
         raise BadType(
-            f"the sparse way draws, so that it takes a generator, got {generator!r}; "
-            "give torch.Generator().manual_seed(0)"
+            f"generator must be a torch.Generator with activation='sparse', got {generator!r}. "
+            "Pass torch.Generator().manual_seed(0)."
         )
     if not segmented:
         weigh = [WEIGHTS[named](vsa, book, sharpness, generator) for book in codebooks]
         return _searched(vsa, bound, codebooks, Bundles(vsa, codebooks, weigh), rounds, named in SIGNED)
     if named != "sparse":
-        raise BadValue(f"codes of segments are factored in the sparse way, got activation={activation!r}; leave it out")
+        raise BadValue(f"activation must be 'sparse' for {vsa.name}, got {activation!r}. Leave it out.")
     assert generator is not None
     return _searched(vsa, bound, codebooks, Segments(vsa, codebooks, sharpness, generator), rounds, False)
 
@@ -106,17 +108,17 @@ def _checked(scheme: Scheme, bound: Tensor, codebooks: Sequence[Tensor]) -> VSA:
     facts = vsa.facts
     if not (facts.commutative and facts.associative) or vsa.row.inverse is None:
         raise BadValue(
-            f"factors are found where binding is commutative, associative and has an inverse, and that of {vsa.name} "
-            "is not; MAP-I, BSC, FHRR, CGR and HRR(unitary=True) have one"
+            f"Factorization needs binding that is commutative, associative and invertible, which {vsa.name} does not "
+            "have. Use MAP-I, BSC, FHRR, CGR or HRR(unitary=True)."
         )
     if not isinstance(codebooks, Sequence):
-        raise BadType(f"codebooks must be a list of tensors, got {type(codebooks).__name__}; such as [shapes, colours]")
+        raise BadType(
+            f"codebooks must be a list of tensors, got {type(codebooks).__name__}. Pass for example [shapes, colours]."
+        )
     for each in (bound, *codebooks):
         set_dim(vsa, each)
     if len(codebooks) < 2:
-        raise BadValue(
-            f"there must be two codebooks at least, got {len(codebooks)}; one alone is searched by `nearest`"
-        )
+        raise BadValue(f"codebooks must be at least two, got {len(codebooks)}. Use `nearest` to search a single one.")
     return vsa
 
 

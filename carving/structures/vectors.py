@@ -33,8 +33,8 @@ def check_vectors(scheme: Scheme) -> VSA:
     if not isinstance(scheme, VSA):
         named = getattr(scheme, "name", repr(scheme))
         raise BadType(
-            f"structures of vectors are made with a vector symbolic architecture, got {named}; "
-            "Memory(scheme) holds documents, graphs and trees for every scheme"
+            f"scheme must be a vector symbolic architecture (VSA), got {named}. "
+            "Use Memory(scheme), which stores documents, graphs and trees with every scheme."
         )
     return scheme
 
@@ -43,14 +43,14 @@ def set_dim(scheme: VSA, vectors: Tensor, least: int = 1) -> int:
     """The dimension of a set of vectors (*, n, shape), n at least that."""
     if not isinstance(vectors, Tensor):
         raise BadType(
-            f"a set of vectors is one tensor (*, n, shape), got {type(vectors).__name__}; torch.stack makes one"
+            f"vectors must be one tensor of shape (*, n, *shape), got {type(vectors).__name__}. Use torch.stack."
         )
     discrete = not (vectors.is_floating_point() or vectors.is_complex())
     shape = scheme.facts.filler_shape if discrete else scheme.facts.memory_shape
     dim = -1 - len(shape)
     if vectors.dim() < -dim or vectors.shape[dim + 1 :] != shape or vectors.shape[dim] < least:
         wanted = ", ".join(map(str, shape))
-        raise BadValue(f"vectors must have shape (*, n, {wanted}), n at least {least}, got {tuple(vectors.shape)}")
+        raise BadValue(f"vectors must have shape (*, n, {wanted}) with n >= {least}, got {tuple(vectors.shape)}")
     return dim
 
 
@@ -146,10 +146,10 @@ def ngrams(scheme: Scheme, vectors: Tensor, n: int = 3, generator: torch.Generat
     4.0
     """
     vsa = check_vectors(scheme)
-    n = check_integer("n", n, 1, way_out="3 is usual")
+    n = check_integer("n", n, 1, way_out="a typical value is 3")
     dim = set_dim(vsa, vectors)
     if vectors.shape[dim] < n:
-        raise BadValue(f"a sequence of {vectors.shape[dim]} has no {n} successive vectors; choose a smaller n")
+        raise BadValue(f"n must be at most {vectors.shape[dim]}, the length of the sequence, got {n}")
     total = _columns(vsa, vectors, n, dim) if n > 1 and _apart(vsa, vectors, n, dim) else _whole(vsa, vectors, n, dim)
     return vsa.bundle(total.unsqueeze(-1 - len(vsa.facts.memory_shape)), generator)
 
@@ -221,7 +221,9 @@ def hash_table(scheme: Scheme, keys: Tensor, values: Tensor, generator: torch.Ge
     vsa = check_vectors(scheme)
     dims = set_dim(vsa, keys), set_dim(vsa, values)
     if keys.shape[dims[0]] != values.shape[dims[1]]:
-        raise BadValue(f"every key needs one value, got keys {tuple(keys.shape)} and values {tuple(values.shape)}")
+        raise BadValue(
+            f"keys and values must have the same number of vectors, got {tuple(keys.shape)} and {tuple(values.shape)}"
+        )
     return vsa.bundle(vsa.bind(values, keys), generator)
 
 
@@ -245,7 +247,10 @@ def graph(
     vsa = check_vectors(scheme)
     dims = set_dim(vsa, sources), set_dim(vsa, targets)
     if sources.shape[dims[0]] != targets.shape[dims[1]]:
-        raise BadValue(f"every source needs one target, got {tuple(sources.shape)} and {tuple(targets.shape)}")
+        raise BadValue(
+            "sources and targets must have the same number of vectors, "
+            f"got {tuple(sources.shape)} and {tuple(targets.shape)}"
+        )
     return vsa.bundle(edges(vsa, sources, targets, directed), generator)
 
 
