@@ -37,7 +37,7 @@ from carving.prediction.goal import Goal
 from carving.replacing import NotFlushed, check_replaceable, replace_whole
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.tensorfiles import AT_ONCE, DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
+from carving.tensorfiles import AT_ONCE, DAMAGE, BadFile, all_finite, check_sum, check_version, checksum, read_whole
 from carving.vocabulary import Vocabulary
 
 __all__ = [
@@ -59,9 +59,7 @@ __all__ = [
     "write",
 ]
 
-VERSION = 4  # of the file; what labels give has a version of its own. It is that of a consolidated memory,
-WITH_PATHS = 3  # of one that keeps its paths,
-WITHOUT_PATHS = 2  # and of one that does not
+VERSION = "4"  # of the file; what labels give has a version of its own, `STREAM`
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
 SEALED = "carving sealed memory"  # the format of files that `sealedfiles.py` reads
@@ -157,9 +155,7 @@ def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
     scheme = contents.scheme
     metadata = {
         "format": "carving memory",
-        # Who does not know of paths would not keep them, and who takes a solved tensor for a sum would misread it: such
-        # files are for later versions alone.
-        "version": str(_version(contents)),
+        "version": VERSION,
         "stream": STREAM.decode().strip(),
         "scheme": json.dumps(identity(scheme), sort_keys=True),
         "dtype": str(scheme.dtype)[6:],
@@ -173,13 +169,6 @@ def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
     if contents.solved is not None:
         metadata["solved"] = contents.solved.as_json()
     return metadata
-
-
-def _version(contents: Contents) -> int:
-    """The first version that reads a file of these contents rightly."""
-    if contents.solved is not None:
-        return VERSION
-    return WITHOUT_PATHS if contents.paths is None else WITH_PATHS
 
 
 def _energy(tensor: Tensor) -> float:
@@ -206,7 +195,8 @@ def _contents(
     metadata: dict[str, str], tensors: dict[str, Tensor], part: Callable[[int], slice] | None = None
 ) -> Contents:
     check_sum(metadata, tensors)
-    memory, counts, fillers = tensors["memory"], tensors["counts"], tensors.get("fillers")
+    memory, counts = tensors["memory"], tensors["counts"]
+    fillers, paths = tensors.get("fillers"), tensors.get("paths")
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
         raise BadValue(f"its tensors are of {memory.dtype} and {counts.dtype}")
     scheme = scheme_of(_parameters(metadata), memory.numel(), DTYPES[metadata["dtype"]])
@@ -219,9 +209,9 @@ def _contents(
         counts=counts,
         fillers=trained,
         goal=goal_of(metadata),
-        paths=_paths(metadata["version"], tensors.get("paths")),
+        paths=None if paths is None else unpack(raw_bytes_of("paths are", paths)),
         sample=sample_of(metadata, counts),
-        solved=_solved(metadata),
+        solved=Solved.of_json(metadata["solved"]) if "solved" in metadata else None,
         checksum=metadata["checksum"],
     )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
@@ -240,13 +230,6 @@ def octets_of(name: str, tensor: Tensor) -> NDArray[np.uint8]:
     if tensor.dtype != torch.uint8 or tensor.dim() != 1:
         raise BadValue(f"its {name} of {tensor.dtype} and {tensor.dim()} dimensions")
     return tensor.numpy()
-
-
-def _paths(version: str, packed: Tensor | None) -> dict[bytes, float] | None:
-    """The paths that are kept, in files of the version that has them."""
-    if version != str(VERSION) and (packed is None) == (version == str(WITH_PATHS)):
-        raise BadValue(f"it is of version {version}, and {'keeps no' if packed is None else 'keeps'} paths")
-    return None if packed is None else unpack(raw_bytes_of("paths are", packed))
 
 
 @dataclass(frozen=True)
@@ -281,13 +264,6 @@ def outline(path: Place) -> Outline:
 def goal_of(metadata: dict[str, str]) -> Goal | None:
     """What a file says that it was planned for."""
     return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
-
-
-def _solved(metadata: dict[str, str]) -> Solved | None:
-    """How a tensor was solved, in files of the version that knows of it."""
-    if ("solved" in metadata) != (metadata["version"] == str(VERSION)):
-        raise BadValue(f"it is of version {metadata['version']}, and does not say whether its tensor was solved")
-    return Solved.of_json(metadata["solved"]) if "solved" in metadata else None
 
 
 def _sample_as_json(sample: PairSample) -> str:
@@ -370,12 +346,10 @@ def trained_of(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
 
 
 def _parameters(metadata: dict[str, str]) -> dict[str, Any]:
-    """What a file says of its scheme; in the first version there was no choice of a basis."""
+    """What a file says of its scheme."""
     parameters = json.loads(metadata["scheme"])
     if not isinstance(parameters, dict):
         raise BadValue("its scheme is no object with a name and parameters")
-    if metadata["version"] == "1" and parameters.get("name") == "OSC":
-        parameters.setdefault("basis", "gaussian")
     return parameters
 
 
@@ -397,7 +371,7 @@ def identity(scheme: Scheme) -> dict[str, Any]:
 
 
 def check_kind(path: Place, metadata: dict[str, str]) -> None:
-    """Refuse a file of another kind or of a later version."""
+    """Raise an error if a file is of another kind or version."""
     if metadata.get("format") == SEALED:
         raise BadFile(
             f"{shown(path)} is a sealed memory, which can be asked, but not changed: SealedMemory.load reads it, and "
@@ -405,10 +379,15 @@ def check_kind(path: Place, metadata: dict[str, str]) -> None:
         )
     if metadata.get("format") != "carving memory":
         raise BadFile(f"{shown(path)} is a safetensors file, but no memory of Carving; `carving store` makes one")
-    version, stream = metadata.get("version", ""), metadata.get("stream")
-    known = version in [str(number) for number in range(1, VERSION + 1)]
-    if not known or stream != STREAM.decode().strip():
+    check_versions(path, metadata, VERSION, "Store its pairs in a new memory.")
+
+
+def check_versions(path: Place, metadata: dict[str, str], version: str, way_out: str) -> None:
+    """Raise an error if the version of the file, or of what labels give, is not the one that this Carving has."""
+    check_version(path, metadata.get("version"), version, way_out)
+    stream, own = metadata.get("stream"), STREAM.decode().strip()
+    if stream != own:
         raise BadFile(
-            f"{shown(path)} is of version {version!r:.20} ({stream!r:.20}), this is Carving for version {VERSION} "
-            f"({STREAM.decode().strip()}); a later Carving reads it"
+            f"{shown(path)} was made with labels of version {stream!r:.30}, and this Carving has {own!r}. {way_out} "
+            "The Carving that wrote the file reads it."
         )

@@ -37,7 +37,7 @@ from typing import BinaryIO
 
 from carving.errors import BadValue
 from carving.places import Place, disown, own, shown
-from carving.records import DIGEST, HEAD, MAGIC, Journal, Record, continued, new_head, packed, whole
+from carving.records import DIGEST, HEAD, MAGIC, Journal, OtherVersion, Record, continued, new_head, packed, whole
 from carving.replacing import flush_folder, put_whole
 from carving.tensorfiles import BadFile, NotWhole, said_by
 
@@ -135,6 +135,11 @@ def _content(place: FilePath) -> bytes | None:
 
 
 def _damaged(place: FilePath, problem: NotWhole) -> BadFile:
+    if isinstance(problem, OtherVersion):
+        return BadFile(
+            f"{shown(place)} {problem}. It holds changes of the memory beside it: compact that memory with the Carving "
+            "that wrote them, or move the journal away to discard them."
+        )
     return BadFile(
         f"{shown(place)} is damaged: {shown(problem)}; it holds changes of the memory beside it: take a copy of it, or "
         "move it away to give them up"

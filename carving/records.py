@@ -25,6 +25,10 @@ LARGEST = 2**31  # bytes of a record's pairs
 Name = tuple[bytes, bytes]  # the canonical bytes of a path and its leaf
 
 
+class OtherVersion(NotWhole):
+    """A journal of a version that this Carving does not read."""
+
+
 class Record(NamedTuple):
     """A change: pairs that were added with a weight; the last of them may not count, as they were never stored."""
 
@@ -132,7 +136,7 @@ def whole(data: bytes) -> Journal:
     if digest != _digest(head[:-DIGEST]):
         raise NotWhole("its head is damaged")
     if version != VERSION:
-        raise NotWhole(f"it is of version {version}, and this Carving reads version {VERSION}")
+        raise OtherVersion(f"has format version {version}, and this Carving reads {VERSION}")
     return continued(Journal(head), data[HEAD.size :])
 
 

@@ -28,6 +28,7 @@ from carving.files import (
     MOST,
     SEALED,
     as_bytes,
+    check_versions,
     goal_of,
     histogram_of,
     identity,
@@ -46,8 +47,7 @@ from carving.scheme import Scheme
 from carving.tensorfiles import DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
 from carving.vocabulary import Vocabulary
 
-VERSION = 2  # of the file of a memory that was consolidated,
-OF_SUMS = 1  # and of a sum
+VERSION = "2"
 NUMBERS = 2 * 32  # bits of the deviation, and of what the cells keep
 COUNT = np.dtype("<u4")  # how often a leaf was stored
 
@@ -121,7 +121,7 @@ def _tensors(sealed: Sealed) -> dict[str, Tensor]:
 def _metadata(sealed: Sealed) -> dict[str, str]:
     metadata = {
         "format": SEALED,
-        "version": str(OF_SUMS if sealed.solved is None else VERSION),
+        "version": VERSION,
         "stream": STREAM.decode().strip(),
         "scheme": json.dumps(identity(sealed.scheme), sort_keys=True),
         "dtype": str(sealed.scheme.dtype)[6:],
@@ -156,12 +156,7 @@ def read(path: Place) -> Sealed:
 def _check_kind(path: Place, metadata: dict[str, str]) -> None:
     if metadata.get("format") != SEALED:
         raise BadFile(f"{shown(path)} is no sealed memory of Carving; `carving seal` makes one of a memory")
-    version, stream = metadata.get("version", ""), metadata.get("stream")
-    if version not in (str(OF_SUMS), str(VERSION)) or stream != STREAM.decode().strip():
-        raise BadFile(
-            f"{shown(path)} is of version {version!r:.20} ({stream!r:.20}), this is Carving for version {VERSION} of "
-            f"sealed memories ({STREAM.decode().strip()}); a later Carving reads it"
-        )
+    check_versions(path, metadata, VERSION, "Seal the memory again.")
 
 
 def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
@@ -190,9 +185,9 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
 
 
 def _solved(metadata: dict[str, str], weights: Tensor | None) -> Solved | None:
-    """How a tensor was solved, in files of the version that knows of it."""
-    if len({"solved" in metadata, weights is not None, metadata["version"] == str(VERSION)}) > 1:
-        raise BadValue(f"it is of version {metadata['version']}, and does not say whether its tensor was solved")
+    """How a tensor was solved; None for a sum."""
+    if ("solved" in metadata) != (weights is not None):
+        raise BadValue("it has only one of `solved` and `fitted`, which say how its tensor was solved")
     return None if weights is None else Solved.of_json(metadata["solved"], weights)
 
 

@@ -53,11 +53,30 @@ Tensors = dict[str, Tensor]
 
 
 class BadFile(BadValue):
-    """A file that is no memory, is damaged, or of a later version."""
+    """A file that is no memory, is damaged, or of a version that this Carving does not read."""
 
 
 class NotWhole(ValueError):
     """What is wrong with a file; for a person, its name must be said as well."""
+
+
+def check_version(
+    path: Place, received: object, expected: object, way_out: str, error: type[BadFile] = BadFile
+) -> None:
+    """Raise an error if the format version of a file is not the one that this Carving reads and writes.
+
+    Args:
+        path: The file, for the message.
+        received: The version that the file claims; it is shown shortened, with control characters escaped.
+        expected: The version that this Carving reads.
+        way_out: A sentence that says what to do.
+        error: The class of the error.
+    """
+    if received != expected:
+        raise error(
+            f"{shown(path)} has format version {received!r:.30}, and this Carving reads {expected!r}. {way_out} "
+            "The Carving that wrote the file reads it."
+        )
 
 
 def read_whole(
@@ -249,12 +268,9 @@ def _array_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     return torch.empty(0, dtype=dtype).numpy().dtype
 
 
-def check_sum(metadata: Metadata, tensors: Tensors, before: frozenset[str] | None = None) -> None:
-    """Refuse what is not what was written; files of a version `before` checksums say exactly these things."""
-    if before is not None:
-        if set(metadata) != before:
-            raise NotWhole(f"it says {', '.join(sorted(metadata))}, which its version did not")
-    elif metadata.get("checksum") != checksum(tensors, metadata):
+def check_sum(metadata: Metadata, tensors: Tensors) -> None:
+    """Raise an error if the checksum in the metadata is not that of the tensors and the metadata."""
+    if metadata.get("checksum") != checksum(tensors, metadata):
         raise NotWhole("its checksum does not match what it holds")
 
 

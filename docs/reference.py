@@ -14,10 +14,10 @@ def rooms() -> list[ModuleType]:
     """The modules and packages right below the top that say what is public."""
     names = [module.name for module in iter_modules(carving.__path__, "carving.")]
     modules = [import_module(name) for name in ("carving", *names) if not name.rpartition(".")[2].startswith("__main")]
-    return [module for module in modules if getattr(module, "__all__", None) and module.__name__ not in OLD]
+    return [module for module in modules if getattr(module, "__all__", None) and module.__name__ not in ELSEWHERE]
 
 
-OLD = ("carving.experiments", "carving.joint", "carving.memory")  # old import paths; Memory stands in carving
+ELSEWHERE = ("carving.memory",)  # its public names stand in carving
 
 
 def pages() -> dict[str, str]:

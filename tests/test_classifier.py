@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -522,7 +521,7 @@ def test_scores_are_those_of_the_metrics(fitted):
     assert fitted.evaluate(test.features, test.labels) == metrics.measures(ids, test.labels, q)
 
 
-def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
+def test_the_format_of_models_and_the_identity_of_runs_stay(fitted, tmp_path):
     """Models that were written before can be read, and runs that were killed go on, as long as these stay."""
     fitted.save(tmp_path / "model")
     with safe_open(tmp_path / "model", framework="np") as file:
@@ -544,18 +543,6 @@ def test_files_and_runs_are_those_of_earlier_versions(fitted, tmp_path):
         for head in (OSCHead(5, d=12), OSCHead([*"abcde"], d=12), VectorHead("HLB", 5, 16))
     ]
     assert prints == ["5c873fa52bbf1f8c", "e2c17a4237d53244", "77afd28d66521cd1"]
-
-
-def test_a_model_of_the_first_version_is_read_as_gaussian():
-    """The file was written when heads had no choice of a basis."""
-    old = MultiLabelClassifier.load(Path(__file__).parent / "old" / "labels-1.safetensors")
-    assert old.head_.scheme.basis == "gaussian"
-    assert old.predict([[0, 0, 1]], top_k=2).toarray().tolist() == [[0, 0, 1, 1]]
-    with pytest.raises(ValueError, match="of a version without thresholds"):
-        old.predict([[0, 0, 1]])
-    scores = old.decision_function([[0, 0, 1], [1, 1, 0]])
-    assert scores[0] == pytest.approx([-0.1116488, -1.2815518, 2.1406255, 2.1392741], abs=1e-4)
-    assert scores[1] == pytest.approx([3.6590419, 3.6340384, -0.9849157, -0.6673654], abs=1e-4)
 
 
 def test_a_model_is_saved_and_comes_back(fitted, tmp_path):

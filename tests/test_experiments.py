@@ -1,7 +1,6 @@
 """The reproduction lab: rows survive kills, depend on nothing but the setting, and tables do their sums right."""
 
 import gzip
-import importlib
 import json
 import math
 import os
@@ -18,7 +17,7 @@ from rich.console import Console
 
 from carving import lab as experiments
 from carving.errors import BadValue
-from carving.lab import NAMES, beyond, experiment, load, measures, paper, reproduce
+from carving.lab import NAMES, beyond, load, measures, paper, reproduce
 from carving.lab.experiment import SCALES, Experiment, Gaps, Lines, Points, Published, Trial, grid, planned, trials
 from carving.lab.lines import draw_lines
 from carving.lab.measures.bases import BASES, bases
@@ -423,11 +422,6 @@ def test_the_minimum_dimension_grows_with_the_number_of_pairs():
 def test_what_is_public_has_an_example(package):
     public = [getattr(package, name) for name in package.__all__ if callable(getattr(package, name))]
     assert public and all(">>>" in thing.__doc__ for thing in public)
-
-
-def test_the_first_paths_of_the_lab_still_work():
-    for old, new in (("", experiments), (".experiment", experiment), (".measures", measures)):
-        assert importlib.import_module(f"carving.experiments{old}") is new
 
 
 # Every experiment

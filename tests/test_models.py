@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from carving.labels.models import BadModel
 from carving.replacing import replace_whole
 from carving.tensorfiles import checksum, read_whole
 
-OLD = Path(__file__).parent / "old"  # files of earlier versions
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 8
 LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 8
 LINEAR = Settings(trunk="linear", epochs=1, batch=8, rate=0.1)
@@ -82,45 +80,6 @@ def test_models_that_lie_are_refused_and_take_no_memory(fitted, tmp_path, change
     assert peak() - before < 2**29
 
 
-def test_a_model_of_the_second_version_is_read():
-    """The file was written when models had no checksum."""
-    old = MultiLabelClassifier.load(OLD / "labels-2.safetensors")
-    scores = old.decision_function([[0, 0, 1], [1, 1, 0]])
-    assert scores[0] == pytest.approx([-1.131448, 0.0630245, 3.1909347, 3.1985049], abs=1e-4)
-    assert scores[1] == pytest.approx([5.4339542, 5.5341539, 0.9227235, -2.5769119], abs=1e-4)
-
-
-def test_a_model_of_the_third_version_is_read():
-    """The file was written when models were networks alone and had no threshold."""
-    old = MultiLabelClassifier.load(OLD / "labels-3.safetensors")
-    scores = old.decision_function([[0, 0, 1], [1, 1, 0]])
-    assert scores[0] == pytest.approx([-1.3889812, 0.7969301, 0.793555, -0.5476973], abs=1e-4)
-    assert scores[1] == pytest.approx([0.9934003, 0.338155, -1.0382181, 0.9894902], abs=1e-4)
-    assert old.predict([[0, 0, 1]], top_k=2).toarray().tolist() == [[0, 1, 1, 0]]
-    changed = (OLD / "labels-3.safetensors").read_bytes()
-    assert b"carving labels 3" in changed and b"checksum" in changed
-
-
-def test_a_model_of_the_fourth_version_is_read():
-    """The file was written when matchers had no hidden layers."""
-    old = MultiLabelClassifier.load(OLD / "labels-4.safetensors")
-    scores = old.decision_function([[0, 0, 1, 0], [1, 1, 0, 1]])
-    assert scores[0] == pytest.approx([0.0, 45.25, 45.25, 0.0], abs=1e-4)
-    assert scores[1] == pytest.approx([60.991646, 26.125099, 26.125099, 60.991646], abs=1e-4)
-    assert old.predict([[1, 1, 0, 1]]) == [("sea", "sun")] and old.recipe == "fast"
-    assert b"carving labels 4" in (OLD / "labels-4.safetensors").read_bytes()
-
-
-def test_a_model_of_the_fifth_version_is_read():
-    """The file was written when models did not tell having no label apart."""
-    old = MultiLabelClassifier.load(OLD / "labels-5.safetensors")
-    scores = old.decision_function([[0, 0, 1, 0], [1, 1, 0, 1]])
-    assert scores[0] == pytest.approx([-0.981971, 0.7855225, 0.82026416, 1.0024332], abs=1e-4)
-    assert scores[1] == pytest.approx([-3.0156925, -0.19628948, -0.27670485, 2.647327], abs=1e-4)
-    assert old.seed == 3 and len(old.scorer_.matcher.hidden) == 1 and not old.scorer_.nothing
-    assert b"carving labels 5" in (OLD / "labels-5.safetensors").read_bytes()
-
-
 @pytest.mark.parametrize("options", [dict(recipe="fast"), dict(settings=Settings(trunk="linear", epochs=2)), {}])
 def test_a_model_that_tells_nothing_apart_says_the_same_when_it_is_read(options, tmp_path):
     rng = np.random.default_rng(0)
@@ -144,13 +103,22 @@ def test_a_model_remembers_whether_options_of_its_head_were_asked_for(fitted, tm
     assert (asked["d"], asked["p"], asked["k1"]) == (18, 2, 6)
 
 
-def test_a_model_cannot_pass_for_one_of_a_version_without_checksums(fitted, tmp_path):
+@pytest.mark.parametrize("version", [b"carving labels 5", b"carving labels 7"])
+def test_a_model_of_another_version_is_refused(fitted, tmp_path, version):
     fitted.save(tmp_path / "model")
     whole = (tmp_path / "model").read_bytes()
-    for changed in (whole, whole.replace(b'"checksum"', b'"chuckles"')):
-        (tmp_path / "model").write_bytes(changed.replace(b"carving labels 6", b"carving labels 2"))
-        with pytest.raises(BadModel, match="which its version did not"):
-            MultiLabelClassifier.load(tmp_path / "model")
+    (tmp_path / "model").write_bytes(whole.replace(b"carving labels 6", version))
+    message = rf"has format version '{version.decode()}', .* reads 'carving labels 6'\. Train the model again"
+    with pytest.raises(BadModel, match=message):
+        MultiLabelClassifier.load(tmp_path / "model")
+
+
+def test_a_model_without_its_checksum_is_refused(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    whole = (tmp_path / "model").read_bytes()
+    (tmp_path / "model").write_bytes(whole.replace(b'"checksum"', b'"chuckles"'))
+    with pytest.raises(BadModel, match=r"damaged|not as it was written"):
+        MultiLabelClassifier.load(tmp_path / "model")
 
 
 def test_a_model_that_holds_no_numbers_is_not_saved(fitted, tmp_path):
@@ -178,13 +146,21 @@ def run(checkpoint):
     return progress, [weight.detach() for weight in network.parameters()]
 
 
-def test_a_run_that_an_earlier_version_began_goes_on(tmp_path):
-    """The checkpoint was written after two of four epochs, when checkpoints had no checksum."""
-    (tmp_path / "run").write_bytes((OLD / "training-1.safetensors").read_bytes())
-    (progress, weights), (straight, others) = run(tmp_path / "run"), run(None)
-    assert progress.losses == pytest.approx(straight.losses, abs=1e-6)
-    for one, other in zip(weights, others, strict=True):
-        assert torch.allclose(one, other, atol=1e-5)
+@pytest.fixture
+def unfinished(tmp_path, monkeypatch):
+    """The checkpoint of a run that was killed after its last epoch, before it was over."""
+    monkeypatch.setattr(checkpoints, "PAUSE", 0)
+    monkeypatch.setattr(checkpoints, "REST", 0)
+    monkeypatch.setattr(checkpoints.Checkpoint, "write_weights", lambda *_: None)
+    run(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_checkpoint_of_another_version_is_refused(unfinished):
+    unfinished.write_bytes(unfinished.read_bytes().replace(b"carving training 2", b"carving training 1"))
+    message = r"has format version 'carving training 1', .* reads 'carving training 2'\. Remove it"
+    with pytest.raises(ValueError, match=message):
+        run(unfinished)
 
 
 def test_a_checkpoint_whose_numbers_changed_is_told_and_nothing_is_put_back(tmp_path, monkeypatch):
@@ -212,12 +188,11 @@ def test_a_checkpoint_whose_numbers_changed_is_told_and_nothing_is_put_back(tmp_
         ({"optimizer/0/0/other": torch.zeros(2)}, "not there"),
     ],
 )
-def test_checkpoints_that_lie_are_refused(tmp_path, changes, message):
-    metadata, tensors = read_whole(OLD / "training-1.safetensors", "file", lambda _: None)
+def test_checkpoints_that_lie_are_refused(unfinished, changes, message):
+    metadata, tensors = read_whole(unfinished, "file", lambda _: None)
     for name, value in changes.items():
         (metadata if isinstance(value, str) else tensors)[name] = value
-    metadata["format"] = checkpoints.FORMAT
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(tmp_path / "run", tensors, metadata)
+    replace_whole(unfinished, tensors, metadata)
     with pytest.raises(ValueError, match=message):
-        run(tmp_path / "run")
+        run(unfinished)

@@ -13,7 +13,6 @@ from carving.cli.output import write_json, write_line
 
 if TYPE_CHECKING:
     from carving.labels import MultiLabelClassifier
-    from carving.labels.targets import Label
 
 PREDICT_EPILOG = examples(
     "carving predict news.safetensors fresh.jsonl",
@@ -44,11 +43,7 @@ def predict(
         if as_json:
             write_json(dict(point=row, labels=[dict(label=label, probability=p) for label, p in found]))
         else:
-            write_line(*(_shown(label, p) for label, p in found)) if found else write_line("")
-
-
-def _shown(label: "Label", probability: float | None) -> str:
-    return str(label) if probability is None else f"{label} {probability:.2f}"
+            write_line(*(f"{label} {p:.2f}" for label, p in found)) if found else write_line("")
 
 
 def write_model(file: Path, as_json: bool) -> None:
@@ -70,8 +65,7 @@ def write_model(file: Path, as_json: bool) -> None:
     )
     pooled = f", of {made.pool_} columns each" if made.pool_ > 1 else ""
     write_line(f"points are {kind}{pooled}; trained by {facts['trained by']}, seed {made.seed}")
-    if made.calibration_ is not None:
-        write_line(f"a label is given from probability {made.calibration_.threshold:.2f} on")
+    write_line(f"a label is given from probability {made.calibration_.threshold:.2f} on")
     write_line(f"{show_bytes(file.stat().st_size)} on disk")
 
 
@@ -92,6 +86,6 @@ def _facts(made: "MultiLabelClassifier") -> dict[str, Any]:
         "trained by": way,
         "texts": made.words_ is not None,
         "pool": made.pool_,
-        "threshold": None if made.calibration_ is None else made.calibration_.threshold,
+        "threshold": made.calibration_.threshold,
         "seed": made.seed,
     }

@@ -23,7 +23,7 @@ from carving.scheme import Scheme
 from carving.tensorfiles import DAMAGE, BadFile, checksum, mapped
 from carving.vocabulary import Vocabulary
 
-VERSION = 1
+VERSION = "1"
 ENDING = ".index"
 
 
@@ -42,7 +42,7 @@ def write(path: Place, index: Index, vocabulary: Vocabulary, force: bool = False
         "starts": torch.from_numpy(segment.starts),
         "components": torch.from_numpy(segment.components),
     }
-    metadata = {"format": "carving index", "version": str(VERSION), "each": str(index.each)}
+    metadata = {"format": "carving index", "version": VERSION, "each": str(index.each)}
     metadata |= _identity(index.scheme, vocabulary, len(index))
     metadata["checksum"] = checksum(tensors, metadata)
     replace_whole(target, tensors, metadata)
@@ -81,8 +81,10 @@ def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
 
 
 def _check_kind(metadata: dict[str, str]) -> None:
-    if metadata.get("format") != "carving index" or metadata.get("version") != str(VERSION):
-        raise BadFile("not an index, or written by a later version of Carving")
+    if metadata.get("format") != "carving index":
+        raise BadFile("not an index of Carving")
+    if metadata.get("version") != VERSION:
+        raise BadFile(f"format version {metadata.get('version')!r:.30}, expected {VERSION!r}")
 
 
 def _index(metadata: dict[str, str], arrays: dict[str, NDArray[Any]], scheme: Scheme, count: int) -> Index:

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from carving.errors import BadValue
 from carving.places import shown
 from carving.replacing import check_replaceable, remove_parts, replace_whole
-from carving.tensorfiles import DAMAGE, KINDS, BadFile, check_sum, checksum, kind_of, read_whole
+from carving.tensorfiles import DAMAGE, KINDS, BadFile, check_sum, check_version, checksum, kind_of, read_whole
 
-FORMAT, FIRST = "carving training 2", "carving training 1"  # the first had no checksum
-BEFORE = frozenset({"format", "run", "progress"})  # what it said
+FORMAT = "carving training 2"
 PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written
 REST = 5  # and so many times as long as the last one took: those of very many features have gigabytes
 # What optimizers know of a parameter, and whether that is floats of its shape.
@@ -77,7 +76,7 @@ class Checkpoint:
             return None
         metadata, tensors = read_whole(self.path, "checkpoint", self._check_run, way_out="remove it to begin anew")
         try:
-            check_sum(metadata, tensors, None if metadata["format"] == FORMAT else BEFORE)
+            check_sum(metadata, tensors)
             facts, weights, best = _facts(metadata["progress"]), _below("weights/", tensors), _below("best/", tensors)
             for found in (weights, best) if best else (weights,):
                 _check_alike(found, self.modules.state_dict())
@@ -95,9 +94,11 @@ class Checkpoint:
         return facts, best or None
 
     def _check_run(self, metadata: dict[str, str]) -> None:
+        assert self.path is not None
         if not metadata.get("format", "").startswith(KINDS["checkpoint"]):
             raise BadFile(f"{shown(self.path)} is no checkpoint, so no run goes on from it; move it elsewhere")
-        if metadata["format"] not in (FORMAT, FIRST) or metadata.get("run") != self.identity:
+        check_version(self.path, metadata["format"], FORMAT, "Remove it to begin anew.")
+        if metadata.get("run") != self.identity:
             raise BadValue(
                 f"{shown(self.path)} is the checkpoint of another run (data, settings or seed); remove it, or take "
                 "--fresh, to begin anew"

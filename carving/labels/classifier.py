@@ -131,7 +131,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         with self._shown() as on_progress:
             held = self._trained(whole, on_progress)
         self.remember(form, words)
-        self.calibration_: Calibration | None = Calibration.fitted(held, self.propensities_)
+        self.calibration_ = Calibration.fitted(held, self.propensities_)
 
     def _trained(self, whole: Dataset, on_progress: OnProgress | None) -> Held:
         """Train, and what was said of the points that were held back."""
@@ -250,13 +250,13 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
     def described(
         self, X: Points, top_k: int | None = None, *, threshold: float | None = None
-    ) -> list[list[tuple[Label, float | None]]]:
-        """What `predict` gives, by name and with probabilities, most probable first; files of old have none (None)."""
+    ) -> list[list[tuple[Label, float]]]:
+        """What `predict` gives, by name and with probabilities, most probable first."""
         found, names, answers = self._given(X, top_k, threshold), self.classes_.tolist(), []
         for start, stop in pairwise(found.indptr.tolist()):
             best = start + np.argsort(-found.data[start:stop], kind="stable")
-            probable = found.data[best].tolist() if self.calibration_ is not None else [None] * len(best)
-            answers.append([(names[c], p) for c, p in zip(found.indices[best].tolist(), probable, strict=True)])
+            columns, probable = found.indices[best].tolist(), found.data[best].tolist()
+            answers.append([(names[column], p) for column, p in zip(columns, probable, strict=True)])
         return answers
 
     def _given(self, X: Points, top_k: int | None, threshold: float | None) -> csr_matrix:
@@ -267,14 +267,13 @@ class MultiLabelClassifier(MultiLabelEstimator):
         if top_k is not None:
             check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
             ids, scores = self.rank(features, min(max(top_k, BEST), self.n_labels_))
-            probable = np.ones(ids.shape) if self.calibration_ is None else self._probabilities(scores, ids)
-            probable = np.maximum(probable, np.finfo(np.float64).tiny)
+            probable = np.maximum(self._probabilities(scores, ids), np.finfo(np.float64).tiny)
             return _sparse(ids[:, :top_k], probable[:, :top_k], self.n_labels_)
-        least = self._calibrated().threshold if threshold is None else _probability(threshold)
+        least = self.calibration_.threshold if threshold is None else _probability(threshold)
         k = min(max(FIRST, BEST), self.n_labels_)
         while True:  # until no other label of any point can be probable enough
             ids, scores = self.rank(features, k)
-            if k == self.n_labels_ or not (self._calibrated().most(scores, rarity(self.propensities_)) >= least).any():
+            if k == self.n_labels_ or not (self.calibration_.most(scores, rarity(self.propensities_)) >= least).any():
                 probable = self._probabilities(scores, ids)
                 made = _sparse(ids, np.where(probable >= least, probable, 0.0), self.n_labels_)
                 made.eliminate_zeros()
@@ -289,12 +288,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         self, scores: NDArray[np.float32], ids: NDArray[np.int64] | slice = slice(None)
     ) -> NDArray[np.float64]:
         rare = rarity(self.propensities_)[ids]
-        return self._calibrated().probabilities(scores, spread_of(scores), rare)
-
-    def _calibrated(self) -> Calibration:
-        if self.calibration_ is None:
-            raise BadValue("the model's file is of a version without thresholds; predict(X, top_k=5), or train anew")
-        return self.calibration_
+        return self.calibration_.probabilities(scores, spread_of(scores), rare)
 
     def decision_function(self, X: Points, top_k: int | None = None) -> NDArray[np.float32] | csr_matrix:
         """The scores of all labels as an array (n, L); with `top_k` those of the k best, as a CSR matrix."""

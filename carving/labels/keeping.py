@@ -30,7 +30,7 @@ class Kept:
     """What a model remembers."""
 
     form: Form
-    calibration: Calibration | None = None  # files of earlier versions have none
+    calibration: Calibration
     settings: Settings | None = None  # of one network; None is the recipe
     validation: float = 0.15
     epochs: int | None = None
@@ -42,7 +42,7 @@ class Kept:
 
 def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """As facts and tensors of a file."""
-    form, calibration = kept.form, kept.calibration
+    form = kept.form
     dtype = form.dtype.name if form.dtype.name in DTYPES else "int64"
     tensors = {} if form.kind != SETS else {NAMES: _bytes(form.names.tolist())}
     if kept.words is not None:
@@ -50,7 +50,7 @@ def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
     facts = dict(
         form=form.kind,
         dtype=dtype,
-        calibration=None if calibration is None else asdict(calibration),
+        calibration=asdict(kept.calibration),
         settings=None if kept.settings is None else asdict(kept.settings),
         validation=kept.validation,
         epochs=kept.epochs,
@@ -61,10 +61,8 @@ def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return facts, tensors
 
 
-def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: int, features: int) -> Kept:
-    """What a file of so many labels and features says; None are the facts of an earlier version."""
-    if facts is None:
-        return Kept(Form(SPARSE, np.arange(labels), np.dtype(np.float32)))
+def unpacked(facts: dict[str, Any], tensors: dict[str, Tensor], labels: int, features: int) -> Kept:
+    """What the file of a model with this number of labels and features says."""
     if facts["form"] not in (ARRAY, SPARSE, SETS) or facts["dtype"] not in DTYPES:
         raise BadValue(f"it speaks of labels in the form {facts['form']!r} of {facts['dtype']!r}")
     if (
@@ -73,14 +71,14 @@ def unpacked(facts: dict[str, Any] | None, tensors: dict[str, Tensor], labels: i
         or not isinstance(facts["epochs"], int | None)
     ):
         raise BadValue("its validation part and its epochs are no numbers")
-    rankers, options = facts.get("rankers", 1), facts.get("head_options")  # earlier files do not say
+    rankers, options = facts["rankers"], facts["head_options"]
     if not isinstance(options, dict | None):
         raise BadValue("the options of its head are no options")
     if rankers is not None:
         check_integer("rankers", rankers, 1)
     return Kept(
         Form(facts["form"], _names(facts["form"], tensors, labels), np.dtype(facts["dtype"])),
-        None if facts["calibration"] is None else Calibration.from_facts(facts["calibration"]),
+        Calibration.from_facts(facts["calibration"]),
         None if facts["settings"] is None else Settings(**facts["settings"]),
         facts["validation"],
         facts["epochs"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -23,13 +23,19 @@ from carving.labels.vectors import Claim, claimed, make_head
 from carving.labels.views import View
 from carving.places import Place, shown
 from carving.replacing import check_replaceable, replace_whole
-from carving.tensorfiles import DAMAGE, BadFile, Tensors, all_finite, check_sum, checksum, read_whole
+from carving.tensorfiles import (
+    DAMAGE,
+    KINDS,
+    BadFile,
+    Tensors,
+    all_finite,
+    check_sum,
+    check_version,
+    checksum,
+    read_whole,
+)
 
 FORMAT = "carving labels 6"
-FIRST, SECOND = "carving labels 1", "carving labels 2"  # without checksums; in the first there was no choice of a basis
-THIRD, FOURTH = "carving labels 3", "carving labels 4"  # networks alone; matchers without hidden layers
-FIFTH = "carving labels 5"  # no label for having none
-BEFORE = frozenset({"format", "facts"})  # what those said
 WAVES = 2**16  # waves at most, and each takes as many numbers as there are features
 FREE, TIMES = 2**28, 2**10  # bytes that a head may take for labels' codes: so many, and so many times the file's own
 
@@ -119,18 +125,15 @@ def read(path: Place) -> Model:
     """The model of a file; one that is none, or is not as it was written, is a `BadModel`."""
 
     def check_format(metadata: dict[str, str]) -> None:
-        if metadata.get("format") not in (FORMAT, FIFTH, FOURTH, THIRD, SECOND, FIRST):
-            raise BadModel(
-                f"{shown(path)} is a safetensors file, but no label model of this version; `carving train` makes one"
-            )
+        format = metadata.get("format", "")
+        if not format.startswith(KINDS["label model"]):
+            raise BadModel(f"{shown(path)} is a safetensors file, but no label model; `carving train` makes one")
+        check_version(path, format, FORMAT, "Train the model again.", BadModel)
 
     metadata, tensors = read_whole(path, "model", check_format, BadModel)
     try:
-        check_sum(metadata, tensors, BEFORE if metadata["format"] in (FIRST, SECOND) else None)
-        facts = json.loads(metadata["facts"])
-        if metadata["format"] == FIRST and facts["head"] == "OSC":
-            facts["head_options"].setdefault("basis", "gaussian")
-        return _model(facts, tensors)
+        check_sum(metadata, tensors)
+        return _model(json.loads(metadata["facts"]), tensors)
     except DAMAGE as error:
         raise BadModel(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
 
@@ -144,17 +147,15 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
         if not all_finite(tensor):
             raise BadValue(f"its {name} holds not-a-number or infinity")
     _check_claims(facts, tensors)
-    kept = keeping.unpacked(facts.get("kept"), tensors, facts["labels"], facts["features"])
-    nothing = facts.get("nothing", False)
+    kept = keeping.unpacked(facts["kept"], tensors, facts["labels"], facts["features"])
+    nothing = facts["nothing"]
     facts = facts | dict(labels=facts["labels"] + nothing)  # what head and maps score
     matcher = _matcher(facts, tensors)
-    rankers = _rankers(facts.get("rankers"), _below("rankers/", tensors), facts["features"], facts["labels"])
+    rankers = _rankers(facts["rankers"], _below("rankers/", tensors), facts["features"], facts["labels"])
     settings = [Settings(**options) for options in facts["settings"]]
     head, blend = _head_and_blend(facts, settings, tensors) if settings else (None, None)
-    if head is not None and "head_options" not in (facts.get("kept") or {}):  # earlier files do not say what was asked
-        kept = replace(kept, head_options=head.options)
     parts = head, blend, settings, propensities, float(facts["favour"]), facts["seed"], kept, matcher, rankers
-    return Model(facts["head"], *parts, facts.get("recipe", "best"), facts["features"], nothing)
+    return Model(facts["head"], *parts, facts["recipe"], facts["features"], nothing)
 
 
 def _head_and_blend(facts: dict[str, Any], settings: list[Settings], tensors: Tensors) -> tuple[Head, Blend]:
@@ -173,7 +174,7 @@ def _head_and_blend(facts: dict[str, Any], settings: list[Settings], tensors: Te
 
 
 def _matcher(facts: dict[str, Any], tensors: Tensors) -> Matcher | None:
-    how, features, own = facts.get("matcher"), facts["features"], _below("matcher/", tensors)
+    how, features, own = facts["matcher"], facts["features"], _below("matcher/", tensors)
     if how is None:
         return None
     check_integer("waves", how["waves"], 0, WAVES)
@@ -186,7 +187,7 @@ def _matcher(facts: dict[str, Any], tensors: Tensors) -> Matcher | None:
         raise BadValue(f"it speaks of {features} features, and has scales of {shapes}")
     view = View(shift.numpy(), scale.numpy(), **how)
     hidden, inputs = list[Map](), view.outputs(features)
-    for number, units in enumerate(facts.get("hidden", [])):
+    for number, units in enumerate(facts["hidden"]):
         check_integer("hidden units", units, 1)
         hidden.append(Map.of(_below(f"hidden/{number}/", tensors), inputs, units))
         inputs = units
@@ -213,9 +214,9 @@ def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:
     check_integer("seed", facts["seed"], 0)
     networks = len(facts["settings"])
     lengths = {len(facts[name]) for name in ("settings", "scaling", "weights", "units")}
-    if not (facts.get("matcher") is None) <= networks <= len(tensors) or len(lengths) > 1:
+    if not (facts["matcher"] is None) <= networks <= len(tensors) or len(lengths) > 1:
         raise BadValue(f"it speaks of {networks} networks, and not of as many scalings, weights and units")
-    flags = [*facts["units"], *(dense for _, dense in facts["scaling"]), facts.get("nothing", False)]
+    flags = [*facts["units"], *(dense for _, dense in facts["scaling"]), facts["nothing"]]
     if not {type(flag) for flag in flags} <= {bool}:
         raise BadValue("its units, its scalings and whether it tells nothing apart are neither true nor false")
     if not all(map(math.isfinite, (*facts["weights"], facts["favour"]))):

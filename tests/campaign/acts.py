@@ -11,7 +11,6 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-import typer
 
 import carving
 from carving import OSC, Memory, formats
@@ -156,13 +155,6 @@ ACTS = {
 }
 
 
-def known() -> list[str]:
-    """The acts that this version has: some are of what it may not have yet."""
-    commands = set(typer.main.get_command(app).commands)
-    there = dict(grow="grow" in commands, journal=hasattr(carving, "open"), compact=hasattr(carving, "open"))
-    return [name for name in ACTS if there.get(name, True)]
-
-
 def prepare(folder: Path, d: int = 60) -> None:
     """Memories of d x d numbers and files to read."""
     (folder / "pairs.tsv").write_text(PAIRS)
@@ -172,15 +164,13 @@ def prepare(folder: Path, d: int = 60) -> None:
         memory = Memory(OSC(d, 2))
         memory.store([(tuple(path), leaf) for *path, leaf in (line.split("\t") for line in text.splitlines())])
         memory.save(folder / f"{name}.safetensors")
-    if hasattr(Memory, "grow"):
-        kept = Memory(OSC(d, 2), keep_paths=True)
-        kept.store([((f"cow {i}", "says"), f"word {i % 40}") for i in range(60)])
-        kept.save(folder / KEPT)
-    if hasattr(carving, "open"):
-        memory.save(folder / JOURNALED)
-        for number in range(2):
-            with carving.open(folder / JOURNALED) as opened:
-                opened.store({"first": {number: "a change"}})
+    kept = Memory(OSC(d, 2), keep_paths=True)
+    kept.store([((f"cow {i}", "says"), f"word {i % 40}") for i in range(60)])
+    kept.save(folder / KEPT)
+    memory.save(folder / JOURNALED)
+    for number in range(2):
+        with carving.open(folder / JOURNALED) as opened:
+            opened.store({"first": {number: "a change"}})
 
 
 def here(act: Act, folder: Path) -> tuple[int, str]:

@@ -22,7 +22,7 @@ from unittest import mock
 
 import torch
 from campaign import common
-from campaign.acts import ACTS, Act, here, known, prepare
+from campaign.acts import ACTS, Act, here, prepare
 from campaign.crashes import crashes
 from campaign.shim import END, SHORT, Ended, Fault, Shim
 
@@ -206,7 +206,7 @@ def campaign(most: int, seed: int = 0, names: list[str] | None = None) -> list[c
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "base").mkdir()
         prepare(Path(place) / "base")
-        for name in names or [*known(), SEQUENCES]:
+        for name in names or [*ACTS, SEQUENCES]:
             if name == SEQUENCES:
                 rows.append(sequences(most, random.Random(f"{seed} {name}"), Path(place)))
                 continue

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from campaign import common
-from campaign.acts import ACTS, JOURNALED, KEPT, MEMORY, here, known, memory_state, prepare
+from campaign.acts import ACTS, JOURNALED, KEPT, MEMORY, here, memory_state, prepare
 from campaign.limits import limits
 
 import carving
@@ -216,7 +216,7 @@ def attack(name: str, tries: int, at: Path) -> common.Row:
 def campaign(tries: int, seed: int = 0, names: list[str] | None = None) -> list[common.Row]:
     """So many limits over all acts."""
     torch.set_num_threads(1)  # a process that forks must have one thread
-    names = names or [name for name in NAMES if name in SUBJECTS or name.removeprefix("carving ") in known()]
+    names = names or [name for name in NAMES if name in SUBJECTS or name.removeprefix("carving ") in ACTS]
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "base").mkdir()
         prepare(Path(place) / "base", d=300)
