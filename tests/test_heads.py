@@ -311,7 +311,7 @@ def test_rows_of_a_matrix_are_its_rows():
         (lambda: osc().loss(torch.zeros(2, 32), [[0]]), "got 1 sets for 2 points"),
         (lambda: osc().loss(torch.zeros(1, 32), [[7]]), "between 0 and 6, got 7"),
         (lambda: osc().loss(torch.zeros(1, 32), csr_matrix(np.eye(9))), "7 columns, .*got 9"),
-        (lambda: osc().top(torch.zeros(1, 32), 8), "there are 7 labels"),
+        (lambda: osc().top(torch.zeros(1, 32), 8), "There are 7 labels"),
         (lambda: osc().top(torch.full((1, 32), torch.nan, dtype=torch.float64)), "finite"),
     ],
 )
