@@ -1,4 +1,4 @@
-"""The demonstration: a thousand parse trees in one tensor, every leaf asked for again."""
+"""The demonstration: a thousand parse trees in one tensor, every value recalled."""
 
 import random
 from collections.abc import Sequence
@@ -59,13 +59,13 @@ def tree(symbol: str, chance: random.Random) -> Document:
 
 
 def treebank(count: int, seed: int = 0) -> dict[str, Document]:
-    """As many parse trees, by their names."""
+    """Return `count` random parse trees by name."""
     chance = random.Random(seed)
     return {f"tree {i}": tree("sentence", chance) for i in range(1, count + 1)}
 
 
 def stored(trees: int = 1000, accuracy: float = 0.99) -> tuple[Memory, list[Pair]]:
-    """The trees in a memory that the planner chose, which keeps its paths, and their pairs."""
+    """Return a planned memory of random trees, which keeps its paths, and the pairs stored in it."""
     pairs = list(flatten(treebank(trees)))
     words = len({canonical(leaf) for _, leaf in pairs})
     memory = Memory.of_plan(planner.plan(len(pairs), words, accuracy), words, accuracy, keep_paths=True)
@@ -80,25 +80,25 @@ def run(
     accuracy: float = 0.99,
     picture: FilePath | None = None,
 ) -> dict[str, object]:
-    """Store the trees in a memory that the planner chose, ask for every leaf, and show what came back."""
+    """Store the trees in a planned memory, recall every value, and print the results."""
     pairs: list[Pair] = list(flatten(treebank(trees)) if conllu is None else formats.pairs(conllu, "conllu"))
     words = len({canonical(leaf) for _, leaf in pairs})
     plan = planner.plan(len(pairs), words, accuracy)
     memory = Memory(make(plan.scheme, **plan.parameters))
     console.print(
-        f"{len(pairs):,} leaves of {words:,} different words; the planner chose {plan_text(plan)}: "
-        f"{plan.cells:,} numbers\n"
+        f"{len(pairs):,} pairs with {words:,} distinct values. The planner chose {plan_text(plan)}: "
+        f"{plan.cells:,} cells.\n"
     )
     with bar(console, "storing", len(pairs)) as advance:
         memory.store(pairs, on_progress=advance)
     sample = pairs if len(pairs) <= MANY else sample_of(pairs, SAMPLE)
-    what = "every leaf" if sample is pairs else f"{len(sample):,} leaves"
-    with bar(console, f"asking for {what}", len(sample)) as advance:
+    what = "every value" if sample is pairs else f"{len(sample):,} values"
+    with bar(console, f"recalling {what}", len(sample)) as advance:
         answers: list[Answer] = memory.recall_many([path for path, _ in sample], absence=0.0, on_progress=advance)
     right = share(answers, sample)
     show_answers(console, memory, sample, answers)
-    asked = "" if sample is pairs else f" (of {len(sample):,} that were asked for, chosen by chance)"
-    console.print(f"\nright answers: [bold]{right:.2%}[/bold]{asked}   predicted: {plan.accuracy:.2%}")
+    asked = "" if sample is pairs else f" (of a random sample of {len(sample):,})"
+    console.print(f"\nCorrect answers: [bold]{right:.2%}[/bold]{asked}   predicted: {plan.accuracy:.2%}")
     together = planner.plan(len(pairs), words, accuracy, joint=True, spread=LOUD)
     right_together = ask_together(console, together, pairs)
     console.print(budget(plan, together, len(pairs), words, [path for path, _ in pairs]))
@@ -117,7 +117,7 @@ def run(
 
 
 def sample_of(pairs: list[Pair], count: int) -> list[Pair]:
-    """So many of the pairs by chance, in their order: at equal distances, all might be of the same field of a token."""
+    """Return a random sample of the pairs, in their order."""
     if len(pairs) <= count:
         return pairs
     chosen = random.Random(0).sample(range(len(pairs)), count)
@@ -136,7 +136,7 @@ def show_answers(console: Console, memory: Memory, pairs: list[Pair], answers: S
         console.print(f"  {escape(path)}  ->  {escape(leaf)}  ({answers[i].probability:.2%})")
     nowhere = ("tree 0", *pairs[0][0][1:])
     nothing = memory.recall(*nowhere)
-    leaf = str(nothing.leaf) if nothing else "nothing"
+    leaf = str(nothing.leaf) if nothing else "nothing stored"
     console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {escape(leaf)}  ({nothing.probability:.2%})")
 
 
@@ -144,18 +144,16 @@ def ask_together(console: Console, plan: Plan, pairs: list[Pair]) -> float | Non
     """The share of right answers of a smaller memory when all leaves are asked for together; None if they are many."""
     if len(pairs) > MANY:
         console.print(
-            f"all leaves asked for together would do with {plan.cells:,} numbers: predicted, not tried here, since for "
-            f"so many it takes minutes\n"
+            f"Joint decoding would need only {plan.cells:,} cells. This is predicted, not measured: with this many "
+            f"pairs it takes minutes.\n"
         )
         return None
     memory = Memory(make(plan.scheme, **plan.parameters))
     memory.store(pairs)
-    with bar(console, "asking for all together", len(pairs)) as advance:
+    with bar(console, "joint decoding", len(pairs)) as advance:
         answers = memory.recall_all([path for path, _ in pairs], absence=0.0, on_progress=advance)
     right = share(answers, pairs)
-    console.print(
-        f"all leaves asked for together, of a memory of {plan.cells:,} numbers: [bold]{right:.2%}[/bold] right\n"
-    )
+    console.print(f"Joint decoding of a memory of {plan.cells:,} cells: [bold]{right:.2%}[/bold] correct\n")
     return right
 
 
@@ -168,18 +166,18 @@ def budget(plan: Plan, together: Plan, pairs: int, words: int, paths: list[Path]
     tpr = smallest(lambda d: tpr_accuracy(d, pairs, words), plan.accuracy)
     paper = planner.plan(pairs, words, plan.accuracy, scheme="OSC", compact=False, basis="gaussian", slack=0)
     rows = (
-        (f"{plan_text(together)}, all together", together.cells, together.codebook),
+        (f"{plan_text(together)}, joint decoding", together.cells, together.codebook),
         (plan_text(plan), plan.cells, plan.codebook),
         (f"{plan_text(paper)}, as in the paper", paper.cells, paper.codebook),
-        (f"the best VSA, d={vsa:,}", vsa, words * vsa),
-        (f"TPR, a role a path, d={tpr}", tpr**2, words * tpr),
-        (f"TPR, a role a level: order {depth + 1}, d={widest:,}", widest ** (depth + 1), words * widest),
+        (f"best VSA, d={vsa:,}", vsa, words * vsa),
+        (f"TPR, one role per path, d={tpr}", tpr**2, words * tpr),
+        (f"TPR, one role per level: order {depth + 1}, d={widest:,}", widest ** (depth + 1), words * widest),
     )
     numbers = [(cells, codebook, cells + codebook) for _, cells, codebook in rows]
     columns = {"": [name for name, _, _ in rows]}
-    for place, header in enumerate(("memory", "codebook", "together")):
+    for place, header in enumerate(("memory", "codebook", "total")):
         columns[header] = [f"{row[place]:,}" if row[place] < 10**12 else f"{row[place]:.1e}" for row in numbers]
-    return number_table(f"Numbers to hold for {plan.accuracy:.2%}", columns)
+    return number_table(f"Numbers needed for an accuracy of {plan.accuracy:.2%}", columns)
 
 
 def plan_text(plan: Plan) -> str:
@@ -193,9 +191,9 @@ def show_picture(console: Console, memory: Memory, pairs: list[Pair], file: File
     try:
         draw(memory, pairs, file)
     except MissingExtra as missing:
-        console.print(f"\nno picture of the scores: {escape(str(missing))}", soft_wrap=True)
+        console.print(f"\nNo figure of the scores: {escape(str(missing))}", soft_wrap=True)
     else:
-        console.print(f"\nthe scores of true and of false candidates: {escape(str(file))}", soft_wrap=True)
+        console.print(f"\nFigure of the scores of true and false candidates: {escape(str(file))}", soft_wrap=True)
 
 
 def draw(memory: Memory, pairs: list[Pair], file: FilePath) -> None:
@@ -209,11 +207,11 @@ def draw(memory: Memory, pairs: list[Pair], file: FilePath) -> None:
     figure = figures.Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
     bins = torch.linspace(min(false + true), max(false + true), 60).tolist()
-    axes.hist(false, bins=bins, color="0.75", edgecolor="0.35", hatch="///", linewidth=0.4, label="not stored there")
-    axes.hist(true, bins=bins, color="#1f5fa8", alpha=0.8, label="stored there")
-    axes.set_xlabel("score of a leaf in its context")
-    axes.set_ylabel("how many")
-    axes.set_title(f"{memory.pairs:,} pairs in {memory.scheme.facts.memory_scalars:,} numbers", loc="left", fontsize=11)
+    axes.hist(false, bins=bins, color="0.75", edgecolor="0.35", hatch="///", linewidth=0.4, label="not stored")
+    axes.hist(true, bins=bins, color="#1f5fa8", alpha=0.8, label="stored")
+    axes.set_xlabel("score of a value in its context")
+    axes.set_ylabel("count")
+    axes.set_title(f"{memory.pairs:,} pairs in {memory.scheme.facts.memory_scalars:,} cells", loc="left", fontsize=11)
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, dpi=150)

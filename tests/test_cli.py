@@ -130,7 +130,7 @@ def test_a_new_memory_gets_the_size_that_it_needs(tmp_path, carving):
 def test_forgetting_and_merging(memory, tmp_path, carving):
     (tmp_path / "less.json").write_text(json.dumps({"sentence 5": {"verb": "chased", "place": "zoo"}}))
     gone = carving("forget", memory, tmp_path / "less.json").output
-    assert gone.startswith("took out 1 pairs, left alone 1 that are not there; 4 are left")
+    assert gone.startswith("Removed 1 pair; 1 was not found; 4 remain.")
     assert "probably never stored: sentence 5 / place -> 'zoo'" in gone
     carving("ask", memory, "sentence 5", "verb", status=1)
     (tmp_path / "more.json").write_text(json.dumps({"sentence 6": {"subject": "cat"}}))
@@ -147,16 +147,16 @@ def test_strangers_are_left_alone_and_listed(memory, tmp_path, carving):
     assert told["forgotten"] == 0 and told["never_stored"] == [{"path": ["sentence 5", "place"], "leaf": "zoo"}]
     assert memory.read_bytes() == before
     forced = carving("forget", memory, tmp_path / "never.json", "--force").output
-    assert forced.startswith("took out 1 pairs, 1 of them not there; 5 are left") and memory.read_bytes() != before
+    assert forced.startswith("Removed 1 pair; 1 of them was not found; 5 remain.") and memory.read_bytes() != before
     assert Memory.load(memory).recognise("sentence 5", "place", leaf="zoo").score < -0.9
     held = Memory.load(memory)
     held.store({"weak": "dog"}, weight=0.3)
     held.save(memory)
     (tmp_path / "weak.json").write_text(json.dumps({"weak": "dog"}))
-    assert "held with a weight of 0.3" in carving("forget", memory, tmp_path / "weak.json").output
+    assert "stored with weight 0.3" in carving("forget", memory, tmp_path / "weak.json").output
     held.store({"weak": "dog"}, weight=1.7)
     held.save(memory)
-    assert "still held with a weight of 1.0" in carving("forget", memory, tmp_path / "weak.json").output
+    assert "still stored with weight 1.0" in carving("forget", memory, tmp_path / "weak.json").output
 
 
 @pytest.fixture
@@ -171,10 +171,10 @@ def planned(tmp_path, carving):
 def test_a_memory_is_not_overfilled_without_a_word(planned, tmp_path, carving):
     before = planned.read_bytes()
     refused = carving("store", planned, tmp_path / "many.tsv", status=2).stderr
-    assert "would be too full" in refused and "planned for 99.90%" in refused and "--force" in refused
+    assert "would be over capacity" in refused and "target 99.90%" in refused and "--force" in refused
     assert planned.read_bytes() == before
     forced = carving("store", planned, tmp_path / "many.tsv", "--force")
-    assert "is too full" in forced.stderr and "->" in forced.output
+    assert "is over capacity" in forced.stderr and "->" in forced.output
     known = json.loads(carving("store", planned, tmp_path / "six.tsv", "--force", "--json").stdout)
     assert known["predicted"] < 0.1 and known["planned"] == pytest.approx(0.999)
 
@@ -182,7 +182,7 @@ def test_a_memory_is_not_overfilled_without_a_word(planned, tmp_path, carving):
 def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
     carving("store", tmp_path / "other", tmp_path / "many.tsv", "--like", planned, "--force")
     refused = carving("merge", tmp_path / "both", planned, tmp_path / "other", status=2).stderr
-    assert "would be too full" in refused and not (tmp_path / "both").exists()
+    assert "would be over capacity" in refused and not (tmp_path / "both").exists()
     way_out = re.findall("`carving (.*?)`", refused)
     assert "grow" not in refused and len(way_out) == 2
     empty, words = tmp_path / "empty", " ".join(way_out).replace("EMPTY", str(tmp_path / "empty")).split()
@@ -193,7 +193,7 @@ def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
     carving("merge", tmp_path / "whole", tmp_path / "new six", tmp_path / "new many")
     assert Memory.load(tmp_path / "whole").pairs == 2006 and not Memory.load(tmp_path / "whole").overfull
     merged = carving("merge", tmp_path / "both", planned, tmp_path / "other", "--force")
-    assert "is too full" in merged.stderr and Memory.load(tmp_path / "both").pairs == 2006
+    assert "is over capacity" in merged.stderr and Memory.load(tmp_path / "both").pairs == 2006
 
 
 def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
@@ -208,7 +208,7 @@ def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
     carving("merge", tmp_path / "both", tmp_path / "again", tmp_path / "yours", "--force")
     assert Memory.load(tmp_path / "both").pairs == 440
     assert (
-        "leave one"
+        "Pass only one"
         in carving("store", tmp_path / "x", tmp_path / "mine.tsv", "--like", unlike, "--d", 9, status=2).stderr
     )
     assert (
@@ -235,7 +235,7 @@ def test_an_empty_memory_of_a_plan_is_written(tmp_path, carving):
 def test_a_memory_of_a_size_that_was_given_is_warned_about_and_never_refused(tmp_path, carving):
     (tmp_path / "many.tsv").write_text("".join(f"other {i}\tnext\tleaf {i % 50}\n" for i in range(2000)))
     stored = carving("store", tmp_path / "given", tmp_path / "many.tsv", "--d", 12)
-    assert "is too full" in stored.stderr and "less than 90.00%" in stored.stderr
+    assert "is over capacity" in stored.stderr and "below 90.00%" in stored.stderr
     assert Memory.load(tmp_path / "given").pairs == 2000 and Memory.load(tmp_path / "given").goal is None
 
 
@@ -248,19 +248,19 @@ def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
         (("forget", memory, tmp_path / "bad.tsv"), "bad.tsv, line 2"),
         (("store", memory, tmp_path / "none.json"), "none.json"),
         (("store", memory, tmp_path / "odd.xyz"), "format"),
-        (("store", memory, tmp_path / "trees.json", "--d", 99), "has d=32, not 99"),
+        (("store", memory, tmp_path / "trees.json", "--d", 99), "has d=32, got 99"),
         (("store", tmp_path / "no" / "where", tmp_path / "trees.json"), "does not exist"),
         (("ask", tmp_path / "none", "a"), "there is no file"),
-        (("ask", memory, "a", "--top", 2, "--set"), "choose one"),
-        (("store", memory, tmp_path / "trees.json", "--room", 2), "--room says nothing"),
-        (("store", memory, tmp_path / "trees.json", "--seed", 7), "has seed=0, not 7"),
-        (("store", tmp_path / "new", tmp_path / "trees.json", "--k1", 7), "needs --d too"),
+        (("ask", memory, "a", "--top", 2, "--set"), "Pass only one"),
+        (("store", memory, tmp_path / "trees.json", "--room", 2), "exists already, got --room"),
+        (("store", memory, tmp_path / "trees.json", "--seed", 7), "has seed=0, got 7"),
+        (("store", tmp_path / "new", tmp_path / "trees.json", "--k1", 7), "requires --d"),
         (("store", tmp_path, tmp_path / "trees.json"), "is a folder"),
-        (("forget", tmp_path / "none", tmp_path / "trees.json"), "there is no file"),
+        (("forget", tmp_path / "none", tmp_path / "trees.json"), "does not exist"),
         (("plan", "--vocabulary", 10), "either --pairs or --numbers"),
         (("info", tmp_path / "bad.tsv"), "no whole memory file"),
         (("verify", tmp_path / "bad.tsv"), "no whole memory file"),
-        (("merge", tmp_path / "x", memory), "two memories or more"),
+        (("merge", tmp_path / "x", memory), "at least two memories"),
         (("plan", "--pairs", 10, "--vocabulary", 10, "--accuracy", 2), "accuracy"),
     ]:
         result = carving(*arguments, status=2)
@@ -302,7 +302,7 @@ def test_two_commands_at_once_lose_nothing(memory, tmp_path):
 
 def test_the_demo_answers_as_predicted(tmp_path, carving):
     shown = carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png").output
-    assert "right answers: " in shown and "TPR, a role a level: order 6" in shown
+    assert "Correct answers: " in shown and "TPR, one role per level: order 6" in shown
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
     assert outcome["right"] > 0.97 and outcome["predicted"] >= 0.99
@@ -312,7 +312,7 @@ def test_a_treebank_that_is_large_is_asked_for_a_sample(tmp_path, carving, monke
     monkeypatch.setattr(demo, "MANY", 200)
     monkeypatch.setattr(demo, "SAMPLE", 100)
     text = carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png").output
-    assert "(of 100 that were asked for, chosen by chance)" in text and "predicted, not tried here" in text
+    assert "(of a random sample of 100)" in text and "predicted, not measured" in text
     outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
     assert outcome["asked"] == 100 < 200 < outcome["pairs"] and outcome["together"]["right"] is None
 
@@ -373,18 +373,18 @@ def test_a_leaf_may_be_a_number_or_text_and_which_was_taken_is_said(tmp_path, ca
     held.save(tmp_path / "m")
     for path, words, leaf in (("book", "the text '1984'", "1984"), ("year", "1984", 1984)):
         asked = carving("ask", tmp_path / "m", path, "--leaf", 1984)
-        assert asked.stderr == f"--leaf 1984 was taken as {words}\n"
+        assert asked.stderr == f"--leaf 1984 was read as {words}.\n"
         assert json.loads(carving("ask", tmp_path / "m", path, "--leaf", 1984, "--json").stdout)["leaf"] == leaf
         among = carving("ask", tmp_path / "m", path, "--among", 1984, "--among", "x")
         assert among.stdout.startswith("1984  (score ")
-        assert among.stderr == "--among 1984 was taken as 1984 and the text '1984'\n"
+        assert among.stderr == "--among 1984 was read as 1984 and the text '1984'.\n"
         assert json.loads(carving("ask", tmp_path / "m", path, "--among", 1984, "--json").stdout)["leaf"] == leaf
     assert carving("ask", tmp_path / "m", "year", "--leaf", 1984, "--text", status=1).stderr == ""
     assert carving("ask", tmp_path / "m", "year", "--among", 1984, "--text", status=1)
     assert carving("ask", tmp_path / "m", "other", "--leaf", 1984, status=1)
     held.store({"year": 1949})
     held.save(tmp_path / "m")
-    assert carving("ask", tmp_path / "m", "other", "--leaf", 1949, status=1).stderr == "--leaf 1949 was taken as 1949\n"
+    assert carving("ask", tmp_path / "m", "other", "--leaf", 1949, status=1).stderr == "--leaf 1949 was read as 1949.\n"
     assert carving("ask", tmp_path / "m", "other", "--leaf", 7, status=1).stderr == ""
     assert carving("ask", tmp_path / "m", "other", "--among", 5, status=2).stderr.count("got 5") == 1
 
@@ -397,7 +397,7 @@ def test_after_storing_two_questions_can_be_copied(tmp_path, carving):
     document = {"it's": {"a b": [{"12": "x"}, {"-": "y"}]}, "-5": "z", "last": {"true": "end"}}
     (tmp_path / "odd.json").write_text(json.dumps(document))
     lines = carving("store", tmp_path / "odd name", tmp_path / "odd.json", "--d", 40, "--p", 3).output.splitlines()
-    assert lines[3] == "ask it, for example:" and len(lines) == 6
+    assert lines[3] == "Query it, for example:" and len(lines) == 6
     for line, leaf in zip(lines[4:], ("x", "end"), strict=True):
         command, *arguments = shlex.split(line)
         assert command == "carving" and carving(*arguments).output.startswith(f"{leaf}  (score")
@@ -419,13 +419,13 @@ def test_what_is_answered_wrongly_is_listed(memory, tmp_path, carving):
     wanted = {"sentence 5": {"subject": "dog", "verb": "slept"}} | {f"nowhere {i}": "dog" for i in range(30)}
     (tmp_path / "other.json").write_text(json.dumps(wanted))
     lines = carving("verify", memory, tmp_path / "other.json", "--wrong", status=1).output.splitlines()
-    assert lines[2].startswith("sentence 5 / verb -> slept, answered: chased  (score ")
+    assert lines[2].startswith("sentence 5 / verb -> slept; answer: chased  (score ")
     assert len(lines) == 2 + questions.WORST + 1 and lines[-1].endswith("more (all with --json)")
     found = json.loads(carving("verify", memory, tmp_path / "other.json", "--wrong", "--json", status=1).output)
     assert len(found["wrong"]) == found["asked"] - found["right"] > questions.WORST
     assert found["wrong"][0]["path"] == ["sentence 5", "verb"] and found["wrong"][0]["answer"]["leaf"] == "chased"
     assert "wrong" not in json.loads(carving("verify", memory, tmp_path / "other.json", "--json", status=1).output)
-    assert "name files" in carving("verify", memory, "--wrong", status=2).stderr
+    assert "Name files" in carving("verify", memory, "--wrong", status=2).stderr
 
 
 def test_a_memory_without_a_prediction_has_an_info(tmp_path, carving):
@@ -440,7 +440,7 @@ def test_what_a_memory_holds_is_exported(memory, tmp_path, carving):
     (tmp_path / "asked.json").write_text(json.dumps({"sentence 5": {"subject": "?", "verb": "?"}, "nowhere": "?"}))
     out = tmp_path / "out.json"
     text = carving("export", memory, tmp_path / "asked.json", "-o", out).output
-    assert text.startswith(f"wrote 2 pairs to {out}, of 3 that were asked")
+    assert text.startswith(f"Wrote 2 pairs to {out} (3 requested)")
     assert json.loads(out.read_text()) == {"sentence 5": {"subject": "dog", "verb": "chased"}}
     facts = json.loads(carving("export", memory, tmp_path / "asked.json", "-o", out, "--json").output)
     assert facts == {"asked": 3, "written": 2, "file": str(out)}
@@ -452,7 +452,7 @@ def test_an_export_that_finds_nothing_leaves_the_file_alone(memory, tmp_path, ca
     (tmp_path / "asked.json").write_text(json.dumps({"nowhere": "?"}))
     out = tmp_path / "out.json"
     out.write_text("mine")
-    assert "nothing is stored" in carving("export", memory, tmp_path / "asked.json", "-o", out, status=1).stderr
+    assert "Nothing is stored" in carving("export", memory, tmp_path / "asked.json", "-o", out, status=1).stderr
     assert out.read_text() == "mine"
 
 
@@ -502,7 +502,7 @@ def test_a_bug_keeps_its_traceback_and_says_where_to_report_it(memory, carving, 
     monkeypatch.setattr(Memory, "recall_many", broken)
     error = carving("ask", memory, "a", status=3).stderr
     assert error.startswith("Traceback") and "ValueError: the developers slept" in error
-    assert error.splitlines()[-1].startswith("This is a bug of Carving: please report it")
+    assert error.splitlines()[-1].startswith("This is a bug in Carving. Please report it")
 
 
 @pytest.mark.parametrize("error", [BadValue("not so"), OSError("not so"), MemoryError("not so")])
@@ -587,7 +587,7 @@ def test_what_is_done_and_cannot_be_told_is_no_failure(memory, tmp_path):
             command = [sys.executable, "-m", "carving", verb, memory, tmp_path / "more.json", "--json"]
             run = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True)
             assert run.returncode == 0, run.stderr
-            assert run.stderr.startswith("Warning: it is done, but what was to be said of it could not be printed")
+            assert run.stderr.startswith("Warning: the command succeeded, but its output could not be written")
             assert Memory.load(memory).pairs == before + (number if verb == "store" else 1)
     os.close(closed)
 
@@ -601,7 +601,7 @@ def test_roles_that_json_cannot_read_are_text_or_refused(path, memory, carving):
 def test_what_is_piped_in_is_named_and_kept_on_the_disk(memory, carving, monkeypatch):
     monkeypatch.setattr("carving.cli.input.IN_MEMORY", 10)
     lines = "".join(f"head {i}\tnext\tleaf\n" for i in range(20))
-    assert "stored 20 pairs" in carving("store", memory, "-", "--format", "triples", data=lines).output
+    assert "Stored 20 pairs" in carving("store", memory, "-", "--format", "triples", data=lines).output
     error = carving("store", memory, "-", "--format", "triples", data=lines + "bad\n", status=2).stderr
     assert error.startswith("Error: standard input, line 21: a triple")
 

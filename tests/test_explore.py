@@ -750,10 +750,10 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--write"], "name its file"),
+        (["--write"], "require MEMORY"),
         (["--files", "facts.tsv"], "no file facts.tsv"),
         (["missing.safetensors"], "missing.safetensors"),
-        (["one.safetensors", "facts.tsv"], "come after --files"),
+        (["one.safetensors", "facts.tsv"], "with --files"),
     ],
 )
 def test_a_command_that_makes_no_sense_is_told_so(tmp_path, carving, monkeypatch, served, arguments, words):

@@ -275,12 +275,12 @@ def test_commands_write_an_index_and_tell_of_it(tmp_path):
     assert scheme["compact"] and scheme["dictionary"] == 64  # compact, because both are of such fillers
     size = file.with_name("m.safetensors.index").stat().st_size
     assert json.loads(run("info", file, "--json").stdout)["index"] == dict(bytes=size, leaves=20)
-    assert "is the index of its 20 leaves\n" in run("info", file).stdout
+    assert "20 values.\n" in run("info", file).stdout
     assert run("store", file, more).exit_code == 0
-    assert "is the index of its 20 leaves of the 21; the newer ones" in run("info", file).stdout.replace("\n", " ")
+    assert "20 values of 21; the newer ones" in run("info", file).stdout.replace("\n", " ")
     assert run("ask", file, "another", "--probe", 0.99).stdout.startswith("new leaf")
     Memory(OSC(d=20, compact=True), ["x"]).save(file)
-    assert "no index of these leaves" in run("info", file).stdout.replace("\n", " ")
+    assert "does not match this memory" in run("info", file).stdout.replace("\n", " ")
     refused = run("store", tmp_path / "o.safetensors", facts, "--d", 40, "--no-compact", "--index")
     assert refused.exit_code == 2 and "compact fillers" in refused.stderr and not (tmp_path / "o.safetensors").exists()
 

@@ -45,13 +45,13 @@ def test_paths_are_counted_beside_the_tensor(memory, plain, carving):
     known = json.loads(carving("info", memory, "--json").output)
     assert known["paths"] == 200 and 0 < known["paths_bytes"] < 200 * 10
     assert known["bytes"] - json.loads(carving("info", plain, "--json").output)["bytes"] >= known["paths_bytes"]
-    assert "are the 200 paths that it keeps" in carving("info", memory).output
+    assert "Paths kept: 200" in carving("info", memory).output
     assert "paths" not in json.loads(carving("info", plain, "--json").output)
 
 
 def test_a_memory_is_exported_without_files(memory, plain, facts, tmp_path, carving):
     told = carving("export", memory, "-o", tmp_path / "copy.tsv").output
-    assert (tmp_path / "copy.tsv").read_text() == LINES and "wrote 200 pairs" in told and "200 paths" in told
+    assert (tmp_path / "copy.tsv").read_text() == LINES and "Wrote 200 pairs" in told and "200 paths" in told
     carving("export", memory, "-o", tmp_path / "copy.json")
     assert json.loads((tmp_path / "copy.json").read_text())["head 7"] == {"next": "leaf 7"}
     assert "keeps no paths" in carving("export", plain, "-o", tmp_path / "no.tsv", status=2).stderr
@@ -78,7 +78,7 @@ def test_paths_of_several_leaves_are_exported_whatever_they_are(tmp_path, carvin
 def test_a_memory_is_asked_for_all_that_it_keeps(memory, plain, carving):
     for options in ([], ["--joint"]):
         told = carving("verify", memory, *options).output
-        assert "is whole" in told and "asked for all 200 pairs" in told and "answers are sure" in told
+        assert "is intact" in told and "Queried 200 pairs" in told and "answers with probability" in told
     known = json.loads(carving("verify", memory, "--joint", "--json").output)
     assert (known["asked"], known["sure"], known["nothing"], known["converged"]) == (200, 200, 0, True)
     assert json.loads(carving("verify", plain, "--json").output) == {"file": str(plain), "whole": True, "pairs": 200}
@@ -99,7 +99,7 @@ def test_numbers_are_found_as_numbers_and_as_text(tmp_path, carving):
     carving("store", tmp_path / "m", tmp_path / "typed.json", "--keep-paths", "--d", 32, "--p", 3)
     both = carving("where", tmp_path / "m", "4")
     assert sorted(line.split("\t")[0] for line in both.stdout.splitlines()) == ["a", "b"]
-    assert "taken as" in both.stderr and "4 and the text '4'" in both.stderr.replace(
+    assert "read as" in both.stderr and "4 and the text '4'" in both.stderr.replace(
         "the text '4' and 4", "4 and the text '4'"
     )
     text = carving("where", tmp_path / "m", "4", "--text")
@@ -109,7 +109,7 @@ def test_numbers_are_found_as_numbers_and_as_text(tmp_path, carving):
 def test_a_memory_grows_in_its_place_or_elsewhere(memory, tmp_path, carving):
     before = Memory.load(memory)
     told = carving("grow", memory, "--pairs", 2000, "--output", tmp_path / "big").output
-    assert "200 answers are sure (100.00%)" in told and "stored 200 pairs" in told
+    assert "200 answers with probability 0.9 or higher (100.00%)" in told and "Stored 200 pairs" in told
     assert Memory.load(memory).scheme == before.scheme
     big = Memory.load(tmp_path / "big")
     assert big.goal.pairs == 2000 and len(big) == 200 and big.recall("head 7", "next").leaf == "leaf 7"

@@ -345,7 +345,7 @@ def test_info_tells_of_a_memory_of_side_two(tmp_path):
     memory.store([(("here",), "dog"), (("there",), "cat")])
     memory.save(tmp_path / "memory")
     result = CliRunner().invoke(app, ["info", str(tmp_path / "memory")])
-    assert result.exit_code == 0 and "predicted to name 50.00%" in " ".join(result.output.split())
+    assert result.exit_code == 0 and "Predicted accuracy: 50.00%" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_a_joint_plan_within_numbers_holds_more():
 def test_the_command_shows_both_plans():
     command = ["plan", "--pairs", "200", "--vocabulary", "100", "--joint", "--compact"]
     output = CliRunner().invoke(app, command)
-    assert output.exit_code == 0 and "times fewer numbers" in " ".join(output.output.split())
+    assert output.exit_code == 0 and "times smaller" in " ".join(output.output.split())
     answer = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
     assert answer["compact"] and not answer["joint"] and answer["together"]["joint"]
     assert answer["together"]["numbers"] < answer["numbers"]
@@ -474,8 +474,11 @@ def test_the_command_tells_what_cheaper_questions_take():
     told = " ".join(CliRunner().invoke(app, command).output.split())
     answer = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
     fewest = answer["extreme"]
-    assert f"The fewest numbers are {fewest['numbers']:,}, those of OSC compact d={fewest['d']}" in told
-    assert f"{fewest['operations'] / 1e6:.2f} million instead of {answer['operations'] / 1e6:.2f} million" in told
+    assert f"The smallest memory is OSC compact d={fewest['d']}" in told
+    assert (
+        f"{fewest['operations'] / 1e6:.2f} M operations instead of {answer['operations'] / 1e6:.2f} M operations"
+        in told
+    )
     smallest = json.loads(CliRunner().invoke(app, [*command, "--slack", "0", "--json"]).output)
     assert smallest["numbers"] == fewest["numbers"] < answer["numbers"] and smallest["extreme"] is None
     old = json.loads(CliRunner().invoke(app, [*command, "--basis", "gaussian", "--json"]).output)

@@ -421,9 +421,9 @@ def test_commands_seal_ask_verify_and_unseal(tmp_path, monkeypatch):
 
     (tmp_path / "facts.json").write_text('{"dog": {"says": "woof", "legs": 4}, "bird": {"legs": 2, "says": "tweet"}}')
     run("store", "facts.safetensors", "facts.json", "--d", "24", "--p", "2")
-    assert "2 bits a cell" in run("seal", "facts.safetensors", "-o", "sealed.safetensors", "--bits", "2")
+    assert "2 bits per cell" in run("seal", "facts.safetensors", "-o", "sealed.safetensors", "--bits", "2")
     told = run("info", "sealed.safetensors")
-    assert "bits a pair" in told and "log2 of 4 leaves is 2.00" in told and "text takes" in told
+    assert "bits per pair" in told and "log2(4) = 2.00" in told and "Vocabulary: " in told
     assert '"bits": 2' in run("info", "sealed.safetensors", "--json")
     assert "woof" in run("ask", "sealed.safetensors", "dog", "says")
     assert "4 of 4" in run("verify", "sealed.safetensors", "facts.json", "--joint")
@@ -436,12 +436,12 @@ def test_commands_seal_ask_verify_and_unseal(tmp_path, monkeypatch):
     run("unseal", "sealed.safetensors", "facts.json", "-o", "back.safetensors")
     assert_close(Memory.load("back.safetensors").tensor, Memory.load("facts.safetensors").tensor, rtol=1e-5, atol=1e-6)
     run("seal", "facts.safetensors", "-o", "bare.safetensors", "--no-vocabulary")
-    assert "labels were left out" in run("info", "bare.safetensors")
+    assert "No vocabulary in the file" in run("info", "bare.safetensors")
     assert "--vocabulary FILE" in run("ask", "bare.safetensors", "dog", "says", code=2)
     assert "tweet" in run("ask", "bare.safetensors", "bird", "says", "--vocabulary", "facts.json")
     run("unseal", "bare.safetensors", "facts.json", "-o", "again.safetensors", "--vocabulary", "facts.json")
     brought = ("--vocabulary", "facts.json")
     assert "dog / legs" in run("where", "bare.safetensors", "4", "--among", "facts.json", *brought)
-    assert "wrote 4 pairs" in run("export", "bare.safetensors", "facts.json", "-o", "copy.json", *brought)
+    assert "Wrote 4 pairs" in run("export", "bare.safetensors", "facts.json", "-o", "copy.json", *brought)
     assert "--vocabulary FILE" in run("export", "bare.safetensors", "facts.json", "-o", "none.json", code=2)
     assert not (tmp_path / "other.safetensors").exists()

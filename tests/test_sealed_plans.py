@@ -152,5 +152,5 @@ def test_the_command_plans_sealed_memories():
     task = ["plan", "--pairs", "100", "--vocabulary", "50", "--compact", "--bits", "2"]
     told_plan = CliRunner().invoke(app, [*task, "--json"])
     assert told_plan.exit_code == 0 and json.loads(told_plan.output)["bits"] == 2
-    assert "sealed in 2 bits a cell" in CliRunner().invoke(app, task).output
+    assert "2 bits per cell" in CliRunner().invoke(app, task).output
     assert CliRunner().invoke(app, [*task[:-1], "many"]).exit_code == 2

@@ -56,7 +56,7 @@ def test_a_model_is_trained_saved_and_evaluated(files, tmp_path, how):
     made = MultiLabelClassifier.load(model)
     assert made.score(data.features, data.labels) == facts["test"]["nDCG@5"]
     shown = run("evaluate", model, test).stdout
-    assert f"{100 * facts['test']['PSnDCG@5']:.2f}" in shown and "80 points" in shown
+    assert f"{100 * facts['test']['PSnDCG@5']:.2f}" in shown and "80 samples" in shown
 
 
 @pytest.mark.parametrize("how", [("--head", "HLB"), ("--trunk", "linear"), ("--trunk", "deep", "--patience", 1)])
@@ -71,8 +71,8 @@ def test_one_network_has_a_validation_part_and_stops_early(files, tmp_path, how)
 def test_people_get_a_table(files, tmp_path):
     train, test = files
     result = run("train", train, tmp_path / "model", "--epochs", 2, "--trunk", "linear", "--test", test)
-    assert "trained on 240 points with 8 labels" in result.stdout
-    assert "validation part: nDCG@5" in result.stdout and "PSnDCG" in result.stdout
+    assert "Trained on 240 samples with 8 labels" in result.stdout
+    assert "Validation set: nDCG@5" in result.stdout and "PSnDCG" in result.stdout
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_mistakes_end_with_status_two_and_a_sentence(files, tmp_path):
     for arguments, words in [
         (("train", tmp_path / "none.txt", tmp_path / "m"), "there is no file"),
         (("train", train, tmp_path / "no" / "m"), "folder that does not exist"),
-        (("train", train, tmp_path / "m", "--test", other), "Check that the two belong together"),
+        (("train", train, tmp_path / "m", "--test", other), "do they belong together"),
         (("train", train, tmp_path / "m", "--head", "HBL"), "Did you mean HLB"),
         (("train", train, tmp_path / "m", "--trunk", "tree"), "trunk must be one of"),
         (("evaluate", tmp_path / "none", test), "there is no file"),
@@ -216,7 +216,7 @@ def test_a_bug_within_training_is_no_mistake_of_the_user(files, tmp_path, monkey
 def test_a_loss_that_is_no_number_is_a_sentence(files, tmp_path, monkeypatch):
     monkeypatch.setattr("carving.labels.training._loss", lambda head, outputs, *_: outputs.sum() * float("nan"))
     result = run("train", files[0], tmp_path / "m", "--trunk", "linear")
-    assert result.exit_code == 2 and "Lower the learning rate" in result.stderr
+    assert result.exit_code == 2 and "lower the rate" in result.stderr
 
 
 # Texts, predictions, and what a model remembers
@@ -270,7 +270,7 @@ def test_labels_that_the_model_does_not_know_are_counted(told, tmp_path):
     strange = dict(text="ski frost ice", labels=["snow", "yeti", "yeti", "elf"])
     texts.write_text(f"{json.dumps(known)}\n{json.dumps(strange)}\n")
     assert json.loads(run("evaluate", told[0], texts, "--json").stdout)["unknown_labels"] == 2
-    assert "2 labels that the model does not know left out" in run("evaluate", told[0], texts).stdout
+    assert "2 unknown labels skipped" in run("evaluate", told[0], texts).stdout
     texts.write_text(json.dumps(dict(text="wave", labels=["yeti"])) + "\n")
     result = run("evaluate", told[0], texts)
     assert result.exit_code == 2 and "no label that the model knows" in " ".join(result.output.split())
@@ -286,7 +286,7 @@ def test_plain_lines_are_texts_too_and_the_best_come_first(told, tmp_path):
 
 def test_a_model_says_what_it_is(told, files, tmp_path):
     shown = run("info", told[0]).stdout
-    assert "4 labels (city, sea, snow, sun)" in shown and "texts, by 24 words" in shown and "from probability" in shown
+    assert "4 labels (city, sea, snow, sun)" in shown and "documents, 24 words" in shown and "Threshold: " in shown
     model = tmp_path / "pooled"
     assert run("train", files[0], model, "--pool", 3, "--trunk", "linear", "--epochs", 3).exit_code == 0
     facts = json.loads(run("info", model, "--json").stdout)
@@ -310,7 +310,7 @@ def test_a_model_of_the_fast_recipe_has_no_head_and_takes_texts(told, tmp_path):
     assert run("train", told[1], model, "--recipe", "fast").exit_code == 0
     facts = json.loads(run("info", model, "--json").stdout)
     assert facts["head"] is None and facts["matcher"] and not facts["networks"] and facts["texts"]
-    assert "head" not in run("info", model).stdout and "trained by the recipe fast" in run("info", model).stdout
+    assert "head" not in run("info", model).stdout and "Trained by the recipe fast" in run("info", model).stdout
     answers = [json.loads(line)["labels"] for line in run("predict", model, told[1], "--json").stdout.splitlines()]
     wanted = [set(json.loads(line)["labels"]) for line in told[1].read_text().splitlines()]
     assert sum({one["label"] for one in mine} == own for mine, own in zip(answers, wanted, strict=True)) > 50
@@ -319,9 +319,7 @@ def test_a_model_of_the_fast_recipe_has_no_head_and_takes_texts(told, tmp_path):
 @pytest.mark.parametrize("option", [("--trunk", "deep"), ("--head", "HLB"), ("--epochs", 3), ("--recipe", "quick")])
 def test_the_fast_recipe_refuses_what_it_has_no_use_for_before_anything_is_read(tmp_path, option):
     result = run("train", tmp_path / "nowhere", tmp_path / "m", "--recipe", "fast", *option)
-    assert result.exit_code == 2 and (
-        f"{option[0][2:]} does not apply" in result.stderr or "got 'quick'" in result.stderr
-    )
+    assert result.exit_code == 2 and (f"leave {option[0]} out" in result.stderr or "got 'quick'" in result.stderr)
 
 
 def test_points_without_labels_are_labelled(files, told, tmp_path):
@@ -333,19 +331,19 @@ def test_points_without_labels_are_labelled(files, told, tmp_path):
     empty.write_text('{"text": "wave and tide"}\n')
     assert run("predict", told[0], empty).stdout.startswith("sea ")
     for arguments, says in (
-        (("predict", told[0], files[1], "--top", 2, "--threshold", 0.5), "exclude each other"),
+        (("predict", told[0], files[1], "--top", 2, "--threshold", 0.5), "not both"),
         (("evaluate", told[0], files[1]), "trained on texts"),
         (("train", empty, tmp_path / "m"), "has no labels"),
-        (("train", told[1], tmp_path / "m", "--pool", 2), "split, labels and pool do not apply to texts"),
-        (("predict", model, told[1]), "trained on features"),
-        (("evaluate", model, told[1]), "trained on features"),
+        (("train", told[1], tmp_path / "m", "--pool", 2), "leave --split, --labels and --pool out"),
+        (("predict", model, told[1]), "trained on numbers"),
+        (("evaluate", model, told[1]), "trained on numbers"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2 and says in " ".join(result.output.split()), result.output
     for line, says in (
-        ("nothing", "not valid JSON"),
-        ("[]", "no string under"),
-        ('{"text": "a", "labels": "b"}', "must be a list of"),
+        ("nothing", "is no JSON"),
+        ("[]", "has no text"),
+        ('{"text": "a", "labels": "b"}', "no list of"),
     ):
         empty.write_text(line + "\n")
         result = run("train", empty, tmp_path / "m")

@@ -1,4 +1,4 @@
-"""The command line. Exit status 0; 1 (not found, not all right); 2 (bad input); 3 (a bug of Carving)."""
+"""The command line. Exit status: 0 success, 1 not found or not all correct, 2 bad input, 3 a bug in Carving."""
 
 from typing import Annotated
 
@@ -67,7 +67,7 @@ for command, epilog in COMMANDS:
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and end, if that is wanted."""
+    """Print the version and exit, if `--version` was given."""
     if wanted:
         typer.echo(f"carving {__version__}")
         raise typer.Exit
@@ -78,9 +78,7 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where an error came from, whatever it is.")
-    ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show the Python traceback of every error.")] = False,
 ) -> None:
     """Symbolic memories of fixed size."""
     show_traceback.set(traceback)

@@ -8,7 +8,7 @@ import typer
 from carving.cli.input import Files
 from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, Work, examples
-from carving.cli.output import errors, memory_sentence, write_json, write_line
+from carving.cli.output import count_text, errors, memory_sentence, write_json, write_line
 from carving.cli.ranks import together
 from carving.console import bar
 from carving.files import check_replaceable
@@ -28,19 +28,19 @@ def consolidate(
     reading: Reading,
     work: Work,
     files: OwnSources = None,
-    accuracy: Annotated[float, typer.Option(help="The share of these pairs that is to be named, one at a time.")] = 1.0,
-    bits: Annotated[
-        int | None, typer.Option(help="So many bits a cell: 1, 2, 3, 4 or 8 make as few different numbers.")
-    ] = None,
+    accuracy: Annotated[float, typer.Option(help="Target accuracy of single queries on these pairs.")] = 1.0,
+    bits: Annotated[int | None, typer.Option(help="Quantize to 1, 2, 3, 4 or 8 bits per cell.")] = None,
     output: Annotated[
-        FilePath | None, typer.Option("--output", "-o", metavar="OUT", help="Write it there, and leave MEMORY alone.")
+        FilePath | None,
+        typer.Option("--output", "-o", metavar="OUT", help="Write to this file and leave MEMORY unchanged."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Solve a memory's tensor, so that it names all pairs of FILES (1 if not all that were wished).
+    """Consolidate a memory: solve for its tensor so that single queries return the pairs of FILES.
 
-    Without FILES, what lies under the paths that it keeps is decoded together first. What is stored later is noise to
-    a consolidated memory, and nothing can be forgotten: keep the files.
+    Exit status 1 if the target accuracy is not reached. Without FILES, the pairs under the paths that the memory keeps
+    are decoded jointly first. Pairs stored later are noise to a consolidated memory, and none can be removed: keep
+    the files.
     """
     target = output or memory
     with together(work) as ranks, locked(target, ranks):
@@ -74,10 +74,9 @@ def consolidation_json(outcome: Consolidation) -> dict[str, object]:
 
 def consolidation_sentence(outcome: Consolidation, solved: bool) -> str:
     """The same for people."""
-    others = f"; {outcome.others:,} other pairs that it holds are noise" if outcome.others else ""
-    how = f"in {outcome.evaluations} passes" if outcome.evaluations else "as it is"
-    kept = "" if solved else "; its tensor stays the sum of its pairs"
+    others = f" {outcome.others:,} other stored pairs are noise." if outcome.others else ""
+    kept = "" if solved else " The tensor is unchanged: still the sum of its pairs."
     return (
-        f"of {outcome.pairs:,} pairs, {outcome.after:,} are answered rightly one at a time ({outcome.share:.2%}), "
-        f"{outcome.before:,} before, {how}{others}{kept}"
+        f"Correct in single queries: {outcome.after:,} of {count_text(outcome.pairs, 'pair')} ({outcome.share:.2%}), "
+        f"{outcome.before:,} before; passes: {outcome.evaluations}.{others}{kept}"
     )

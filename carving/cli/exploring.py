@@ -31,38 +31,41 @@ def explore(
     reading: Reading,
     memory: Annotated[
         FilePath | None,
-        typer.Argument(metavar="MEMORY", help="The memory's file; without one, the demonstration's trees."),
+        typer.Argument(metavar="MEMORY", help="Memory file. Default: the parse trees of `carving demo`."),
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(metavar="FILES", hidden=True)] = None,
     files: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE...", help="Files of the pairs that it holds, for paths and truth."),
+        typer.Option(
+            metavar="FILE...",
+            help="Files of the pairs stored in it: their paths are offered, and answers compared with them.",
+        ),
     ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; by default any that is free.")] = 0,
-    write: Annotated[bool, typer.Option("--write", help="Changes may be saved to MEMORY.")] = False,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 0,
+    write: Annotated[bool, typer.Option("--write", help="Allow saving changes to MEMORY.")] = False,
     vocabulary: Labels = None,
 ) -> None:
-    """Show a memory on a page of this machine: how full it is, what it answers and why. Ctrl-C ends it."""
+    """Serve a web page on this machine that shows a memory: its load, its answers and their scores. Ctrl-C stops it."""
     from carving.explore import Exhibit, serve  # only here: other commands need not wait for it
 
     load("uvicorn")  # before anything is read
     if more and not files:
-        raise BadValue(f"one memory is explored at a time, got {more[0]} too; files of its pairs come after --files")
+        raise BadValue(f"explore takes one memory, got {more[0]} too. Pass files of pairs with --files.")
     pairs = list(Files.open([*files, *(more or ())], reading)) if files else []
     if memory is None:
         if pairs or write:
-            raise BadValue("--files and --write speak of a memory; name its file")
+            raise BadValue("--files and --write require MEMORY. Name its file.")
         exhibit = Exhibit(*demonstration())
     else:
         held = loaded(memory, vocabulary, reading)
         if write and not isinstance(held, Memory):
-            raise BadValue(f"{memory} is sealed, and cannot be changed; leave --write out")
+            raise BadValue(f"{memory} is a quantized memory, which cannot be changed. Omit --write.")
         if write:
             check_replaceable(memory, "memory", None)
         exhibit = Exhibit(held, memory.name, pairs, memory if write else None)
     with suppress(KeyboardInterrupt):
-        serve(exhibit, port, browser, lambda address: write_line(f"the explorer is at {address} (Ctrl-C ends it)"))
+        serve(exhibit, port, browser, lambda address: write_line(f"Explorer running at {address} (Ctrl-C to stop)"))
     sys.stdout.flush()
     os._exit(0)  # a question that is still worked on is nobody's any more, and would be waited for
 

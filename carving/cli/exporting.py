@@ -8,7 +8,7 @@ import typer
 from carving import formats
 from carving.cli.input import Files, reading_options
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, examples
-from carving.cli.output import errors, write_json, write_line
+from carving.cli.output import count_text, errors, write_json, write_line
 from carving.cli.sealing import Labels, loaded
 from carving.console import bar
 from carving.files import check_target
@@ -30,16 +30,14 @@ EXPORT_EPILOG = examples(
 def export(
     memory: MemoryFile,
     reading: Reading,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is the standard output.")
-    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="File to write; - is standard output.")],
     files: OwnSources = None,
-    to: Annotated[str | None, typer.Option(help="OUT's format; by default told from its name.")] = None,
+    to: Annotated[str | None, typer.Option(help="Format of OUT. Default: from the file name.")] = None,
     vocabulary: Labels = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT even if it is a memory, or read-only.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT even if it is a memory, or read-only.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Ask a memory for every path of FILES, or for all that it keeps, and write what it holds there to a file."""
+    """Write the pairs that a memory holds to a file: under the paths of FILES, or under the paths that it keeps."""
     if output != "-":
         check_target(output)
     format = choose_format(output, to, "--to")
@@ -50,15 +48,17 @@ def export(
     try:
         written = formats.write(answers(held, paths), output, format.name, force=force, **options)
     except NothingFound:
-        errors.print(f"nothing is stored under these {asked:,} paths; {output} was not written", markup=False)
+        errors.print(
+            f"Nothing is stored under these {count_text(asked, 'path')}; {output} was not written.", markup=False
+        )
         raise typer.Exit(1) from None
     if output == "-":
         return
     if as_json:
         write_json(dict(asked=asked, written=written, file=output))
     else:
-        under = f"those of {asked:,} paths" if paths is None else f"of {asked:,} that were asked for"
-        write_line(f"wrote {written:,} pairs to {output}, {under}")
+        queried = count_text(asked, "path") if paths is None else f"{asked:,} requested"
+        write_line(f"Wrote {count_text(written, 'pair')} to {output} ({queried}).")
 
 
 def answers(memory: Memory | SealedMemory, paths: list[Path] | None) -> Iterator[Pair]:

@@ -15,7 +15,7 @@ from carving.distributed import LostRank
 from carving.errors import UserError
 
 MISTAKE, BUG, CLOSED_PIPE = 2, 3, 141  # exit statuses; the last as of any program that a closed pipe ends
-REPORT = "This is a bug of Carving: please report it with the lines above to the authors of Carving."
+REPORT = "This is a bug in Carving. Please report it to the authors, with the lines above."
 
 show_traceback: ContextVar[bool] = ContextVar("show_traceback", default=False)  # what --traceback says
 
@@ -48,14 +48,14 @@ def _failed(error: Exception) -> int:
         errors.quiet = False
     if show_traceback.get() or not is_mistake:
         _tell(traceback.format_exc())
-    _tell(f"Error: {visible(str(error)) or 'there is not enough memory'}" if is_mistake else REPORT)
+    _tell(f"Error: {visible(str(error)) or 'out of memory'}" if is_mistake else REPORT)
     return MISTAKE if is_mistake else BUG
 
 
 def _unheard(error: BaseException | None, is_done: bool) -> int:
     """The exit status of a command whose words reach nobody."""
     if is_done:
-        _tell(f"Warning: it is done, but what was to be said of it could not be printed: {error}")
+        _tell(f"Warning: the command succeeded, but its output could not be written: {error}")
         return 0
     if isinstance(error, BrokenPipeError):
         return CLOSED_PIPE

@@ -1,6 +1,6 @@
 """What `carving forget` tells: what was taken out, and what was left alone because it is not there."""
 
-from carving.cli.output import write_limited, write_line
+from carving.cli.output import count_text, write_limited, write_line
 from carving.formats.documents import Pair
 from carving.formats.typed import path_text
 from carving.memory.forgetting import Strangers
@@ -25,22 +25,21 @@ def forgotten_json(gone: int, strangers: Strangers) -> dict[str, object]:
 
 def write_forgotten(gone: int, strangers: Strangers, left: int, force: bool) -> None:
     """The same for people."""
-    known = (
-        f", {len(strangers):,} of them not there" if force else f", left alone {len(strangers):,} that are not there"
-    )
-    write_line(f"took out {gone:,} pairs{known if strangers else ''}; {left:,} are left")
+    was = "was" if len(strangers) == 1 else "were"
+    absent = f"; {len(strangers):,} {'of them ' if force else ''}{was} not found" if strangers else ""
+    write_line(f"Removed {count_text(gone, 'pair')}{absent}; {left:,} {'remains' if left == 1 else 'remain'}.")
     lines = [f"probably never stored: {path_text(path)} -> {leaf!r}" for path, leaf in never_stored(strangers)]
     write_limited(lines, WORST, "that were probably never stored")
     lines = [
-        f"held with a weight of {strength:.2f}, not 1: {path_text(path)} -> {leaf!r}"
+        f"stored with weight {strength:.2f} instead of 1: {path_text(path)} -> {leaf!r}"
         for path, leaf, strength in strangers.weaker
     ]
-    write_limited(lines, WORST, "that are held more weakly")
+    write_limited(lines, WORST, "that are stored with a smaller weight")
     lines = [
-        f"taken out once, and still held with a weight of {strength:.2f}: {path_text(path)} -> {leaf!r}"
+        f"removed once, still stored with weight {strength:.2f}: {path_text(path)} -> {leaf!r}"
         for path, leaf, strength in strangers.stronger
     ]
-    write_limited(lines, WORST, "that are still held")
+    write_limited(lines, WORST, "that are still stored")
 
 
 def pair_name(path: Path, leaf: Leaf) -> tuple[bytes, bytes]:

@@ -43,40 +43,44 @@ class Fullness:
         return cls(before, after, goal, short, now.pairs, keeps_paths, now.leaves)
 
     def check(self, file: FilePath, force: bool, merged: Sequence[FilePath] = ()) -> None:
-        """Refuse what falls short of what was planned, and warn of what does so of what is usual.
+        """Raise `BadValue` if the memory misses its target accuracy; warn if it has no target and misses the usual one.
 
-        The way out is to grow the file; or where it would have been merged of others, to make larger ones of these.
+        The error suggests to grow the file, or, after a merge, to store the files of its parts in larger memories.
         """
         if not self.short:
             return
         if self.goal is not None and not force:
-            way_out = self._larger(self.goal, merged) if merged else self._way_out(file)
+            hint = self._larger(self.goal, merged) if merged else self._hint(file)
             raise BadValue(
-                f"{file} would be too full: it is predicted to name {self._change()} of its leaves, and was planned "
-                f"for {_share(self.goal.accuracy)}; nothing was written: {way_out}; --force stores them here"
+                f"{file} would be over capacity: predicted accuracy {self._change()}, target "
+                f"{_share(self.goal.accuracy)}. Nothing was written. {hint} --force writes it all the same."
             )
-        planned = _share(self.goal.accuracy if self.goal else USUAL)
+        target = _share(self.goal.accuracy if self.goal else USUAL)
         errors.print(
-            f"Warning: {file} is too full: {self._change()}, less than {planned}", markup=False, soft_wrap=True
+            f"Warning: {file} is over capacity: predicted accuracy {self._change()}, below {target}.",
+            markup=False,
+            soft_wrap=True,
         )
 
-    def _way_out(self, file: FilePath) -> str:
+    def _hint(self, file: FilePath) -> str:
         if not file.exists():
-            return "leave out --like, and it gets the size that these files need"
+            return "Omit --like, and the memory gets the size that these files need."
         grow = ["carving", "grow", str(file)]
         if not self.keeps_paths:
-            new = "`carving store NEW FILES` with all files makes a memory of the size that they need"
-            return f"`{shlex.join(grow)} FILES --pairs {self.pairs}` with all files that it holds makes room, {new}"
-        return f"`{shlex.join(grow)} --pairs {self.pairs}` makes room for them"
+            return (
+                f"Run `{shlex.join(grow)} FILES --pairs {self.pairs}` with all files stored in it to make room, or "
+                "`carving store NEW FILES` with all files to create a memory of the right size."
+            )
+        return f"Run `{shlex.join(grow)} --pairs {self.pairs}` to make room."
 
     def _larger(self, goal: Goal, merged: Sequence[FilePath]) -> str:
         if self.keeps_paths:  # those of another size can be merged, too
-            return f"`{shlex.join(['carving', 'grow', str(merged[0])])} --pairs {self.pairs}` makes room for all"
+            return f"Run `{shlex.join(['carving', 'grow', str(merged[0])])} --pairs {self.pairs}` to make room."
         sizes = f"--pairs {self.pairs} --vocabulary {max(2, self.leaves)} --accuracy {goal.accuracy:.4g}"
         plan = f"carving plan {sizes}{' --joint' if goal.joint else ''} --out EMPTY"
         return (
-            f"`{plan}` makes a memory with room for all, `carving store NEW FILES --like EMPTY` one like it of the "
-            "files of each, and those can be merged"
+            f"Run `{plan}` to create a memory large enough, and `carving store NEW FILES --like EMPTY` with the "
+            "files of each memory; then merge the new ones."
         )
 
     def facts(self) -> dict[str, object]:
@@ -86,11 +90,11 @@ class Fullness:
     def write(self) -> None:
         """For people."""
         if self.after is not None:
-            planned = f"; it was planned for {_share(self.goal.accuracy)}" if self.goal else ""
-            write_line(f"it is predicted to name {self._change()} of its leaves{planned}")
+            target = f" (target {_share(self.goal.accuracy)})" if self.goal else ""
+            write_line(f"Predicted accuracy: {self._change()}{target}.")
 
     def _change(self) -> str:
-        now = "nothing" if self.after is None else _share(self.after)
+        now = "unknown" if self.after is None else _share(self.after)
         return now if self.before is None else f"{_share(self.before)} -> {now}"
 
 

@@ -10,7 +10,7 @@ from carving.cli.fullness import Fullness
 from carving.cli.input import Files
 from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, MemoryFile, OwnSources, Reading, examples
-from carving.cli.output import errors, memory_sentence, write_json, write_line
+from carving.cli.output import count_text, errors, memory_sentence, write_json, write_line
 from carving.console import bar
 from carving.files import check_replaceable, identity
 from carving.memory import Memory
@@ -30,10 +30,11 @@ class Size:
     """What the memory is to be planned for."""
 
     pairs: Annotated[
-        int | None, typer.Option(min=1, help="How many pairs it is to hold in all; by default twice as many as now.")
+        int | None, typer.Option(min=1, help="Total number of pairs to plan for. Default: twice as many as now.")
     ] = None
     accuracy: Annotated[
-        float | None, typer.Option(help="The share of right answers, nothing being one; by default as it was planned.")
+        float | None,
+        typer.Option(help='Target accuracy, counting "nothing stored" as an answer. Default: as it was planned.'),
     ] = None
 
 
@@ -43,19 +44,20 @@ def grow(
     size: Size,
     files: OwnSources = None,
     output: Annotated[
-        FilePath | None, typer.Option("--output", "-o", metavar="OUT", help="Write it there, and leave MEMORY alone.")
+        FilePath | None,
+        typer.Option("--output", "-o", metavar="OUT", help="Write to this file and leave MEMORY unchanged."),
     ] = None,
     keep_paths: KeepPaths = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="Go on where not all is decoded surely: what was not found is lost. Replace OUT, whatever it is.",
+            help="Continue even if decoding is uncertain: pairs that are not found are lost. Overwrite OUT.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Decode all that a memory holds, and store it in one of the size for more (or fewer) pairs."""
+    """Decode all pairs of a memory and store them in a memory planned for more (or fewer) pairs."""
     target = output or memory
     with locked(target):
         held = Memory.load(memory)  # which says what to do with a sealed one
@@ -72,7 +74,7 @@ def grow(
         write_json(holdings_json(found) | facts | dict(file=str(target)) | full.facts())
         return
     write_holdings(found)
-    write_line(f"stored {len(found.pairs):,} pairs in {target}")
+    write_line(f"Stored {count_text(len(found.pairs), 'pair')} in {target}.")
     write_line(memory_sentence(bigger))
     full.write()
 
@@ -91,8 +93,10 @@ def write_holdings(found: Holdings | None) -> None:
     if found is None:
         return
     write_line(
-        f"asked for all {found.asked:,} pairs under its paths: {found.sure:,} answers are sure ({found.share:.2%}), "
-        f"{found.nothing:,} found nothing; sure is a probability of at least {SURE}, what is right only files can tell"
+        f"Queried {count_text(found.asked, 'pair')}: {found.sure:,} answers with probability {SURE} or higher "
+        f"({found.share:.2%}), {found.nothing:,} without an answer. `carving verify` with FILES counts correct ones."
     )
     if found.converged is False:
-        write_line("asked together, they did not come to rest: the memory is too full, or holds much under other paths")
+        write_line(
+            "Joint decoding did not converge: the memory is over capacity, or holds many pairs under other paths."
+        )

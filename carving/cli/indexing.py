@@ -9,7 +9,7 @@ from carving.memory import Memory
 
 
 def index_facts(file: FilePath, held: Memory) -> dict[str, object]:
-    """How large it is, and of how many leaves, for JSON: of none where it is of others, or damaged."""
+    """Return the size of the index and its number of values for JSON: 0 if it is corrupt or of another memory."""
     there = FilePath(beside.beside(file))
     if not there.exists():
         return {}
@@ -22,8 +22,8 @@ def index_sentences(file: FilePath, held: Memory) -> Iterator[str]:
     if not there.exists():
         return
     if not held._codebook.indexed:
-        yield f"{there} is no index of these leaves: one is made when it is needed; `carving store --index` writes it"
+        yield f"{there} does not match this memory and is ignored. `carving store --index` writes a new one."
         return
     indexed, leaves, size = held._codebook.indexed, len(held.vocabulary), show_bytes(there.stat().st_size)
-    newer = f" of the {leaves:,}; the newer ones are added when it is needed" if indexed < leaves else ""
-    yield f"{there}, {size}, is the index of its {indexed:,} leaves{newer}"
+    newer = f" of {leaves:,}; the newer ones are added when the memory is queried" if indexed < leaves else ""
+    yield f"Index: {there}, {size}, {indexed:,} values{newer}."

@@ -53,7 +53,7 @@ class Files:
             yield pair
         if none:
             names = ", ".join(file.name for file in self.files)
-            raise BadValue(f"there is nothing to store: no pairs in {names}")
+            raise BadValue(f"Nothing to store: no pairs in {names}.")
 
     @property
     def bad(self) -> int:
@@ -106,23 +106,25 @@ def read_paths(as_text: bool) -> list[list[Path]]:
     try:
         text = typer.get_binary_stream("stdin").read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadValue(f"standard input: text in UTF-8 was wanted, got {error.object[error.start]:#04x}") from None
+        raise BadValue(f"standard input: expected UTF-8 text, got byte {error.object[error.start]:#04x}.") from None
     lines = text.removesuffix("\n").split("\n")
     if not text.strip():
-        raise BadValue("the standard input holds no paths; give one a line, its roles parted by tabs")
+        raise BadValue(
+            "standard input: expected paths, got none. Write one path per line, its roles separated by tabs."
+        )
     return [_parse_path(line.removesuffix("\r"), number, as_text) for number, line in enumerate(lines, start=1)]
 
 
 def _parse_path(line: str, number: int, as_text: bool) -> list[Path]:
     if not line.strip():  # an answer for each line: none may be lost
-        raise BadValue(f"standard input, line {number}: a path was wanted, got a blank line; leave it out")
+        raise BadValue(f"standard input, line {number}: expected a path, got a blank line. Remove it.")
     if line.startswith("[") and not as_text:
         try:
             roles: object = json.loads(line)
         except (ValueError, RecursionError):
             roles = None
         if not isinstance(roles, list) or not roles or not all(map(is_label, roles)):
-            wanted = "an array of roles was wanted"
-            raise BadValue(f"standard input, line {number}: {wanted}, got {brief(line)}; --text takes it as text")
+            expected = "expected a JSON array of roles"
+            raise BadValue(f"standard input, line {number}: {expected}, got {brief(line)}. --text reads it as text.")
         return [tuple(roles)]
     return path_readings(line.split("\t"), as_text)

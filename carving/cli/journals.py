@@ -11,7 +11,7 @@ from carving.cli.fullness import Fullness
 from carving.cli.input import Files
 from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, NewMemory, examples
-from carving.cli.output import errors, write_json, write_line
+from carving.cli.output import count_text, errors, write_json, write_line
 from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
@@ -95,7 +95,7 @@ def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, f
     try:
         journal.append(file, outline.checksum, written, record)
     except journal.Changed:
-        raise BadValue(f"{file} was just changed by another user; nothing was stored: try again") from None
+        raise BadValue(f"{file} was modified by another process. Nothing was stored; try again.") from None
     return Stored(record.pairs, scheme, after.pairs, after.leaves, full)
 
 
@@ -126,27 +126,27 @@ def watched(pairs: Iterable[Pair], advance: OnProgress) -> Iterator[Pair]:
 
 
 def check_given(file: FilePath, scheme: Scheme, new: NewMemory) -> None:
-    """Refuse options for a new memory that speak of another than the one that is there."""
+    """Raise `BadValue` if options for a new memory contradict the memory that exists."""
     if new.like is not None:
         check_same(scheme, files.outline(new.like).scheme)
     known = identity(scheme)
     for name, value in new.given().items():
         has = known.get("name" if name == "scheme" else name)
         if value != has:
-            problem = f"has {name}={has}, not {value}" if has is not None else f"exists, so that --{name} says nothing"
-            raise BadValue(f"{file} {problem}; leave the option out, or name a new file")
+            problem = f"has {name}={has}, got {value}" if has is not None else f"exists already, got --{name}"
+            raise BadValue(f"{file} {problem}. Omit the option, or name a new file.")
 
 
 def compact(memory: MemoryFile, as_json: Json = False) -> None:
-    """Write a memory's file anew, with the changes that lie in its journal."""
+    """Compact a memory: write the changes in its journal into its file."""
     with locked(memory), open_memory(memory) as held:
         changes = held.compact()
     if as_json:
         write_json(dict(file=str(memory), changes=changes, pairs=held.pairs, bytes=memory.stat().st_size))
     elif changes:
-        write_line(f"wrote {changes:,} changes into {memory}, which now holds all of its {held.pairs:,} pairs")
+        write_line(f"Wrote {count_text(changes, 'change')} into {memory}: {count_text(held.pairs, 'pair')}.")
     else:
-        write_line(f"{memory} has no changes beside it: it holds all of its {held.pairs:,} pairs")
+        write_line(f"{memory} has no journal, nothing to compact: {count_text(held.pairs, 'pair')}.")
 
 
 def journal_facts(file: FilePath) -> dict[str, object]:
@@ -167,11 +167,11 @@ def journal_sentences(file: FilePath) -> Iterator[str]:
     place = journal.beside(file)
     if found.base != (said_by(file) or {}).get("checksum"):
         yield (
-            f"{place} is of another file, or of what was there before: it is ignored, and goes with the next change; "
-            "if it has changes that you miss, put the file that they were made to in this one's place"
+            f"{place} belongs to another version of this file and is ignored; the next change deletes it. To keep its "
+            "changes, restore the version of the file that they were made to."
         )
         return
-    changes = f"{found.count:,} changes with {found.pairs:,} pairs"
-    yield f"{changes} lie in {place}; `carving compact` puts them into the file"
+    changes = f"{count_text(found.count, 'change')} with {count_text(found.pairs, 'pair')}"
+    yield f"Journal: {changes} in {place}. `carving compact` writes them into the file."
     if found.torn:
-        yield f"its last {show_bytes(found.torn)} are of a change that was interrupted and never made: they are ignored"
+        yield f"The last {show_bytes(found.torn)} of the journal are an interrupted change, which is ignored."

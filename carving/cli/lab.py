@@ -25,18 +25,18 @@ PLURALS = {"agrees": "agree", "differs": "differ"}
 
 
 def demo(
-    trees: Annotated[int, typer.Option(min=1, max=100_000, help="How many parse trees to make and store.")] = 1000,
-    conllu: Annotated[Path | None, typer.Option(help="A treebank (CoNLL-U) to store instead.")] = None,
+    trees: Annotated[int, typer.Option(min=1, max=100_000, help="Number of parse trees to generate and store.")] = 1000,
+    conllu: Annotated[Path | None, typer.Option(help="Store this treebank (CoNLL-U) instead.")] = None,
     accuracy: Accuracy = 0.99,
-    picture: Annotated[Path, typer.Option(help="Where to save the picture of the scores.")] = Path("demo.png"),
+    picture: Annotated[Path, typer.Option(help="File for the figure of the scores.")] = Path("demo.png"),
     as_json: Json = False,
 ) -> None:
-    """Store a thousand parse trees in one tensor and ask for every leaf."""
+    """Store a thousand parse trees in one tensor and recall every value."""
     from carving import demo as demonstration  # only here: other commands need not wait for it
 
     check_target(picture)
     if picture.suffix.lower() not in PICTURES:
-        raise BadValue(f"a picture's name ends in {', '.join(PICTURES)}, got {picture}")
+        raise BadValue(f"--picture must end in {', '.join(PICTURES)}, got {picture}.")
     console = Console(quiet=True) if as_json else screen()
     outcome = demonstration.run(console, trees=trees, conllu=conllu, accuracy=accuracy, picture=picture)
     if as_json:
@@ -45,12 +45,14 @@ def demo(
 
 def reproduce(
     runs: Runs,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]", help="Experiments; --list shows them.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
-    listing: Annotated[bool, typer.Option("--list", help="Show the experiments and do nothing.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]", help="Names of experiments; --list prints them.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Run every experiment.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run the paper's tables and figures again, and put the published numbers beside ours."""
+    """Reproduce tables and figures of the paper, and compare the results with the published numbers."""
     from carving import lab  # draws pictures
 
     if listing:
@@ -59,13 +61,13 @@ def reproduce(
         return
     chosen = list(lab.NAMES) if every else names
     if not chosen:
-        raise BadValue(f"name an experiment, or take --all; there are {', '.join(lab.NAMES)}")
+        raise BadValue(f"No experiment given. Name one, or pass --all. Experiments: {', '.join(lab.NAMES)}.")
     folder = runs.out or Path("results") / runs.scale
     check_folder(folder)
     how = dict(out=runs.out, workers=runs.workers, fresh=runs.fresh, data=runs.data, shard=runs.shard)
     comparisons = lab.reproduce(chosen, runs.scale, console=errors, **how)  # type: ignore[arg-type]
     if runs.shard is not None:
-        write_line(f"shard {runs.shard} is done; the same command without --shard merges all of them into a report")
+        write_line(f"Shard {runs.shard} is done. Run the command without --shard to merge all shards into a report.")
     elif as_json:
         write_json(lab.as_json(comparisons))
     else:
@@ -75,7 +77,7 @@ def reproduce(
 def summary(verdicts: list[str]) -> str:
     """How many numbers agree with the published ones, and how many do not."""
     if not verdicts:
-        return "nothing published to compare with"
+        return "No published numbers to compare with"
     kinds = Counter(verdict.partition(":")[0] for verdict in verdicts)
     counts = ", ".join(f"{count} {PLURALS.get(kind, kind)}" for kind, count in kinds.most_common())
-    return f"of {len(verdicts)} published numbers {counts}"
+    return f"Of {len(verdicts)} published numbers, {counts}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carving.cli.options import Json, Work, examples
-from carving.cli.output import errors, escaped, write_json, write_line
+from carving.cli.output import count_text, errors, escaped, write_json, write_line
 from carving.cli.ranks import together
 
 if TYPE_CHECKING:
@@ -22,23 +22,29 @@ TRAIN_EPILOG = examples(
 )
 EVALUATE_EPILOG = examples("carving evaluate bibtex.safetensors bibtex_test.txt.xz")
 
-AllRows = Annotated[bool, typer.Option("--all-rows", help="Count test points without labels as found in nothing.")]
+AllRows = Annotated[
+    bool, typer.Option("--all-rows", help="Include test samples without labels in the averages, scoring them 0.")
+]
 
 
 @dataclass(frozen=True)
 class Points:
     """How a file of points is read."""
 
-    split: Annotated[Path | None, typer.Option(help="A split file: the rows of DATA to take.")] = None
-    column: Annotated[int, typer.Option(min=0, help="The column of the split files to take, from 0.")] = 0
+    split: Annotated[Path | None, typer.Option(help="Split file: the rows of DATA to use.")] = None
+    column: Annotated[int, typer.Option(min=0, help="Column of the split files to use, from 0.")] = 0
     labels: Annotated[
         str | None,
         typer.Option(
-            help="ARFF: the XML file of the labels, or their number (negative: the last); else their own file."
+            help="ARFF: the XML file of the labels, or their number (negative: the last columns). Other formats: "
+            "a file of labels."
         ),
     ] = None
     pool: Annotated[
-        int | None, typer.Option(min=1, help="Take means of so many features that follow each other; a model knows it.")
+        int | None,
+        typer.Option(
+            min=1, help="Average groups of this many consecutive features. Default: 1, or as the model was trained."
+        ),
     ] = None
 
     def of(self, file: Path, pool: int = 1) -> "Source":
@@ -55,11 +61,9 @@ class Points:
 class Testing:
     """On what a model is evaluated in the end."""
 
-    test: Annotated[Path | None, typer.Option(help="Test points to evaluate the model on in the end.")] = None
-    test_split: Annotated[Path | None, typer.Option(help="The split file of the test points.")] = None
-    test_labels: Annotated[
-        str | None, typer.Option(help="The labels of the test points, if they are in another file.")
-    ] = None
+    test: Annotated[Path | None, typer.Option(help="Test samples to evaluate the trained model on.")] = None
+    test_split: Annotated[Path | None, typer.Option(help="Split file of the test samples.")] = None
+    test_labels: Annotated[str | None, typer.Option(help="Labels of the test samples, if in another file.")] = None
     all_rows: AllRows = False
 
     def source(self, points: Points) -> "Source | None":
@@ -72,38 +76,49 @@ class Testing:
 class Training:
     """What is trained, and how."""
 
-    head: Annotated[str, typer.Option(help="OSC, or for comparison HLB, MAP, VTB or HRR.")] = "OSC"
+    head: Annotated[str, typer.Option(help="Output layer: OSC, or for comparison HLB, MAP, VTB or HRR.")] = "OSC"
     trunk: Annotated[
-        str | None, typer.Option(help="One network instead of the recipe: deep, linear, or both added.")
+        str | None, typer.Option(help="Train a single network instead of the recipe: deep, linear, or both (added).")
     ] = None
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data; by default from their number.")] = (
-        None
-    )
-    validation: Annotated[float, typer.Option(help="One network: the share of points held back for validation.")] = 0.15
-    patience: Annotated[int, typer.Option(min=1, help="One network: epochs without a gain before it stops.")] = 4
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the data. Default: from the number of samples.")
+    ] = None
+    validation: Annotated[
+        float, typer.Option(help="Single network: fraction of the samples in the validation set.")
+    ] = 0.15
+    patience: Annotated[
+        int, typer.Option(min=1, help="Single network: epochs without improvement before early stopping.")
+    ] = 4
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; one seed gives one model.")] = 0
     recipe: Annotated[
-        str, typer.Option(help="best: networks and rankers. fast: solved or counted, in seconds, and nearly as good.")
+        str,
+        typer.Option(
+            help="best: networks and rerankers. fast: a linear model in closed form, in seconds and nearly as good."
+        ),
     ] = "best"
     rankers: Annotated[
-        int, typer.Option(min=0, help="Labels of at least so many points have a ranker; 0 leaves them out.")
+        int, typer.Option(min=0, help="Train a reranker for labels with at least this many samples; 0 for none.")
     ] = 1
 
 
 def train(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Training points: text of the repository, ARFF, or texts (.jsonl).")
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Training samples: text of the extreme classification repository, ARFF, or documents (.jsonl).",
+        ),
     ],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The file to write (.safetensors).")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file to write (.safetensors).")],
     points: Points,
     testing: Testing,
     wanted: Training,
     work: Work,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even where a killed run could go on.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace MODEL even if it is something else.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming an interrupted run.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite MODEL even if it is not a label model.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a classifier for many labels; a run that was killed goes on where it was."""
+    """Train a multi-label classifier. An interrupted run resumes from its checkpoint."""
     from carving.labels.bars import bars
     from carving.labels.runs import Wish, run
 
@@ -126,13 +141,13 @@ def train(
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `carving train` wrote.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Test points.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `carving train`.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Test samples.")],
     points: Points,
     all_rows: AllRows = False,
     as_json: Json = False,
 ) -> None:
-    """How well a trained classifier ranks the labels of test points."""
+    """Evaluate how well a trained classifier ranks the labels of test samples."""
     from carving.labels.classifier import MultiLabelClassifier
     from carving.labels.runs import evaluated
 
@@ -142,7 +157,7 @@ def evaluate(
         facts = dict(points=answer.points, unlabelled=answer.unlabelled, unknown_labels=answer.strangers)
         write_json(dict(model=str(model)) | facts | dict(measures=answer.measures))
     else:
-        _write_text(f"{answer.points} points{_unlabelled(answer)}\n{_table(answer.measures)}")
+        _write_text(f"{count_text(answer.points, 'sample')}{_unlabelled(answer)}\n{_table(answer.measures)}")
 
 
 def _write_text(text: str) -> None:
@@ -161,21 +176,21 @@ def _as_json(report: "Report") -> dict[str, object]:
 
 def _as_text(report: "Report") -> str:
     lines = [
-        f"trained on {report.points:,} points with {report.labels:,} labels: {report.parameters:,} weights "
-        f"in {escaped(str(report.model))}"
+        f"Trained on {count_text(report.points, 'sample')} with {count_text(report.labels, 'label')}: "
+        f"{report.parameters:,} weights in {escaped(str(report.model))}"
     ]
     if report.validation is not None:
         measures = ", ".join(f"{name} {100 * value:.2f}" for name, value in report.validation.items())
-        lines.append(f"on the validation part: {measures}")
+        lines.append(f"Validation set: {measures}")
     if report.test is not None:
-        lines += [f"on the test part{_unlabelled(report.test)}:", _table(report.test.measures)]
+        lines += [f"Test set{_unlabelled(report.test)}:", _table(report.test.measures)]
     return "\n".join(lines)
 
 
 def _unlabelled(answer: "Evaluation") -> str:
-    counted = "counted" if answer.all_rows else "left out"
+    counted = "scored 0" if answer.all_rows else "skipped"
     without = f", {answer.unlabelled} without labels {counted}" if answer.unlabelled else ""
-    return without + (f", {answer.strangers} labels that the model does not know left out" if answer.strangers else "")
+    return without + (f", {count_text(answer.strangers, 'unknown label')} skipped" if answer.strangers else "")
 
 
 def _table(measures: dict[str, float]) -> str:

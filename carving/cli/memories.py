@@ -14,7 +14,15 @@ from carving.cli.input import Files
 from carving.cli.journals import Samples, Stored, appended, check_given, is_large
 from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, Work, examples
-from carving.cli.output import ask_command, errors, holding_sentence, memory_sentence, write_json, write_line
+from carving.cli.output import (
+    ask_command,
+    count_text,
+    errors,
+    holding_sentence,
+    memory_sentence,
+    write_json,
+    write_line,
+)
 from carving.cli.ranks import together
 from carving.console import bar
 from carving.distributed import Ranks
@@ -49,13 +57,18 @@ def store(
     reading: Reading,
     new: NewMemory,
     work: Work,
-    force: Annotated[bool, typer.Option("--force", help="Store more than the memory was planned for.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Store even if the memory falls below its target accuracy.")
+    ] = False,
     index: Annotated[
-        bool, typer.Option("--index", help="Write MEMORY.index too, by which very many leaves are asked at once.")
+        bool,
+        typer.Option(
+            "--index", help="Also write MEMORY.index, which makes queries fast when there are very many values."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Store files of pairs in a memory; a new memory gets the size that its pairs need."""
+    """Store the pairs of files in a memory. A new memory gets the size that its pairs need."""
     with together(work) as ranks, locked(memory, ranks):
         sources, samples = Files.shared(files, reading, ranks), Samples()
         small = memory.exists() and ranks.size == 1 and not index
@@ -68,13 +81,13 @@ def store(
         facts = dict(stored=done.stored, skipped=skipped, pairs=done.pairs, leaves=done.leaves)
         write_json(facts | dict(scheme=identity(done.scheme), file=str(memory)) | done.full.facts())
         return
-    bad = f", skipped {skipped:,} bad lines" if skipped else ""
-    write_line(f"stored {done.stored:,} pairs in {memory}{bad}")
+    bad = f"; skipped {count_text(skipped, 'malformed line')}" if skipped else ""
+    write_line(f"Stored {count_text(done.stored, 'pair')} in {memory}{bad}.")
     write_line(holding_sentence(done.scheme, done.pairs, done.leaves))
     done.full.write()
     commands = [command for path in samples.paths() if (command := ask_command(memory, path))]
     if commands:
-        write_line("ask it, for example:")
+        write_line("Query it, for example:")
     for command in commands:
         write_line(f"  {command}")
 
@@ -113,8 +126,8 @@ def now_keeping(held: Memory, file: FilePath) -> Memory:
     """An empty memory, which keeps its paths from now on."""
     if held.counts.any():
         raise BadValue(
-            f"{file} keeps no paths, so that those which it holds are not known; `carving grow {file} FILES "
-            "--keep-paths` with all of its files makes one that does; or leave --keep-paths out"
+            f"--keep-paths: {file} was created without it, so the paths of its pairs are unknown. Run `carving grow "
+            f"{file} FILES --keep-paths` with all files that were stored in it, or omit --keep-paths."
         )
     return held + Memory.like(held, keep_paths=True)
 
@@ -124,15 +137,17 @@ def new_memory(sources: Files, new: NewMemory, group: Ranks | None = None) -> Me
     given = new.given()
     if new.like is not None:
         if given:
-            raise BadValue(f"--like {new.like} says all that --{next(iter(given))} could; leave one of them out")
+            raise BadValue(f"--like {new.like} conflicts with --{next(iter(given))}. Pass only one.")
         return Memory.like(Memory.load(new.like, group=group), keep_paths=new.keep_paths or None)
     if new.d is not None:
         if any(wish is not None for wish in (new.accuracy, new.room, new.slack)):
-            raise BadValue("--accuracy, --room and --slack are for the planner, which --d leaves nothing to choose")
+            raise BadValue(
+                "--accuracy, --room and --slack are options of the planner, which --d replaces. Omit them, or --d."
+            )
         paths_of_any_depth = dict(whole_path=True) if new.scheme == "TPR" else {}
         return Memory(make(given.pop("scheme", "OSC"), **given, **paths_of_any_depth), keep_paths=new.keep_paths)
     if new.k1 is not None:
-        raise BadValue(f"--k1 {new.k1} needs --d too; without both the planner chooses them")
+        raise BadValue(f"--k1 {new.k1} requires --d. Without both, the planner chooses them.")
     with bar(errors, "reading and planning", None) as advance:
         pairs = sources.at_least_one() if group is None else sources
         return Memory.for_pairs(pairs, keep_paths=new.keep_paths, group=group, on_progress=advance, **given)
@@ -143,13 +158,16 @@ def forget(
     files: Sources,
     reading: Reading,
     force: Annotated[
-        bool, typer.Option("--force", help="Take out also what was probably never stored: it leaves less than nothing.")
+        bool,
+        typer.Option(
+            "--force", help="Subtract pairs even if they were probably never stored (leaves negative traces)."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Take files of pairs out of a memory again; what was probably never stored is left alone, and listed."""
+    """Remove the pairs of files from a memory. Pairs that were probably never stored are skipped and listed."""
     if not memory.exists():
-        raise FileNotFoundError(f"there is no file {memory}")
+        raise FileNotFoundError(f"{memory} does not exist.")
     with locked(memory):
         sources, counter = Files.open(files, reading), Counter()
         held = open_memory(memory) if is_large(memory) else Memory.load(memory)
@@ -183,20 +201,25 @@ class Counter:
 
 def merge(
     target: Annotated[FilePath, typer.Argument(metavar="RESULT", help="The file to write.")],
-    memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY", help="Two memories or more.")],
+    memories: Annotated[list[FilePath], typer.Argument(metavar="MEMORY", help="Two or more memory files.")],
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Merge more than was planned for, or not decoded surely. Replace RESULT, whatever it is."
+            "--force",
+            help="Merge even if the result falls below its target accuracy or decoding is uncertain; overwrite RESULT.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Add memories: the result holds the pairs of all; those of unlike ones are decoded, where paths are kept."""
+    """Merge memories into one that holds all of their pairs.
+
+    Memories of one scheme are added. If the schemes differ, the pairs of the smaller memory are decoded and stored
+    again, which requires that it keeps its paths.
+    """
     with locked(target):
         if len(memories) < 2:
             raise BadValue(
-                f"merging takes two memories or more, got {len(memories)}; name the result first, then all of them"
+                f"merge needs at least two memories, got {len(memories)}. Name RESULT first, then the memories."
             )
         check_replaceable(target, "memory", force)
         total = Memory.load(memories[0])
@@ -210,7 +233,7 @@ def merge(
     if as_json:
         write_json(dict(pairs=total.pairs, leaves=len(total.vocabulary), file=str(target)) | full.facts())
         return
-    write_line(f"merged {len(memories)} memories into {target}")
+    write_line(f"Merged {len(memories)} memories into {target}.")
     write_line(memory_sentence(total))
     full.write()
 
@@ -220,9 +243,9 @@ def joined(total: Memory, other: Memory, file: FilePath, force: bool) -> Memory:
     if not alike(total, other):
         with bar(errors, "decoding", None) as advance:
             both = merged(total, other, force, advance)
-        errors.print(f"{file} has another scheme: what the smaller holds was decoded and stored anew", markup=False)
+        errors.print(f"{file} has another scheme: decoded the smaller memory and stored its pairs again.", markup=False)
         return both
     both = merged(total, other, force)
     if (total.keeps_paths or other.keeps_paths) and not both.keeps_paths:
-        errors.print("not all of these memories keep their paths, so the result keeps none", markup=False)
+        errors.print("Not all of these memories keep their paths, so the result keeps none.", markup=False)
     return both

@@ -14,21 +14,21 @@ from carving.errors import BadValue
 from carving.formats import FORMATS
 from carving.prediction.wish import SLACK
 
-MemoryFile = Annotated[Path, typer.Argument(metavar="MEMORY", help="The memory's file (.safetensors).")]
-Sources = Annotated[list[str], typer.Argument(metavar="FILE", help="Files of pairs; - is the standard input.")]
+MemoryFile = Annotated[Path, typer.Argument(metavar="MEMORY", help="Memory file (.safetensors).")]
+Sources = Annotated[list[str], typer.Argument(metavar="FILE", help="Files of pairs; - reads standard input.")]
 OwnSources = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FILE]...", help="Files of pairs, whose paths are asked for; by default those that it keeps."
+        metavar="[FILE]...", help="Files of pairs whose paths are queried. Default: the paths that the memory keeps."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
-SLACK_HELP = "Take so much more than the fewest numbers, as a fraction, where questions get cheaper; 0.1 if not given."
-Accuracy = Annotated[float, typer.Option(help="The share of questions that are to be answered right.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SLACK_HELP = "Extra size allowed for cheaper queries, as a fraction of the smallest size; 0.1 unless given."
+Accuracy = Annotated[float, typer.Option(help="Target accuracy: the fraction of queries to be answered correctly.")]
 KeepPaths = Annotated[
     bool,
     typer.Option(
-        "--keep-paths", help="A new memory keeps its paths: it can list, export and grow what it holds by itself."
+        "--keep-paths", help="New memory: keep the paths, so that it can list, export and grow its pairs without files."
     ),
 ]
 
@@ -38,43 +38,52 @@ class Reading:
     """How files of pairs are read."""
 
     format: Annotated[
-        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}, parquet; by default told from the name.")
+        str | None,
+        typer.Option("--format", help=f"Input format: {', '.join(FORMATS)}, parquet. Default: from the file name."),
     ] = None
-    key: Annotated[str | None, typer.Option("--key", help="Tables: the column that names the row.")] = None
+    key: Annotated[str | None, typer.Option("--key", help="Tables: the column with the row names.")] = None
     delimiter: Annotated[
-        str | None, typer.Option("--delimiter", help="Tables: what parts the columns, such as ; or tab.")
+        str | None, typer.Option("--delimiter", help="Tables: the column separator, such as ; or tab.")
     ] = None
-    fields: Annotated[str | None, typer.Option("--fields", help="CoNLL-U: the fields to take, parted by commas.")] = (
-        None
-    )
+    fields: Annotated[
+        str | None, typer.Option("--fields", help="CoNLL-U: the fields to read, separated by commas.")
+    ] = None
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping at the first.")
+        bool, typer.Option("--skip-bad", help="Skip and count malformed lines instead of stopping at the first one.")
     ] = False
 
 
 @dataclass(frozen=True)
 class NewMemory:
-    """What a memory is to be that does not exist yet."""
+    """Options of a memory that is created."""
 
-    scheme: Annotated[str | None, typer.Option(help="A new memory's scheme; by default the planner chooses.")] = None
-    d: Annotated[int | None, typer.Option(help="A new memory's dimension.")] = None
-    p: Annotated[int | None, typer.Option(help="A new memory's order, for OSC.")] = None
-    k1: Annotated[int | None, typer.Option(help="A new memory's kept dimensions, for OSC.")] = None
+    scheme: Annotated[
+        str | None, typer.Option(help="New memory: the binding scheme. Default: chosen by the planner.")
+    ] = None
+    d: Annotated[int | None, typer.Option(help="New memory: the dimension.")] = None
+    p: Annotated[int | None, typer.Option(help="New memory: the order p, for OSC.")] = None
+    k1: Annotated[int | None, typer.Option(help="New memory: the number of kept dimensions, for OSC.")] = None
     compact: Annotated[
-        bool | None, typer.Option("--compact/--no-compact", help="A new memory's fillers, for OSC: k1 numbers, or d.")
+        bool | None,
+        typer.Option("--compact/--no-compact", help="New memory: fillers of k1 numbers instead of d, for OSC."),
     ] = None
     dictionary: Annotated[
-        int | None, typer.Option(min=2, help="A new memory's compact fillers are made of so many fixed vectors.")
+        int | None, typer.Option(min=2, help="New memory: build compact fillers from this many shared vectors.")
     ] = None
-    seed: Annotated[int | None, typer.Option(min=0, help="A new memory's seed.")] = None
-    basis: Annotated[str | None, typer.Option(help="A new memory's contexts, for OSC: blocks or gaussian.")] = None
+    seed: Annotated[int | None, typer.Option(min=0, help="New memory: the random seed.")] = None
+    basis: Annotated[
+        str | None, typer.Option(help="New memory: the kind of contexts, blocks or gaussian, for OSC.")
+    ] = None
     accuracy: Annotated[
-        float | None, typer.Option(help="A new memory's share of right answers, nothing being one; 0.99 if not given.")
+        float | None,
+        typer.Option(help='New memory: target accuracy, counting "nothing stored" as an answer; 0.99 unless given.'),
     ] = None
-    room: Annotated[float | None, typer.Option(min=1, max=1000, help="Plan for so many times these pairs.")] = None
+    room: Annotated[
+        float | None, typer.Option(min=1, max=1000, help="New memory: plan for this multiple of the pairs given.")
+    ] = None
     slack: Annotated[float | None, typer.Option(min=0, max=10, help=SLACK_HELP)] = None
     like: Annotated[
-        Path | None, typer.Option(help="A memory that a new one is to be like, so that the two can be merged.")
+        Path | None, typer.Option(help="New memory: use the scheme of this memory file, so that both can be merged.")
     ] = None
     keep_paths: KeepPaths = False
 
@@ -86,31 +95,35 @@ class NewMemory:
 
 @dataclass(frozen=True)
 class Work:
-    """How many processes work."""
+    """Options of parallel work."""
 
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes to start on this machine; torchrun starts them on several.")
+        int | None,
+        typer.Option(min=1, help="Worker processes to start on this machine; torchrun starts them on several."),
     ] = None
     timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds that these wait for each other before they all stop.")
+        float, typer.Option(min=1, help="Seconds a worker waits for the others before all of them stop.")
     ] = TIMEOUT
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a path."""
+    """Options of a query."""
 
-    top: Annotated[int | None, typer.Option(min=1, help="So many answers instead of one.")] = None
-    whole: Annotated[bool, typer.Option("--set", help="Every leaf that the path holds.")] = False
-    threshold: Annotated[float, typer.Option(help="With --set: the least probability of a leaf.")] = 0.5
-    leaf: Annotated[str | None, typer.Option(help="Ask whether this leaf is stored there.")] = None
-    among: Annotated[list[str] | None, typer.Option(help="Answer with one of these leaves only; may be repeated.")] = (
-        None
-    )
-    absence: Annotated[float, typer.Option(help="How probable it is beforehand that nothing is stored there.")] = 0.5
-    text: Annotated[bool, typer.Option("--text", help="Take every role and leaf as text, numbers too.")] = False
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Print this many candidates, best first, instead of one answer.")
+    ] = None
+    whole: Annotated[bool, typer.Option("--set", help="Print every value stored under the path.")] = False
+    threshold: Annotated[float, typer.Option(help="With --set: the minimum probability of a value.")] = 0.5
+    leaf: Annotated[str | None, typer.Option(help="Test whether this value is stored under the path.")] = None
+    among: Annotated[
+        list[str] | None, typer.Option(help="Consider this value as an answer, and no other; may be repeated.")
+    ] = None
+    absence: Annotated[float, typer.Option(help="Prior probability that nothing is stored under the path.")] = 0.5
+    text: Annotated[bool, typer.Option("--text", help="Read every role and value as text, numbers included.")] = False
     probe: Annotated[
-        float | None, typer.Option(help="For very many leaves: the part of a full scan's right answers that is wished.")
+        float | None,
+        typer.Option(help="Approximate search: target recall relative to a full scan; 0.999 above 200,000 values."),
     ] = None
 
 
@@ -118,19 +131,21 @@ class Question:
 class Task:
     """What a memory is planned for."""
 
-    vocabulary: Annotated[int, typer.Option(min=2, help="How many different leaves there are.")]
+    vocabulary: Annotated[int, typer.Option(min=2, help="Number of distinct values.")]
     accuracy: Accuracy = 0.99
-    shared: Annotated[int, typer.Option(min=1, help="How many leaves one path holds.")] = 1
+    shared: Annotated[int, typer.Option(min=1, help="Number of values stored under each path.")] = 1
     compact: Annotated[
-        bool | None, typer.Option("--compact/--no-compact", help="OSC with compact fillers only, or without any.")
+        bool | None, typer.Option("--compact/--no-compact", help="OSC: only with compact fillers, or only without.")
     ] = None
     dictionary: Annotated[
-        int, typer.Option(min=0, help="OSC with compact fillers made of so many fixed vectors; 0 for none.")
+        int, typer.Option(min=0, help="OSC: build compact fillers from this many shared vectors; 0 for none.")
     ] = 0
-    basis: Annotated[str | None, typer.Option(help="OSC's contexts: blocks, or gaussian as in the paper.")] = None
+    basis: Annotated[
+        str | None, typer.Option(help="OSC: the kind of contexts, blocks, or gaussian as in the paper.")
+    ] = None
     slack: Annotated[float, typer.Option(min=0, max=10, help=SLACK_HELP)] = SLACK
     bits: Annotated[
-        str | None, typer.Option(help="Plan for a memory that is sealed: 1, 2, 3, 4 or 8 bits a cell, or auto.")
+        str | None, typer.Option(help="Plan for a quantized memory: 1, 2, 3, 4 or 8 bits per cell, or auto.")
     ] = None
 
     def wishes(self) -> dict[str, Any]:
@@ -144,7 +159,7 @@ def chosen_bits(bits: str) -> int | str:
     if bits == "auto":
         return bits
     if not bits.isdecimal():
-        raise BadValue(f"--bits must be 1, 2, 3, 4, 8 or auto, got {bits!r}")
+        raise BadValue(f"--bits must be 1, 2, 3, 4, 8 or auto, got {bits!r}.")
     return int(bits)
 
 
@@ -152,13 +167,16 @@ def chosen_bits(bits: str) -> int | str:
 class Runs:
     """How experiments are run."""
 
-    scale: Annotated[str, typer.Option(help="smoke, small or paper: how much is run.")] = "small"
-    workers: Annotated[int | None, typer.Option(help="Trials that run at a time; by default one a core.")] = None
-    out: Annotated[Path | None, typer.Option(help="Where rows, figures and the report go.")] = None
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away rows of earlier runs.")] = False
-    data: Annotated[Path | None, typer.Option(help="The folder of data sets, for multi-label.")] = None
+    scale: Annotated[str, typer.Option(help="Size of the runs: smoke, small or paper.")] = "small"
+    workers: Annotated[int | None, typer.Option(help="Trials to run in parallel. Default: one per core.")] = None
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for rows, figures and the report. Default: results/SCALE.")
+    ] = None
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard the rows of earlier runs.")] = False
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets, for multi-label.")] = None
     shard: Annotated[
-        str | None, typer.Option(help="Run a part of the trials, such as 3/16; without it, all parts are reported.")
+        str | None,
+        typer.Option(help="Run one part of the trials, such as 3/16. Run once more without it to merge the parts."),
     ] = None
 
 

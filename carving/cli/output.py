@@ -119,20 +119,29 @@ def ask_command(file: FilePath, path: Path) -> str | None:
 
 
 def memory_sentence(memory: Memory) -> str:
-    """A memory in a line or two."""
+    """Describe a memory in a line."""
     return holding_sentence(memory.scheme, memory.pairs, len(memory.vocabulary))
 
 
 def holding_sentence(scheme: Scheme, pairs: int, leaves: int) -> str:
-    """A memory of this scheme that holds so many pairs and different leaves, in a line or two."""
+    """Describe a memory in a line: its scheme, and how many pairs, distinct values and cells it has."""
     known = identity(scheme)
     parameters = ", ".join(f"{key}={value}" for key, value in known.items() if key != "name")
-    cells = scheme.facts.memory_scalars
-    return f"{known['name']} ({parameters}): {cells:,} numbers hold {pairs:,} pairs of {leaves:,} different leaves"
+    held = f"{count_text(pairs, 'pair')}, {count_text(leaves, 'distinct value')}"
+    return f"{known['name']} ({parameters}): {held}, {scheme.facts.memory_scalars:,} cells"
+
+
+def count_text(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> count_text(1, "pair"), count_text(1200, "pair")
+    ('1 pair', '1,200 pairs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def write_limited(lines: Sequence[str], limit: int, rest: str) -> None:
-    """Print the first so many lines, and how many more there are: "and 5 more" and the rest of that sentence."""
+    """Print the first `limit` lines, then "and 5 more" followed by `rest`."""
     for line in lines[:limit]:
         write_line(line)
     if len(lines) > limit:

@@ -31,23 +31,21 @@ PLAN_EPILOG = examples(
 
 def plan(
     task: Task,
-    pairs: Annotated[int | None, typer.Option(min=1, help="How many pairs will be stored.")] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Number of pairs to store.")] = None,
     numbers: Annotated[
         int | None,
-        typer.Option(min=1, help="Instead of pairs: how many numbers the memory may take with its codebook."),
+        typer.Option(min=1, help="Instead of --pairs: the budget, as numbers of memory and codebook together."),
     ] = None,
-    joint: Annotated[bool, typer.Option("--joint", help="Plan as well for answering all paths together.")] = False,
-    spread: Annotated[
-        float, typer.Option(min=0, max=4, help="With --joint: how much louder some paths are than others.")
-    ] = 0.0,
+    joint: Annotated[bool, typer.Option("--joint", help="Also plan for joint decoding of all paths.")] = False,
+    spread: Annotated[float, typer.Option(min=0, max=4, help="With --joint: spread of the amplitudes of paths.")] = 0.0,
     out: Annotated[
         FilePath | None,
-        typer.Option(help="Write an empty memory of the best plan (with --joint: of that) to a new file."),
+        typer.Option(help="Write an empty memory of the best plan (with --joint: the best joint one) to a new file."),
     ] = None,
     keep_paths: KeepPaths = False,
     as_json: Json = False,
 ) -> None:
-    """The smallest memory for so many pairs, or the most pairs for so many numbers."""
+    """Plan the smallest memory for a number of pairs, or the most pairs for a budget of numbers."""
     best_plans = planner(pairs, numbers)
     check_options(joint, spread, out, keep_paths)
     alone = best_plans(**task.wishes())
@@ -58,9 +56,9 @@ def plan(
     if as_json:
         write_json(as_facts(alone) | ({"together": as_facts(together)} if together else {}))
         return
-    write_plans(alone, together, "The smallest memories" if numbers is None else "The fullest memories")
+    write_plans(alone, together, "Smallest memories" if numbers is None else "Memories with the most pairs")
     if out is not None:
-        write_line(f"{out} is an empty memory of {plan_text(chosen)}: `carving store {out} FILES` fills it")
+        write_line(f"Wrote an empty memory of {plan_text(chosen)} to {out}. `carving store {out} FILES` fills it.")
 
 
 def as_facts(found: list[Plan]) -> dict[str, object]:
@@ -74,9 +72,9 @@ def check_options(joint: bool, spread: float, out: FilePath | None, keep_paths: 
     if out is not None:
         check_new(out)
     elif keep_paths:
-        raise BadValue("--keep-paths is for the memory that --out writes; name a file for it")
+        raise BadValue("--keep-paths requires --out, the file of the memory that keeps them.")
     if spread and not joint:
-        raise BadValue(f"--spread {spread} helps where all paths are answered together; add --joint")
+        raise BadValue(f"--spread {spread} requires --joint: it helps joint decoding only.")
 
 
 def write_empty(file: FilePath, best: Plan, task: Task, keep_paths: bool) -> None:
@@ -92,7 +90,7 @@ def write_plans(alone: list[Plan], together: list[Plan], title: str) -> None:
     console.print(plan_table(alone, title))
     write_cheaper(alone[0])
     if together:
-        console.print(plan_table(together, f"{title}, if all paths are answered together"))
+        console.print(plan_table(together, f"{title} for joint decoding"))
         write_cheaper(together[0])
         write_line(comparison(alone[0], together[0]))
 
@@ -101,7 +99,7 @@ def check_new(file: FilePath) -> None:
     """Refuse a place where a file is, or can be none."""
     check_target(file)
     if os.path.lexists(file):
-        raise BadValue(f"{file} exists, and an empty memory would take its place; name a new file")
+        raise BadValue(f"{file} exists already. Name a new file for the empty memory.")
 
 
 def planner(pairs: int | None, numbers: int | None) -> Callable[..., list[Plan]]:
@@ -110,7 +108,7 @@ def planner(pairs: int | None, numbers: int | None) -> Callable[..., list[Plan]]
         return partial(plans, pairs)
     if numbers is not None and pairs is None:
         return partial(plans_within, numbers)
-    raise BadValue("give either --pairs or --numbers")
+    raise BadValue("Pass either --pairs or --numbers.")
 
 
 def plan_table(found: list[Plan], title: str) -> Table:
@@ -122,7 +120,7 @@ def plan_table(found: list[Plan], title: str) -> Table:
         "memory": [f"{each.cells:,}" for each in found],
         "codebook": [f"{each.codebook:,}" for each in found],
         "bytes": [show_bytes(each.bytes) for each in found],
-        "a question": [operations_text(each) for each in found],
+        "per query": [operations_text(each) for each in found],
     }
     if len(set(columns["pairs"])) == 1:
         del columns["pairs"]
@@ -137,13 +135,13 @@ def plan_text(plan: Plan) -> str:
         if isinstance(value, int | float) and not isinstance(value, bool)
     )
     kind = f"{' compact' if plan.compact else ''}{' gaussian' if plan.parameters.get('basis') == 'gaussian' else ''}"
-    sealed = "" if plan.bits is None else f", sealed in {show_bits(plan.bits)} a cell"
+    sealed = "" if plan.bits is None else f", {show_bits(plan.bits)} per cell"
     return f"{plan.scheme}{kind} {parameters}{sealed}"
 
 
 def operations_text(plan: Plan) -> str:
     """How many operations a question takes, in millions."""
-    return f"{plan.operations / 1e6:,.2f} million"
+    return f"{plan.operations / 1e6:,.2f} M operations"
 
 
 def write_cheaper(plan: Plan) -> None:
@@ -152,24 +150,24 @@ def write_cheaper(plan: Plan) -> None:
         return
     most = plan.extreme
     if most.pairs == plan.pairs:
-        given_up = f"The fewest numbers are {most.numbers:,}, those of {plan_text(most)}"
+        given_up = f"The smallest memory is {plan_text(most)} with {most.numbers:,} numbers"
     else:
-        given_up = f"The most pairs are {most.pairs:,}, those of {plan_text(most)}"
+        given_up = f"The most pairs, {most.pairs:,}, fit in {plan_text(most)}"
     times = most.operations / plan.operations
     write_line(
-        f"{given_up}, whose questions take {times:.1f} times as many operations: {operations_text(most)} instead of "
-        f"{operations_text(plan)}. --slack 0 chooses it all the same."
+        f"{given_up}, but a query costs {times:.1f} times as much: {operations_text(most)} instead of "
+        f"{operations_text(plan)}. --slack 0 chooses it anyway."
     )
 
 
 def comparison(alone: Plan, together: Plan) -> str:
     """Two plans beside each other."""
     if alone.pairs == together.pairs:
-        gain = f"{alone.numbers / together.numbers:.1f} times fewer numbers"
+        gain = f"{alone.numbers / together.numbers:.1f} times smaller"
     else:
         gain = f"{together.pairs / alone.pairs:.1f} times more pairs"
     return (
-        f"Answered together, in about {together.rounds} rounds, {plan_text(together)} holds {together.pairs:,} pairs "
-        f"in {together.numbers:,} numbers; asked one path at a time, {plan_text(alone)} holds {alone.pairs:,} in "
-        f"{alone.numbers:,}: {gain}."
+        f"With joint decoding (about {together.rounds} iterations), {plan_text(together)} holds {together.pairs:,} "
+        f"pairs in {together.numbers:,} numbers. With single queries, {plan_text(alone)} holds {alone.pairs:,} in "
+        f"{alone.numbers:,}. Joint decoding: {gain}."
     )

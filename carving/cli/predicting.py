@@ -22,19 +22,22 @@ FIRST = 5  # names that are shown of many
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `carving train` wrote.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `carving train`.")],
     data: Annotated[
         Path,
-        typer.Argument(metavar="DATA", help="Points as it was trained on; for texts .jsonl, or a text on each line."),
+        typer.Argument(
+            metavar="DATA", help="Samples in the format of the training data; documents as .jsonl, or one per line."
+        ),
     ],
     points: Points,
-    top: Annotated[int | None, typer.Option(min=1, help="The so many best labels of each point.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Print the best labels of each sample, this many.")] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Labels of at least this probability; by default it has its own.")
+        float | None,
+        typer.Option(min=0, max=1, help="Minimum probability of a label. Default: the threshold of the model."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """The labels of points with their probabilities: a line a point, best first; an empty line where there are none."""
+    """Predict the labels of samples with their probabilities: one line per sample, best first, empty if none."""
     from carving.labels import MultiLabelClassifier
 
     made = MultiLabelClassifier.load(model)
@@ -58,15 +61,15 @@ def write_model(file: Path, as_json: bool) -> None:
     names = ", ".join(map(str, made.classes_[:FIRST].tolist())) + (", ..." if made.n_labels_ > FIRST else "")
     head = f"{made.head} head, " if made.head_ is not None else ""  # where there are networks
     hidden = " and ".join(map(str, facts["hidden"]))
-    student = f"one network with {hidden} hidden units, " if hidden else ""
-    write_line(f"a label model: {made.n_labels_:,} labels ({names}), {head}{student}{facts['weights']:,} weights")
+    student = f"a network with {hidden} hidden units, " if hidden else ""
+    write_line(f"Label model: {made.n_labels_:,} labels ({names}), {head}{student}{facts['weights']:,} weights.")
     kind = (
-        f"texts, by {made.n_features_in_:,} words" if made.words_ is not None else f"{made.n_features_in_:,} features"
+        f"documents, {made.n_features_in_:,} words" if made.words_ is not None else f"{made.n_features_in_:,} features"
     )
-    pooled = f", of {made.pool_} columns each" if made.pool_ > 1 else ""
-    write_line(f"points are {kind}{pooled}; trained by {facts['trained by']}, seed {made.seed}")
-    write_line(f"a label is given from probability {made.calibration_.threshold:.2f} on")
-    write_line(f"{show_bytes(file.stat().st_size)} on disk")
+    pooled = f", averages of {made.pool_} columns each" if made.pool_ > 1 else ""
+    write_line(f"Input: {kind}{pooled}. Trained by {facts['trained by']}, seed {made.seed}.")
+    write_line(f"Threshold: labels of probability {made.calibration_.threshold:.2f} or higher are predicted.")
+    write_line(f"File size: {show_bytes(file.stat().st_size)}.")
 
 
 def _facts(made: "MultiLabelClassifier") -> dict[str, Any]:

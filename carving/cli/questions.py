@@ -18,6 +18,7 @@ from carving.cli.options import Json, MemoryFile, Question, Reading, Work, examp
 from carving.cli.output import (
     answer_json,
     answer_sentence,
+    count_text,
     errors,
     memory_sentence,
     write_json,
@@ -61,8 +62,8 @@ Roles = Annotated[
     list[str],
     typer.Argument(
         metavar="ROLE",
-        help="The path: numbers, true, false and null are taken as such, everything else as text. A single - reads "
-        "paths from the standard input, one a line: roles parted by tabs, or a JSON array.",
+        help="The roles of the path: numbers, true, false and null are read as such, everything else as text. A single "
+        "- reads paths from standard input, one per line: roles separated by tabs, or a JSON array.",
     ),
 ]
 
@@ -75,11 +76,13 @@ class Outcome(NamedTuple):
 
 
 def ask(memory: MemoryFile, roles: Roles, question: Question, vocabulary: Labels = None, as_json: Json = False) -> None:
-    """What a memory holds under a path, or under many; exit status 1 if nothing (somewhere)."""
+    """Query a memory: print what is stored under a path, or under many. Exit status 1 if any path has no answer."""
     check_question(question)
     held = loaded(memory, vocabulary)
     if question.leaf is not None and not held.scheme.facts.linear:
-        raise BadValue(f"{identity(held.scheme)['name']} has no probabilities; ask without --leaf, or with --top")
+        raise BadValue(
+            f"--leaf needs probabilities, which {identity(held.scheme)['name']} does not have. Omit it, or use --top."
+        )
     found = ask_many(held, question, as_json) if roles == ["-"] else ask_once(held, roles, question, as_json)
     raise typer.Exit(0 if found else 1)
 
@@ -135,7 +138,7 @@ def check_question(question: Question) -> None:
     """Refuse several questions at once."""
     several = question.whole and question.top
     if several or (question.leaf is not None and (question.whole or question.top or question.among)):
-        raise BadValue("--set, --top and --leaf are three questions, and --among is for the first two; choose one")
+        raise BadValue("--set, --top and --leaf exclude each other, and --leaf excludes --among. Pass only one.")
 
 
 def ask_all(memory: Memory | SealedMemory, questions: list[list[Path]], question: Question) -> list[Outcome]:
@@ -182,14 +185,14 @@ def _candidates(memory: Memory | SealedMemory, question: Question) -> list[Leaf]
 
 
 def write_taken(question: Question, leaves: Sequence[Leaf]) -> None:
-    """Say what was taken where an argument may be a number or a text."""
+    """Print how an argument was read that may be a number or text."""
     option, arguments = ("--leaf", [question.leaf]) if question.leaf is not None else ("--among", question.among or [])
     for argument in arguments:
         readings = leaf_readings(argument, question.text)
         taken = [leaf for leaf in readings if any(same(leaf, each) for each in leaves)]
         if len(readings) > 1 and taken:
             words = " and ".join(f"the text {leaf!r}" if isinstance(leaf, str) else repr(leaf) for leaf in taken)
-            errors.print(f"{option} {argument} was taken as {words}", markup=False, soft_wrap=True)
+            errors.print(f"{option} {argument} was read as {words}.", markup=False, soft_wrap=True)
 
 
 def same(one: Leaf, other: Leaf) -> bool:
@@ -202,7 +205,7 @@ def _single(answers: list[Answer]) -> list[Outcome]:
 
 
 def info(memory: MemoryFile, as_json: Json = False) -> None:
-    """What a memory is and how full; or what a label model is."""
+    """Describe a memory (its scheme, size and predicted accuracy) or a label model."""
     kind = kind_of(memory)
     if kind == "sealed memory":
         write_sealed(memory, sealedfiles.read(memory), as_json)
@@ -222,12 +225,12 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
         return
     write_line(memory_sentence(held))
     if held.consolidated:
-        write_line(f"consolidated: no sum any more; it is expected to name {predicted:.2%} of what that was done for")
+        write_line(f"Consolidated: expected accuracy {predicted:.2%} on the pairs it was consolidated for.")
     elif predicted is not None:
-        write_line(f"so full, it is predicted to name {predicted:.2%} of its leaves, each being used about as often")
-    write_line(f"{show_bytes(size)} on disk")
+        write_line(f"Predicted accuracy: {predicted:.2%}, if all values are about equally frequent.")
+    write_line(f"File size: {show_bytes(size)}.")
     if packed is not None:
-        write_line(f"of these, {show_bytes(packed)} are the {len(held):,} paths that it keeps")
+        write_line(f"Paths kept: {len(held):,}, {show_bytes(packed)} of the file.")
     for sentence in (*index_sentences(memory, held), *journal_sentences(memory)):
         write_line(sentence)
 
@@ -237,22 +240,22 @@ def verify(
     reading: Reading,
     work: Work,
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="Files of pairs that the memory is to be asked for.")
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="Files of pairs to compare the answers with.")
     ] = None,
-    joint: Annotated[bool, typer.Option(help="Ask for all of them together, which finds far more.")] = False,
-    wrong: Annotated[bool, typer.Option("--wrong", help="List what was answered wrongly.")] = False,
+    joint: Annotated[bool, typer.Option(help="Decode all paths jointly, which finds far more.")] = False,
+    wrong: Annotated[bool, typer.Option("--wrong", help="List the wrong answers.")] = False,
     vocabulary: Labels = None,
     as_json: Json = False,
 ) -> None:
-    """Whether a file is whole (exit status 2 if not), and how much of FILES the memory still answers (1 if not all).
+    """Check that a memory file is intact, and count the pairs of FILES that the memory answers correctly.
 
-    Without FILES, a memory that keeps its paths is asked for all of them, and tells how many answers are sure: what is
-    right it cannot say.
+    Exit status 2 if the file is corrupt, 1 if some answers are wrong. Without FILES, a memory that keeps its paths
+    is queried for all of them; this counts confident answers, not correct ones.
     """
     if wrong and not files:
-        raise BadValue("--wrong lists pairs of files that are answered wrongly; name files of pairs")
+        raise BadValue("--wrong requires FILES to compare the answers with. Name files of pairs.")
     if not files and work.workers:
-        raise BadValue("--workers share the pairs of files; name files of pairs")
+        raise BadValue("--workers requires FILES, whose pairs the workers share. Name files of pairs.")
     with together(work) as ranks:
         held = ranks.agreed(lambda: loaded(memory, vocabulary))
         outcome = asked_for(held, files, reading, joint, ranks) if files else None
@@ -304,19 +307,23 @@ def write_verification(
     file: FilePath, memory: Memory | SealedMemory, outcome: Verification | None, wrong: bool
 ) -> None:
     """A verification for people."""
-    write_line(f"{file} is whole: {memory.pairs:,} pairs, {len(memory.vocabulary):,} leaves")
+    write_line(
+        f"{file} is intact: {count_text(memory.pairs, 'pair')}, {count_text(len(memory.vocabulary), 'distinct value')}."
+    )
     for sentence in journal_sentences(file):
         write_line(sentence)
     if outcome is None:
         return
-    write_line(f"{outcome.right:,} of {outcome.asked:,} pairs answered rightly ({outcome.share:.2%})")
+    write_line(f"Correct: {outcome.right:,} of {count_text(outcome.asked, 'pair')} ({outcome.share:.2%}).")
     if outcome.converged is False:
-        write_line("joint decoding did not converge: the memory is too full, or holds much that these files do not")
+        write_line(
+            "Joint decoding did not converge: the memory is over capacity, or holds many pairs that FILES do not."
+        )
     if wrong:
         write_limited([wrong_sentence(each) for each in outcome.wrong], WORST, "(all with --json)")
 
 
 def wrong_sentence(wrong: Wrong) -> str:
     """A wrong answer for people."""
-    answer = answer_sentence(wrong.answer) if wrong.answer is not None else "nothing in its stead"
-    return f"{path_text(wrong.path)} -> {leaf_text(wrong.leaf)}, answered: {answer}"
+    answer = answer_sentence(wrong.answer) if wrong.answer is not None else "no value"
+    return f"{path_text(wrong.path)} -> {leaf_text(wrong.leaf)}; answer: {answer}"

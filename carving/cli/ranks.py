@@ -31,8 +31,8 @@ def _in_processes(workers: int) -> int:
     ended = launch([sys.executable, "-m", "carving", *sys.argv[1:]], workers)
     if ended.signal is not None:
         errors.print(
-            f"Error: rank {ended.rank} of {workers} was ended by {ended.signal}, and with it all others; the file is "
-            "the old one or the new one, nothing is half done: start it again",
+            f"Error: worker {ended.rank} of {workers} was killed by {ended.signal}, so all others were stopped. The "
+            "output file is either the old or the new one, never partly written. Run the command again.",
             markup=False,
             soft_wrap=True,
         )

@@ -11,7 +11,7 @@ from carving.checks import show_bits, show_bytes
 from carving.cli.input import Files
 from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, chosen_bits, examples
-from carving.cli.output import errors, holding_sentence, memory_sentence, write_json, write_line
+from carving.cli.output import count_text, errors, holding_sentence, memory_sentence, write_json, write_line
 from carving.console import bar
 from carving.files import check_replaceable, identity
 from carving.memory import Memory
@@ -28,11 +28,13 @@ UNSEAL_EPILOG = examples(
     "carving unseal keeps-paths.safetensors -o facts.safetensors",
 )
 
-Output = Annotated[FilePath, typer.Option("--output", "-o", metavar="OUT", help="The file to write.")]
+Output = Annotated[FilePath, typer.Option("--output", "-o", metavar="OUT", help="File to write.")]
 Labels = Annotated[
     str | None,
     typer.Option(
-        "--vocabulary", metavar="FILE", help="A file of pairs that has the leaves of a memory sealed without them."
+        "--vocabulary",
+        metavar="FILE",
+        help="File of pairs with the values of a memory quantized without its vocabulary.",
     ),
 ]
 
@@ -42,16 +44,20 @@ def seal(
     output: Output,
     bits: Annotated[
         str | None,
-        typer.Option(help="Bits a cell: 1, 2, 3, 4 or 8, or auto.", show_default="2, or those it was consolidated in"),
+        typer.Option(
+            help="Bits per cell: 1, 2, 3, 4 or 8, or auto.", show_default="2, or the bits it was consolidated for"
+        ),
     ] = None,
     vocabulary: Annotated[
         bool,
-        typer.Option("--vocabulary/--no-vocabulary", help="Whether the labels are kept; if not, who asks has them."),
+        typer.Option(
+            "--vocabulary/--no-vocabulary", help="Keep the vocabulary in the file; without it, queries must supply it."
+        ),
     ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT even if it is no sealed memory.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT even if it is not a quantized memory.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a memory in a few bits a cell, to be asked but not changed; `unseal` makes a memory of it again."""
+    """Quantize a memory to a few bits per cell. The result can be queried, not changed; `unseal` restores a memory."""
     check_replaceable(output, "sealed memory", force)
     held = Memory.load(memory)
     with locked(output):
@@ -66,12 +72,12 @@ def unseal(
     output: Output,
     files: OwnSources = None,
     vocabulary: Labels = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT even if it is no memory.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT even if it is not a memory.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Decode all that a sealed memory holds under the paths of FILES, or those that it keeps, and store it again.
+    """Decode all pairs of a quantized memory and store them in a memory that can be changed.
 
-    One that was consolidated is all there, and needs no FILES.
+    The paths are those of FILES, or those that the memory keeps. A consolidated memory needs neither.
     """
     check_replaceable(output, "memory", force)
     held = SealedMemory.load(memory, labels_of(vocabulary, reading))
@@ -85,10 +91,11 @@ def unseal(
         write_json(facts | dict(file=str(output)))
         return
     if back.consolidated:
-        write_line(f"{output} holds the numbers of {memory}, as they were consolidated")
+        write_line(f"Wrote the consolidated cells of {memory} to {output}.")
     else:
-        same = f"which give the cells of {memory} again"
-        write_line(f"decoded all {back.pairs:,} pairs, {same}, and stored them in {output}")
+        write_line(
+            f"Decoded all {count_text(back.pairs, 'pair')}, which reproduce the cells of {memory}. Stored in {output}."
+        )
     write_line(memory_sentence(back))
 
 
@@ -126,27 +133,27 @@ def write_sealed(file: FilePath, found: Sealed, as_json: bool) -> None:
     write_line(holding_sentence(found.scheme, found.pairs, count) if leaves else plain_sentence(found))
     rest = sizes.decoding - sizes.cells
     write_line(
-        f"sealed: {show_bits(found.cells.bits)} a cell, {sizes.decoding / found.pairs:.2f} bits a pair (cells "
-        f"{show_bytes(math.ceil(sizes.cells / 8))}, scale and counts {show_bytes(math.ceil(rest / 8))})"
+        f"Quantized: {show_bits(found.cells.bits)} per cell, {sizes.decoding / found.pairs:.2f} bits per pair (cells "
+        f"{show_bytes(math.ceil(sizes.cells / 8))}, scale and counts {show_bytes(math.ceil(rest / 8))})."
     )
     if found.solved is not None:
-        expected = f"it is expected to name {found.solved.level.accuracy:.2%} of what that was done for"
-        write_line(f"consolidated: no sum any more, and asked one path at a time; {expected}")
+        expected = f"expected accuracy {found.solved.level.accuracy:.2%} on the pairs it was consolidated for"
+        write_line(f"Consolidated: {expected}.")
     if leaves is None:
-        write_line("its labels were left out: who asks brings them, with --vocabulary FILE")
+        write_line("No vocabulary in the file: pass --vocabulary FILE to query it.")
     else:
         limit = (
-            f"log2 of {count:,} leaves is {math.log2(count):.2f} bits a pair" if count > 1 else "one leaf is no news"
+            f"Lower bound for an exact memory: log2({count:,}) = {math.log2(count):.2f} bits per pair."
+            if count > 1
+            else "A vocabulary of one value carries no information."
         )
-        write_line(
-            f"{limit}: no memory that answers all can take less; its labels' own text takes "
-            f"{show_bytes(sizes.vocabulary // 8)}"
-        )
-    write_line(f"{show_bytes(size)} on disk")
+        write_line(f"{limit} Vocabulary: {show_bytes(sizes.vocabulary // 8)}.")
+    write_line(f"File size: {show_bytes(size)}.")
 
 
 def plain_sentence(found: Sealed) -> str:
     """A sealed memory of which the labels are not known, in a line."""
     known = identity(found.scheme)
     parameters = ", ".join(f"{key}={value}" for key, value in known.items() if key != "name")
-    return f"{known['name']} ({parameters}): {found.scheme.facts.memory_scalars:,} cells hold {found.pairs:,} pairs"
+    pairs = count_text(found.pairs, "pair")
+    return f"{known['name']} ({parameters}): {pairs}, {found.scheme.facts.memory_scalars:,} cells"

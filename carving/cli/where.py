@@ -22,18 +22,23 @@ WHERE_EPILOG = examples(
 
 def where(
     memory: MemoryFile,
-    leaf: Annotated[str, typer.Argument(metavar="LEAF", help="A number is tried as such and as text.")],
+    leaf: Annotated[
+        str, typer.Argument(metavar="LEAF", help="Value to look for; a number is tried as a number and as text.")
+    ],
     reading: Reading,
     among: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="A file of pairs, whose paths are asked; by default those that it keeps."),
+        typer.Option(
+            metavar="FILE",
+            help="File of pairs whose paths are searched; may be repeated. Default: the paths that the memory keeps.",
+        ),
     ] = None,
-    threshold: Annotated[float, typer.Option(help="The least probability.")] = 0.5,
-    text: Annotated[bool, typer.Option("--text", help="Take the leaf as text, a number too.")] = False,
+    threshold: Annotated[float, typer.Option(help="Minimum probability.")] = 0.5,
+    text: Annotated[bool, typer.Option("--text", help="Read the value as text, even if it is a number.")] = False,
     vocabulary: Labels = None,
     as_json: Json = False,
 ) -> None:
-    """The paths that hold a leaf, the most probable first; exit status 1 if none does."""
+    """Find the paths that hold a value, most probable first. Exit status 1 if there is none."""
     held = loaded(memory, vocabulary, reading)
     paths = [path for path, _ in Files.open(among, reading)] if among else None
     readings = leaf_readings(leaf, text)
@@ -46,14 +51,14 @@ def where(
         for path, answer in found:
             write_line(path_text(path), answer_sentence(answer))
         if not found:
-            errors.print(f"no path is found to hold {leaf}", markup=False)
+            errors.print(f"No path holds {leaf}.", markup=False)
         write_taken(leaf, readings, found)
     raise typer.Exit(0 if found else 1)
 
 
 def write_taken(argument: str, readings: list[Leaf], found: list[tuple[Path, Answer]]) -> None:
-    """Say what was taken where the argument may be a number or a text."""
+    """Print how the argument was read where it may be a number or text."""
     taken = {type(answer.leaf): answer.leaf for _, answer in found}
     if len(readings) > 1 and taken:
         words = " and ".join(f"the text {leaf!r}" if isinstance(leaf, str) else repr(leaf) for leaf in taken.values())
-        errors.print(f"{argument} was taken as {words}", markup=False, soft_wrap=True)
+        errors.print(f"{argument} was read as {words}.", markup=False, soft_wrap=True)
