@@ -1,4 +1,4 @@
-"""Contexts: what a scheme makes of role paths, as rows of tensors."""
+"""Contexts: what a scheme derives from role paths, as rows of tensors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """What a scheme makes of role paths: one row a context, every tensor with that many rows.
+    """What a scheme derives from paths: tensors with one row for each context.
+
+    Create them with `scheme.contexts(paths)`. They support `len`, indexing by row, and moving to another device.
 
     >>> from carving import OSC
     >>> contexts = OSC(d=20).contexts([("subject",), ("verb",), ("object",)])
@@ -20,13 +22,13 @@ class Contexts:
     kind: str = field(default="", kw_only=True)  # `facts.context_kind` of the schemes that they fit
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The contexts with every tensor changed alike."""
+        """Return the contexts with `change` applied to every tensor."""
         changed: dict[str, Any] = {name: change(tensor) for name, tensor in self.tensors.items()}
         return replace(self, **changed)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors by the names of their fields."""
+        """The tensors, by field name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def __len__(self) -> int:
@@ -36,7 +38,7 @@ class Contexts:
         return 0
 
     def __getitem__(self, rows: int | slice | Tensor | list[int]) -> Self:
-        """The contexts of these rows; one integer gives one row."""
+        """Return the contexts of some rows; an integer selects one row and keeps the first dimension."""
         if not isinstance(rows, slice | list) and (isinstance(rows, int) or getattr(rows, "ndim", 1) == 0):
             row = int(rows)
             if not -len(self) <= row < len(self):
@@ -45,7 +47,7 @@ class Contexts:
         return self.map(lambda tensor: tensor[rows])
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """The same contexts on another device or in another dtype, as `Tensor.to`; integers stay integers."""
+        """Return the contexts on another device or in another dtype, like `Tensor.to`; integers keep their dtype."""
 
         def moved(tensor: Tensor) -> Tensor:
             other = tensor.to(*args, **kwargs)
@@ -55,5 +57,5 @@ class Contexts:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the tensors hold."""
+        """The total number of bytes of the tensors."""
         return sum(tensor.nbytes for tensor in self.tensors.values())

@@ -1,19 +1,19 @@
-"""The protocol that every binding scheme answers. To add one, read this file and write a class with its seven hooks.
+"""The base class of binding schemes. To add a scheme, write a subclass with the seven abstract methods.
 
 A scheme reaches its memory through maps that depend on the context:
 
     write : core, context   ->  memory    (summed over pairs: memories add)
     read  : memory, context ->  core      (the scheme's unbinding)
-    encode: filler, context ->  core      (what a filler looks like inside that context)
+    encode: filler, context ->  core      (the coordinates of the filler inside the context)
 
     trace = the sum of write(encode(filler, context), context)
     score = match(read(memory, context), context, candidate)
 
 A scheme is a frozen dataclass: its fields are the constructor's arguments, and `parameters`, `like`, equality and repr
-follow from them. The hooks `_encode`, `_write`, `_read` and `_match` get chunks of rows that fit into the
-workspace and were checked; the verbs of the same names are final. Shapes are checked here, once for all schemes; values
-(NaN, infinity) where data enters a `Memory`, because looking at values would break `torch.compile(fullgraph=True)`.
-What only memories that are plain sums can do (likelihoods, joint decoding) is in `linear.py`.
+follow from them. The hooks `_encode`, `_write`, `_read` and `_match` receive validated chunks of rows that fit into the
+workspace; the public methods of these names are final. Shapes are validated here, for all schemes. Values (NaN,
+infinity) are validated where data enters a `Memory`: reading values would break `torch.compile(fullgraph=True)`.
+`linear.py` has what needs a memory that is a plain sum (likelihoods, joint decoding).
 """
 
 import math
@@ -52,13 +52,22 @@ FillersOrLabels = Tensor | Iterable[Leaf]  # so are fillers of labels
 
 
 def _fact(name: str, meaning: str) -> Any:
-    """A property of a scheme that is one of its facts."""
+    """Return a property that reads one of the scheme's facts."""
     return property(lambda scheme: getattr(scheme.facts, name), doc=meaning)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Scheme(ABC, Generic[C]):
-    """A way of binding fillers to contexts. Small, frozen, and equal to another of the same parameters.
+    """A way of binding fillers to contexts: the base class of OSC, TPR and the VSAs.
+
+    Schemes are immutable, hold no data, and compare equal if their parameters are equal. Labels and paths determine
+    fillers and contexts: equal labels, parameters and seeds give equal tensors, in every process and version.
+
+    Args:
+        seed: Seed of all fillers and contexts, from 0 to 2**64 - 1.
+        dtype: `torch.float32` or `torch.float64`.
+        device: Device of all tensors that the scheme creates.
+        workspace: Bytes that one call may use beyond its arguments and its result. Work is split into chunks that fit.
 
     >>> from carving import OSC
     >>> scheme = OSC(d=40, p=3)
@@ -91,54 +100,59 @@ class Scheme(ABC, Generic[C]):
     @property
     @abstractmethod
     def facts(self) -> Facts:
-        """What is true of the scheme; a `cached_property`, because it is asked for often."""
+        """Shapes, costs and laws of the scheme; define it as a `cached_property`, because it is read often."""
 
     @abstractmethod
     def _fillers(self, words: Bits) -> Tensor:
-        """Fillers from their random bits, on the CPU."""
+        """Return fillers (n, *filler_shape) made from random bits, on the CPU."""
 
     @abstractmethod
     def _contexts(self, paths: Paths) -> C:
-        """The paths' contexts, a row each, from their canonical bytes (`paths.names`, or `roles`) alone."""
+        """Return the contexts of the paths, one row each, from their canonical bytes (`paths.names` or `roles`)."""
 
     @abstractmethod
     def _encode(self, fillers: Tensor, contexts: C) -> Tensor:
-        """The cores (n, *core_shape) of fillers (n, *filler_shape) in their n contexts; None if not contextual."""
+        """Return the cores (n, *core_shape) of fillers (n, *filler_shape); contexts may be None if not contextual."""
 
     @abstractmethod
     def _write(self, cores: Tensor, contexts: C) -> Tensor:
-        """The memory that cores (n, *core_shape) make in their n contexts, summed: (*memory_shape)."""
+        """Return the sum (*memory_shape) of cores (n, *core_shape) written into their n contexts."""
 
     @abstractmethod
     def _read(self, memory: Tensor, contexts: C) -> Tensor:
-        """The cores (n, *core_shape) that n contexts show of the memory."""
+        """Return the cores (n, *core_shape) that unbinding n contexts gives."""
 
     @abstractmethod
     def _match(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """Scores (n, L) of candidates (L, *filler_shape), or (n, m) of each context's own (n, m, *filler_shape)."""
+        """Return scores (n, L) of shared candidates (L, *filler_shape), or (n, m) of own ones (n, m, *filler_shape)."""
 
     def _add(self, memory: Tensor, contexts: C, fillers: Tensor, weights: Tensor | None) -> None:
-        """Add n pairs to the memory, in place; a scheme may do this faster than by its other hooks."""
+        """Add n pairs to the memory in place; override it where there is a faster way than `_encode` and `_write`."""
         cores = self._encode(fillers, contexts)
         if weights is not None:
             cores = cores * weights.view(-1, *(1,) * (cores.dim() - 1)).to(cores.dtype)
         memory += self._write(cores, contexts)
 
     def squared_norm(self, memory: Tensor) -> float:
-        """The energy of a memory; that of all ranks, where it is spread over them."""
+        """Return the squared norm of a memory, over all ranks where it is split into rows."""
         return float(torch.linalg.vector_norm(memory).double().square())
 
     # What the scheme is
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments that make the scheme again, dtype, device and workspace aside."""
+        """The constructor arguments that define the scheme, without dtype, device and workspace."""
         names = [entry.name for entry in fields(self) if entry.compare and entry.name != "seed"]
         return {name: getattr(self, name) for name in (*names, "seed")}
 
     @final
     def like(self, **changes: Any) -> Self:
-        """The same scheme with some arguments changed: `scheme.like(dtype=torch.float64)`."""
+        """Return a copy of the scheme with some arguments changed.
+
+        >>> from carving import OSC
+        >>> OSC(d=40).like(seed=1)
+        OSC(d=40, p=2, k1=6, signed=True, basis='blocks', seed=1)
+        """
         own = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
         return type(self)(**(own | changes))
 
@@ -153,19 +167,29 @@ class Scheme(ABC, Generic[C]):
 
     @cached_property
     def room(self) -> int:
-        """The numbers that the workspace holds."""
+        """The number of elements of `dtype` that fit into the workspace."""
         return self.workspace // self.dtype.itemsize
 
     # Symbols -> tensors
 
     @final
     def fillers(self, labels: Iterable[Leaf]) -> Tensor:
-        """The labels' fillers, (n, *filler_shape): the same for the same label, seed and scheme, for ever."""
+        """Return the fillers of labels, (n, *filler_shape).
+
+        A filler depends only on its label, the scheme's parameters and the seed; it never changes between versions.
+
+        Args:
+            labels: n labels, such as strings or integers.
+        """
         return draw_candidates(self, canonical_all(listed(labels, "labels")))
 
     @final
     def random(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        """As many fillers that no label names, (count, *filler_shape): for experiments."""
+        """Return random fillers without labels, (count, *filler_shape), for experiments.
+
+        Raises:
+            TypeError: `generator` is not a `torch.Generator`.
+        """
         if not isinstance(generator, torch.Generator):
             raise BadType(
                 f"generator must be a torch.Generator, got {generator!r}. Pass torch.Generator().manual_seed(0), or "
@@ -174,7 +198,7 @@ class Scheme(ABC, Generic[C]):
         return self._drawn(check_integer("count", count, 1), generator).to(self.device)
 
     def _drawn(self, count: int, generator: torch.Generator) -> Tensor:
-        """Fillers of a generator: from words, as labels', where a scheme has no cheaper way."""
+        """Return fillers drawn by a generator; override it where there is a faster way than random words."""
         words, fillers = self.facts.filler_words, empty_fillers(self, count, "cpu")
         for rows in slices(count, draws.rows_in_cache(words)):
             fillers[rows] = self._fillers(draws.bits_from(generator, rows.stop - rows.start, words))
@@ -182,12 +206,18 @@ class Scheme(ABC, Generic[C]):
 
     @final
     def contexts(self, paths: Iterable[Path]) -> C:
-        """The paths' contexts, a row each: the same for the same path, seed and scheme, for ever."""
+        """Return the contexts of paths, one row each.
+
+        A context depends only on its path, the scheme's parameters and the seed; it never changes between versions.
+
+        Args:
+            paths: n tuples of labels, such as `("sentence 5", "subject")`.
+        """
         return draw_contexts(self, Paths.of(paths))
 
     @final
     def chunks_of(self, contexts: ContextsOrPaths, size: int) -> Iterator[tuple[slice, C]]:
-        """The contexts in chunks of at most `size` rows, made from their paths where paths were given."""
+        """Yield (rows, contexts) in chunks of at most `size` rows; contexts of paths are created chunk by chunk."""
         if isinstance(contexts, Contexts):
             whole = own_contexts(self, contexts)
             if len(whole) <= size:
@@ -204,7 +234,11 @@ class Scheme(ABC, Generic[C]):
 
     @final
     def zeros(self) -> Tensor:
-        """An empty memory."""
+        """Return an empty memory, (*memory_shape).
+
+        Raises:
+            ValueError: The memory would not fit into the machine's memory.
+        """
         shape, dtype = self.facts.memory_shape, self.facts.memory_dtype
         size, limit = math.prod(shape) * dtype.itemsize, machine_bytes(torch.device(self.device))
         if limit is not None and size > limit:
@@ -218,14 +252,14 @@ class Scheme(ABC, Generic[C]):
 
     @final
     def encode(self, fillers: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """The cores (n, *core_shape) of n fillers in their n contexts."""
+        """Return the cores (n, *core_shape) of fillers (n, *filler_shape) in their n contexts."""
         own = own_contexts(self, contexts)
         check_tensor("fillers", fillers, (len(own), *self.facts.filler_shape), FILLERS)
         return self._encode(fillers, own)
 
     @final
     def write(self, cores: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """The memory that n cores make in their n contexts, summed."""
+        """Return the sum (*memory_shape) of cores (n, *core_shape) written into their n contexts."""
         own = own_contexts(self, contexts)
         check_cores(self.facts, cores, len(own))
         memory = self.zeros()
@@ -235,14 +269,21 @@ class Scheme(ABC, Generic[C]):
 
     @final
     def read(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """The cores (n, *core_shape) that n contexts show of the memory."""
+        """Return the cores (n, *core_shape) that unbinding n contexts from the memory gives."""
         return read_in_chunks(self, self._read, memory, contexts)
 
     @final
     def match(self, cores: Tensor, contexts: ContextsOrPaths | None, candidates: Tensor) -> Tensor:
-        """How well candidates fit the cores: (n, L) for L shared candidates, (n, m) for m of each context's own.
+        """Return how well candidates fit the cores.
 
-        Where fillers look the same in every context (`facts.contextual` is False), contexts may be None.
+        Args:
+            cores: (n, *core_shape), from `read` or `encode`.
+            contexts: The n contexts or paths of the cores. May be None where the encoding of a filler does not depend
+                on its context (`facts.contextual` is False).
+            candidates: (L, *filler_shape), shared by all contexts, or (n, m, *filler_shape), m for each context.
+
+        Returns:
+            Scores (n, L) or (n, m).
         """
         if contexts is None and self.facts.contextual:
             raise BadValue(f"contexts must not be None: {self.name} encodes a filler differently in every context")
@@ -251,7 +292,7 @@ class Scheme(ABC, Generic[C]):
 
     @final
     def precompute(self, candidates: Tensor) -> Tensor:
-        """Shared candidates as matching takes them fastest, if those are not too large to be held."""
+        """Return shared candidates in the form that `match` reads fastest; unchanged if that would be too large."""
         check_candidates(self.facts, candidates, 0)
         size = len(candidates) * self.facts.code_size
         if candidates.dim() == 2 or not 0 < size <= PRECOMPUTED * self.room:
@@ -260,14 +301,25 @@ class Scheme(ABC, Generic[C]):
 
     @final
     def trace(self, contexts: ContextsOrPaths, fillers: FillersOrLabels, weights: Tensor | None = None) -> Tensor:
-        """The memory of n pairs: their bound fillers, weighted and summed. Traces of two batches add."""
+        """Return the memory of n pairs: the weighted sum of their bound fillers.
+
+        Traces are additive: the trace of two batches is the sum of their traces.
+
+        Args:
+            contexts: n contexts, or n paths.
+            fillers: (n, *filler_shape), or n labels.
+            weights: (n,), 1 if None.
+
+        Returns:
+            A memory (*memory_shape).
+        """
         return self.add(self.zeros(), contexts, fillers, weights)
 
     @final
     def add(
         self, memory: Tensor, contexts: ContextsOrPaths, fillers: FillersOrLabels, weights: Tensor | None = None
     ) -> Tensor:
-        """The memory with n pairs more, added in place."""
+        """Add n pairs to `memory` in place and return it; the other arguments are as in `trace`."""
         check_memory(self.facts, memory)
         # All labels are looked at before anything is added, so that a bad one leaves the memory as it was.
         contexts = contexts if isinstance(contexts, Contexts | Paths) else Paths.of(contexts)
@@ -292,7 +344,16 @@ class Scheme(ABC, Generic[C]):
 
     @final
     def score(self, memory: Tensor, contexts: ContextsOrPaths, candidates: Tensor) -> Tensor:
-        """How strongly the memory holds the candidates: (n, L), or (n, m) where each context has its own."""
+        """Return the scores of candidates in a memory: `read` and `match` in one step.
+
+        Args:
+            memory: (*memory_shape).
+            contexts: n contexts, or n paths.
+            candidates: (L, *filler_shape), shared by all contexts, or (n, m, *filler_shape), m for each context.
+
+        Returns:
+            Scores (n, L) or (n, m).
+        """
         # Candidates that are alike in all contexts are matched with many at once, more than are read at once.
         size = rows_within(self.room, 2 * self.facts.code_size or self.facts.cost.core)
         if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
@@ -314,7 +375,7 @@ REPEATED = 0.1  # the share of labels that must come again to be worth drawing e
 
 
 def draw_contexts(scheme: Scheme[C], paths: Paths) -> C:
-    """The contexts of paths, each distinct one drawn once."""
+    """Return the contexts of paths, drawing each distinct path once."""
     if len(set(paths.names)) > (1 - REPEATED) * len(paths):
         return scheme._contexts(paths)
     distinct, which = paths.distinct()
@@ -322,7 +383,7 @@ def draw_contexts(scheme: Scheme[C], paths: Paths) -> C:
 
 
 def draw_fillers(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
-    """The fillers of labels whose canonical bytes are known, each distinct one drawn once: row by row, to be bound."""
+    """Return the fillers of labels given as canonical bytes, drawing each distinct label once; laid out for binding."""
     distinct = set(names)
     if len(distinct) <= (1 - REPEATED) * len(names):
         places = {name: place for place, name in enumerate(distinct)}
@@ -332,7 +393,7 @@ def draw_fillers(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
 
 
 def draw_candidates(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
-    """The same, laid out as matching reads them."""
+    """Return the fillers of labels given as canonical bytes, laid out for matching."""
     return _drawn(scheme, names, empty_fillers(scheme, len(names), "cpu"))
 
 
@@ -344,7 +405,7 @@ def _drawn(scheme: Scheme, names: Sequence[bytes], fillers: Tensor) -> Tensor:
 
 
 def empty_fillers(scheme: Scheme, count: int, device: torch.device | str) -> Tensor:
-    """Room for fillers, laid out as matching reads them."""
+    """Return an uninitialized tensor of fillers, laid out for matching."""
     facts = scheme.facts
     shape, layout = (count, *facts.filler_shape), facts.filler_layout or range(1 + len(facts.filler_shape))
     laid = torch.empty([shape[i] for i in layout], dtype=facts.filler_dtype, device=device)
@@ -352,7 +413,7 @@ def empty_fillers(scheme: Scheme, count: int, device: torch.device | str) -> Ten
 
 
 def own_contexts(scheme: Scheme[C], contexts: ContextsOrPaths) -> C:
-    """Contexts of this scheme, made from their paths where paths were given."""
+    """Return contexts of this scheme; create them if paths were given, refuse contexts of other schemes."""
     if not isinstance(contexts, Contexts):
         return scheme.contexts(contexts)
     if contexts.kind != scheme.facts.context_kind:
@@ -367,7 +428,7 @@ def own_contexts(scheme: Scheme[C], contexts: ContextsOrPaths) -> C:
 def read_in_chunks(
     scheme: Scheme[C], reads: Callable[[Tensor, C], Tensor], memory: Tensor, contexts: ContextsOrPaths
 ) -> Tensor:
-    """The cores that a way of reading gives."""
+    """Return the cores that `reads` gives, chunk by chunk within the workspace."""
     check_memory(scheme.facts, memory)
     size = scheme.facts.cost.reads_at_once(scheme.room)
     if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
@@ -384,7 +445,7 @@ def match_in_tiles(
     contexts: C | None,
     candidates: Tensor,
 ) -> Tensor:
-    """The scores that a way of matching gives."""
+    """Return the scores that `matches` gives, tile by tile within the workspace."""
     count = cores.shape[0] if contexts is None else len(contexts)
     check_cores(scheme.facts, cores, count)
     shared = check_candidates(scheme.facts, candidates, count)

@@ -32,58 +32,66 @@ MIXED = "its fillers cannot be mixed component by component. Use encodings.Level
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ContextVerbs(LinearScheme[C]):
-    """Binding as writing a filler into its context. What is bound has the shape of a memory."""
+    """Binding operations of schemes whose roles are contexts; a bound filler has the shape of a memory."""
 
     def bind(self, fillers: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """Fillers (n, *filler_shape), each in its context: (n, *memory_shape). `trace` is their sum, made at once."""
+        """Return each filler bound in its context; `trace` computes their sum without the single terms.
+
+        Args:
+            fillers: (n, *filler_shape).
+            contexts: n contexts, or n paths.
+
+        Returns:
+            (n, *memory_shape).
+        """
         own = own_contexts(self, contexts)
         check_tensor("fillers", fillers, (len(own), *self.facts.filler_shape), FILLERS)
         rows = [self.write(self.encode(fillers[[row]], own[[row]]), own[[row]]) for row in range(len(own))]
         return torch.stack(rows)
 
     def unbind(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """The cores (n, *core_shape) that contexts show of a memory, to be compared with encode(fillers, contexts)."""
+        """Return the cores (n, *core_shape) of n contexts, to compare with `encode(fillers, contexts)`."""
         return self.read(memory, contexts)
 
     def bundle(self, memories: Tensor) -> Tensor:
-        """The sum of memories or of what is bound, (*, n, *memory_shape): memories are sums."""
+        """Return the sum over n of memories or bound fillers (*, n, *memory_shape)."""
         dim = self._set_dim(memories)
         return memories.sum(dim)
 
     def multibundle(self, memories: Tensor) -> Tensor:
-        """The same as `bundle`."""
+        """Alias of `bundle`, the name in torchhd."""
         return self.bundle(memories)
 
     def negative(self, memory: Tensor) -> Tensor:
-        """What bundled with the memory leaves nothing."""
+        """Return the additive inverse of a memory."""
         self._check_memories(memory)
         return -memory
 
     def empty(self) -> Tensor:
-        """The memory of nothing."""
+        """Return an empty memory, (*memory_shape)."""
         return self.zeros()
 
     def normalize(self, memory: Tensor) -> Tensor:
-        """The memory with norm 1, as a single bound filler has; zero stays."""
+        """Return memories scaled to norm 1, the norm of one bound filler; a zero memory stays zero."""
         self._check_memories(memory)
         return normalize(memory.flatten(-len(self.facts.memory_shape)), dim=-1).view(memory.shape)
 
     def dot_similarity(self, memory: Tensor, others: Tensor) -> Tensor:
-        """The inner products of memories (*, *memory_shape) and others (n, *memory_shape): (*, n)."""
+        """Return the inner products (*, n) of memories (*, *memory_shape) and others (n, *memory_shape)."""
         self._check_memories(memory)
         self._check_others(others)
         size = len(self.facts.memory_shape)
         return memory.flatten(-size) @ others.flatten(1).mT
 
     def cosine_similarity(self, memory: Tensor, others: Tensor) -> Tensor:
-        """The cosines of memories (*, *memory_shape) and others (n, *memory_shape): (*, n)."""
+        """Return the cosines (*, n) of memories (*, *memory_shape) and others (n, *memory_shape)."""
         self._check_others(others)
         size = len(self.facts.memory_shape)
         others = normalize(others.flatten(-size), dim=-1).view(others.shape)
         return self.dot_similarity(self.normalize(memory), others)
 
     def similarity(self, memory: Tensor, others: Tensor) -> Tensor:
-        """The same as `cosine_similarity`."""
+        """Alias of `cosine_similarity`."""
         return self.cosine_similarity(memory, others)
 
     def _check_memories(self, memories: Tensor) -> None:

@@ -4,6 +4,8 @@ import os
 import re
 from pathlib import Path
 
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
 import carving
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +51,7 @@ MARKUP = re.compile(r"([*|_\\])")
 
 
 def as_written(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """A docstring as people read it: names in backticks are code, no other sign means anything."""
+    """Turn a docstring into reStructuredText: names in backticks are code, Args, Returns and Raises are sections."""
     example = False
     for number, line in enumerate(lines):
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
@@ -58,6 +60,8 @@ def as_written(app: object, what: str, name: str, thing: object, options: object
             parts[::2] = [MARKUP.sub(r"\\\1", part) for part in parts[::2]]
             parts[1::2] = [f"``{part}``" for part in parts[1::2]]
             lines[number] = "".join(parts)
+    if what not in ("attribute", "property"):  # whose colons would be taken for types
+        lines[:] = GoogleDocstring(list(lines), Config(), what=what, name=name, obj=thing).lines()
 
 
 def setup(app: object) -> None:

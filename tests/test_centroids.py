@@ -261,14 +261,14 @@ def test_it_is_a_classifier_as_scikit_learn_knows_it():
 @pytest.mark.parametrize(
     ("act", "error", "message"),
     [
-        (lambda m, X, y: m.predict(X), NotFittedError, "not trained yet"),
+        (lambda m, X, y: m.predict(X), NotFittedError, "not fitted yet"),
         (lambda m, X, y: m.fit(X, y).predict(X[:, :2]), ValueError, "expecting 4 features"),
-        (lambda m, X, y: m.fit(X, 0 * y), ValueError, "two classes at least"),
-        (lambda m, X, y: m.partial_fit(X, y), ValueError, "give classes="),
-        (lambda m, X, y: m.partial_fit(X, y, classes=[0, 1]), ValueError, "none of the classes"),
+        (lambda m, X, y: m.fit(X, 0 * y), ValueError, "at least two classes"),
+        (lambda m, X, y: m.partial_fit(X, y), ValueError, "needs classes"),
+        (lambda m, X, y: m.partial_fit(X, y, classes=[0, 1]), ValueError, "not one of the classes"),
         (lambda m, X, y: m.set_params(encoding="hash").fit(X, y), ValueError, "encoding must be one of"),
         (lambda m, X, y: m.set_params(refinement="more").fit(X, y), ValueError, "refinement must be one of"),
-        (lambda m, X, y: m.set_params(regeneration="variance").fit(X, y), ValueError, "drawn anew between steps"),
+        (lambda m, X, y: m.set_params(regeneration="variance").fit(X, y), ValueError, "regeneration needs refinement="),
         (
             lambda m, X, y: m.set_params(refinement="ridge").partial_fit(X, y, [0, 1, 2]),
             ValueError,
@@ -279,18 +279,18 @@ def test_it_is_a_classifier_as_scikit_learn_knows_it():
                 X, y
             ),
             ValueError,
-            "encodings by name",
+            "encoding must be a name",
         ),
         (
             lambda m, X, y: m.set_params(encoding=lambda x: x).fit(X, y),
             ValueError,
             r"shape \(150, 64\), got \(150, 4\)",
         ),
-        (lambda m, X, y: m.set_params(scheme=64).fit(X, y), TypeError, "a scheme or the name of one"),
+        (lambda m, X, y: m.set_params(scheme=64).fit(X, y), TypeError, "scheme must be a scheme"),
         (lambda m, X, y: m.fit(X * np.nan, y), ValueError, "NaN"),
         (lambda m, X, y: m.set_params(rate=np.nan).fit(X, y), ValueError, "rate must be a positive number"),
         (lambda m, X, y: m.set_params(rate=-5).fit(X, y), ValueError, "rate must be a positive number"),
-        (lambda m, X, y: m.set_params(refinement="ridge", quantise=True).fit(X, y), ValueError, "leave quantise=True"),
+        (lambda m, X, y: m.set_params(refinement="ridge", quantise=True).fit(X, y), ValueError, "or quantise=False"),
     ],
 )
 def test_bad_input_is_refused(act, error, message):

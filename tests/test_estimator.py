@@ -157,10 +157,10 @@ def test_tags_say_many_labels_and_sparse_points():
 
 def test_weights_are_refused_with_a_way_out_and_there_is_no_partial_fit(fitted):
     features, truth = topics(40)
-    with pytest.raises(TypeError, match=r"takes no sample_weight: .* several times"):
+    with pytest.raises(TypeError, match=r"does not support sample_weight.* Repeat points"):
         classifier().fit(features, truth, sample_weight=np.ones(40))
     assert not hasattr(fitted[0], "partial_fit")
-    with pytest.raises(TypeError, match=r"settings must be Settings\(\.\.\.\), got \{"):
+    with pytest.raises(TypeError, match=r"settings must be a Settings object or None, got \{"):
         MultiLabelClassifier(settings=dict(rate=0.1)).fit(features, truth)
 
 
@@ -171,7 +171,7 @@ def test_a_fit_that_fails_leaves_everything_as_it_was(fitted):
     wrong = [
         (features, truth[:7], {}, "40 and 7 rows"),
         (features, truth * 3, {}, "must be 0 or 1"),
-        (features, truth, dict(settings__rate=1e30), "the loss became"),
+        (features, truth, dict(settings__rate=1e30), "The loss became"),
     ]
     for points, labels, options, message in wrong:
         again = clone(made).set_params(**options)
@@ -215,7 +215,7 @@ def test_label_sets_of_names_and_numbers_are_the_same_labels(sketch):
         assert made.predict(test) == [tuple(called[row == 1].tolist()) for row in expected]
         sets = [set(called[row == 1].tolist()) for row in right]
         assert made.score(test, sets) == same.score(test, right)
-    with pytest.raises(ValueError, match="knows no label 'unheard'"):
+    with pytest.raises(ValueError, match="unknown label 'unheard'"):
         made.score(test[:1], [["unheard"]])
 
 
@@ -239,9 +239,9 @@ def test_rows_of_zeros_and_ones_are_no_sets_but_python_sets_are():
     assert Form.of([[0, 2], [0, 1]])[1].toarray().tolist() == [[1, 0, 1], [1, 1, 0]]
     assert Form.of([["b"], ["a"]])[1].toarray().tolist() == [[0, 1], [1, 0]]
     assert Form.of([[], ["a"]])[1].toarray().tolist() == [[0], [1]]
-    with pytest.raises(TypeError, match="all names or all numbers"):
+    with pytest.raises(TypeError, match="all strings or all integers"):
         Form.of([["a", 1]])
-    with pytest.raises(TypeError, match=r"names or whole numbers, got 1\.5"):
+    with pytest.raises(TypeError, match=r"strings or integers, got 1\.5"):
         Form.of([[1.5], [2, 3]])
     with pytest.raises(ValueError, match=r"shape \(points, labels\), got \(2,\)"):
         Form.of(["a", "b"])
@@ -368,7 +368,7 @@ def test_predictions_are_the_probable_ones_however_many_are_looked_at(fitted, mo
     monkeypatch.setattr("carving.labels.classifier.FIRST", 1)
     assert np.array_equal(made.predict(features, threshold=0.02), probable >= 0.02)
     assert made.predict(features, top_k=3).sum(1).tolist() == [3] * len(features)
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="exclude each other"):
         made.predict(features, top_k=3, threshold=0.5)
     for wrong in (float("nan"), 2, -1):
         with pytest.raises(ValueError, match="threshold must be a probability"):
@@ -421,9 +421,9 @@ def test_settings_are_parameters_and_wrong_ones_are_told():
     assert made.get_params()["settings__rate"] == 3e-3 and "settings__rate" not in made.get_params(deep=False)
     twin = clone(made.set_params(settings__rate=0.5, seed=4))
     assert twin.settings.rate == 0.5 and twin.settings.epochs == 30 and twin.seed == 4
-    with pytest.raises(ValueError, match=r"no 'rat'.*rate"):
+    with pytest.raises(ValueError, match=r"no parameter 'rat'.*rate"):
         made.set_params(settings__rat=1)
-    with pytest.raises(ValueError, match="is for one network"):
+    with pytest.raises(ValueError, match="needs settings, which is None"):
         MultiLabelClassifier().set_params(settings__rate=1)
 
 
@@ -471,5 +471,5 @@ def test_texts_are_taken_as_they_are_and_their_words_are_in_the_file(tmp_path):
     twin = MultiLabelClassifier.load(tmp_path / "model")
     assert twin.predict(documents) == made.predict(documents) and twin.classes_.tolist() == ["sea", "snow", "sun"]
     assert np.allclose(twin.predict_proba(["an unheard ship"]), made.predict_proba(["an unheard ship"]), atol=1e-6)
-    with pytest.raises(ValueError, match="trained on numbers, got texts"):
+    with pytest.raises(ValueError, match="got texts: the model was trained on features"):
         classifier().fit(np.eye(30)[:, :20], np.eye(30)[:, :3] + np.eye(30)[:, 1:4]).predict(["sea"])

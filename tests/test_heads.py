@@ -301,17 +301,17 @@ def test_rows_of_a_matrix_are_its_rows():
     ("make", "words"),
     [
         (lambda: OSCHead(0), "labels must be an integer of at least 1"),
-        (lambda: OSCHead(["a", "a"]), "differ"),
+        (lambda: OSCHead(["a", "a"]), "distinct"),
         (lambda: OSCHead(3, d=10, k1=6), "between 1 and 5"),
         (lambda: OSCHead(3, preset="fourth"), "'third', 'root'"),
         (lambda: OSCHead(3, form="whole"), "'carved', 'full'"),
         (lambda: VectorHead("HBL", 3), "Did you mean HLB"),
         (lambda: VectorHead("HLB", 3, scale=0), "positive"),
         (lambda: osc().loss(torch.zeros(1, 5), [[0]]), "last layer must have 32 outputs"),
-        (lambda: osc().loss(torch.zeros(2, 32), [[0]]), "2 points and 1 sets"),
+        (lambda: osc().loss(torch.zeros(2, 32), [[0]]), "got 1 sets for 2 points"),
         (lambda: osc().loss(torch.zeros(1, 32), [[7]]), "between 0 and 6, got 7"),
-        (lambda: osc().loss(torch.zeros(1, 32), csr_matrix(np.eye(9))), "7 labels, the label sets speak of 9"),
-        (lambda: osc().top(torch.zeros(1, 32), 8), "there are 7 labels"),
+        (lambda: osc().loss(torch.zeros(1, 32), csr_matrix(np.eye(9))), "7 columns, .*got 9"),
+        (lambda: osc().top(torch.zeros(1, 32), 8), "There are 7 labels"),
         (lambda: osc().top(torch.full((1, 32), torch.nan, dtype=torch.float64)), "finite"),
     ],
 )
@@ -350,7 +350,7 @@ def test_label_sets_are_sets():
     stored = csr_matrix(([1.0, 1.0, 0.0], [1, 2, 5], [0, 3]), (1, 10))
     assert_close(head.loss(outputs, stored), wanted)
     assert_close(head.loss(outputs, [[2, 1, 1]]), wanted)
-    with pytest.raises(TypeError, match=r"numbered from 0 .* got 1.7"):
+    with pytest.raises(TypeError, match=r"indices from 0, .* got 1.7"):
         head.loss(outputs, [[1.7]])
     with pytest.raises(ValueError, match="zeros and ones, got 3"):
         head.loss(outputs, csr_matrix(([3.0], [1], [0, 1]), (1, 10)))
@@ -359,9 +359,9 @@ def test_label_sets_are_sets():
 def test_label_sets_may_name_their_labels():
     head, outputs = OSCHead(["physics", "maths", "music"], d=12), torch.randn(2, 16)
     assert_close(head.loss(outputs, [["music", "physics"], [1]]), head.loss(outputs, [[0, 2], [1]]))
-    with pytest.raises(ValueError, match="no label 'poetry'; its 3 names begin with physics, maths, music"):
+    with pytest.raises(ValueError, match=r"Unknown label 'poetry'.*3 named labels: physics, maths, music"):
         head.loss(outputs, [["poetry"], []])
-    with pytest.raises(TypeError, match=r"numbered from 0 .* got 'music'"):
+    with pytest.raises(TypeError, match=r"indices from 0, .* got 'music'"):
         OSCHead(3, d=12).loss(outputs, [["music"], []])
 
 
@@ -419,9 +419,9 @@ def test_scores_may_be_absolute_for_comparison():
 def test_label_sets_that_are_none_are_refused():
     head, outputs = OSCHead(["sun", "sea"], d=12), torch.randn(2, 16)
     assert_close(head.loss(outputs, np.array([[1, 0], [1, 1]])), head.loss(outputs, [["sun"], ["sea", "sun"]]))
-    with pytest.raises(TypeError, match=r"every point has a set of labels, got 'sun' .* write \['sun'\]"):
+    with pytest.raises(TypeError, match=r"needs a list of labels, got 'sun'.* write \['sun'\]"):
         head.loss(outputs, ["sun", "sea"])
-    with pytest.raises(TypeError, match=r"got 1 where one was wanted"):
+    with pytest.raises(TypeError, match="needs a list of labels, got 1"):
         head.loss(outputs, [1, 0])
     with pytest.raises(ValueError, match=r"zeros and ones, got 0.3"):
         head.loss(outputs, torch.tensor([[0.3, 0], [0, 1]]))

@@ -157,11 +157,11 @@ def test_the_caller_s_label_matrix_need_not_be_sorted():
     ("ranked", "k", "says"),
     [
         ([[0, 1], [1, 2]], 5, "between 1 and 3"),
-        ([[0, 1], [1, 2]], 3, "2 places"),
+        ([[0, 1], [1, 2]], 3, "at least k=3 columns, got 2"),
         ([[0, 1], [1, 3]], 2, "from 0 to 2"),
         ([[0, 1], [-1, 2]], 2, "from 0 to 2"),
         ([[0, 1], [2, 2]], 2, "in row 1"),
-        ([[0, 1]], 2, "2 points"),
+        ([[0, 1]], 2, "one row per point, 2, got 1"),
         ([[0.5, 0.1], [1, 2]], 2, "ranking"),
         ([0, 1], 2, "shape"),
     ],
@@ -183,7 +183,7 @@ def test_bad_propensities_scores_and_labels_are_refused():
         ranking(np.zeros((1, 2)), 3)
     with pytest.raises(ValueError, match="no point has a label"):
         precision(ranked, csr_matrix((2, 3), dtype=np.float32), 2)
-    with pytest.raises(TypeError, match="stores ones"):
+    with pytest.raises(TypeError, match="stores only ones"):
         precision(ranked, csr_matrix((np.array([1.0, 0.0]), np.array([0, 1]), np.array([0, 1, 2])), (2, 3)), 2)
     with pytest.raises(TypeError, match="CSR"):
         precision(ranked, labels.tocsc(), 2)

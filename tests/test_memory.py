@@ -596,7 +596,7 @@ def test_a_weight_that_rounding_would_let_erase_the_others_is_refused(scheme, we
     assert all_are_right(double)
 
 
-@pytest.mark.parametrize("steps", [[4e6], [1e3, 1e6], [3e6, 3e12, 2.0**53], [1e6] * 20])
+@pytest.mark.parametrize("steps", [[4e6], [1e3, 1e6], [3e6, 3e12, 2.0**53], [1e6] * 20, [2e5] * 80])
 def test_heavy_pairs_that_were_taken_leave_the_others_as_they_were(steps):
     """However weights come to be heavy, in one call or in many."""
     memory, taken = Memory(OSC(40, 3)), []
@@ -611,6 +611,32 @@ def test_heavy_pairs_that_were_taken_leave_the_others_as_they_were(steps):
         assert memory.forget({"heavy": "one"}, weight=weight, force=True) == []
     assert taken and taken[0] == steps[0] and max(taken) < 1e7 and all_are_right(memory)
     assert memory._state.energy == pytest.approx(memory.pairs, rel=0.3)
+
+
+def test_weights_far_apart_are_refused_where_a_memory_gets_narrower(tmp_path):
+    memory = Memory(OSC(40, 3, dtype=torch.float64))
+    memory.store(light_pairs())
+    memory.store({"heavy": "one"}, weight=1e12)
+    with pytest.raises(BadValue, match=r"too far apart for torch\.float32"):
+        memory.to(dtype=torch.float32)
+    with pytest.raises(BadValue, match=r"too far apart for torch\.float32"):
+        memory.save(tmp_path / "file", torch.float32)
+    memory.forget({"heavy": "one"}, weight=1e12)
+    assert all_are_right(memory.to(dtype=torch.float32))
+
+
+def test_weights_of_many_changes_in_a_journal_are_refused_once_they_are_too_far_apart(tmp_path):
+    memory = Memory(OSC(40, 3))
+    memory.store(light_pairs())
+    memory.save(tmp_path / "file")
+    with carving.open(tmp_path / "file") as opened:
+        for _ in range(60):
+            opened.store({"heavy": "one"}, weight=1e5)
+        with pytest.raises(BadValue, match="too far apart"):
+            [opened.store({"heavy": "one"}, weight=1e5) for _ in range(100)]
+        taken = round(float(opened.counts[opened.vocabulary.find("one")]) / 1e5)
+        opened.forget({"heavy": "one"}, weight=1e5 * taken, force=True)
+        assert all_are_right(opened)
 
 
 def test_weights_far_apart_are_refused_by_open_files_and_narrow_dtypes(tmp_path):

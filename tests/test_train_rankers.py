@@ -88,8 +88,8 @@ def test_without_rankers_none_is_trained_and_a_model_remembers_that(options, fil
         (("--rankers", -1), "Invalid value for '--rankers'"),
         (("--rankers", "few"), "Invalid value for '--rankers'"),
         (("--rankers", 1.5), "Invalid value for '--rankers'"),
-        (("--rankers", 5, "--trunk", "linear"), "one network has no rankers; leave --rankers 5 out, or --trunk"),
-        (("--rankers", 5, "--head", "HLB"), "one network has no rankers; leave --rankers 5 out, or --head"),
+        (("--rankers", 5, "--trunk", "linear"), "rankers=5 does not apply to one network, which trunk selects"),
+        (("--rankers", 5, "--head", "HLB"), "rankers=5 does not apply to one network, which head selects"),
     ],
 )
 def test_rankers_that_cannot_be_are_refused_before_anything_is_read(options, says, tmp_path):
@@ -98,7 +98,7 @@ def test_rankers_that_cannot_be_are_refused_before_anything_is_read(options, say
 
 
 def test_wishes_refuse_what_is_no_number_of_points():
-    with pytest.raises(BadValue, match=r"rankers must be an integer of at least 0, got -1. 0 leaves them out"):
+    with pytest.raises(BadValue, match=r"rankers must be an integer of at least 0, got -1. 0 trains no rerankers"):
         Wish(rankers=-1)
     for wrong in (None, True, 1.0):
         with pytest.raises(BadType, match="rankers must be an integer of at least 0"):

@@ -23,7 +23,7 @@ MIN_PATHS = 16  # that say how many values a path holds: of fewer, others may co
 ALIKE = 0.02  # strengths whose logarithms differ by less are one level
 ROUNDING = 1e-6  # of a weight: what is left of a pair that is taken out with it
 UNEVEN = 4.0  # kurtosis of the strengths above which a few pairs make most of the interference
-NEGLIGIBLE = 1e-12  # of the largest strength: not in a histogram
+NEGLIGIBLE = 1e-20  # of the largest strength: not in a histogram
 MAX_LOAD = 2.0**53
 QUIETER = 0.01  # share of the pairs that may be weaker than those for which the load is given
 

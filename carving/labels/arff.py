@@ -37,11 +37,11 @@ def read_arff(path: Path, labels: File | int | None = None) -> Matrices:
         matrix = _rows(path, lines, list(attributes.values()))
     others = np.setdiff1d(np.arange(len(attributes)), chosen)
     if not len(others):
-        raise BadValue(f"{path} has no features: all of its {len(attributes)} attributes are labels")
+        raise BadValue(f"{path} has no features: all {len(attributes)} attributes are labels.")
     matrix = matrix.tocsc()
     targets = matrix[:, chosen].tocsr()
     if not targets.count_nonzero():
-        raise BadValue(f"{path} has no labels: none of its {matrix.shape[0]} points has one")
+        raise BadValue(f"{path} has no labels: none of its {matrix.shape[0]} points has one.")
     return matrix[:, others].tocsr(), targets
 
 
@@ -54,7 +54,7 @@ def _declared(path: Path, lines: Lines) -> tuple[str, dict[str, Values]]:
         word = _first_word(line)
         if word == b"@data":
             if not attributes:
-                raise BadLineError(str(path), number, "attributes were wanted before @data")
+                raise BadLineError(str(path), number, "expected at least one @attribute before @data")
             return relation, attributes
         if word == b"@relation":
             relation = line.decode(errors="replace").split(None, 1)[-1].strip()
@@ -62,13 +62,13 @@ def _declared(path: Path, lines: Lines) -> tuple[str, dict[str, Values]]:
             name, values = _attribute(path, number, line)
             if name in declared:
                 raise BadLineError(
-                    str(path), number, f"attribute {brief(name)} stands in line {declared[name]} already"
+                    str(path), number, f"attribute {brief(name)} is declared twice (first in line {declared[name]})"
                 )
             attributes[name], declared[name] = values, number
         elif word:
-            wanted = "@relation, @attribute or @data was wanted"
-            raise BadLineError(str(path), number, f"{wanted}, got {line[:60].decode(errors='backslashreplace')!r}")
-    raise BadLineError(str(path), number or 1, "the file ends without @data" if number else "the file is empty")
+            expected = "expected @relation, @attribute or @data"
+            raise BadLineError(str(path), number, f"{expected}, got {line[:60].decode(errors='backslashreplace')!r}")
+    raise BadLineError(str(path), number or 1, "the file has no @data section" if number else "the file is empty")
 
 
 def _first_word(line: bytes) -> bytes:
@@ -90,7 +90,7 @@ def _attribute(path: Path, number: int, line: bytes) -> tuple[str, Values]:
     raise BadLineError(
         str(path),
         number,
-        "`@attribute name numeric`, {0,1} or words such as {no,yes} were wanted, got "
+        "expected `@attribute name numeric`, or nominal values such as {0,1} or {no,yes}, got "
         f"{line.strip()[:80].decode(errors='replace')!r}",
     )
 
@@ -126,8 +126,8 @@ def _label_columns(path: Path, relation: str, attributes: list[str], labels: Fil
     if isinstance(labels, int):
         if not 0 < abs(labels) < len(attributes):
             raise BadValue(
-                f"labels={labels} does not fit {path}: of its {len(attributes)} attributes the first so many are "
-                "labels, or, negative, the last so many, and one at least is a feature"
+                f"labels={labels} does not fit {path}, which has {len(attributes)} attributes. labels=n makes the "
+                "first n attributes labels, labels=-n the last n; at least one attribute must remain as a feature."
             )
         columns = range(len(attributes))
         return list(columns[:labels] if labels > 0 else columns[labels:])
@@ -136,7 +136,8 @@ def _label_columns(path: Path, relation: str, attributes: list[str], labels: Fil
     for name in names:
         if name not in at:
             raise BadValue(
-                f"{labels} names the label {brief(name)}, but {path} has no such attribute; do they belong together?"
+                f"{labels} names the label {brief(name)}, but {path} has no such attribute. Check that the two files "
+                "belong together."
             )
     return [at[name] for name in names]
 
@@ -148,8 +149,8 @@ def _companion(path: Path) -> Path:
         if (path.parent / f"{name}.xml").exists():
             return path.parent / f"{name}.xml"
     raise BadValue(
-        f"which attributes of {path} are labels? There is no {stem}.xml beside it; give labels=FILE.xml "
-        "(--labels FILE.xml), or their number: 159 are the first 159 attributes, -159 the last"
+        f"Cannot tell which attributes of {path} are labels: there is no {stem}.xml in its folder. Set labels to an "
+        "XML file that names them, or to their number (159: the first 159 attributes, -159: the last 159)."
     )
 
 
@@ -158,13 +159,16 @@ def _label_names(path: Path) -> list[str]:
     try:
         elements = [element for element in ElementTree.parse(path).iter() if element.tag.rpartition("}")[2] == "label"]
     except ElementTree.ParseError as error:
-        raise BadLineError(str(path), error.position[0], f"this is no XML: {brief(str(error))}") from error
+        raise BadLineError(str(path), error.position[0], f"not valid XML ({brief(str(error))})") from error
     except (LookupError, ValueError) as error:  # UnicodeError is a ValueError
-        problem = f"this XML has an encoding that cannot be read: {brief(str(error))}; use UTF-8"
+        problem = f"unsupported XML encoding ({brief(str(error))}); use UTF-8"
         raise BadLineError(str(path), 1, problem) from error
     names = list(dict.fromkeys(name for element in elements if (name := element.get("name")) is not None))
     if not names or len(names) < len(elements):
-        raise BadValue(f'{path} must name every label once, as in <label name="physics"/>, got {len(names)} names')
+        raise BadValue(
+            f'{path} must name every label exactly once, as in <label name="physics"/>; got {len(names)} distinct '
+            "names."
+        )
     return names
 
 
@@ -178,14 +182,14 @@ def _rows(path: Path, lines: Lines, attributes: list[Values]) -> csr_matrix:
         ]
         parts.append(parse(str(path), as_text, numbers, len(attributes), 0)[0])
     if not parts:
-        raise BadValue(f"{path} is empty: there is nothing after @data")
+        raise BadValue(f"{path} has no rows after @data.")
     return load("scipy.sparse").vstack(parts, format="csr")
 
 
 def _as_text(path: Path, number: int, line: bytes, wide: int, known: dict[int, dict[str, float]]) -> bytes:
     """A row as a line of the other format, which is parsed fast."""
     if b"?" in line:
-        raise BadLineError(str(path), number, "numbers were wanted, got ?, a missing value; fill it in beforehand")
+        raise BadLineError(str(path), number, "expected a number, got a missing value (?); impute missing values first")
     sparse = line.lstrip().startswith(b"{")
     pairs = _sparse(path, number, line) if sparse else _dense(path, number, line, wide)
     return b" ".join(b"%b:%b" % (key, _value(path, number, key, value, known)) for key, value in pairs)
@@ -198,18 +202,18 @@ def _sparse(path: Path, number: int, line: bytes) -> Pairs:
     """`{3 1, 7 0.5}`."""
     inside = line.strip()
     if not inside.endswith(b"}"):
-        raise BadLineError(str(path), number, "a row that begins with { must end with }")
+        raise BadLineError(str(path), number, "a sparse row that starts with { must end with }")
     pairs = [pair.split(None, 1) for pair in inside[1:-1].split(b",") if pair.strip()]
     for pair in pairs:
         if len(pair) != 2:
-            raise BadLineError(str(path), number, f"`column value` was wanted, got {brief(_bare(pair[0]))}")
+            raise BadLineError(str(path), number, f"expected `column value`, got {brief(_bare(pair[0]))}")
     return [(key, value.strip()) for key, value in pairs]
 
 
 def _dense(path: Path, number: int, line: bytes, wide: int) -> Pairs:
     values = [value.strip() for value in line.split(b",")]
     if len(values) != wide:
-        raise BadLineError(str(path), number, f"{wide} values were wanted, one for each attribute, got {len(values)}")
+        raise BadLineError(str(path), number, f"expected {wide} values, one per attribute, got {len(values)}")
     return [(b"%d" % i, value) for i, value in enumerate(values) if value not in (b"0", b"0.0")]
 
 
@@ -221,7 +225,7 @@ def _value(path: Path, number: int, key: bytes, value: bytes, known: dict[int, d
         return bare.encode(errors="surrogateescape")
     if bare not in values and _as_integer(bare) not in values:
         span = ", ".join(value[:60] for value in list(values)[:8])
-        raise BadLineError(str(path), number, f"attribute {int(key)} takes {span}, got {brief(bare)}")
+        raise BadLineError(str(path), number, f"attribute {int(key)} must be one of {span}, got {brief(bare)}")
     return b"%g" % values[bare if bare in values else _as_integer(bare)]
 
 

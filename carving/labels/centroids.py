@@ -100,14 +100,14 @@ class CentroidClassifier(Estimator):
         points, names = self._points(X, y, reset=not hasattr(self, "centroids_"))
         if self.refinement == "ridge" or self.regeneration:
             raise BadValue(
-                "least squares and regeneration look at all points at once, so that nothing can be learned further; "
-                "fit(X, y), or refinement='online' without regeneration"
+                "partial_fit() does not support refinement='ridge' or regeneration, which need all points at once. "
+                "Use fit(X, y), or refinement='online' without regeneration."
             )
         begun = hasattr(self, "centroids_")
         if begun:
             own = numbered(names, self.classes_)
         elif classes is None:
-            raise BadValue("the first partial_fit needs to know all classes; give classes=[...]")
+            raise BadValue("The first call of partial_fit() needs classes, a list of all classes.")
         else:
             own = numbered(names, np.unique(classes))
             self._begin(points, np.unique(classes))
@@ -141,10 +141,10 @@ class CentroidClassifier(Estimator):
 
     def _begin(self, points: NDArray[np.float64], classes: NDArray[Any]) -> None:
         if len(classes) < 2:
-            raise BadValue("there must be two classes at least, got one class; points of others are wanted, too")
+            raise BadValue("y must have at least two classes, got one class.")
         scheme = scheme_of(self.scheme, self.d, self.seed) if isinstance(self.scheme, str) else self.scheme
         if not isinstance(scheme, Scheme):
-            raise BadType(f"scheme must be a scheme or the name of one, got {scheme!r}; such as make('HRR', d=4096)")
+            raise BadType(f"scheme must be a scheme, such as make('HRR', d=4096), or the name of one, got {scheme!r}.")
         self._check_encoding(scheme)
         self._check_refinement()
         self.scheme_, self.classes_ = scheme, classes
@@ -161,8 +161,8 @@ class CentroidClassifier(Estimator):
             check_choice("encoding", self.encoding, ENCODINGS)
         elif self.regeneration or not isinstance(scheme, VSA):
             raise BadValue(
-                "regeneration, and schemes other than vector symbolic architectures, take encodings by name: "
-                + ", ".join(ENCODINGS)
+                "encoding must be a name with regeneration, or with a scheme that is not a vector symbolic "
+                f"architecture: one of {', '.join(ENCODINGS)}."
             )
 
     def _check_refinement(self) -> None:
@@ -171,15 +171,13 @@ class CentroidClassifier(Estimator):
         if self.regeneration is not None:
             check_choice("regeneration", self.regeneration, tuple(REGENERATIONS))
             if self.refinement in (None, "ridge"):
-                raise BadValue(
-                    "coordinates are drawn anew between steps; give refinement='adapt', 'online' or 'margin'"
-                )
+                raise BadValue(f"regeneration needs refinement='adapt', 'online' or 'margin', got {self.refinement!r}.")
         if not 0 < check_number("rate", self.rate) < math.inf:
-            raise BadValue(f"rate must be a positive number, got {self.rate!r}; 1 is usual")
+            raise BadValue(f"rate must be a positive number, got {self.rate!r}. Usual: 1.")
         if self.quantise and self.refinement == "ridge":
             raise BadValue(
-                "signs of the weights of least squares are no solution of theirs; leave quantise=True out, or take "
-                "refinement='adapt', 'online' or 'margin'"
+                "quantise=True does not work with refinement='ridge': the signs of least-squares weights do not "
+                "solve the regression. Use refinement='adapt', 'online' or 'margin', or quantise=False."
             )
 
     def _encoder(self, generation: int = 0) -> Encoder:
@@ -269,7 +267,9 @@ class CentroidClassifier(Estimator):
     def _asked(self, X: ArrayLike) -> Tensor:
         """Cosines in double precision, so that a point is answered alike alone and among others."""
         if not hasattr(self, "centroids_"):
-            raise load_extra("sklearn.exceptions").NotFittedError("the classifier is not trained yet; call fit(X, y)")
+            raise load_extra("sklearn.exceptions").NotFittedError(
+                "This CentroidClassifier is not fitted yet. Call fit(X, y) first."
+            )
         checked = load_extra("sklearn.utils.validation").validate_data(self, X, dtype=np.float64, reset=False)
         return self._cosines(self._encoded(checked).double())
 
@@ -295,5 +295,8 @@ def numbered(names: NDArray[Any], classes: NDArray[Any]) -> Tensor:
     places = np.searchsorted(classes, names).clip(0, len(classes) - 1)
     unknown = names[classes[places] != names]
     if len(unknown):
-        raise BadValue(f"{unknown[0]!r} is none of the classes that were given; the first call names all of them")
+        raise BadValue(
+            f"y contains {unknown.tolist()[0]!r}, which is not one of the classes passed to the first call of "
+            "partial_fit()."
+        )
     return torch.from_numpy(places)

@@ -108,9 +108,9 @@ class MultiLabelClassifier(MultiLabelEstimator):
         check_integer("seed", self.seed, 0, 2**63 - 1)
         check_choice("recipe", self.recipe, RECIPES)
         if self.rankers is not None:
-            check_integer("rankers", self.rankers, 1, way_out="None leaves them out")
+            check_integer("rankers", self.rankers, 1, way_out="None trains no rerankers")
         if not isinstance(self.settings, Settings | None):
-            raise BadType(f"settings must be Settings(...), got {self.settings!r}")
+            raise BadType(f"settings must be a Settings object or None, got {self.settings!r}.")
         before = dict(vars(self))
         try:
             self._fit(X, y)
@@ -170,10 +170,13 @@ class MultiLabelClassifier(MultiLabelEstimator):
         """Refuse what the fast recipe has no use for."""
         for name in ("settings", "epochs", "head_options"):
             if getattr(self, name) is not None:
-                raise BadValue(f'recipe="fast" trains no network; leave {name}= out, or take recipe="best"')
+                raise BadValue(
+                    f'{name} does not apply to recipe="fast", which trains no network. Use recipe="best", or omit it.'
+                )
         if self.head != "OSC":
             raise BadValue(
-                f'recipe="fast" has no head, got {self.head}; take recipe="best" with settings=Settings(...)'
+                f'head={self.head!r} does not apply to recipe="fast", which has no head. Use recipe="best" with '
+                "settings=Settings(...)."
             )
 
     def _shown(self) -> AbstractContextManager[OnProgress | None]:
@@ -185,10 +188,15 @@ class MultiLabelClassifier(MultiLabelEstimator):
     def _check_recipe(self, head: Head) -> None:
         if self.settings is not None:
             if self.epochs is not None:
-                raise BadValue(f"settings= tell the epochs ({self.settings.epochs}); leave epochs={self.epochs} out")
+                raise BadValue(
+                    f"epochs={self.epochs} conflicts with settings.epochs={self.settings.epochs}. Pass only one."
+                )
             return
         if not isinstance(head, OSCHead):
-            raise BadValue(f"the recipe is for OSC heads; train {self.head} with settings=Settings(...)")
+            raise BadValue(
+                f"The recipe trains OSC heads only, got head={self.head!r}. Pass settings=Settings(...) to train one "
+                "network."
+            )
         if self.epochs is not None:
             check_integer("epochs", self.epochs, 1)
         for wrong, what in (
@@ -198,8 +206,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
         ):
             if wrong:
                 raise BadValue(
-                    f"the recipe's networks share one head whose scores add, got {what}; train one network with "
-                    "settings=Settings(...)"
+                    f"head_options with {what} do not work with the recipe: its networks share one head whose scores "
+                    "must add. Pass settings=Settings(...) to train one network."
                 )
 
     def _single(self, data: Dataset, trainer: Trainer, settings: Settings) -> tuple[Scorer, Held]:
@@ -262,7 +270,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
     def _given(self, X: Points, top_k: int | None, threshold: float | None) -> csr_matrix:
         """The probabilities of the labels that are given, (n, L)."""
         if top_k is not None and threshold is not None:
-            raise BadValue("give the k best (top_k=, --top) or a threshold (threshold=, --threshold), not both")
+            raise BadValue("top_k and threshold exclude each other. Pass only one.")
         features = self._checked(X)
         if top_k is not None:
             check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
@@ -316,11 +324,14 @@ class MultiLabelClassifier(MultiLabelEstimator):
     def _checked(self, X: Points) -> csr_matrix:
         if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError(
-                "the classifier is not trained yet; call fit(X, y), or MultiLabelClassifier.load(file)"
+                "This MultiLabelClassifier is not fitted yet. Call fit(X, y), or MultiLabelClassifier.load(path)."
             )
         if is_texts(X):
             if self.words_ is None:
-                raise BadValue("the model was trained on numbers, got texts; make them numbers in the same way")
+                raise BadValue(
+                    "X must be a feature matrix, got texts: the model was trained on features. Convert the texts as "
+                    "you did for training."
+                )
             X = self.words_(X)
         return self._features(X)
 
@@ -347,7 +358,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
         truth = Dataset(features, self.form_.matrix(y))
         if truth.labels.shape[1] != self.n_labels_:
             raise BadValue(
-                f"the model has {self.n_labels_} labels, the data {truth.labels.shape[1]}: it is of another label set"
+                f"y must have the model's {self.n_labels_} labels, got {truth.labels.shape[1]}: it is from another "
+                "label set."
             )
         return truth
 
@@ -359,7 +371,9 @@ class MultiLabelClassifier(MultiLabelEstimator):
         A label model that is there is replaced; what is something else, or read-only, only with `force`.
         """
         if not hasattr(self, "scorer_"):
-            raise load_extra("sklearn.exceptions").NotFittedError("there is nothing to save before fit(X, y)")
+            raise load_extra("sklearn.exceptions").NotFittedError(
+                "This MultiLabelClassifier is not fitted yet. Call fit(X, y) before save()."
+            )
         propensities, scorer = torch.from_numpy(self.propensities_), self.scorer_
         parts = scorer.head, self.network_, self.settings_, propensities, self.favour_, self.seed
         asked = self.settings, self.validation, self.epochs
@@ -391,15 +405,15 @@ def _refuse(weights: dict[str, object]) -> None:
     given = [name for name, value in weights.items() if value is not None]
     if given:
         raise BadType(
-            f"fit takes no {given[0]}: the cosines that networks are trained for have none. Let points that count more "
-            "stand in X and y several times; rare labels are favoured by the recipe itself"
+            f"fit() does not support {given[0]}. Repeat points in X and y to give them more weight; the recipe itself "
+            "adjusts for rare labels."
         )
 
 
 def _probability(threshold: float) -> float:
     """A threshold that one gives oneself."""
     if not 0 <= check_number("threshold", threshold) <= 1:
-        raise BadValue(f"threshold must be a probability, from 0 to 1, got {threshold}")
+        raise BadValue(f"threshold must be a probability between 0 and 1, got {threshold}.")
     return float(threshold)
 
 

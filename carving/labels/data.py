@@ -51,21 +51,21 @@ class Dataset:
         features, labels = tidy(self.features, "features"), tidy(self.labels, "labels")
         if features.shape[0] != labels.shape[0]:
             raise BadValue(
-                "features and labels must have a row for each point, "
-                f"got {features.shape[0]} and {labels.shape[0]} rows"
+                "features and labels must have the same number of rows, one per point, "
+                f"got {features.shape[0]} and {labels.shape[0]} rows."
             )
         if not features.shape[0]:
-            raise BadValue("there must be at least one point, got matrices without rows")
+            raise BadValue("features and labels must have at least one row, got none.")
         check_finite(features, "features")
         check_finite(labels, "labels")
         if (labels.data != 1).any():
             row, column = where(labels, labels.data != 1)
             raise BadValue(
-                "labels must be 0 or 1, neither classes nor continuous numbers, "
-                f"got {labels[row, column]} in row {row}, column {column}"
+                "labels must be 0 or 1, not class numbers or continuous values, "
+                f"got {labels[row, column]} in row {row}, column {column}."
             )
         if not labels.nnz:
-            raise BadValue("there must be labels, but no point has one; there is nothing to learn or to measure")
+            raise BadValue("labels must contain at least one 1, got none: no point has a label.")
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "labels", labels)
 
@@ -97,7 +97,7 @@ def check_finite(matrix: csr_matrix, what: str) -> None:
     if wrong.any():
         row, column = where(matrix, wrong)
         found = "NaN" if np.isnan(matrix[row, column]) else "infinity"
-        raise BadValue(f"{what} must be finite numbers, got {found} in row {row}, column {column}")
+        raise BadValue(f"{what} must be finite, got {found} in row {row}, column {column}.")
 
 
 def check_pair(train: Dataset, test: Dataset, name: str) -> None:
@@ -105,7 +105,9 @@ def check_pair(train: Dataset, test: Dataset, name: str) -> None:
     for what in ("features", "labels"):
         ours, theirs = getattr(train, what).shape[1], getattr(test, what).shape[1]
         if ours != theirs:
-            raise BadValue(f"{name} has {theirs} {what}, the training points {ours}: do they belong together?")
+            raise BadValue(
+                f"{name} has {theirs} {what}, but the training set has {ours}. Check that the two belong together."
+            )
 
 
 def pooled(features: csr_matrix, width: int = 7) -> csr_matrix:
@@ -137,7 +139,9 @@ def read(path: File, *, split: File | None = None, column: int = 0, labels: File
     if unpacked(path).suffix.lower() == ".arff":
         features, targets = read_arff(path, labels)
     elif isinstance(labels, int):
-        raise BadValue(f"a number of labels, {labels}, is for ARFF files; {path.name} tells its own in its first line")
+        raise BadValue(
+            f"labels={labels} is for ARFF files only; the header of {path.name} has its number of labels. Omit it."
+        )
     else:
         features, targets = read_text(path) if labels is None else read_two(path, Path(labels))
     data = Dataset(features, targets, name_of(path))
@@ -181,25 +185,26 @@ class Source:
         return pooled(found, self.pool) if self.pool > 1 else found
 
     def _of_numbers(self) -> str:
-        return f"the model was trained on numbers, and {self.path.name} holds texts; make them numbers in the same way"
+        return (
+            f"{self.path.name} contains texts, but the model was trained on features. "
+            "Convert the texts as you did for training."
+        )
 
     def _check(self, words: Words | None) -> None:
         if not self.path.exists():
             raise FileNotFoundError(f"there is no file {self.path}")
         if words is not None and not holds_texts(self.path):
-            raise BadValue(
-                f"the model was trained on texts, and {self.path.name} holds none; such a file ends in .jsonl"
-            )
+            raise BadValue(f"{self.path.name} must be a .jsonl file of texts, because the model was trained on texts.")
 
     def _texts(self, words: Words | None, form: Form | None) -> Dataset:
         if self.split is not None or self.labels is not None or self.pool > 1:
-            raise BadValue("texts name their own labels and have no columns: leave --split, --labels and --pool out")
+            raise BadValue("split, labels and pool do not apply to texts, which name their own labels. Omit them.")
         texts, labels = read_texts(self.path)
         if not any(labels):
-            raise BadValue(f"{self.path} has no labels: none of its {len(texts)} texts has one")
+            raise BadValue(f"{self.path} has no labels: none of its {len(texts)} texts has one.")
         words = Words.fitted(texts) if words is None else words
         form, matrix = Form.of(labels) if form is None else (form, form.matrix(labels, strangers=True))
         left_out = sum(len(set(own)) for own in labels) - matrix.nnz
         if not matrix.nnz:
-            raise BadValue(f"{self.path} has no label that the model knows, of the {left_out} that it names")
+            raise BadValue(f"{self.path} has no label that the model knows; it has {left_out} others.")
         return Dataset(words(texts), matrix, name_of(self.path), form, words, left_out)

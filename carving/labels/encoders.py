@@ -66,7 +66,7 @@ class Pictured:
         made, facts = self.code(given), self.scheme.facts
         atoms, wanted = ((len(given), *shape) for shape in (facts.filler_shape, facts.memory_shape))
         if made.shape not in (atoms, wanted):
-            raise BadValue(f"an encoding of these points must have shape {wanted}, got {tuple(made.shape)}")
+            raise BadValue(f"encoding must return a tensor of shape {wanted}, got {tuple(made.shape)}.")
         return as_reals(self.scheme.picture(made), len(wanted) - 1).to(self.scheme.dtype)
 
 

@@ -38,7 +38,7 @@ class Grid:
     def of(cls, count: int, q: int, p: int, seed: int) -> Grid:
         """The grid for so many labels; q = 0 takes the smallest."""
         least = max(2, math.ceil(round(count ** (1 / p), 9)))
-        q = least if q == 0 else check_integer("dictionary", q, least, way_out=f"{count} labels need {least} of each")
+        q = least if q == 0 else check_integer("dictionary", q, least, way_out=f"{count} labels need at least {least}")
         cells = q**p
         drawn = bits([canonical("grid")], 1, seed=seed, purpose="labels")
         factor = next(a for a in range(round(GOLDEN * cells) | 1, 2 * cells + 4) if math.gcd(a, cells) == 1)

@@ -60,7 +60,9 @@ class Head(nn.Module, ABC):
         else:
             self.labels = listed(labels, "labels")
             if len({symbols.canonical(label) for label in self.labels}) < len(self.labels):
-                raise BadValue("labels must differ from each other, got one twice; number them, or join the two")
+                raise BadValue(
+                    "labels must be distinct, got a label twice. Rename or merge the two, or pass their number."
+                )
         self.missing, self.absolute, self.trainable, self.cached = missing, absolute, trainable, cached or trainable
         self.seed, self.dtype = check_integer("seed", seed, 0, 2**64 - 1), dtype
         self.options = dict(missing=missing, absolute=absolute, trainable=trainable, cached=cached, seed=self.seed)
@@ -136,7 +138,7 @@ class Head(nn.Module, ABC):
             self._numbers = {label: number for number, label in enumerate(self.labels) if isinstance(label, str)}
         sets = label_sets(labels, self.count, self._numbers)
         if len(sets) != points:
-            raise BadValue(f"every point needs a label set, got {points} points and {len(sets)} sets")
+            raise BadValue(f"labels must have one label set per point, got {len(sets)} sets for {points} points.")
         return sets.to(self._reference.device)
 
     def forward(self, outputs: Tensor) -> Tensor:
@@ -163,7 +165,7 @@ class Head(nn.Module, ABC):
         """Scores and numbers (n, k) of the best labels, best first; of equal ones the smaller number first."""
 
         if bias is not None:
-            check_tensor("bias", bias, (self.count,), "give one for each label")
+            check_tensor("bias", bias, (self.count,), "pass one number per label")
         # In the head's own numbers, whatever trains: halves would rank near ones by chance.
         with torch.no_grad(), torch.autocast(self._reference.device.type, enabled=False):
             return self._ranked(self.read(outputs), k, bias)
@@ -191,7 +193,10 @@ class Head(nn.Module, ABC):
     @final
     def _role_index(self, role: str) -> int:
         if role not in self.roles:
-            raise BadValue(f"this head has the roles {', '.join(self.roles)}, not {role!r}; missing=True gives both")
+            raise BadValue(
+                f"role must be {' or '.join(map(repr, self.roles))}, got {role!r}. A head made with missing=True has "
+                "both roles."
+            )
         return self.roles.index(role)
 
     @final

@@ -109,9 +109,12 @@ class Map:
             sizes += [("values", (stored,), torch.float16)]
         for name, shape, dtype in sizes:
             if tuple(tensors[name].shape) != shape or tensors[name].dtype != dtype:
-                raise BadValue(f"it speaks of {name} of {shape}, {dtype}, and has {tuple(tensors[name].shape)}")
+                raise BadValue(
+                    f"expected {name} of shape {shape} and {dtype}, got {tuple(tensors[name].shape)} and "
+                    f"{tensors[name].dtype}"
+                )
         if len(sizes) != len(tensors):
-            raise BadValue(f"a linear map has no {sorted(set(tensors) - {name for name, *_ in sizes})}")
+            raise BadValue(f"unexpected tensors {sorted(set(tensors) - {name for name, *_ in sizes})} in a linear map")
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         if "levels" in arrays:
             return cls(arrays["levels"].astype(np.float32) * arrays["steps"], arrays["bias"], arrays["steps"])
@@ -151,6 +154,9 @@ def product(seen: csr_matrix | Numbers, weights: csr_matrix | Numbers) -> Number
 def _check_places(starts: NDArray[np.int64], columns: NDArray[np.int32], labels: int) -> None:
     """Refuse what would lead a product out of its arrays."""
     if starts[0] != 0 or starts[-1] != len(columns) or (np.diff(starts) < 0).any():
-        raise BadValue("the rows of its sparse weights do not follow each other")
+        raise BadValue("the row pointers of a sparse matrix do not increase from 0 to its number of entries")
     if len(columns) and not 0 <= columns.min() <= columns.max() < labels:
-        raise BadValue(f"its sparse weights name labels from {columns.min()} to {columns.max()}, of {labels}")
+        raise BadValue(
+            f"column indices of a sparse matrix must be between 0 and {labels - 1}, got {columns.min()} to "
+            f"{columns.max()}"
+        )

@@ -36,7 +36,7 @@ def propensities(train_labels: csr_matrix, a: float = 0.55, b: float = 1.5) -> N
     """How probably each label is noticed where it belongs, by its frequency among the training points (Jain et al.)."""
     points = train_labels.shape[0]
     if not points:
-        raise BadValue("propensities are counted on training points, got a matrix without rows")
+        raise BadValue("train_labels must have at least one row, got a matrix without rows.")
     counts = np.bincount(train_labels.indices[train_labels.data != 0], minlength=train_labels.shape[1])
     # Below e points the formula's constant turns negative, and probabilities would exceed 1.
     constant = max(0.0, np.log(points) - 1) * (b + 1) ** a
@@ -47,10 +47,10 @@ def ranking(scores: ArrayLike, k: int) -> Ids:
     """The k best labels of each row of scores (n, L), best first; of equal ones the smaller number comes first."""
     numbers: Numbers = np.asarray(scores)
     if numbers.ndim != 2:
-        raise BadValue(f"scores must have shape (points, labels), got {numbers.shape}")
+        raise BadValue(f"scores must have shape (points, labels), got {numbers.shape}.")
     check_integer("k", k, 1, numbers.shape[1], f"there are {numbers.shape[1]} labels")
     if np.isnan(numbers).any():
-        raise BadValue(f"scores must be numbers, got NaN in row {int(np.isnan(numbers).any(axis=1).argmax())}")
+        raise BadValue(f"scores must not contain NaN, got NaN in row {int(np.isnan(numbers).any(axis=1).argmax())}.")
     return np.argsort(-numbers, axis=1, kind="stable")[:, :k]
 
 
@@ -147,10 +147,14 @@ def _averaged(
     """The mean over points, or, beside the best, the ratio of both means; over all at once or averaged over batches."""
     kept = np.ones(len(gained), bool) if unlabelled else labels.getnnz(axis=1) > 0
     if not labels.nnz:
-        raise BadValue("there is nothing to measure: no point has a label")
+        raise BadValue("labels must contain at least one 1: no point has a label, so there is nothing to measure.")
     gained = gained[kept]
     best = np.ones(len(gained)) if best is None else best[kept]
-    size = len(gained) if batch is None else check_integer("batch", batch, 1, way_out="None takes all points at once")
+    size = (
+        len(gained)
+        if batch is None
+        else check_integer("batch", batch, 1, way_out="None averages over all points at once")
+    )
     starts = np.arange(0, len(gained), size)
     totals = np.add.reduceat(best, starts)
     # A batch of points without labels has nothing to be found, and found nothing.
@@ -160,21 +164,19 @@ def _averaged(
 def _checked(ranked: ArrayLike, labels: csr_matrix, k: int) -> Ids:
     """The first k ranks; what is no ranking of these labels is refused."""
     if getattr(labels, "format", None) != "csr" or not (labels.data == 1).all():
-        raise BadType(
-            "labels must be a CSR matrix that stores ones and nothing else; Dataset(features, labels) makes it"
-        )
+        raise BadType("labels must be a CSR matrix that stores only ones. Dataset(features, labels).labels is one.")
     ranks: Ids = np.asarray(ranked)
     if ranks.ndim != 2 or not np.issubdtype(ranks.dtype, np.integer):
         raise BadType(
-            f"a ranking must be integers of shape (points, places), got {ranks.dtype} of shape {ranks.shape}; "
-            "ranking(scores, k) makes one of scores"
+            f"ranked must be an integer array of shape (points, k), got {ranks.dtype} of shape {ranks.shape}. "
+            "Use ranking(scores, k) to rank scores."
         )
     points, known = labels.shape
     if len(ranks) != points:
-        raise BadValue(f"a ranking must have a row for each of the {points} points, got {len(ranks)} rows")
+        raise BadValue(f"ranked must have one row per point, {points}, got {len(ranks)} rows.")
     check_integer("k", k, 1, known, f"there are {known} labels")
     if k > ranks.shape[1]:
-        raise BadValue(f"the ranking has {ranks.shape[1]} places, too few for k={k}; ask for the {k} best labels")
+        raise BadValue(f"ranked must have at least k={k} columns, got {ranks.shape[1]}. Rank the {k} best labels.")
     _check_distinct(ranks[:, :k], known)
     return ranks[:, :k]
 
@@ -182,19 +184,20 @@ def _checked(ranked: ArrayLike, labels: csr_matrix, k: int) -> Ids:
 def _check_distinct(ranks: Ids, known: int) -> None:
     """Refuse ranks that name no label, or a label twice."""
     if ranks.size and not 0 <= ranks.min() <= ranks.max() < known:
-        raise BadValue(f"a ranking must name labels from 0 to {known - 1}, got {ranks.min()} to {ranks.max()}")
+        raise BadValue(f"ranked must contain label indices from 0 to {known - 1}, got {ranks.min()} to {ranks.max()}.")
     ordered = np.sort(ranks, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if twice.any():
         raise BadValue(
-            f"a ranking must name a label once, got {ranks[twice.argmax()].tolist()} in row {twice.argmax()}"
+            f"ranked must contain each label at most once per row, got {ranks[twice.argmax()].tolist()} in row "
+            f"{twice.argmax()}."
         )
 
 
 def _weights(propensities: ArrayLike, known: int) -> Numbers:
     given = np.asarray(propensities, dtype=np.float64)
     if given.shape != (known,):
-        raise BadValue(f"propensities must be one for each of the {known} labels, got shape {given.shape}")
+        raise BadValue(f"propensities must have shape ({known},), one per label, got {given.shape}.")
     if not ((given > 0) & (given <= 1)).all():
-        raise BadValue("propensities must lie above 0 and not above 1; propensities(train_labels) gives them")
+        raise BadValue("propensities must be greater than 0 and at most 1. Compute them by propensities(train_labels).")
     return 1 / given

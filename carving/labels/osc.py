@@ -74,11 +74,11 @@ class OSCHead(Head):
         tanh, basis = others.pop("tanh", False), others.pop("basis", "blocks")
         dictionary, levels = others.pop("dictionary", None), others.pop("levels", False)
         super().__init__(labels, **others)  # type: ignore[misc]  # the four are out
-        d = check_integer("d", d, 2, way_out="it is the side of the memory that the labels are bound in; 125 is usual")
+        d = check_integer("d", d, 2, way_out="it is the side length of the memory tensor; 125 is usual")
         order, kept = PRESETS[check_choice("preset", preset, tuple(PRESETS))](d)
         p = check_integer("p", order if p is None else p, 1, 4)
         k1 = check_integer(
-            "k1", kept if k1 is None else k1, 1, d // 2, "more than half of d leaves the two roles no room"
+            "k1", kept if k1 is None else k1, 1, d // 2, "the two roles need disjoint subspaces of k1 dimensions each"
         )
         self.scheme = OSC(d, p, k1, signed=False, basis=basis, seed=self.seed, dtype=self.dtype)
         self.form = check_choice("form", form, ("carved", "full", "components"))
@@ -89,13 +89,13 @@ class OSCHead(Head):
         self.grid: Grid | None = None
         self.levels: Levels | None = None
         if dictionary is not None:
-            self._check_numbered("labels that share components (dictionary=)")
+            self._check_numbered("dictionary")
             self.grid = Grid.of(self.count, dictionary, p, self.seed)
             self.options |= dict(dictionary=self.grid.q)
         if levels:
-            self._check_numbered("labels whose components are levels")
+            self._check_numbered("levels=True")
             if dictionary is not None:
-                raise BadValue("components are shared (dictionary=) or each label's own (levels=True), not both")
+                raise BadValue("dictionary and levels=True exclude each other. Pass only one.")
             self.levels = Levels.of(p, k1, self.seed)
             self.options |= dict(levels=True)
         contexts = self.scheme.contexts([(role,) for role in self.roles])
@@ -107,9 +107,9 @@ class OSCHead(Head):
             self.fillers = nn.Parameter(self.scheme.fillers(self.labels).contiguous())  # (L, p, d)
         self.register_buffer("components", self._kept_components(), persistent=False)
 
-    def _check_numbered(self, what: str) -> None:
+    def _check_numbered(self, option: str) -> None:
         if self.trainable or not isinstance(self.labels, range):
-            raise BadValue(f"{what} are numbered, and not trained")
+            raise BadValue(f"{option} needs labels given as their number, and trainable=False.")
 
     def extra_repr(self) -> str:
         """What a printed network shows."""

@@ -40,9 +40,11 @@ class MultiLabelEstimator(Estimator):
             return self
         if self.settings is None:
             first = next(iter(nested))
-            raise BadValue(f"{NESTED}{first} is for one network; give it settings, MultiLabelClassifier(settings=...)")
+            raise BadValue(f"{NESTED}{first} needs settings, which is None. Set settings=Settings(...) first.")
         strangers = sorted(nested.keys() - asdict(self.settings).keys())
         if strangers:
-            raise BadValue(f"settings have no {strangers[0]!r}. {nearest(strangers[0], asdict(self.settings))}")
+            raise BadValue(
+                f"Settings has no parameter {strangers[0]!r}. {nearest(strangers[0], asdict(self.settings))}"
+            )
         self.settings = replace(self.settings, **nested)
         return self

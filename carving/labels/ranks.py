@@ -39,7 +39,7 @@ def learning_on(group: Group) -> Iterator[Ranks]:
     """
     ranks = Ranks.of(group)
     if ranks.device.type != "cpu":
-        raise BadValue("networks learn on the CPU, so that their ranks want a group of gloo, got one of nccl")
+        raise BadValue("group must use the gloo backend, got nccl: networks are trained on the CPU.")
     token = _RANKS.set(ranks)
     try:
         yield ranks

@@ -113,11 +113,13 @@ def _array(matrix: ArrayLike, what: str) -> NDArray[np.generic]:
     try:
         array = np.asarray(matrix)
     except ValueError:
-        way_out = "; scikit-learn's MultiLabelBinarizer makes one of label sets" if what == "labels" else ""
-        raise BadValue(f"{what} must be a matrix (points, {what}), got rows of many lengths{way_out}") from None
+        way_out = " Use scikit-learn's MultiLabelBinarizer to convert label sets." if what == "labels" else ""
+        raise BadValue(
+            f"{what} must be a matrix of shape (points, {what}), got rows of unequal lengths.{way_out}"
+        ) from None
     if array.ndim != 2:
-        way_out = "; one class a point, or continuous numbers, are for other classifiers" if what == "labels" else ""
-        raise BadValue(f"{what} must have shape (points, {what}), got {array.shape}{way_out}")
+        way_out = " One class per point, or continuous targets, are not supported." if what == "labels" else ""
+        raise BadValue(f"{what} must have shape (points, {what}), got {array.shape}.{way_out}")
     return array
 
 
@@ -128,10 +130,10 @@ def label_sets(given: LabelSets, labels: int, names: Mapping[str, int] = NAMELES
     """
     sets = _as_rows(given, labels, names)
     if sets.width != labels:
-        raise BadValue(f"the head has {labels} labels, the label sets speak of {sets.width}; make a head for them")
+        raise BadValue(f"labels must have {labels} columns, one per label of the head, got {sets.width}.")
     outside = (sets.columns < 0) | (sets.columns >= labels)
     if bool(outside.any()):
-        raise BadValue(f"label numbers must lie between 0 and {labels - 1}, got {int(sets.columns[outside][0])}")
+        raise BadValue(f"Label indices must be between 0 and {labels - 1}, got {int(sets.columns[outside][0])}.")
     return sets
 
 
@@ -145,24 +147,24 @@ def _as_rows(given: LabelSets, labels: int, names: Mapping[str, int]) -> Rows:
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         return _from_lists(given, labels, names)
     raise BadType(
-        "label sets must be a CSR matrix, an array of zeros and ones or a list of lists of labels, "
-        f"got {type(given).__name__}"
+        "labels must be a CSR matrix, an array of zeros and ones, or a list of lists of labels, "
+        f"got {type(given).__name__}."
     )
 
 
 def _from_matrix(given: csr_matrix) -> Rows:
     matrix = tidy(given, "labels")
     if (matrix.data != 1).any():
-        raise BadValue(f"labels must be zeros and ones, got {matrix.data[matrix.data != 1][0]:g}")
+        raise BadValue(f"labels must contain only zeros and ones, got {matrix.data[matrix.data != 1][0]:g}.")
     return rows_of(matrix)
 
 
 def _from_array(given: Tensor) -> Rows:
     if given.dim() != 2:
-        raise BadValue(f"labels must be zeros and ones of shape (points, labels), got {tuple(given.shape)}")
+        raise BadValue(f"labels must have shape (points, labels), got {tuple(given.shape)}.")
     wrong = (given != 0) & (given != 1)
     if bool(wrong.any()):
-        raise BadValue(f"labels must be zeros and ones, got {given[wrong][0]:g}")
+        raise BadValue(f"labels must contain only zeros and ones, got {given[wrong][0]:g}.")
     owners, columns = given.nonzero(as_tuple=True)
     return _gathered(columns, torch.bincount(owners, minlength=len(given)), given.shape[1])
 
@@ -170,8 +172,10 @@ def _from_array(given: Tensor) -> Rows:
 def _from_lists(given: Sequence[Iterable[object]], labels: int, names: Mapping[str, int]) -> Rows:
     for labels_of_point in given:
         if isinstance(labels_of_point, str | bytes | Integral):
-            wrong = f"{labels_of_point!r} where one was wanted; write [{labels_of_point!r}]"
-            raise BadType(f"every point has a set of labels, got {wrong}")
+            raise BadType(
+                f"Each point needs a list of labels, got {labels_of_point!r}. For a single label write "
+                f"[{labels_of_point!r}]."
+            )
     numbers = [sorted({_number(label, names) for label in labels_of_point}) for labels_of_point in given]
     columns = torch.tensor([number for row in numbers for number in row], dtype=torch.int64)
     return _gathered(columns, torch.tensor([len(row) for row in numbers], dtype=torch.int64), labels)
@@ -183,10 +187,13 @@ def _number(label: object, names: Mapping[str, int]) -> int:
     if isinstance(label, str) and names:
         if label not in names:
             first = ", ".join(islice(names, 3))
-            raise BadValue(f"the head has no label {label!r}; its {len(names)} names begin with {first}")
+            raise BadValue(
+                f"Unknown label {label!r}. The head has {len(names)} named labels: "
+                f"{first}{', ...' if len(names) > 3 else ''}."
+            )
         return names[label]
     if isinstance(label, bool) or not isinstance(label, Integral):
-        raise BadType(f"labels are numbered from 0 in the order of the head's, got {label!r} in a label set")
+        raise BadType(f"Labels must be given as indices from 0, in the order of the head's labels, got {label!r}.")
     return int(label)
 
 

@@ -36,12 +36,16 @@ class Wish:
 
     def __post_init__(self) -> None:
         check_choice("recipe", self.recipe, RECIPES)
-        check_integer("rankers", self.rankers, 0, way_out="0 leaves them out")
-        given = {"--head": self.head != "OSC", "--trunk": self.trunk is not None, "--epochs": self.epochs is not None}
+        check_integer("rankers", self.rankers, 0, way_out="0 trains no rerankers")
+        given = {"head": self.head != "OSC", "trunk": self.trunk is not None, "epochs": self.epochs is not None}
         for name in (name for name in given if self.recipe == "fast" and given[name]):
-            raise BadValue(f"the recipe fast trains no network; leave {name} out, or take --recipe best")
-        for name in (name for name in ("--head", "--trunk") if self.rankers > 1 and given[name]):
-            raise BadValue(f"one network has no rankers; leave --rankers {self.rankers} out, or {name}")
+            raise BadValue(
+                f'{name} does not apply to recipe="fast", which trains no network. Use recipe="best", or omit it.'
+            )
+        for name in (name for name in ("head", "trunk") if self.rankers > 1 and given[name]):
+            raise BadValue(
+                f"rankers={self.rankers} does not apply to one network, which {name} selects. Pass only one."
+            )
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ def _check_files(source: Source, test: Source | None, model: Path) -> None:
         if not file.exists():
             raise FileNotFoundError(f"there is no file {shown(file)}")
         if model.exists() and file.samefile(model):
-            raise BadValue(f"{shown(model)} holds the data; name another file for the model")
+            raise BadValue(f"{shown(model)} is a data file. Choose another file for the model.")
 
 
 def _check_places(model: Path, folder: Path, force: bool) -> None:
@@ -175,5 +179,5 @@ def _taken(model: Path) -> BaseFileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise BadValue(f"another run is training {shown(model)}; wait for it, or name another file") from None
+        raise BadValue(f"Another run is training {shown(model)}. Wait for it, or choose another file.") from None
     return lock

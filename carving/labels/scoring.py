@@ -81,6 +81,6 @@ def check_finite(scores: Tensor) -> None:
     if not bool(torch.isfinite(scores).all()):
         row = int((~torch.isfinite(scores)).any(1).nonzero()[0])
         raise BadValue(
-            f"scores must be finite numbers, got not-a-number or infinity for point {row}; "
-            "the network's outputs have grown too large: lower the learning rate"
+            f"Scores must be finite, got NaN or infinity for point {row}: the network's outputs have diverged. "
+            "Lower the learning rate."
         )

@@ -67,7 +67,9 @@ class Form:
         for one in sets:
             unknown = [label for label in one if label not in numbers]
             if unknown and not strangers:
-                raise BadValue(f"the model knows no label {unknown[0]!r}; its {len(numbers)} labels are in classes_")
+                raise BadValue(
+                    f"y contains the unknown label {unknown[0]!r}. The model's {len(numbers)} labels are in classes_."
+                )
             rows.append(sorted({numbers[label] for label in one if label in numbers}))
         columns = np.array([column for row in rows for column in row], dtype=np.int32)
         starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
@@ -124,17 +126,17 @@ def _is_set(row: object) -> bool:
 
 def _checked(labels: Iterable[Any]) -> Iterable[Label]:
     if not _is_set(labels):
-        raise BadType(f"every point has a set of labels, got {labels!r} where one was wanted; write [{labels!r}]")
+        raise BadType(f"Each point needs a list of labels, got {labels!r}. For a single label write [{labels!r}].")
     for label in labels:
         if isinstance(label, bool) or not isinstance(label, str | Integral):
-            raise BadType(f"labels are names or whole numbers, got {label!r} in a label set")
+            raise BadType(f"Labels must be strings or integers, got {label!r}.")
     return labels
 
 
 def _sorted(labels: set[Label]) -> Names:
     """Names in their order; numbers and names are not mixed."""
     if len({isinstance(label, str) for label in labels}) > 1:
-        raise BadType("labels must be all names or all numbers, got some of each; write the numbers as text")
+        raise BadType("Labels must be all strings or all integers, got some of each. Convert the integers to strings.")
     return np.array(sorted(labels), dtype=object if any(isinstance(label, str) for label in labels) else np.int64)
 
 

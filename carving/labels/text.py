@@ -73,7 +73,7 @@ def read_text(path: Path, unlabelled: bool = False) -> Matrices:
         points, wide, known = header(path, lines, "points features labels")
         features, labels = _parsed(path, lines, points, wide, known)
     if not labels.nnz and not unlabelled:
-        raise BadValue(f"{path} has no labels: none of its {points} points has one")
+        raise BadValue(f"{path} has no labels: none of its {points} points has one.")
     return features, labels
 
 
@@ -86,11 +86,11 @@ def read_two(path: Path, labels: Path) -> Matrices:
             halves.append(_parsed(file, lines, points, wide, 0)[0])
     if halves[0].shape[0] != halves[1].shape[0]:
         raise BadLineError(
-            str(labels), 1, f"as many points as in {path} were wanted, {halves[0].shape[0]}, got {halves[1].shape[0]}"
+            str(labels), 1, f"expected {halves[0].shape[0]} points, as in {path}, got {halves[1].shape[0]}"
         )
     halves[1].data[:] = halves[1].data != 0  # they may carry a relevance
     if not halves[1].count_nonzero():
-        raise BadValue(f"{labels} has no labels: none of its {halves[1].shape[0]} points has one")
+        raise BadValue(f"{labels} has no labels: none of its {halves[1].shape[0]} points has one.")
     return halves[0], halves[1]
 
 
@@ -103,16 +103,20 @@ def read_split(path: File, points: int, column: int = 0) -> NDArray[np.int64]:
             if not fields:
                 continue
             if not 0 <= column < len(fields):
-                raise BadLineError(str(path), number, f"column {column} was wanted, from 0, got {len(fields)} columns")
+                raise BadLineError(
+                    str(path),
+                    number,
+                    f"column {column} (counted from 0) does not exist, the line has {len(fields)} columns",
+                )
             row = _integer(fields[column])
             if row is None or not 1 <= row <= points:
-                wanted = f"a row of the data from 1 to {points} was wanted"
-                raise BadLineError(str(path), number, f"{wanted}, got {_text(fields[column])}")
+                expected = f"expected a row number from 1 to {points}"
+                raise BadLineError(str(path), number, f"{expected}, got {_text(fields[column])}")
             if row in rows:
-                raise BadLineError(str(path), number, f"row {row} stands in line {rows[row]} already")
+                raise BadLineError(str(path), number, f"row {row} is listed twice (first in line {rows[row]})")
             rows[row] = number
     if not rows:
-        raise BadValue(f"{path} is empty: a row number a line was wanted")
+        raise BadValue(f"{path} is empty: expected one row number per line.")
     return np.array(list(rows), np.int64) - 1
 
 
@@ -126,14 +130,13 @@ def header(path: Path, lines: Lines, wanted: str) -> list[int]:
     _, line = next(lines, (1, b""))
     if not line.strip():
         problem = "the file is empty" if not line else "the first line is empty"
-        raise BadLineError(str(path), 1, f"{problem}; the header `{wanted}` was wanted")
+        raise BadLineError(str(path), 1, f"{problem}; expected the header `{wanted}`")
     names, numbers = wanted.split(), [number for field in line.split() if (number := _integer(field)) is not None]
     if not len(names) == len(numbers) == len(line.split()):
-        raise BadLineError(str(path), 1, f"the header `{wanted}` was wanted, got {_text(line.strip())}; write it there")
+        raise BadLineError(str(path), 1, f"expected the header `{wanted}` as integers, got {_text(line.strip())}")
     for name, number in zip(names, numbers, strict=True):
         if not 1 <= number < 2**31:
-            limit = "there must be at least one" if number < 1 else f"sparse matrices hold {2**31 - 1}"
-            raise BadLineError(str(path), 1, f"the header promises {number} {name}; {limit}")
+            raise BadLineError(str(path), 1, f"the number of {name} must be between 1 and {2**31 - 1}, got {number}")
     return numbers
 
 
@@ -144,10 +147,10 @@ def _parsed(path: Path, lines: Lines, points: int, wide: int, known: int) -> Mat
         parts.append(parse(name, chunk, numbers, wide, known))
         last = numbers[-1]
     if last - 1 < points:
-        raise BadLineError(name, last, f"the file ends here, after {last - 1} points; the header promises {points}")
+        raise BadLineError(name, last, f"the file ends after {last - 1} points, but its header says {points}")
     for number, line in lines:
         if line.strip():
-            raise BadLineError(name, number, f"the header promises {points} points, but here is one more")
+            raise BadLineError(name, number, f"the file has more points than the {points} of its header")
     vstack = load("scipy.sparse").vstack
     features, labels = (vstack(half, format="csr") if len(half) > 1 else half[0] for half in zip(*parts, strict=True))
     return features, labels
@@ -183,7 +186,7 @@ def parse(name: str, lines: list[bytes], numbers: Sequence[int], wide: int, know
     wrong = ~np.isfinite(features.data)
     if wrong.any():
         row, column = where(features, wrong)
-        problem = f"a finite number was wanted for feature {column}, got {features[row, column]}"
+        problem = f"feature {column} must be finite, got {features[row, column]}"
         raise BadLineError(name, numbers[row], problem)
     return features, _label_matrix(name, labels, numbers, known)
 
@@ -191,7 +194,7 @@ def parse(name: str, lines: list[bytes], numbers: Sequence[int], wide: int, know
 def _svmlight(lines: list[bytes], wide: int) -> tuple[csr_matrix, list[tuple[float, ...]]]:
     """What scikit-learn's reader makes of lines; the package is loaded here, since it takes a second."""
     if any(b"#" in line or b"q" in line for line in lines):
-        raise BadValue("the reader would take it for a comment or a query")
+        raise BadValue("a line contains # or q, which the svmlight reader takes for a comment or a query")
     # The reader skips lines without anything, and a point would be lost.
     full = _Opened([line if line.strip() else b"0:0" for line in lines])
     with np.errstate(over="ignore"):  # infinities are refused later
@@ -206,11 +209,7 @@ def _label_matrix(name: str, labels: list[tuple[float, ...]], numbers: Sequence[
     wrong = ~((ids >= 0) & (ids < known) & (ids == np.floor(ids)))
     if wrong.any():
         row = int(np.searchsorted(np.cumsum(counts), wrong.argmax(), side="right"))
-        span = (
-            f"label ids must be integers from 0 to {known - 1}, as the header says"
-            if known
-            else "no labels were wanted"
-        )
+        span = f"labels must be integers from 0 to {known - 1}, by the header" if known else "expected no labels"
         raise BadLineError(name, numbers[row], f"{span}, got {ids[wrong][0]:g}")
     ends = np.concatenate(([0], np.cumsum(counts)))
     stored = np.ones(len(ids), np.float32), ids.astype(np.int64), ends
@@ -225,12 +224,12 @@ def _ordered(name: str, number: int, line: bytes, wide: int) -> bytes:
     fields = line.split()
     labels = fields.pop(0) if fields and b":" not in fields[0] else b""
     if labels and not all(_is_number(label) for label in labels.split(b",")):
-        raise BadLineError(name, number, f"labels joined by commas were wanted, `3,17`, got {_text(labels)}")
+        raise BadLineError(name, number, f"expected labels separated by commas, such as `3,17`, got {_text(labels)}")
     pairs: dict[int, bytes] = {}
     for field in fields:
         feature, value = _pair(name, number, field, wide)
         if feature in pairs:
-            raise BadLineError(name, number, f"feature {feature} stands there twice")
+            raise BadLineError(name, number, f"feature {feature} is given twice")
         pairs[feature] = value
     return b" ".join([labels, *(b"%d:%b" % (feature, pairs[feature]) for feature in sorted(pairs))])
 
@@ -240,9 +239,9 @@ def _pair(name: str, number: int, field: bytes, wide: int) -> tuple[int, bytes]:
     key, colon, value = field.partition(b":")
     feature = _integer(key)
     if not colon or feature is None or not _is_number(value):
-        raise BadLineError(name, number, f"`feature:value` was wanted, got {_text(field)}")
+        raise BadLineError(name, number, f"expected `feature:value`, got {_text(field)}")
     if not 0 <= feature < wide:
-        span = f"feature ids must lie between 0 and {wide - 1}, as the header says"
+        span = f"features must be integers from 0 to {wide - 1}, by the header"
         raise BadLineError(name, number, f"{span}, got {feature}")
     return feature, value
 

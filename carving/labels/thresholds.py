@@ -77,7 +77,7 @@ class Calibration:
         """What a file says of it."""
         weights, threshold = tuple(float(weight) for weight in facts["weights"]), float(facts["threshold"])
         if len(weights) != TERMS + 1 or not all(map(math.isfinite, (*weights, threshold))):
-            raise ValueError(f"its calibration has not {TERMS + 1} weights and a threshold that are numbers")
+            raise ValueError(f"the calibration must have {TERMS + 1} finite weights and a finite threshold")
         return cls(weights, threshold)
 
 

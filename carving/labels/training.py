@@ -81,12 +81,12 @@ class Settings:
             check_integer(name, getattr(self, name), 1)
         for name in ("drop", "input_drop"):
             if not 0 <= check_number(name, getattr(self, name)) < 1:
-                raise BadValue(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+                raise BadValue(f"{name} must be at least 0 and less than 1, got {getattr(self, name)}.")
         for name in ("rate", "gamma"):
             if not 0 < check_number(name, getattr(self, name)) < math.inf:
-                raise BadValue(f"{name} must be a positive number, got {getattr(self, name)}")
+                raise BadValue(f"{name} must be a positive number, got {getattr(self, name)}.")
         if not 0 <= check_number("decay", self.decay) < math.inf:
-            raise BadValue(f"decay must not be negative, got {self.decay}; 0 is none")
+            raise BadValue(f"decay must be a finite number of at least 0, got {self.decay}.")
         if self.patience is not None:
             check_integer("patience", self.patience, 1)
         if self.until is not None:
@@ -158,13 +158,13 @@ def network_of(scaling: Scaling, outputs: int, tanh: bool, settings: Settings) -
 def split(data: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
     """The data without, and the part for validation: a share of the points by chance."""
     if not 0 < share < 1:
-        raise BadValue(f"the validation part must be a share between 0 and 1, got {share}")
+        raise BadValue(f"validation must be between 0 and 1, got {share}.")
     order = np.random.Generator(np.random.Philox(seeded("validation", seed))).permutation(len(data))
     held = max(1, round(share * len(data)))
     if held >= len(data):
         raise BadValue(
-            f"points are too few to hold some of them back (n_samples={len(data)}); train one network without "
-            "(settings=Settings(...), validation=0; `--trunk linear --validation 0` on the command line)"
+            f"Too few points for a validation set (n_samples={len(data)}). Pass settings=Settings(...) and "
+            "validation=0 to train one network without it."
         )
     return data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
 
@@ -186,7 +186,7 @@ def train(
 ) -> Progress:
     """Train in place; with validation the best epoch's weights are kept in the end."""
     if settings.patience is not None and validation is None:
-        raise BadValue("early stopping needs a validation part; give one, or patience=None")
+        raise BadValue("patience needs a validation set. Pass validation, or patience=None.")
     modules, ranks = nn.ModuleDict(dict(network=network, head=head)), learners()
     optimizers = _optimizers(modules, settings)
     file = Checkpoint(checkpoint, fingerprint(data, validation, settings, head, seed), modules, optimizers)
@@ -261,7 +261,7 @@ def _epoch(
 
 def _check_finite(total: float, epoch: int) -> float:
     if not math.isfinite(total):
-        raise BadValue(f"the loss became {total} in epoch {epoch + 1}; lower the rate, or normalise the features")
+        raise BadValue(f"The loss became {total} in epoch {epoch + 1}. Lower the learning rate, or scale the features.")
     return total
 
 

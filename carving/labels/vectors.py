@@ -90,7 +90,7 @@ class VectorHead(Head):
         if name not in VECTORS:
             raise BadValue(f"Unknown vector head {name!r}. {nearest(name, VECTORS)}")
         if not 0 < scale < math.inf:
-            raise BadValue(f"scale must be a positive number, got {scale}; HLB's heads take 0.25 to 1")
+            raise BadValue(f"scale must be a positive number, got {scale}. Usual for HLB: 0.25 to 1.")
         self.name, self.scale, self.each = name, float(scale), each
         self.width = self.core = check_integer("width", width, 2, way_out="400 is usual")
         self.squashed = True

@@ -52,7 +52,7 @@ class Words:
         try:
             vectoriser.fit(texts)
         except ValueError:
-            raise BadValue("the texts hold no word of two letters or more; there is nothing to learn from") from None
+            raise BadValue("The texts contain no word of two letters or more, so there are no features.") from None
         return cls(vectoriser.get_feature_names_out().tolist(), vectoriser.idf_.astype(np.float64))
 
     def __call__(self, texts: Sequence[str]) -> csr_matrix:
@@ -90,19 +90,21 @@ def read_texts(path: Path) -> Texts:
                 texts.append(text)
                 labels.append(own)
     if not texts:
-        raise BadValue(f'{path} holds no texts; a line of it is {{"text": "...", "labels": ["...", "..."]}}')
+        raise BadValue(
+            f'{path} contains no texts. Expected a JSON object per line: {{"text": "...", "labels": ["...", "..."]}}'
+        )
     return Texts(texts, labels)
 
 
 def _parsed(path: Path, number: int, line: bytes) -> tuple[str, list[str]]:
-    wanted = 'a line is {"text": "...", "labels": ["...", "..."]}'
+    expected = 'expected {"text": "...", "labels": ["...", "..."]}'
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        raise BadLineError(str(path), number, f"is no JSON; {wanted}") from None
+        raise BadLineError(str(path), number, f"not valid JSON; {expected}") from None
     if not isinstance(found, dict) or not isinstance(found.get("text"), str):
-        raise BadLineError(str(path), number, f"has no text; {wanted}")
+        raise BadLineError(str(path), number, f'no string under "text"; {expected}')
     labels = found.get("labels", [])
     if not isinstance(labels, list) or not all(isinstance(label, str | int) for label in labels):
-        raise BadLineError(str(path), number, f"has labels that are no list of names; {wanted}")
+        raise BadLineError(str(path), number, f'"labels" must be a list of strings or integers; {expected}')
     return found["text"], [str(label) for label in labels]

@@ -136,7 +136,7 @@ def check_weights(
         return
     if before is not None:
         former, lightest_before = _spread(before, levels[:1])
-        if lightest_before and mean * lightest_before <= 1.001 * former * lightest:
+        if lightest_before and mean * lightest_before <= (1 + 1e-6) * former * lightest:
             return
     raise BadValue(
         f"Weights are too far apart for {dtype}: their root mean square would be {mean:.3g}, {mean / lightest:,.0f} "
@@ -146,14 +146,20 @@ def check_weights(
 
 
 def _spread(held: State, levels: Sequence[Levels]) -> tuple[float, float]:
-    """Return the root mean square weight, by the tensor's energy, and the lightest: the lowest percentile of a part."""
-    number, lightest = 0.0, math.inf
+    """Return the root mean square weight, and the lightest: the lowest percentile of a part.
+
+    The energy is that of the tensor, or of the sample, which has changes that are not in the tensor yet; a pair that is
+    stored again is no further pair.
+    """
+    number, lightest, histogram = 0.0, math.inf, held.histogram
     for part in map(sorted, filter(None, levels)):
         many = list(accumulate(n for _, n in part))
         number += many[-1]
         lightest = min(lightest, next(s for (s, _), n in zip(part, many, strict=True) if n > LIGHTER * many[-1]))
+    number = sum(n for _, n in (*histogram.strengths, *histogram.negative)) or number
     unit = held.scheme.unit if isinstance(held.scheme, LinearScheme) else 1.0
-    return (math.sqrt(held.energy / unit / number), lightest) if number else (0.0, 0.0)
+    energy = max(held.energy / unit, histogram.squares)
+    return (math.sqrt(energy / number), lightest) if number and levels else (0.0, 0.0)
 
 
 def levels_of(held: State) -> Levels:
@@ -202,5 +208,6 @@ def added(ours: State, theirs: State) -> State:
     known, leaves = paths_of_both(ours, theirs), theirs.vocabulary
     both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
     goal, solved = stricter(ours.goal, theirs.goal), solved_of_both(ours, theirs)
+    both = replace(both, goal=goal, known=known, solved=solved, sample=ours.sample.merged(theirs.sample))
     check_weights(both, [levels_of(ours), levels_of(theirs)], ours)
-    return replace(both, goal=goal, known=known, solved=solved, sample=ours.sample.merged(theirs.sample))
+    return both

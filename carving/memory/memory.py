@@ -20,7 +20,7 @@ from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import Change, OnProgress, added, checked, report
+from carving.memory.changes import Change, OnProgress, added, check_weights, checked, levels_of, report
 from carving.memory.codebook import Codebook, check_finite
 from carving.memory.consolidation import Consolidating
 from carving.memory.counts import Counts
@@ -236,7 +236,10 @@ class Memory(Inventory, Looks, Consolidating):
         if isinstance(device, torch.dtype):
             raise BadType(f"a precision is given by its name, to(dtype={device}), got it as the device")
         changes = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
-        return self._of(self._state.moved(self.scheme.like(**changes)))
+        moved = self._state.moved(self.scheme.like(**changes))
+        if moved.scheme.dtype != self.scheme.dtype:
+            check_weights(moved, [levels_of(moved)])
+        return self._of(moved)
 
     # Storing and forgetting
 

@@ -1,4 +1,4 @@
-"""Every scheme by its name."""
+"""All schemes, by name."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,8 +25,20 @@ SCHEMES: tuple[str, ...] = tuple(_MAKERS)
 
 
 def make(name: str, d: int, **options: Any) -> Scheme:
-    """The scheme of that name: `make("HLB", d=4096)`. `SCHEMES` lists the names.
+    """Return the scheme of a name.
 
+    Args:
+        name: One of `SCHEMES`, such as "OSC", "TPR" or "HLB".
+        d: The side of the memory (OSC, TPR), the dimension of the space (CliffordOSC), or the number of real numbers
+            of a memory (the VSAs).
+        **options: Further arguments of the scheme.
+
+    Raises:
+        ValueError: The name is unknown, or d or an option is not possible.
+        TypeError: The scheme has no such option.
+
+    >>> make("HLB", d=4096).name
+    'HLB'
     >>> make("OSC", d=40, p=3).facts.memory_scalars
     64000
     """
@@ -41,7 +53,7 @@ def make(name: str, d: int, **options: Any) -> Scheme:
 
 
 def options_of(name: str) -> list[str]:
-    """What `make` takes for a scheme beside d."""
+    """Return the names of the options that `make` takes for a scheme, without d."""
     options = [option for option in signature(_MAKERS[name]).parameters if option != "d"]
     others = set(OPTIONS) - set(ARCHITECTURES[name].options) if name in ARCHITECTURES else set()
     return [option for option in options if option not in others]

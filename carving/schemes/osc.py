@@ -1,4 +1,4 @@
-"""Orthogonal Subspace Carving: a filler's p components, projected into the context's subspace and normalised.
+"""Orthogonal Subspace Carving: a filler's p components, projected into the context's subspace and normalized.
 
 A context keeps a random subspace of k1 of the d dimensions. Everything happens in the coordinates of that subspace
 (`subspaces.py`), where a bound filler is the outer product of p unit vectors of length k1 (`fillers.py`): the scores
@@ -36,18 +36,27 @@ IN_CACHE = 2**17  # numbers of a factor that several passes find in the caches
 
 @dataclass(frozen=True, repr=False)
 class OSC(ContextVerbs[Subspaces | Blocks]):
-    """An order-p tensor of side d; contexts keep k1 dimensions, by default round(sqrt(d)).
+    """Orthogonal Subspace Carving: a memory tensor of order p and side d.
 
-    `carved=k` is the paper's other reading, k forbidden directions: k1 = d - k. Of the two bases the smaller
-    one is drawn and held. Where more than half of the space is kept, cores have d^p numbers instead of k1^p.
-    `signed` gives every context a random sign, so that a filler stored in many contexts does not add up to a
-    bias in all others; `signed=False` is the paper. `compact=True` makes fillers of p k1 numbers instead of p d.
-    `spread` makes some contexts louder than others, by up to exp(spread) either way: joint decoding then finds the loud
-    ones first, and holds more. Asked one at a time, the faint ones are found less well.
-    `dictionary=q` takes every component of a compact filler from q fixed vectors, so that it is p small numbers; labels
-    that are given the same are not told apart (`dictionary.py`).
-    `basis="blocks"` draws subspaces as blocks of coordinates (`blocks.py`), many times faster and as good;
-    `basis="gaussian"`, the paper's, as the span of normals. `OSC.paper(d, p)` is the paper's in all of it.
+    A context is a random subspace of k1 of the d dimensions. A filler has p components; binding projects them into the
+    subspace, normalizes them and takes their outer product. `OSC.paper(d, p)` has the paper's choices in everything.
+
+    Args:
+        d: Side of the memory, which has d^p cells. At least 2; typical values are 64 to 200.
+        p: Order of the memory, 1 to 4.
+        k1: Dimensions that a context keeps, 1 to d - 1. By default round(sqrt(d)).
+        signed: Give every context a random sign, so that a value stored in many contexts does not add up to a bias in
+            all others. The paper has no signs.
+        carved: Dimensions that a context forbids, instead of k1: k1 = d - carved. The smaller of the two bases is drawn
+            and stored; if more than half of the space is kept, cores have d^p numbers instead of k1^p.
+        compact: Fillers of p k1 numbers instead of p d.
+        spread: Amplitudes of contexts vary by up to exp(spread) either way, 0 to 4. Joint decoding then finds strong
+            contexts first and has a higher capacity; single queries find weak contexts less well.
+        basis: "blocks" draws subspaces as blocks of coordinates, many times faster and as accurate; "gaussian" as the
+            span of normal vectors, as in the paper.
+        dictionary: Take every component of a compact filler from this many fixed vectors, so that a filler is p small
+            integers. Labels with equal integers cannot be distinguished. 0: no dictionary.
+        seed, dtype, device, workspace: As in `Scheme`.
 
     >>> OSC(d=200)
     OSC(d=200, p=2, k1=14, signed=True, basis='blocks', seed=0)
@@ -94,10 +103,10 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
 
     @classmethod
     def paper(cls, d: int, p: int = 2, k1: int | None = None, **options: Any) -> Self:
-        """As published: normals span the subspaces, contexts have no signs, fillers are vectors of the whole space.
+        """Return the scheme as published: Gaussian subspaces, no signs, fillers of p d numbers.
 
-        Of the three readings of k1 in the paper it is the root of d rounded to the nearest, with which most tables come
-        out; the code that it was timed with rounds down, k1=math.isqrt(d), and one table fits rounding up.
+        By default k1 = round(sqrt(d)), which reproduces most tables of the paper. The code that the paper timed rounds
+        down, k1=math.isqrt(d), and one table fits rounding up.
 
         >>> OSC.paper(d=200)
         OSC(d=200, p=2, k1=14, signed=False, basis='gaussian', seed=0)
@@ -106,18 +115,18 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments that make the scheme again; those that are not the paper's only where they are set."""
+        """The constructor arguments that define the scheme; `compact`, `spread` and `dictionary` only if set."""
         own = super().parameters
         return {key: value for key, value in own.items() if key not in ("compact", "spread", "dictionary") or value}
 
     @cached_property
     def filler_kind(self) -> OrdinaryFillers | CompactFillers:
-        """What its fillers are."""
+        """The kind of fillers: ordinary (p d numbers) or compact (p k1 numbers)."""
         return (CompactFillers if self.compact else OrdinaryFillers)(self.d, self.p, self.k1)
 
     @property
     def rank(self) -> int:
-        """The rows of a basis."""
+        """The number of rows of a basis."""
         return self.filler_kind.basis_shape[-2]
 
     @property
@@ -139,7 +148,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
 
     @cached_property
     def facts(self) -> Facts:
-        """What is true of OSC."""
+        """Shapes, costs and laws of the scheme."""
         kind, d, p, side = self.filler_kind, self.d, self.p, self.filler_kind.side
         interference, echo = kind.interference(self.basis)
         return Facts(
@@ -226,7 +235,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     # are small, so that nothing is ever as large as the whole memory.
 
     def write_rows(self, cores: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
-        """These rows of what cores make."""
+        """Return some rows of the memory that cores give."""
         if self.p == 1:
             return self._write(cores, contexts)[own]
         first, *others = self.filler_kind.maps(contexts)
@@ -235,7 +244,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         return written.view(*self.memory_shape[1:], -1).movedim(-1, 0)
 
     def inside_rows(self, memory: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
-        """What these rows add to what contexts show of the whole."""
+        """Return what some rows of the memory contribute to the unscaled cores."""
         first, *others = self.filler_kind.maps(contexts)
         part = PartOf.last(first, own, self.d)
         if self.p == 1:
@@ -245,11 +254,11 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         return cores.view(-1, *self.facts.core_shape).movedim(-1, 1)
 
     def adjoint_rows(self, memory: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
-        """What these rows add to the transpose of writing."""
+        """Return what some rows of the memory contribute to the transpose of writing."""
         return self._scaled(self.inside_rows(memory, contexts, own).contiguous(), contexts.amplitudes)
 
     def read_rows(self, memory: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
-        """What these rows add to reading."""
+        """Return what some rows of the memory contribute to reading."""
         cores, amplitudes = self.inside_rows(memory, contexts, own).contiguous(), contexts.amplitudes
         return self._scaled(cores, 1 / amplitudes if self.spread else amplitudes)
 
@@ -265,25 +274,25 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         return self.filler_kind.expected(weights, contexts, candidates).view(-1, *self.facts.core_shape)
 
     def energy(self, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
-        """The squared amplitudes."""
+        """Return the squared norms of bound candidates: the squared amplitudes of the contexts."""
         amplitudes = contexts.amplitudes
         return amplitudes.square().unsqueeze(1) if self.spread else one(amplitudes.dtype, amplitudes.device)
 
     def noise_along(
         self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Tensor, energy: Tensor
     ) -> Tensor | None:
-        """More where a candidate's components are more alike in the context, which they share; in units of the mean."""
+        """Return the relative noise variance along candidates: larger where their components are similar."""
         kind, uneven = self.filler_kind, self.facts.uneven
         if not uneven or not isinstance(kind, OrdinaryFillers):
             return None
         return match_in_tiles(self, lambda _, part, some: kind.noise(part, some, uneven), cores, contexts, candidates)
 
     def round_trip(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
-        """Cores times the squared amplitudes."""
+        """Return cores written and read by the transpose: cores times the squared amplitudes."""
         return self._scaled(cores, contexts.amplitudes.square()) if self.spread else cores
 
     def without_traces(self, memory: Tensor) -> Tensor:
-        """Without the traces of components that share a basis."""
+        """Return the memory without the traces over pairs of modes, for components that share a basis."""
         return self.filler_kind.without_traces(memory)
 
 

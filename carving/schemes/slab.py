@@ -1,8 +1,8 @@
-"""A scheme whose memory is spread over ranks: each holds a slab, some rows of the tensor's first mode.
+"""A scheme whose memory is split over ranks: each rank holds some rows of the tensor's first mode.
 
-Writing touches a rank's own rows alone. Reading is linear, so what a context shows of the memory is the sum of what it
-shows of all slabs: every rank reads its own, and one sum over all ranks gives everyone the same cores. So everything
-that is made of reading and writing works as in one process, as long as all ranks do the same in the same order.
+Writing touches only the rank's own rows. Reading is linear: every rank reads its own rows, and an all-reduce sum gives
+all ranks the same cores. Everything built on reading and writing works as in one process, as long as all ranks make the
+same calls in the same order.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,11 @@ from carving.schemes.tpr import TPR
 
 @dataclass(frozen=True, repr=False)
 class Slab(LinearScheme[Any]):
-    """The part of a scheme that is a rank's own.
+    """A scheme for the rows of a memory that one rank holds.
+
+    Args:
+        whole: The scheme of the whole memory.
+        ranks: The process group.
 
     >>> part = Slab(OSC(d=40, p=3), Ranks.alone())
     >>> part.rows, part.zeros().shape, part.parameters == OSC(d=40, p=3).parameters
@@ -50,17 +54,17 @@ class Slab(LinearScheme[Any]):
 
     @cached_property
     def rows(self) -> slice:
-        """The rows of the first mode that are this rank's."""
+        """The rows of the first mode that this rank holds."""
         return rows_of(self.ranks.rank, self.ranks.size, self.whole.d)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Those of the whole scheme."""
+        """The constructor arguments of the whole scheme."""
         return self.whole.parameters
 
     @cached_property
     def facts(self) -> Facts:
-        """Those of the whole scheme, but for the shape of what a rank holds."""
+        """The facts of the whole scheme, with the memory shape of this rank."""
         facts, own = self.whole.facts, self.rows
         return replace(facts, memory_shape=(own.stop - own.start, *facts.memory_shape[1:]))
 
@@ -79,11 +83,11 @@ class Slab(LinearScheme[Any]):
         return self.ranks.sum_(self.whole.adjoint_rows(memory, contexts, self.rows))
 
     def squared_norm(self, memory: Tensor) -> float:
-        """That of all slabs."""
+        """Return the squared norm of the whole memory, summed over ranks."""
         return float(sum(self.ranks.gather(super().squared_norm(memory))))
 
     def without_traces(self, memory: Tensor) -> Tensor:
-        """Without the traces of pairs of modes, as `OrdinaryFillers` takes them out of a whole memory."""
+        """Return the memory without the traces over pairs of modes, as `OrdinaryFillers` does for a whole memory."""
         whole, own = self.whole, self.rows
         if not isinstance(whole, OSC) or not isinstance(whole.filler_kind, OrdinaryFillers) or whole.p == 1:
             return memory
@@ -115,25 +119,25 @@ class Slab(LinearScheme[Any]):
         return self.whole._expected(weights, contexts, candidates)
 
     def energy(self, contexts: Any, candidates: Tensor) -> Tensor:
-        """The squared norms of bound candidates."""
+        """Return the squared norms of bound candidates."""
         return self.whole.energy(contexts, candidates)
 
     def noise_along(self, cores: Tensor, contexts: Any, candidates: Tensor, energy: Tensor) -> Tensor | None:
-        """How loud the whole memory is along the bound candidates."""
+        """Return the relative noise variance along bound candidates."""
         return self.whole.noise_along(cores, contexts, candidates, energy)
 
     def round_trip(self, cores: Tensor, contexts: Any) -> Tensor:
-        """What `adjoint` gives back of each core, written alone."""
+        """Return what `adjoint` gives for each core written alone."""
         return self.whole.round_trip(cores, contexts)
 
 
 def rows_of(rank: int, size: int, total: int) -> slice:
-    """The rows of one of so many ranks: in order, and as many as the others have, to one."""
+    """Return the rows of one rank of `size`: contiguous, in order, sizes equal up to one."""
     return slice(total * rank // size, total * (rank + 1) // size)
 
 
 def check_sliceable(scheme: Scheme) -> OSC | TPR:
-    """The scheme, whose memories can be spread over ranks."""
+    """Return the scheme; refuse one whose memories cannot be split into rows."""
     if not isinstance(scheme, OSC | TPR):
         raise BadValue(
             f"Only memories of OSC and TPR can be split into rows, got {scheme}. Use Memory(scheme) and pass group= to "

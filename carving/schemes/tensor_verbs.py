@@ -1,4 +1,4 @@
-"""The verbs of tensor products on plain tensors: a filler has one mode of d numbers, and every bound role adds one."""
+"""Operations of tensor products on plain tensors: a filler has one mode of d numbers, and every role adds one."""
 
 from collections.abc import Callable
 
@@ -11,21 +11,26 @@ from carving.verbs import MIXED, REAL, absent
 
 
 class TensorVerbs:
-    """Binding as an outer product, unbinding as a contraction."""
+    """Binding by outer products, unbinding by contraction."""
 
     d: int
 
     def bind(self, x: Tensor, role: Tensor) -> Tensor:
-        """The outer product of a filler or a bound object (*, ..., d) with a role (*, d): one mode more.
+        """Return the outer product of x with a role, which has one more mode.
 
-        The leading dimensions * of the two broadcast; further dimensions of x share the role.
+        Args:
+            x: Fillers or bound objects (*, ..., d).
+            role: (*, d); the leading dimensions * broadcast, further dimensions of x share the role.
+
+        Returns:
+            (*, ..., d, d).
         """
         self._check_act(x, role, 1, "a filler or a bound object")
         between = x.dim() - role.dim()
         return x.unsqueeze(-1) * role.reshape(*role.shape[:-1], *(1,) * between, 1, self.d)
 
     def unbind(self, x: Tensor, role: Tensor) -> Tensor:
-        """The last mode of bound objects (*, ..., d, d) contracted with the role (*, d): one mode less."""
+        """Return bound objects (*, ..., d, d) with the last mode contracted with a role (*, d): (*, ..., d)."""
         self._check_act(x, role, 2, "a bound object")
         batch = role.dim() - 1
         rows = x.flatten(batch, -2) @ role.unsqueeze(-1)
@@ -52,13 +57,13 @@ class TensorVerbs:
             )
 
     def bind_path(self, x: Tensor, roles: Tensor) -> Tensor:
-        """Bound with roles (*, k, d), one after the other."""
+        """Return x bound with roles (*, k, d), one after the other."""
         for role in self._each(roles):
             x = self.bind(x, role)
         return x
 
     def unbind_path(self, x: Tensor, roles: Tensor) -> Tensor:
-        """The inverse of `bind_path` for orthonormal roles: the last one is undone first."""
+        """Return x with roles (*, k, d) unbound, the last role first; inverts `bind_path` for orthonormal roles."""
         for role in reversed(self._each(roles)):
             x = self.unbind(x, role)
         return x
@@ -69,10 +74,11 @@ class TensorVerbs:
         return roles.unbind(-2)
 
     def bundle(self, vectors: Tensor, modes: int | None = None) -> Tensor:
-        """The sum of n fillers (*, n, d), or of n objects (*, n, d, ..., d) of so many modes.
+        """Return the sum over n of fillers (*, n, d) or of bound objects (*, n, d, ..., d).
 
-        A filler has one mode, and what is bound with k roles k + 1. Where the shape leaves open which is meant, `modes`
-        must be given.
+        Args:
+            vectors: (*, n, d), or (*, n, d, ..., d) with `modes` dimensions of size d.
+            modes: 1 for fillers, k + 1 for objects bound with k roles. Required where the shape is ambiguous.
         """
         if modes is None:
             if vectors.dim() > 2 and vectors.shape[-2] == self.d:
@@ -91,17 +97,17 @@ class TensorVerbs:
         return vectors.sum(-1 - modes)
 
     def multibind(self, vectors: Tensor) -> Tensor:
-        """The first of vectors (*, n, d), a filler, bound with the others: (*, d, ..., d) of n modes."""
+        """Return the first of vectors (*, n, d), a filler, bound with the others: (*, d, ..., d) with n modes."""
         if vectors.dim() < 2 or not vectors.shape[-2]:
             raise BadValue(f"vectors must have shape (*, n, {self.d}), got {tuple(vectors.shape)}")
         return self.bind_path(vectors[..., 0, :], vectors[..., 1:, :])
 
     def multibundle(self, vectors: Tensor, modes: int | None = None) -> Tensor:
-        """The same as `bundle`."""
+        """Alias of `bundle`, the name in torchhd."""
         return self.bundle(vectors, modes)
 
     def negative(self, x: Tensor) -> Tensor:
-        """What bundled with x leaves nothing."""
+        """Return the additive inverse of x."""
         self._check_modes(x, 1)
         return -x
 
@@ -113,7 +119,7 @@ class TensorVerbs:
             raise BadValue(f"x must have shape ({wanted}) with modes={modes}, got {tuple(x.shape)}")
 
     def normalize(self, x: Tensor, modes: int = 1) -> Tensor:
-        """Fillers, or objects of so many modes, of norm 1; zero stays."""
+        """Return fillers, or bound objects with `modes` modes, scaled to norm 1; zero stays zero."""
         check_integer("modes", modes, 1, way_out="a filler has one mode, and every role adds one")
         self._check_modes(x, modes)
         return normalize(x.flatten(-modes), dim=-1).view(x.shape)
@@ -132,20 +138,20 @@ class TensorVerbs:
     multirandsel = absent("multirandsel", MIXED)
 
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
-        """The last mode rolled around, a filler's own or that of the last role; the inverse rolls by -shifts."""
+        """Return x with the last mode rolled by `shifts`; `permute(x, -shifts)` is the inverse."""
         self._check_modes(x, 1)
         return x.roll(shifts, dims=-1)
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The inner products of x (*, d) and others (n, d), or of bound objects (*, d, ..., d) and (n, d, ..., d)."""
+        """Return the inner products (*, n) of x (*, d) and others (n, d), or of bound objects (*, d, ..., d)."""
         return self._compared(x, others, lambda rows: rows)
 
     def dot_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The same as `similarity`."""
+        """Alias of `similarity`."""
         return self.similarity(x, others)
 
     def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The cosines of x (*, d) and others (n, d), or of bound objects (*, d, ..., d) and (n, d, ..., d)."""
+        """Return the cosines (*, n) of x (*, d) and others (n, d), or of bound objects (*, d, ..., d)."""
         return self._compared(x, others, lambda rows: normalize(rows, dim=-1))
 
     def _compared(self, x: Tensor, others: Tensor, scaled: Callable[[Tensor], Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
-"""The tensor product representation: a filler, and its role path as an outer product.
+"""Tensor product representations: the outer product of a filler and the roles of its path.
 
 Exact for orthonormal roles; d^(depth+1) numbers. A memory has one depth. `whole_path=True` draws one role for the whole
-path instead, so that paths of any depth go into a memory of order two.
+path instead, so that a memory of order two stores paths of any depth.
 """
 
 from dataclasses import dataclass
@@ -25,19 +25,27 @@ from carving.tensors import outer
 
 @dataclass(frozen=True, eq=False)
 class RolePaths(Contexts):
-    """The contexts of TPR: a unit vector a role."""
+    """The contexts of TPR: one unit vector for each role."""
 
     roles: Tensor  # (n, depth, d)
 
     @property
     def outer(self) -> Tensor:
-        """The outer products of each path's roles, (n, d^depth)."""
+        """The outer products of the roles of each path, (n, d^depth)."""
         return outer(self.roles.unbind(1))
 
 
 @dataclass(frozen=True, repr=False)
 class TPR(TensorVerbs, LinearScheme[RolePaths]):
-    """A tensor of order depth + 1 and side d, for paths of `depth` roles; roles and fillers are random unit vectors.
+    """Tensor product representation: a memory tensor of order depth + 1 and side d.
+
+    Roles and fillers are random unit vectors. A filler is bound by the outer product with the roles of its path.
+
+    Args:
+        d: Side of the memory and length of fillers and roles, at least 2.
+        depth: Number of roles in every path.
+        whole_path: Draw one role vector for the whole path, so that paths may have any depth; `depth` must be 1.
+        seed, dtype, device, workspace: As in `Scheme`.
 
     >>> tpr = TPR(d=64, depth=2)
     >>> memory = tpr.trace([("sentence", "subject"), ("sentence", "verb")], ["dog", "barks"])
@@ -59,12 +67,12 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
         super().__post_init__()
 
     def empty(self) -> Tensor:
-        """The memory of nothing."""
+        """Return an empty memory, (*memory_shape)."""
         return self.zeros()
 
     @cached_property
     def facts(self) -> Facts:
-        """What is true of TPR; exact because roles are unit vectors."""
+        """Shapes, costs and laws of the scheme; reading is exact because roles are unit vectors."""
         d, depth = self.d, self.depth
         return Facts(
             filler_shape=(d,),
@@ -124,11 +132,11 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
     # Of a memory of which only some rows of the first mode are there
 
     def write_rows(self, cores: Tensor, contexts: RolePaths, own: slice) -> Tensor:
-        """These rows of what cores make."""
+        """Return some rows of the memory that cores give."""
         return (cores[:, own].mT @ contexts.outer).view(-1, *self.memory_shape[1:])
 
     def read_rows(self, memory: Tensor, contexts: RolePaths, own: slice) -> Tensor:
-        """What these rows add to reading: their own numbers of the cores."""
+        """Return what some rows of the memory contribute to reading: their own numbers of the cores."""
         cores = memory.new_zeros(len(contexts), self.d)
         cores[:, own] = contexts.outer @ memory.reshape(len(memory), -1).mT
         return cores
@@ -141,6 +149,6 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
         return torch.bmm(candidates, cores.unsqueeze(2)).squeeze(2)
 
     def energy(self, contexts: RolePaths, candidates: Tensor) -> Tensor:
-        """The squared norms of the candidates: roles are unit vectors."""
+        """Return the squared norms of bound candidates; unit roles preserve the norms of candidates."""
         norms = candidates.square().sum(-1)
         return norms.unsqueeze(0) if candidates.dim() == 2 else norms

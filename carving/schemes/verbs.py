@@ -1,7 +1,7 @@
-"""The verbs that users of torchhd know, on plain tensors (*, shape): bind, bundle, permute, similarity and the others.
+"""The operations known from torchhd, on plain tensors (*, shape): bind, bundle, permute, similarity and others.
 
-Atoms come from `random` and `fillers`. Sums of them live in a linear space, that of memories: where atoms are bits or
-indices, `picture` takes them there. Every verb takes either.
+Atoms come from `random` and `fillers`. Sums of atoms live in the linear space of memories; where atoms are bits or
+indices, `picture` embeds them there. Every operation takes atoms or embedded vectors.
 """
 
 import math
@@ -22,7 +22,7 @@ from carving.tensors import as_reals, chosen
 
 
 class Verbs(ABC):
-    """What a vector symbolic architecture does with vectors; `row` says how."""
+    """Operations of a vector symbolic architecture on vectors; `row` defines them."""
 
     name: str
     memory: str
@@ -32,29 +32,38 @@ class Verbs(ABC):
     @property
     @abstractmethod
     def row(self) -> Architecture:
-        """The row of the table."""
+        """The row of the table of architectures."""
 
     @property
     @abstractmethod
     def space(self) -> Space:
-        """What the operations must know."""
+        """The shape, dtype and parameters that the operations need."""
 
     @property
     @abstractmethod
     def facts(self) -> Facts:
-        """The shapes."""
+        """Shapes, costs and laws of the scheme."""
 
     def bind(self, x: Tensor, role: Tensor) -> Tensor:
-        """The role acting on x: atoms, or pictures of sums of them."""
+        """Return x bound with a role.
+
+        Args:
+            x: Atoms (*, *filler_shape), or embedded vectors (*, *memory_shape).
+            role: Atoms or embedded vectors; the leading dimensions broadcast.
+        """
         self._own(x, role)
         return self.bind_columns(x, role)
 
     def bind_columns(self, x: Tensor, role: Tensor) -> Tensor:
-        """The same unchecked: where every coordinate is bound by itself, some of them will do."""
+        """Return x bound with a role, unchecked; x may have some of the coordinates where each is bound by itself."""
         return self._act(x, role, self.row.bind_atoms, self.row.bind)
 
     def unbind(self, x: Tensor, role: Tensor) -> Tensor:
-        """The role undone: exactly for the exact architectures, approximately for the others."""
+        """Return x with a role unbound: exact where `facts.exact` is True, else approximate.
+
+        Raises:
+            NotImplementedError: The architecture has no unbinding.
+        """
         if self.row.unbind is None:
             raise NotImplementedError(
                 f"{self.name} has no unbinding. Use `score` or `top`, which bind the candidates and compare."
@@ -68,7 +77,7 @@ class Verbs(ABC):
         return on_pictures(self.space, x, self._operator(role))
 
     def _own(self, *vectors: Tensor) -> None:
-        """Refuse what another architecture or dimension has made."""
+        """Refuse vectors of another architecture or dimension."""
         for x in vectors:
             if not isinstance(x, Tensor):
                 raise BadType(
@@ -90,19 +99,19 @@ class Verbs(ABC):
                 )
 
     def bind_path(self, x: Tensor, roles: Tensor) -> Tensor:
-        """Bound with roles (*, k, shape), the first of them innermost."""
+        """Return x bound with roles (*, k, *shape), one after the other, the first role first."""
         for role in roles.unbind(-1 - len(self.facts.filler_shape)):
             x = self.bind(x, role)
         return x
 
     def unbind_path(self, x: Tensor, roles: Tensor) -> Tensor:
-        """The inverse of `bind_path`: the last role is undone first."""
+        """Return x with roles (*, k, *shape) unbound, the last role first: the inverse of `bind_path`."""
         for role in reversed(roles.unbind(-1 - len(self.facts.filler_shape))):
             x = self.unbind(x, role)
         return x
 
     def multibind(self, vectors: Tensor) -> Tensor:
-        """The vectors (*, n, shape) bound: the first with the second, that with the third, and so on."""
+        """Return n vectors (*, n, *shape) bound into one: the first with the second, the result with the third, ..."""
         dim = -1 - len(self.facts.filler_shape)
         self._check_set(vectors, dim)
         product = self.row.product_of_atoms if _is_discrete(vectors) else self.row.product
@@ -125,32 +134,40 @@ class Verbs(ABC):
             raise BadValue(f"vectors must have shape (*, n, {wanted}) with n >= 1, got {tuple(vectors.shape)}")
 
     def inverse(self, role: Tensor) -> Tensor:
-        """The role that undoes this one: bind(x, inverse(role)) is unbind(x, role)."""
+        """Return the inverse of a role: bind(x, inverse(role)) equals unbind(x, role).
+
+        Raises:
+            NotImplementedError: The architecture has no inverse roles.
+        """
         if self.row.inverse is None:
             raise NotImplementedError(f"{self.name} has no inverse roles{self.row.no_inverse}")
         self._own(role)
         return self.row.inverse(self.space, role)
 
     def negative(self, x: Tensor) -> Tensor:
-        """What bundled with x leaves nothing: an atom where there is one, else the negated picture."""
+        """Return the additive inverse of x: an atom where the architecture has one, else the negated embedding."""
         self._own(x)
         if not _is_discrete(x):
             return -x
         return self.row.opposite(self.space, x) if self.row.opposite else -self._picture(x)
 
     def empty(self, *size: int) -> Tensor:
-        """The sum of nothing, (*size, memory shape): bundled with x it is x."""
+        """Return zeros (*size, *memory_shape), the neutral element of bundling."""
         return torch.zeros(*size, *self.facts.memory_shape, dtype=self.facts.memory_dtype, device=self.device)
 
     def picture(self, x: Tensor) -> Tensor:
-        """Atoms in the linear space where they are summed; pictures stay as they are."""
+        """Return atoms embedded in the linear space where they are summed; embedded vectors stay unchanged."""
         self._own(x)
         return self._as_picture(x)
 
     def bundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The set of vectors (*, n, shape) as one: their sum, settled where the architecture settles.
+        """Return n vectors (*, n, *shape) bundled into one.
 
-        Ties fall by a hash of seed, coordinate and sum, or by the generator. With `memory="raw"` the sum itself.
+        The result is their sum, quantized where the architecture quantizes and `memory` is "native".
+
+        Args:
+            vectors: (*, n, *shape).
+            generator: Breaks ties at random; if None, a hash of seed, coordinate and sum breaks them.
         """
         if generator is not None and not isinstance(generator, torch.Generator):
             raise BadType(
@@ -161,22 +178,22 @@ class Verbs(ABC):
         return self.row.back(self.space, settled) if self.row.back and self._settles else settled
 
     def total(self, vectors: Tensor) -> Tensor:
-        """The sum of vectors (*, n, shape) as memories hold it, not settled: sums of sums add."""
+        """Return the raw sum (*, *memory_shape) of vectors (*, n, *shape), without quantization."""
         self._own(vectors)
         return self.total_columns(vectors)
 
     def total_columns(self, vectors: Tensor) -> Tensor:
-        """The same unchecked, also of some coordinates."""
+        """Return the raw sum of vectors, unchecked; they may have some of the coordinates."""
         if self.row.total and _is_discrete(vectors):
             return self.row.total(self.space, vectors)
         return self._as_picture(vectors).sum(-1 - len(self.facts.memory_shape))
 
     def multibundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The same as `bundle`."""
+        """Alias of `bundle`, the name in torchhd."""
         return self.bundle(vectors, generator)
 
     def cross_product(self, x: Tensor, others: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The bundle of every vector of x (*, n, shape) bound with every one of others (*, m, shape)."""
+        """Return the bundle of every vector of x (*, n, *shape) bound with every vector of others (*, m, *shape)."""
         dim = -1 - len(self.facts.filler_shape)
         if self.row.operator is self.row.picture:  # roles act as their pictures: bound sums are sums of what is bound
             total = self.row.bind(self.space, self.total(x), self.total(others))
@@ -185,7 +202,7 @@ class Verbs(ABC):
         return self.bundle(pairs.flatten(dim - 1, dim), generator)
 
     def normalize(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """What comes nearest to x as atoms are: unit vectors, phases, unitary blocks, signs, bits; atoms stay."""
+        """Return the nearest vectors of the form of atoms: unit norm, phases, unitary blocks, signs or bits."""
         self._own(x)
         if _is_discrete(x):
             return x
@@ -193,15 +210,17 @@ class Verbs(ABC):
         return self.row.back(self.space, settled) if self.row.back else settled
 
     def hard_quantize(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Every real number of x as 1 or -1 (so is zero), every complex one as its phase; sparse and discrete ones as
-        `normalize` has them."""
+        """Return x with real numbers as 1 or -1 (-1 for zero) and complex numbers as phases.
+
+        Sparse and discrete architectures return `normalize(x)`.
+        """
         self._own(x)
         if self.row.hard is None or _is_discrete(x):
             return self.normalize(x, generator)
         return self._changed(self.row.hard, x, generator)
 
     def soft_quantize(self, x: Tensor) -> Tensor:
-        """The hyperbolic tangent of real numbers, of the moduli of complex ones, of the singular values of blocks."""
+        """Return tanh of real numbers, of the moduli of complex numbers, or of the singular values of blocks."""
         self._own(x)
         return x if _is_discrete(x) else self.row.soft(self.space, x)
 
@@ -210,11 +229,11 @@ class Verbs(ABC):
         return self.memory == "native" and self.row.settle is not None
 
     def _settled(self, total: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """What a raw sum settles to; ties fall by a hash of seed, coordinate and sum, or by the generator."""
+        """Return a raw sum, quantized where the architecture quantizes."""
         return self._changed(self.row.settle, total, generator) if self._settles else total
 
     def _changed(self, change: Operation | None, total: Tensor, generator: torch.Generator | None) -> Tensor:
-        """What a sum becomes; ties fall as told above."""
+        """Return a sum after `change`; ties are broken by a hash of seed, coordinate and sum, or by the generator."""
         assert change is not None  # a row that does not settle says what is normal
         lot: Tensor | None = None
         asked = change is pictures.to_signs and not torch.compiler.is_compiling()  # a compiled graph cannot branch
@@ -227,19 +246,23 @@ class Verbs(ABC):
         return change(self.space, total, None if lot is None else lot.to(total.device))
 
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
-        """Coordinates rolled around; the inverse rolls by -shifts."""
+        """Return x with its coordinates rolled by `shifts`; `permute(x, -shifts)` is the inverse."""
         self._own(x)
         picture = self.row.segmented and not _is_discrete(x)
         return x.roll(shifts, dims=-len(self.facts.memory_shape if picture else self.facts.filler_shape))
 
     def identity(self) -> Tensor:
-        """The role that changes nothing."""
+        """Return the role that leaves every filler unchanged.
+
+        Raises:
+            NotImplementedError: The architecture has no such role.
+        """
         if self.row.identity is None:
             raise NotImplementedError(f"{self.name} has no identity: none of its roles leaves every filler unchanged")
         return self.row.identity(self.space).to(self.device)
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The architecture's own similarity of x (*, shape) to others (n, shape): (*, n)."""
+        """Return the similarities (*, n) of x (*, *shape) and others (n, *shape), as the architecture defines them."""
         self._own(x)
         self._check_others(others)
         if self.row.similarity and _is_discrete(x) and _is_discrete(others):
@@ -250,14 +273,14 @@ class Verbs(ABC):
         return self._compared(flat, other).view(*one.shape[: one.dim() - len(self.facts.memory_shape)], -1)
 
     def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The cosine of the pictures of x (*, shape) and others (n, shape): (*, n)."""
+        """Return the cosines (*, n) of the embedded x (*, *shape) and others (n, *shape)."""
         self._own(x)
         self._check_others(others)
         one, other = (as_reals(self._as_picture(v), len(self.facts.memory_shape)) for v in (x, others))
         return normalize(one, dim=-1) @ normalize(other, dim=-1).mT
 
     def dot_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The inner products of the pictures of x (*, shape) and others (n, shape): (*, n)."""
+        """Return the inner products (*, n) of the embedded x (*, *shape) and others (n, *shape)."""
         self._own(x)
         self._check_others(others)
         aimed = self._aim(others) if _is_discrete(others) else others
@@ -265,7 +288,7 @@ class Verbs(ABC):
         return one @ other.mT
 
     def hamming_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """How many numbers of x (*, shape) and others (n, shape) are equal: (*, n) integers."""
+        """Return the number of equal elements (*, n) of x (*, *shape) and others (n, *shape), as integers."""
         self._own(x)
         self._check_others(others)
         dimensions = self._dimensions(others)
@@ -277,7 +300,13 @@ class Verbs(ABC):
         return torch.cat([(part.unsqueeze(1) == other).sum(-1) for part in parts]).view(*one.shape[:-1], -1)
 
     def randsel(self, x: Tensor, other: Tensor, p: float = 0.5, generator: torch.Generator | None = None) -> Tensor:
-        """Every number (block) of x with probability p, else that of the other: alike to both."""
+        """Return a random mixture: each element (or block) from x with probability p, else from other.
+
+        Args:
+            x, other: Vectors of one dtype; their shapes broadcast.
+            p: Probability of choosing x.
+            generator: Required.
+        """
         generator = _checked(generator)
         if not 0 <= p <= 1:
             raise BadValue(f"p must be a probability between 0 and 1, got {p!r}. It is the probability of choosing x.")
@@ -293,7 +322,13 @@ class Verbs(ABC):
     def multirandsel(
         self, vectors: Tensor, p: Sequence[float] | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Every number (block) from one of the vectors (*, n, shape), the i-th with probability p_i; else evenly."""
+        """Return a random mixture: each element (or block) from one of n vectors.
+
+        Args:
+            vectors: (*, n, *shape).
+            p: n probabilities that sum to 1; uniform if None.
+            generator: Required.
+        """
         self._own(vectors)
         dim = -1 - self._dimensions(vectors)
         self._check_set(vectors, dim)

@@ -1,9 +1,7 @@
-"""The one scheme that runs every row of the table of architectures.
+"""The scheme that runs every row of the table of architectures.
 
-`bind(filler, role)`: the filler is data, the role acts on it; the order matters for VTB, MBAT, GHRR and BSDC-S.
-Memories hold raw sums. Architectures that quantise (MAP-B, BSC, the BSDCs, CGR, MAP-C) settle the sum when it is read;
-`memory="raw"` reads the sum itself. `d` counts the real numbers of a memory, or with `accounting="coordinates"` an
-atom's coordinates, which makes a difference for the complex ones (FHRR, GHRR, CGR).
+`bind(filler, role)`: the role acts on the filler; the order matters for VTB, MBAT, GHRR and BSDC-S. Memories hold raw
+sums. Architectures that quantize (MAP-B, BSC, the BSDCs, CGR, MAP-C) quantize the sum when it is read.
 """
 
 import math
@@ -32,7 +30,7 @@ OPTIONS = ("bundling", "form", "m", "mu", "ones", "r", "sigma", "unitary")  # th
 
 @dataclass(frozen=True, eq=False)
 class Roles(Contexts):
-    """The contexts of an architecture: what acts, composed along the path or kept as a sequence, and the depth."""
+    """The contexts of an architecture: the role operators, composed along the path or as a sequence, and the depths."""
 
     operators: Tensor  # (n, ...) or (n, depth, ...)
     depths: Tensor  # (n,)
@@ -40,7 +38,17 @@ class Roles(Contexts):
 
 @dataclass(frozen=True, repr=False)
 class VSA(Verbs, LinearScheme[Roles]):
-    """One of the fourteen, by name; which options each has, and their defaults (None), is in the table.
+    """One of fourteen vector symbolic architectures, by name.
+
+    Args:
+        name: Such as "HRR", "FHRR", "HLB", "MAP-I" or "BSC"; `carving.SCHEMES` lists all of them.
+        d: Real numbers of a memory, or coordinates of an atom with `accounting="coordinates"`; they differ for the
+            complex architectures (FHRR, GHRR, CGR). Some architectures need squares or multiples.
+        accounting: "real" or "coordinates", what d counts.
+        memory: "native" quantizes the sum when it is read, where the architecture does (MAP-B, MAP-C, BSC, CGR and the
+            BSDCs); "raw" reads the sum itself.
+        bundling, form, m, mu, ones, r, sigma, unitary: Options of single architectures; None is their default.
+        seed, dtype, device, workspace: As in `Scheme`.
 
     >>> hlb = VSA("HLB", d=4096)
     >>> memory = hlb.trace([("subject",), ("verb",)], ["dog", "barks"])
@@ -72,28 +80,28 @@ class VSA(Verbs, LinearScheme[Roles]):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments that make the scheme again, with the options that this architecture has."""
+        """The constructor arguments that define the scheme, with the options of this architecture."""
         return {key: value for key, value in super().parameters.items() if key not in OPTIONS} | self.options
 
     @property
     def options(self) -> dict[str, Any]:
-        """The architecture's options, in the order of their names."""
+        """The options of the architecture, sorted by name."""
         return {name: getattr(self, name) for name in sorted(row_of(self.name).options)}
 
     @cached_property
     def row(self) -> Architecture:
-        """The architecture, as its options make it."""
+        """The row of the table of architectures, adjusted by the options."""
         return varied(row_of(self.name), self.options)
 
     @cached_property
     def space(self) -> Space:
-        """What the operations must know."""
+        """The shape, dtype and parameters that the operations need."""
         real = self.accounting == "real"
         return space_of(self.row, self.d, real, self.dtype, self.seed, self.options)
 
     @cached_property
     def facts(self) -> Facts:
-        """The row's; a memory that settles is not linear, so that nothing is its transpose."""
+        """Shapes, costs and laws of the scheme; with quantized reading a memory is not linear and has no adjoint."""
         row, space = self.row, self.space
         shape = (*space.shape, space.option) if row.segmented else space.shape
         dtype = space.complex if row.complex else self.dtype
@@ -226,12 +234,12 @@ class VSA(Verbs, LinearScheme[Roles]):
 
     @cached_property
     def unit(self) -> float:
-        """The squared norm of atoms: of those of few numbers some, since they differ more."""
+        """The mean squared norm of atoms; averaged over several atoms where an atom has few numbers."""
         some = self._picture(self.fillers(range(max(1, 4096 // self.facts.filler_scalars))))
         return float(as_reals(some, len(self.facts.memory_shape)).square().sum(-1).mean())
 
     def energy(self, contexts: Roles, candidates: Tensor) -> Tensor:
-        """The squared norms of bound candidates; those of the candidates where binding keeps norms."""
+        """Return the squared norms of bound candidates."""
         if self.row.energy is None:
             norms = as_reals(self._picture(candidates), len(self.facts.memory_shape)).square().sum(-1)
             return norms.unsqueeze(0) if candidates.dim() == len(self.facts.filler_shape) + 1 else norms
@@ -243,7 +251,7 @@ class VSA(Verbs, LinearScheme[Roles]):
         return self._paired(ours, theirs, candidates)
 
     def noise_along(self, cores: Tensor, contexts: Roles, candidates: Tensor, energy: Tensor) -> Tensor | None:
-        """What the roles that pairs share make of the noise, where binding changes norms."""
+        """Return the relative noise variance along candidates where binding changes norms, else None."""
         if self.row.energy is None:
             return None
         # <M, Wg> = <c, g>. Noise that differs from frequency to frequency (or coordinate, or column) makes <c, g> vary
@@ -253,5 +261,5 @@ class VSA(Verbs, LinearScheme[Roles]):
         return each * both / energy.clamp_min(torch.finfo(energy.dtype).tiny)
 
     def round_trip(self, cores: Tensor, contexts: Roles) -> Tensor:
-        """Cores bound and unbound by the transpose, where binding changes norms."""
+        """Return cores bound and unbound by the transpose; unchanged where binding preserves norms."""
         return cores if self.row.energy is None else self._transposed(self._bound(cores, contexts), contexts)

@@ -1,4 +1,4 @@
-"""Schemes in words, for people who do not know their names."""
+"""Descriptions of schemes in words."""
 
 from carving.scheme import Scheme
 
@@ -11,7 +11,7 @@ NAMES = {
     "FHRR": "holographic reduced representations of phases",
     "VTB": "vector-derived binding",
     "MBAT": "matrix binding of additive terms",
-    "MAP-I": "multiply, add, permute with whole numbers",
+    "MAP-I": "multiply, add, permute with integers",
     "MAP-B": "multiply, add, permute with signs",
     "MAP-C": "multiply, add, permute with real numbers",
     "BSC": "binary spatter codes",
@@ -25,7 +25,7 @@ SHAPES = {1: "a row", 2: "a square", 3: "a cube", 4: "a block of four axes"}
 
 
 def words_of(scheme: Scheme) -> str:
-    """What a memory of a scheme is made of.
+    """Return a description of a scheme and the size of its memories.
 
     >>> from carving import OSC
     >>> words_of(OSC(d=40, p=3, compact=True))
