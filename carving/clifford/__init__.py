@@ -1,4 +1,4 @@
-"""Geometric algebra of large spaces, one grade at a time, and on it the paper's Clifford forms of TPR and OSC."""
+"""Geometric algebra of large spaces, one grade at a time, and the Clifford forms of TPR and OSC built on it."""
 
 from carving.clifford.blades import (
     contract,

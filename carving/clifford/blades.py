@@ -1,9 +1,9 @@
 """Blades and multivectors of single grades: geometric algebra of large spaces, one grade at a time.
 
-A blade is the wedge of r vectors of R^n. `Blades` keeps these vectors, r n numbers, whatever the grade. `Multivectors`
-keeps the binom(n, r) coordinates of one grade, in the order of combinations. A plain tensor (*, n) is vectors.
-A sum of blades is a batch of them, until `total` gives its coordinates. Leading dimensions broadcast, everything
-differentiates, and nothing of size 2^n or n^r is made.
+A blade is the wedge of r vectors of R^n. `Blades` stores these vectors, r n numbers. `Multivectors` stores the
+binom(n, r) coordinates of one grade, in the order of combinations. A plain tensor (*, n) is a batch of vectors.
+`total` gives the coordinates of a sum of blades. Leading dimensions broadcast, every operation is differentiable, and
+no tensor of size 2^n or n^r is created.
 
 In coordinates a contraction is a product with an unfolded multivector and a wedge a folded outer product (`grades.py`).
 """
@@ -25,7 +25,12 @@ WORKSPACE = 64 * 2**20  # bytes that a product may use at a time beside its argu
 
 
 def wedge(*parts: Element) -> Blades | Multivectors:
-    """The outer product. Of vectors and blades it is a blade; where one is in coordinates, so is the product.
+    """Return the outer (wedge) product of vectors, blades or multivectors.
+
+    The result is `Blades` if all parts are vectors or blades, else `Multivectors`.
+
+    Raises:
+        ValueError: The grades add up to more than n, or there are no parts.
 
     >>> wedge(torch.tensor([1.0, 0, 0]), torch.tensor([0.0, 1, 0])).grade
     2
@@ -48,10 +53,14 @@ def wedge(*parts: Element) -> Blades | Multivectors:
 
 
 def contract(a: Element, b: Element) -> Blades | Multivectors:
-    """The left contraction of a onto b: what is left of b when a is taken out of it.
+    """Return the left contraction of a onto b.
 
-    (a1 ^ a2) contracted onto b is a1 contracted onto (a2 contracted onto b). Of two blades it is a blade again; of two
-    of the same grade it is a number, a multivector of grade 0. Where it vanishes, only coordinates have a gradient.
+    (a1 ^ a2) contracted onto b is a1 contracted onto (a2 contracted onto b). Two blades give a blade; two elements of
+    equal grade give a scalar, a multivector of grade 0. Where the contraction of blades is zero, only the form in
+    coordinates has a gradient.
+
+    Raises:
+        ValueError: The grade of a exceeds the grade of b.
 
     >>> e = torch.eye(3)
     >>> expand(contract(e[0], wedge(e[0], e[1]))).coordinates
@@ -80,7 +89,14 @@ def contract(a: Element, b: Element) -> Blades | Multivectors:
 
 
 def contract_sum(a: Blades, terms: Blades) -> Tensor:
-    """Blades (*, r, n) contracted onto the sum of N blades (N, r + 1, n): vectors (*, n), without any coordinates.
+    """Return the left contraction of blades onto a sum of blades, without computing coordinates.
+
+    Args:
+        a: Blades (*, r, n).
+        terms: N blades (N, r + 1, n), the terms of the sum.
+
+    Returns:
+        Vectors (*, n).
 
     >>> e = torch.eye(3)
     >>> contract_sum(Blades(e[:1]), Blades(e[None, :2]))
@@ -105,7 +121,9 @@ def contract_sum(a: Blades, terms: Blades) -> Tensor:
 
 
 def inner(a: Element, b: Element) -> Tensor:
-    """The inner product (*): of blades the determinant of the inner products of their vectors, without coordinates.
+    """Return the inner products (*) of elements of equal grade.
+
+    For two blades it is the determinant of the inner products of their vectors; no coordinates are computed.
 
     >>> e = torch.eye(3)
     >>> inner(wedge(e[0], e[1]), wedge(e[0], e[1]))
@@ -129,7 +147,7 @@ def inner(a: Element, b: Element) -> Tensor:
 
 
 def norm(a: Element) -> Tensor:
-    """The norms (*): of a blade the volume that its vectors span.
+    """Return the norms (*); the norm of a blade is the volume that its vectors span.
 
     >>> norm(torch.tensor([3.0, 4.0]))
     tensor(5.)
@@ -141,12 +159,12 @@ def norm(a: Element) -> Tensor:
 
 
 def reversal(grade: int) -> int:
-    """The sign of turning the order of so many factors round."""
+    """Return the sign of reversing the order of `grade` factors."""
     return -1 if grade % 4 in (2, 3) else 1
 
 
 def reverse(a: E) -> E:
-    """The same vectors wedged in the opposite order.
+    """Return the reverse: the vectors wedged in the opposite order.
 
     >>> e = torch.eye(3)
     >>> inner(reverse(wedge(e[0], e[1])), wedge(e[0], e[1]))
@@ -161,7 +179,10 @@ def reverse(a: E) -> E:
 
 
 def inverse(a: E) -> E:
-    """The inverse of a blade, also of one in coordinates: its reverse over its squared norm.
+    """Return the inverse of a blade, its reverse divided by its squared norm.
+
+    Raises:
+        ValueError: The blade is zero, or the multivector is not a blade.
 
     >>> inverse(torch.tensor([0.0, 2.0]))
     tensor([0.0000, 0.5000])
@@ -186,7 +207,9 @@ def inverse(a: E) -> E:
 
 
 def project(a: E, by: Element) -> E:
-    """The part inside the blade: of a vector (a contracted onto A) A^-1, of a blade the wedge of its vectors' parts.
+    """Return the projection of vectors, blades or multivectors onto the subspace of a blade.
+
+    A blade is projected vector by vector. The formula is (a contracted onto A) A^-1.
 
     >>> e = torch.eye(3)
     >>> project(torch.tensor([1.0, 2.0, 3.0]), wedge(e[0], e[1]))
@@ -207,9 +230,9 @@ def project(a: E, by: Element) -> E:
 
 
 def reject(a: E, by: Element) -> E:
-    """The part orthogonal to the blade: of a vector a - project(a, by), of a blade the wedge of its vectors' parts.
+    """Return the rejection: the part orthogonal to the subspace of a blade.
 
-    This is OSC's carving operator.
+    For a vector it is a - project(a, by); a blade is rejected vector by vector. This is the carving operator of OSC.
 
     >>> e = torch.eye(3)
     >>> reject(torch.tensor([1.0, 2.0, 3.0]), wedge(e[0], e[1]))
@@ -237,7 +260,7 @@ def reject(a: E, by: Element) -> E:
 
 
 def expand(a: Element) -> Multivectors:
-    """The coordinates of blades: all r x r minors of their vectors.
+    """Return blades in coordinates: all r x r minors of their vectors.
 
     >>> e = torch.eye(3)
     >>> expand(wedge(e[0], e[2])).coordinates
@@ -254,9 +277,13 @@ def expand(a: Element) -> Multivectors:
 
 
 def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
-    """The coordinates (*, binom(n, r)) of sums of blades (*, N, r, n), each times its weight (*, N) if there are any.
+    """Return the weighted sum of blades, in coordinates (*, binom(n, r)).
 
-    The blades' own coordinates are never held together: halves of them meet in one matrix product.
+    The sum is one matrix product; the coordinates of the single blades are not stored.
+
+    Args:
+        blades: (*, N, r, n).
+        weights: (*, N), 1 if None.
 
     >>> e = torch.eye(3)
     >>> total(Blades(torch.stack([e[:2], e[1:]]))).coordinates
@@ -288,7 +315,10 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
 
 
 def factor(a: Multivectors) -> Blades:
-    """Vectors whose wedge has these coordinates, which must be those of a blade; not every multivector is one.
+    """Return a blade in coordinates as a wedge of vectors.
+
+    Raises:
+        ValueError: The multivector is zero, a scalar, or a sum that is not a single blade.
 
     >>> factor(Multivectors(torch.tensor([0.0, 2.0, 0.0]), n=3, grade=2)).factors.shape
     torch.Size([2, 3])

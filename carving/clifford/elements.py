@@ -1,4 +1,4 @@
-"""What geometric algebra works on: blades kept as their vectors, multivectors of one grade in coordinates."""
+"""The types of geometric algebra: blades as lists of vectors, multivectors of one grade in coordinates."""
 
 from dataclasses import dataclass
 from typing import TypeVar, final
@@ -13,7 +13,10 @@ from carving.errors import BadType, BadValue
 @final
 @dataclass(frozen=True, eq=False)
 class Blades:
-    """Wedges of r vectors each, kept as the vectors.
+    """A batch of blades: wedges of r vectors each, stored as the vectors.
+
+    Args:
+        factors: (*, r, n), real, with 1 <= r <= n.
 
     >>> Blades(torch.eye(4)[:2]).grade
     2
@@ -35,29 +38,34 @@ class Blades:
 
     @property
     def grade(self) -> int:
-        """How many vectors are wedged."""
+        """The number of vectors in each wedge, r."""
         return self.factors.shape[-2]
 
     @property
     def n(self) -> int:
-        """The dimension of the space."""
+        """The dimension of the space, n."""
         return self.factors.shape[-1]
 
     @property
     def tensor(self) -> Tensor:
-        """The numbers."""
+        """The factors (*, r, n)."""
         return self.factors
 
     @property
     def batch(self) -> torch.Size:
-        """The leading dimensions."""
+        """The leading (batch) dimensions."""
         return self.factors.shape[:-2]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Multivectors:
-    """Multivectors of one grade in coordinates; those of grade 0 are numbers.
+    """A batch of multivectors of one grade, in coordinates; grade 0 is scalars.
+
+    Args:
+        coordinates: (*, binom(n, grade)), real, in the order of `itertools.combinations(range(n), grade)`.
+        n: The dimension of the space.
+        grade: 0 to n.
 
     >>> Multivectors(torch.ones(6), n=4, grade=2).batch
     torch.Size([])
@@ -78,12 +86,12 @@ class Multivectors:
 
     @property
     def tensor(self) -> Tensor:
-        """The numbers."""
+        """The coordinates (*, binom(n, grade))."""
         return self.coordinates
 
     @property
     def batch(self) -> torch.Size:
-        """The leading dimensions."""
+        """The leading (batch) dimensions."""
         return self.coordinates.shape[:-1]
 
 
@@ -92,7 +100,7 @@ Element = Tensor | Blades | Multivectors  # a plain tensor (*, n) is vectors
 
 
 def as_element(a: Element) -> Blades | Multivectors:
-    """Blades or multivectors; vectors are blades of one vector."""
+    """Return blades or multivectors; a tensor of vectors (*, n) becomes blades of one vector."""
     if isinstance(a, Tensor):
         if a.dim() < 1:
             raise BadValue(f"vectors must have shape (*, n), got {show_shape(a)}")
@@ -103,7 +111,7 @@ def as_element(a: Element) -> Blades | Multivectors:
 
 
 def common_space(*elements: Blades | Multivectors, broadcast: bool = True) -> int:
-    """The dimension of the space that all lie in; their numbers are of one dtype and their batches broadcast."""
+    """Return the dimension of the common space; refuse elements of several dtypes, spaces or incompatible batches."""
     dtypes = dict.fromkeys(element.tensor.dtype for element in elements)
     if len(dtypes) > 1:
         shown = " and ".join(map(str, dtypes))
@@ -131,7 +139,7 @@ def check_broadcast(batches: list[torch.Size]) -> None:
 
 
 def show_shape(tensor: object) -> str:
-    """A tensor's shape, for people."""
+    """Return the shape of a tensor for a message, with its dtype if that is not floating."""
     if not isinstance(tensor, Tensor):
         return type(tensor).__name__
     return f"{tuple(tensor.shape)}{'' if tensor.is_floating_point() else f' of {tensor.dtype}'}"

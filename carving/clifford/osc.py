@@ -1,4 +1,4 @@
-"""Carving in Clifford algebra (section 4.7 of the paper): OSC with blades in the place of tensors.
+"""Orthogonal Subspace Carving in Clifford algebra (section 4.7 of the paper): blades instead of tensors.
 
 A context is a subspace, a filler p vectors, a bound filler the unit blade of the vectors' parts in that subspace, and
 the memory has binom(d, p) numbers instead of d^p.
@@ -31,7 +31,7 @@ CACHE = 2**19  # numbers that the caches hold, so that many small steps take les
 
 @dataclass(frozen=True, eq=False)
 class KeptBlades(Contexts):
-    """The contexts of CliffordOSC: orthonormal vectors whose wedge is the unit blade of what is kept, and a sign."""
+    """The contexts of CliffordOSC: an orthonormal basis of the kept subspace, and a sign."""
 
     basis: Tensor  # (n, k1, d)
     signs: Tensor  # (n,)
@@ -39,12 +39,19 @@ class KeptBlades(Contexts):
 
 @dataclass(frozen=True, repr=False)
 class CliffordOSC(ContextVerbs[KeptBlades]):
-    """A multivector of grade p in R^d, binom(d, p) numbers; contexts keep k1 of the d dimensions, p at least.
+    """Orthogonal Subspace Carving in Clifford algebra: a memory is a multivector of grade p in R^d.
 
-    A filler is p vectors. Rejected by the context's blade (of grade d - k1: the forbidden directions) and wedged they
-    are a blade again, which is normalised, and the score is its inner product with the memory. Everything happens in
-    the coordinates of the kept subspace, where a bound filler has binom(k1, p) numbers: by default the square root of
-    the memory's, as in OSC. `signed` is as in OSC, too.
+    A memory has binom(d, p) cells. A filler is p vectors; binding rejects them by the blade of the context (grade
+    d - k1, its forbidden directions), wedges them and normalizes. A score is the inner product with the memory. All
+    computations use coordinates of the kept subspace, where a bound filler has binom(k1, p) numbers.
+
+    Args:
+        d: Dimension of the space, more than p.
+        p: Grade of the memory, 1 to 4.
+        k1: Dimensions that a context keeps, p to d - 1. By default binom(k1, p) is about the square root of the number
+            of cells, as in OSC.
+        signed: Give every context a random sign, as in OSC.
+        seed, dtype, device, workspace: As in `Scheme`.
 
     >>> CliffordOSC(d=60, p=2).memory_shape
     (1770,)
@@ -71,7 +78,7 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
 
     @cached_property
     def facts(self) -> Facts:
-        """What is true of CliffordOSC; interference is exactly that of random directions, whatever k1."""
+        """Shapes, costs and laws of the scheme; its interference equals that of random directions for every k1."""
         d, p, k1, more, less = self.d, self.p, self.k1, (self.p + 1) // 2, self.p // 2
         steps = [k1**done * d * math.comb(d, p - 1 - done) for done in range(1, p)]
         cost = Cost(
@@ -111,7 +118,7 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
         return KeptBlades(basis.to(self.device), signs.to(self.device, self.dtype), kind=self.facts.context_kind)
 
     def forbidden(self, contexts: KeptBlades) -> Blades:
-        """The contexts as the paper writes them: unit blades of grade d - k1, by which fillers are rejected."""
+        """Return the contexts as in the paper: unit blades of grade d - k1 of the forbidden directions."""
         whole = torch.linalg.qr(contexts.basis.mT, mode="complete").Q
         return Blades(whole[..., self.k1 :].mT)
 

@@ -1,7 +1,7 @@
 """Tensor products in Clifford algebra (section 4.7 and appendix C of the paper).
 
-`CliffordTPR` binds by wedging orthonormal roles with a filler and unbinds by contraction; fillers
-that are orthogonal to every role come back exactly.
+`CliffordTPR` binds by wedging orthonormal roles with a filler and unbinds by contraction; fillers that are orthogonal
+to every role are recovered exactly.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,15 +35,22 @@ SETTINGS = ("complement", "disjoint")
 
 @dataclass(frozen=True, eq=False)
 class CliffordTPR:
-    """Paths of `depth` roles in R^n, wedged with a filler: binom(n, depth + 1) numbers, and exact.
+    """Tensor product representation in Clifford algebra: exact, in binom(n, depth + 1) numbers.
 
-    The roles are R orthonormal vectors, the fillers lie in the orthogonal complement of all of them. In the setting
-    "disjoint" roles are supported on the first R coordinates and fillers on the others; in "complement" both are
-    supported everywhere. The one is a rotation of the other, so that they hold the same.
+    A pair is the wedge of the roles of its path with its filler. Roles are orthonormal vectors of R^n, and fillers lie
+    in the orthogonal complement of all roles, so that unbinding is exact. A wedge depends on the order of its roles
+    only by a sign: paths are sets of roles, unless `tagged` is True.
 
-    A wedge does not know the order of its roles but for a sign, so paths are sets of roles, written in the order in
-    which `roles` lists them. `tagged=True` gives every level of a path its own copy of each role; then the order counts
-    and roles may repeat.
+    Args:
+        n: Dimension of the space.
+        depth: Number of roles in every path.
+        roles: Labels of the roles, all distinct.
+        setting: "complement": roles and fillers use all coordinates. "disjoint": roles use the first coordinates and
+            fillers the others. One is a rotation of the other, with equal capacity.
+        tagged: Give every level of a path its own copy of each role, so that the order of roles counts and roles may
+            repeat.
+        seed, dtype, device: As in `Scheme`.
+        vectors: Orthonormal role vectors (R, n); drawn by label if None.
 
     >>> tpr = CliffordTPR(n=12, depth=2, roles=["left", "right", "above"])
     >>> dog = tpr.fillers(["dog"])
@@ -77,7 +84,7 @@ class CliffordTPR:
         vars(self).update(device=check_device(self.device), vectors=self._role_vectors())
 
     def _role_vectors(self) -> Tensor:
-        """The roles' vectors, drawn or as they were given."""
+        """Return the role vectors, drawn or given."""
         n, depth, size = self.n, self.depth, len(self._order)
         if not depth <= size < n:
             levels = ", each counted once for every level" if self.tagged else ""
@@ -96,13 +103,13 @@ class CliffordTPR:
 
     @property
     def _order(self) -> dict[bytes, int]:
-        """Where each role stands in the canonical order; tagged ones level by level."""
+        """The position of each role in the canonical order; tagged roles level by level."""
         levels: list[Path] = [(level,) for level in range(self.depth)] if self.tagged else [()]
         names = [symbols.canonical_path((*level, role)) for level in levels for role in self.roles]
         return {name: row for row, name in enumerate(names)}
 
     def _drawn(self) -> Tensor:
-        """Roles by their labels; in the complement a role at the end of the list changes none before it."""
+        """Draw roles by label; with "complement", appending a role does not change the roles before it."""
         names = list(self._order)
         width = len(names) if self.setting == "disjoint" else self.n
         words = draws.bits(names, draws.words_for_normals(width), seed=self.seed, purpose="clifford role")
@@ -112,12 +119,12 @@ class CliffordTPR:
 
     @property
     def coordinates(self) -> int:
-        """The numbers of a memory."""
+        """The number of coordinates of a memory, binom(n, depth + 1)."""
         return count(self.n, self.depth + 1)
 
     @property
     def capacity(self) -> int:
-        """How many numbers of fillers can be stored exactly: those of a filler, in each of the paths."""
+        """The total number of filler coordinates that can be stored exactly, over all paths."""
         size = len(self.vectors)
         paths = len(self.roles) ** self.depth if self.tagged else count(size, self.depth)
         return paths * (self.n - size)
@@ -125,13 +132,17 @@ class CliffordTPR:
     # Symbols -> vectors
 
     def fillers(self, labels: Iterable[Leaf]) -> Tensor:
-        """The labels' fillers (m, n): unit vectors orthogonal to every role, the same for ever."""
+        """Return the fillers (m, n) of m labels: unit vectors orthogonal to every role."""
         names = [symbols.canonical(label) for label in listed(labels, "labels")]
         words = draws.bits(names, draws.words_for_normals(self.n), seed=self.seed, purpose="clifford filler")
         return self.admitted(draws.normals(words)[:, : self.n].to(self.device, self.dtype))
 
     def admitted(self, vectors: Tensor) -> Tensor:
-        """The vectors (*, n) without what they have of any role, as unit vectors: fillers that come back exactly."""
+        """Return vectors (*, n) as valid fillers: without their components along roles, scaled to norm 1.
+
+        Raises:
+            ValueError: A vector is zero, not finite, or in the span of the roles.
+        """
         shape = (*vectors.shape[:-1], self.n) if isinstance(vectors, Tensor) else (-1, self.n)
         check_tensor("vectors", vectors, shape, "a filler has n numbers", self.dtype)
         outside = vectors
@@ -144,7 +155,7 @@ class CliffordTPR:
         return outside / lengths.unsqueeze(-1)
 
     def order(self, paths: Iterable[Path]) -> tuple[list[list[int]], Tensor]:
-        """The places of each path's roles in canonical order, and the signs (m,) of bringing them there."""
+        """Return the sorted role positions of each path, and the signs (m,) of sorting them."""
         known, ordered, signs = self._order, [], []
         for path in [as_path(path) for path in listed(paths, "paths")]:
             rows = self._look_up(path, known)
@@ -168,14 +179,19 @@ class CliffordTPR:
         return [known[name] for name in names]
 
     def contexts(self, paths: Iterable[Path]) -> Blades:
-        """The paths' roles in canonical order, wedged: blades (m, depth, n)."""
+        """Return the wedges of the roles of m paths, in canonical order: blades (m, depth, n)."""
         rows, _ = self.order(paths)
         return Blades(self.vectors[torch.tensor(rows, device=self.device)])
 
     # The verbs
 
     def bind(self, paths: Iterable[Path], fillers: Tensor) -> Blades:
-        """Each path's roles in canonical order, wedged with its filler: blades (m, depth + 1, n)."""
+        """Return m pairs as blades (m, depth + 1, n): the roles of each path wedged with its filler.
+
+        Args:
+            paths: m paths of `depth` roles.
+            fillers: (m, n), orthogonal to every role, from `fillers` or `admitted`.
+        """
         roles = self.contexts(paths).factors
         way_out = "create them with fillers(labels), one for each path"
         check_tensor("fillers", fillers, (len(roles), self.n), way_out, self.dtype)
@@ -190,14 +206,16 @@ class CliffordTPR:
         return Blades(torch.cat([roles, fillers.unsqueeze(-2)], dim=-2))
 
     def bundle(self, bound: Blades, weights: Tensor | None = None) -> Multivectors:
-        """The sum of bound pairs, in binom(n, depth + 1) coordinates."""
+        """Return the weighted sum of bound pairs, in binom(n, depth + 1) coordinates; `weights`: (m,)."""
         return total(bound, weights)
 
     def unbind(self, memory: Multivectors | Blades, paths: Iterable[Path], *, canonical: bool = True) -> Tensor:
-        """The fillers (m, n) of the paths: their roles contracted onto the memory, the first one first.
+        """Return the fillers (m, n) of m paths; zero where nothing is stored.
 
-        The memory is a bundle in coordinates, or the bound blades that it sums, N x (depth + 1) x n numbers. Where
-        nothing is stored, zero comes. `canonical=False` asks in the order of the path: an odd one turns the sign.
+        Args:
+            memory: A bundle in coordinates, or the bound blades (N, depth + 1, n) of a sum.
+            paths: m paths.
+            canonical: If False, roles are contracted in the order of the path: an odd permutation changes the sign.
         """
         if not isinstance(memory, Blades | Multivectors):
             raise BadType(
@@ -225,18 +243,18 @@ class CliffordTPR:
         return fillers if canonical else fillers * signs.unsqueeze(-1)
 
     def random(self, count: int, generator: torch.Generator) -> Tensor:
-        """Random fillers (count, n), for experiments."""
+        """Return random fillers (count, n), for experiments."""
         shape = check_integer("count", count, 1), self.n
         drawn = torch.randn(shape, generator=generator, dtype=self.dtype, device=generator.device)
         return self.admitted(drawn.to(self.device))
 
     def empty(self) -> Multivectors:
-        """The memory of nothing."""
+        """Return an empty memory."""
         zeros = torch.zeros(self.coordinates, dtype=self.dtype, device=self.device)
         return Multivectors(zeros, self.n, self.depth + 1)
 
     def negative(self, memory: Multivectors) -> Multivectors:
-        """What added to the memory leaves nothing."""
+        """Return the additive inverse of a memory."""
         if not isinstance(memory, Multivectors):
             raise BadType(
                 f"memory must be a Multivectors object, got {type(memory).__name__}. Create one with bundle(...)."
@@ -244,22 +262,22 @@ class CliffordTPR:
         return Multivectors(-memory.coordinates, memory.n, memory.grade)
 
     def multibundle(self, bound: Blades, weights: Tensor | None = None) -> Multivectors:
-        """The same as `bundle`."""
+        """Alias of `bundle`, the name in torchhd."""
         return self.bundle(bound, weights)
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The inner products of fillers (*, n) and others (m, n): (*, m)."""
+        """Return the inner products (*, m) of fillers (*, n) and others (m, n)."""
         way_out, shape = "create fillers with fillers(labels), or read them with unbind(...)", (-1, self.n)
         check_tensor("x", x, (*x.shape[:-1], self.n) if isinstance(x, Tensor) else shape, way_out)
         check_tensor("others", others, shape, way_out)
         return x @ others.mT
 
     def dot_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The same as `similarity`."""
+        """Alias of `similarity`."""
         return self.similarity(x, others)
 
     def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """The cosines of fillers (*, n) and others (m, n): (*, m)."""
+        """Return the cosines (*, m) of fillers (*, n) and others (m, n)."""
         return self.similarity(normalize(x, dim=-1), normalize(others, dim=-1))
 
     normalize = absent("normalize", "memories are sums. Use admitted(vectors) for fillers of unit norm")
@@ -276,7 +294,7 @@ class CliffordTPR:
 
 
 def orthonormal_roles(vectors: Tensor, size: int, n: int, dtype: torch.dtype) -> Tensor:
-    """The roles that were given, which must be orthonormal."""
+    """Return given role vectors; refuse vectors that are not orthonormal."""
     check_tensor("vectors", vectors, (size, n), "pass one vector for each role")
     upper = torch.linalg.qr(vectors.double().mT).R.diagonal().abs()
     dependent = (upper <= 1e-6 * torch.linalg.vector_norm(vectors.double(), dim=-1)).nonzero()
