@@ -1,4 +1,4 @@
-"""Small functions of tensors that schemes are made of."""
+"""Small tensor functions that schemes share."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -43,7 +43,7 @@ def one(dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def orthonormal(rows: Tensor) -> Tensor:
-    """The rows, orthonormalised one after the other (Gram-Schmidt): one answer, whatever computes it."""
+    """Return the rows orthonormalized in order (Gram-Schmidt), with signs that do not depend on the library."""
     basis, upper = torch.linalg.qr(rows.mT)
     # A QR leaves the signs open; the positive diagonal settles them.
     flipped = upper.diagonal(dim1=-2, dim2=-1).lt(0)
@@ -51,7 +51,7 @@ def orthonormal(rows: Tensor) -> Tensor:
 
 
 def outer(vectors: Sequence[Tensor]) -> Tensor:
-    """The outer products of n rows of vectors, flattened: (n, s) each -> (n, s^m)."""
+    """Return the outer products of m vectors for each of n rows, flattened: (n, s) each -> (n, s^m)."""
     product = vectors[0]
     for vector in vectors[1:]:
         product = (product.unsqueeze(-1) * vector.unsqueeze(-2)).flatten(-2)
@@ -59,7 +59,7 @@ def outer(vectors: Sequence[Tensor]) -> Tensor:
 
 
 def inverse_norm(vectors: Tensor, dim: int) -> Tensor:
-    """One over the norms, or a large number for a vector of zeros, which then stays one."""
+    """Return one over the norms; a large finite number for a zero vector, which stays zero when scaled."""
     # Faster than torch.linalg.vector_norm along any dimension but the last.
     return vectors.square().sum(dim).clamp_min_(torch.finfo(vectors.dtype).tiny).rsqrt_()
 
@@ -73,9 +73,12 @@ def falling_exp_(x: Tensor) -> Tensor:
 
 
 def contract(cores: Tensor, components: Tensor, unit: bool = False) -> Tensor:
-    """The cores' inner products with outer products of components, normalised unless they are `unit`, not formed whole.
+    """Return the inner products (n, m) of cores with outer products of components, without forming the products.
 
-    (n, s, ..., s) with (p, n, s, m), a candidate a column, gives (n, m).
+    Args:
+        cores: (n, s, ..., s), of order p.
+        components: (p, n, s, m), one candidate in each column.
+        unit: Whether components have unit norm; else they are normalized.
     """
     order, count, side, _ = components.shape
     scales = None if unit else inverse_norm(components, dim=2)

@@ -1,4 +1,4 @@
-"""Many processes at one memory: ranks of `torch.distributed`, what they agree on, and how they are started."""
+"""Distributed work: ranks of `torch.distributed`, and the errors they raise."""
 
 from carving.distributed.joining import joined
 from carving.distributed.ranks import LostRank, RankFailed, Ranks

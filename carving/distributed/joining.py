@@ -1,4 +1,4 @@
-"""How a process joins the ranks that `torchrun`, or `carving ... --workers`, has started."""
+"""Joining the process group that `torchrun`, or `carving ... --workers`, has started."""
 
 import os
 from collections.abc import Iterator
@@ -11,13 +11,18 @@ TIMEOUT = 1800.0  # seconds that ranks wait for each other
 
 
 def started() -> bool:
-    """Whether this process is one of several ranks: torchrun says so in the environment."""
+    """Whether this process is one of several ranks, by the environment variables of torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 
 @contextmanager
 def joined(timeout: float = TIMEOUT) -> Iterator[Ranks]:
-    """All processes that torchrun has started, as ranks that wait so many seconds for each other; else this one alone.
+    """Join the process group that torchrun has started; a context manager that gives the `Ranks`.
+
+    Without torchrun the ranks are this process alone. A process group that is already initialized is used as it is.
+
+    Args:
+        timeout: Seconds that ranks wait for each other.
 
     >>> with joined() as ranks:
     ...     ranks.rank, ranks.size

@@ -1,4 +1,4 @@
-"""Ranks on one machine, started by the process that a person has started: it waits for them, and says who has died."""
+"""Launching ranks on one machine: start the processes, wait for them, and report the first that failed."""
 
 import os
 import shutil
@@ -16,21 +16,25 @@ LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # where ranks of one machine listen
 
 
 class Ended(NamedTuple):
-    """How ranks ended: the exit status of all, and the first that failed, if one did."""
+    """The exit status of a group of ranks, and the first rank that failed, if any."""
 
     status: int
     rank: int | None = None
 
     @property
     def signal(self) -> str | None:
-        """The signal that ended a rank, if one did."""
+        """The name of the signal that ended a rank, if any."""
         return signal.Signals(-self.status).name if self.status < 0 else None
 
 
 def launch(command: Sequence[str], workers: int) -> Ended:
-    """Run a command in so many processes, which `joined` makes ranks of; only the first one's output is shown.
+    """Run a command in several processes, which join as ranks by `joined`, and return how they ended.
 
-    When one fails, the others end within moments: by themselves, because an exchange breaks, or because they must.
+    Only the output of rank 0 is shown. If a rank fails, the others stop by themselves or are killed after 10 seconds.
+
+    Args:
+        command: The command line.
+        workers: The number of processes.
     """
     folder = tempfile.mkdtemp(prefix="carving-ranks-")  # of mode 0700: a TCPStore would listen to everybody
     processes = []

@@ -1,8 +1,8 @@
-"""The ranks of a process group: what they gather, sum in a fixed order, and agree on.
+"""The ranks of a process group: gather, sum in a fixed order, agree.
 
-Everything that the ranks exchange goes through here: tensors, and messages of JSON, which no rank can make another run
-code by. Before each exchange a rank writes down how far it has come, in
-the store by which the group was made: where an exchange breaks, because a rank has died or hangs, that tells which.
+All communication between ranks goes through this module: tensors, and JSON messages, so that no rank can make another
+execute code. Before each exchange a rank writes a step counter to the store of the group: if an exchange breaks because
+a rank died or hangs, the counters tell which.
 """
 
 import base64
@@ -42,15 +42,15 @@ STEPS: WeakKeyDictionary[Any, Steps] = WeakKeyDictionary()  # of each group
 
 
 class LostRank(UserError, RuntimeError):
-    """A rank that has died, or did not come in time.
+    """An error: another rank died, or did not respond within the timeout of the group.
 
-    >>> issubclass(LostRank, UserError)  # the command line tells it in a sentence
+    >>> issubclass(LostRank, UserError)
     True
     """
 
 
 class RankFailed(UserError, RuntimeError):
-    """What went wrong on another rank, so that nothing was done on this one either.
+    """An error on another rank; nothing was changed on this one either.
 
     >>> issubclass(RankFailed, UserError)
     True
@@ -58,7 +58,13 @@ class RankFailed(UserError, RuntimeError):
 
 
 class Ranks:
-    """The processes of a group, each with its number, from 0.
+    """The processes of a group, numbered from 0.
+
+    Args:
+        group: A process group of `torch.distributed`, or None for this process alone.
+
+    Raises:
+        ValueError: This process does not belong to the group.
 
     >>> Ranks.alone().gather("dog"), Ranks.alone().rank, Ranks.alone().size
     (['dog'], 0, 1)
@@ -81,12 +87,12 @@ class Ranks:
 
     @classmethod
     def alone(cls) -> "Ranks":
-        """A single process, which needs no group."""
+        """Return the ranks of a single process, without a group."""
         return cls(None)
 
     @classmethod
     def of(cls, group: Group) -> "Ranks":
-        """The ranks of a group; of None, this process alone."""
+        """Return the ranks of a process group; this process alone if the group is None."""
         if isinstance(group, Ranks):
             return group
         if group is not None and not hasattr(group, "rank"):
@@ -98,13 +104,17 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this is the rank that writes files, and speaks."""
+        """Whether this is rank 0, which writes files and prints."""
         return self.rank == 0
 
     # Exchanges
 
     def exchange(self, work: Callable[[], T]) -> T:
-        """What is done by all ranks at once; if the connection breaks, it is said who is missing."""
+        """Return the result of a collective operation of all ranks.
+
+        Raises:
+            LostRank: The connection broke; the message names the missing ranks.
+        """
         self._steps.done += 1
         start = time.perf_counter()
         try:
@@ -132,7 +142,7 @@ class Ranks:
         )
 
     def _behind(self) -> list[int] | None:
-        """The ranks that have not come as far as this one; None where that cannot be asked."""
+        """Return the ranks that are behind this one, None if the store cannot be reached."""
         if self._store is None:
             return []
         try:
@@ -146,7 +156,7 @@ class Ranks:
         return int(self._store.get(key)) if self._store.check([key]) else 0
 
     def _numbers(self, numbers: list[int]) -> list[list[int]]:
-        """The numbers, as many each, of all ranks."""
+        """Return the lists of numbers of all ranks, which have equal lengths."""
         if self.group is None:
             return [numbers]
         from torch import distributed as dist
@@ -157,10 +167,11 @@ class Ranks:
         return [each.tolist() for each in every]
 
     def gather(self, thing: T) -> list[T]:
-        """Something small of every rank, in their order.
+        """Return the messages of all ranks, in the order of ranks; for small messages.
 
-        A message is None, a number, text, bytes, a tensor, an `exchangeable` record, or a list, tuple, set or dict of
-        messages.
+        Args:
+            thing: None, a number, text, bytes, a tensor, an `exchangeable` record, or a list, tuple, set or dict of
+                messages.
         """
         if self.group is None:
             return [thing]
@@ -176,7 +187,7 @@ class Ranks:
         return [_unpacked(each[:size]) for each, size in zip(every, sizes, strict=True)]
 
     def each(self, thing: T) -> Iterator[T]:
-        """Something of every rank, in their order: of what is large, one at a time is held."""
+        """Yield the messages of all ranks, in the order of ranks, one at a time; for large messages."""
         if self.group is None:
             yield thing
             return
@@ -190,7 +201,7 @@ class Ranks:
                 yield _unpacked(self._broadcast(torch.empty(size, dtype=torch.uint8), rank))
 
     def _broadcast(self, tensor: Tensor, rank: int) -> Tensor:
-        """The tensor of one rank, on the CPU."""
+        """Return the tensor of one rank on all ranks, on the CPU."""
         from torch import distributed as dist
 
         here = tensor.to(self.device)
@@ -198,7 +209,7 @@ class Ranks:
         return here.cpu()
 
     def from_one(self, rank: int, thing: T) -> T:
-        """What one rank has, for all."""
+        """Return the message of one rank on all ranks."""
         if self.group is None:
             return thing
         data = bytearray(_packed(thing) if rank == self.rank else b"")
@@ -208,7 +219,7 @@ class Ranks:
         return thing if rank == self.rank else _unpacked(given)
 
     def to_first(self, tensor: Tensor, rank: int) -> Tensor:
-        """One rank's tensor, for the first one, which gives one of the same shape; the others just take note."""
+        """Send the tensor of one rank to rank 0, which passes a tensor of equal shape; return it there."""
         from torch import distributed as dist
 
         here = tensor.to(self.device).contiguous()
@@ -221,7 +232,7 @@ class Ranks:
         return here.to(tensor.device)
 
     def swap(self, parts: Sequence[T]) -> list[T]:
-        """To every rank its part, and of every rank the part for this one."""
+        """Send one part to each rank, and return the parts of all ranks for this one (all-to-all)."""
         if self.group is None:
             return list(parts)
         from torch import distributed as dist
@@ -235,13 +246,14 @@ class Ranks:
         return [_unpacked(each) for each in received.split(sizes)]
 
     def of_first(self, thing: T) -> T:
-        """What the first rank has: numbers that ranks must not see differently, to the last bit."""
+        """Return the message of rank 0 on all ranks, so that numbers are equal to the last bit."""
         return self.gather(thing)[0]
 
     def sum_(self, tensor: Tensor) -> Tensor:
-        """The sum of all ranks' tensors, in place: in the order of the ranks, in double precision, rounded once.
+        """Sum the tensors of all ranks, in place, and return the sum.
 
-        It moves as many bytes as the all-reduce of a ring, and the same ranks always give the same bits.
+        The sum is deterministic: added in the order of ranks, in float64, and rounded once. It moves as many bytes as a
+        ring all-reduce.
         """
         if self.group is None:
             return tensor
@@ -249,7 +261,7 @@ class Ranks:
         return tensor
 
     def stack(self, tensor: Tensor) -> list[Tensor]:
-        """The tensors of all ranks, which have one shape."""
+        """Return the tensors of all ranks, which have equal shapes."""
         if self.group is None:
             return [tensor]
         from torch import distributed as dist
@@ -262,7 +274,11 @@ class Ranks:
     # Agreement
 
     def check_same(self, **facts: object) -> None:
-        """Refuse to begin where ranks differ in what must be the same, and say in what and by whom."""
+        """Check that facts are equal on all ranks.
+
+        Raises:
+            ValueError: A fact differs; the message names it and the rank.
+        """
         for rank, theirs in enumerate(every := self.gather(_shown(facts))):
             differ = [name for name in every[0] if theirs.get(name) != every[0][name]]
             if differ:
@@ -273,9 +289,12 @@ class Ranks:
                 )
 
     def agreed(self, work: Callable[[], T]) -> T:
-        """What this rank's own work gives, once all ranks have done theirs; if one fails, all of them do.
+        """Return the result of local work after it has succeeded on all ranks.
 
-        The work exchanges nothing by itself: ranks would wait for one that has failed.
+        The work must not communicate: other ranks would wait for one that failed.
+
+        Raises:
+            RankFailed: The work failed on another rank. On the rank itself its own error is raised.
         """
         if self.group is None:
             return work()
@@ -293,7 +312,7 @@ class Ranks:
         return result
 
     def of_one(self, work: Callable[[], T]) -> T:
-        """What the first rank's work gives, for all; if it fails, all of them do."""
+        """Return the result of work on rank 0 on all ranks; if it fails, all ranks raise."""
         result = self.agreed(work if self.first else lambda: None)
         return self.of_first(result)  # type: ignore[return-value]  # that of the first rank is no None
 
@@ -310,7 +329,7 @@ def _of_connection(error: RuntimeError) -> bool:
 
 
 def _store_of(group: "ProcessGroup") -> Any:
-    """The store by which the group was made, where torch tells."""
+    """Return the store of the group, None if torch does not tell."""
     from torch.distributed import distributed_c10d
 
     try:

@@ -1,8 +1,8 @@
 """Sums over ranks in a fixed order.
 
-An all-reduce may add in whatever order is fastest, and another release of its library in another. Here every rank gets
-its part of all tensors, adds the ranks' numbers one after the other in double precision, and gives the rounded sums to
-all: two exchanges, of as many bytes as a ring would move, and no order but that of the ranks.
+The order of additions in an all-reduce depends on the library and its version. Here every rank receives its part of
+all tensors, adds the numbers in the order of ranks in float64, and sends the rounded sums to all ranks: two exchanges,
+which move as many bytes as a ring all-reduce.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ PIECE = 2**22  # numbers that are summed at a time
 
 
 def sum_in_order(ranks: "Ranks", tensor: Tensor) -> None:
-    """Add up all ranks' tensors, in place."""
+    """Sum the tensors of all ranks, in place."""
     numbers = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     if not numbers.is_contiguous():
         whole = numbers.contiguous()

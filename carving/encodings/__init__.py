@@ -1,4 +1,4 @@
-"""Numbers, angles and arrays as fillers of any scheme, each with the kernel that it has."""
+"""Encodings: numbers, angles and arrays as fillers of any scheme, each with a known kernel."""
 
 from carving.encodings.estimates import estimate
 from carving.encodings.features import Density, Projection, Record, Sinusoid, density, projection, sinusoid

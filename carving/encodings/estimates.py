@@ -1,4 +1,4 @@
-"""What number a memory means: the mean of the levels that it answers, by their probabilities."""
+"""Estimates of numbers from the answers of a memory: posterior means over levels."""
 
 import cmath
 import math
@@ -10,9 +10,15 @@ from carving.errors import BadType, BadValue
 
 
 def estimate(answers: Answer | Sequence[Answer], period: float | None = None) -> float:
-    """The expected number of answers that are numbers: `memory.recall(..., top=5)`; around a circle of that period.
+    """Return the mean of numeric answers, weighted by their probabilities; NaN if nothing was found.
 
-    Between two levels that are about as probable it lies between them. Not-a-number where nothing was found.
+    Args:
+        answers: One answer, or the best answers of a query: `memory.recall(..., top=5)`.
+        period: Take the circular mean with this period, such as 24 for hours.
+
+    Raises:
+        TypeError: An answer is not a number.
+        ValueError: Answers have no probabilities, or the period is not positive.
 
     >>> estimate([Answer(0.4, 0.9, 0.6), Answer(0.5, 0.8, 0.3)])
     0.433...
@@ -34,7 +40,7 @@ def estimate(answers: Answer | Sequence[Answer], period: float | None = None) ->
 
 
 def _number(answer: Answer) -> float:
-    """The number that is answered, with a probability."""
+    """Return the number that is answered; refuse other answers."""
     leaf = answer.leaf
     if isinstance(leaf, bool) or not isinstance(leaf, int | float):
         raise BadType(f"answers must be numbers, got {leaf!r}. Query a memory whose values are levels.")

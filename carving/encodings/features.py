@@ -49,10 +49,16 @@ def check_encoding(scheme: Scheme, encoding: object) -> None:
 
 
 class Projection(nn.Module):
-    """A random linear map: the sum of one random filler a feature, weighted by the values. Differentiable.
+    """Random projection of arrays: a sum of random fillers, one for each feature, weighted by the values.
 
-    The kernel is the cosine of the two arrays, to the power of p for OSC. Architectures of signs, bits or phases get
-    the sum itself; `scheme.normalize` settles it, and signs are then alike by 1 - 2 angle / pi.
+    Differentiable. The kernel is the cosine of two arrays, to the power of p for OSC. For architectures of signs, bits
+    or phases the result is the sum itself; after `scheme.normalize` signs have the similarity 1 - 2 angle / pi.
+
+    Args:
+        scheme: The scheme of the fillers.
+        features: Number of values in an array.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import make
     >>> scheme = make("HRR", d=2048)
@@ -74,22 +80,29 @@ class Projection(nn.Module):
         self.register_buffer("weight", atoms if row_of(scheme) is None else scheme.picture(atoms))  # type: ignore[attr-defined]
 
     def forward(self, values: object) -> Tensor:
-        """Sums (*, shape) of values (*, features)."""
+        """Return vectors (*, *shape) of values (*, features)."""
         given = checked(values, self.features, self.weight.device)
         return as_filler(self.scheme, torch.tensordot(given.to(self.weight.dtype), self.weight, 1))
 
     def kernel(self, x: object, y: object) -> Tensor:
-        """How alike two arrays (*, features) are."""
+        """Return the expected similarity (*) of two arrays (*, features)."""
         device = self.weight.device
         one, other = checked(x, self.features, device), checked(y, self.features, device)
         return torch.cosine_similarity(one, other, dim=-1) ** order(self.scheme)
 
 
 class Sinusoid(nn.Module):
-    """Random waves of the features: cosines, or for complex vectors points of the unit circle. Differentiable.
+    """Random Fourier features of arrays: cosines, or phases for complex architectures.
 
-    The kernel is exp(-|x - y|^2 / (2 bandwidth^2)), that of Gaussian processes (random Fourier features), to the power
-    of p for OSC. Architectures of signs, bits or phases get numbers that `scheme.normalize` settles.
+    Differentiable. The kernel is Gaussian, exp(-|x - y|^2 / (2 bandwidth^2)), to the power of p for OSC. For
+    architectures of signs, bits or phases use `scheme.normalize` to quantize the result.
+
+    Args:
+        scheme: The scheme of the fillers.
+        features: Number of values in an array.
+        bandwidth: Standard deviation of the kernel; a good choice is the typical distance of two arrays.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import make
     >>> waves = Sinusoid(make("FHRR", d=2048), 4, bandwidth=2.0, label="iris")
@@ -130,7 +143,7 @@ class Sinusoid(nn.Module):
         self.register_buffer("phase", phase)
 
     def forward(self, values: object) -> Tensor:
-        """Vectors (*, shape) of values (*, features)."""
+        """Return vectors (*, *shape) of values (*, features)."""
         given = checked(values, self.features, self.weight.device).to(self.weight.dtype)
         angles = torch.tensordot(given, self.weight, 1)
         if not self.complex:
@@ -139,15 +152,22 @@ class Sinusoid(nn.Module):
         return turned.view(*turned.shape, *(1,) * (self.phase.dim() - 1)) * self.phase
 
     def kernel(self, difference: object) -> Tensor:
-        """How alike two arrays are that differ by so much (*, features)."""
+        """Return the expected similarity (*) of two arrays with a difference (*, features)."""
         given = checked(difference, self.features, self.weight.device)
         return torch.exp(-given.square().sum(-1) / (2 * self.bandwidth**2)) ** order(self.scheme)
 
 
 class Record(nn.Module):
-    """Arrays as the bundle of each feature's filler, by any encoding, bound with a role of the feature's own.
+    """Arrays as bundles: each value is encoded, bound with the role of its feature, and summed.
 
-    The kernel of raw sums is the mean of the encoding's over the features. For architectures that bind.
+    The kernel of raw sums is the mean over features of the kernel of the encoding. Needs a VSA.
+
+    Args:
+        scheme: A VSA.
+        features: Number of values in an array.
+        encoding: Encodes the values, such as `Level(scheme, ...)`.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import make
     >>> from carving.encodings import Level
@@ -180,7 +200,7 @@ class Record(nn.Module):
         self.register_buffer("roles", source.atoms("record", features))
 
     def forward(self, values: object) -> Tensor:
-        """Bundles (*, shape) of values (*, features)."""
+        """Return bundles (*, *shape) of values (*, features)."""
         scheme: Scheme = self.scheme
         given = checked(values, self.features, self.roles.device)
         if not isinstance(self.encoding, FRESH):  # which take numbers as they are, large ones too
@@ -191,7 +211,7 @@ class Record(nn.Module):
         return made.view(*given.shape[:-1], *made.shape[1:])
 
     def kernel(self, difference: object) -> Tensor:
-        """How alike the raw sums of two arrays are that differ by so much (*, features)."""
+        """Return the expected similarity (*) of raw sums of two arrays with a difference (*, features)."""
         own: Any = self.encoding
         if not hasattr(own, "kernel"):
             raise BadValue(f"encoding must have a kernel method, got {own!r}. Level and other encodings have one.")
@@ -205,9 +225,17 @@ class Record(nn.Module):
 
 
 class Density(Record):
-    """Arrays of numbers from low to high as the bundle of each feature's thermometer, bound with a role of its own.
+    """Arrays as bundles of thermometer codes, each bound with the role of its feature.
 
-    The kernel of raw sums is 1 - 2 mean |x - y| / (high - low). For architectures that bind and have opposites.
+    The kernel of raw sums is 1 - 2 mean |x - y| / (high - low). Needs a VSA whose vectors have opposites.
+
+    Args:
+        scheme: A VSA.
+        features: Number of values in an array.
+        low, high: Range of the values.
+        outside: "refuse" raises for values outside the range, "clip" clips them.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import make
     >>> grey = Density(make("MAP-I", d=2048), 64, 0, 16, label="digits")
@@ -236,7 +264,7 @@ class Density(Record):
 
 
 def arrays(scheme: Scheme, values: object) -> Tensor:
-    """Values as arrays (*, features)."""
+    """Return values as arrays (*, features); refuse single numbers."""
     check_scheme(scheme)
     given = numbers(values, scheme.device)
     if not given.dim():
@@ -249,7 +277,7 @@ def arrays(scheme: Scheme, values: object) -> Tensor:
 def projection(
     scheme: Scheme, values: object, *, label: Label = None, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Arrays (*, features) by a random linear map, as `Projection` says.
+    """Return arrays (*, features) encoded by `Projection`.
 
     >>> from carving import make
     >>> projection(make("MAP-C", d=512), torch.ones(3, 8), label="x").shape
@@ -267,7 +295,7 @@ def sinusoid(
     label: Label = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Arrays (*, features) by random waves, as `Sinusoid` says.
+    """Return arrays (*, features) encoded by `Sinusoid`.
 
     >>> from carving import OSC
     >>> sinusoid(OSC(40, p=2), torch.ones(3, 8), label="x").shape
@@ -287,7 +315,7 @@ def density(
     label: Label = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Arrays (*, features) as records of thermometers, as `Density` says.
+    """Return arrays (*, features) encoded by `Density`.
 
     >>> from carving import make
     >>> density(make("MAP-I", d=512), torch.rand(3, 8), label="x").shape

@@ -1,7 +1,7 @@
-"""Numbers as fillers whose likeness falls with their distance: levels, circles, thermometers; and symbols, with none.
+"""Numbers as fillers whose similarity decreases with distance: levels, circles, thermometers; and unrelated symbols.
 
-`kernel` says how alike two encoded numbers are, as a function of their difference, in the mean over draws: the
-similarity of a vector symbolic architecture, the inner product of a TPR, the score that OSC gives in any context.
+`kernel` is the expected similarity of two encoded numbers as a function of their difference: the similarity of a vector
+symbolic architecture, the inner product of a TPR, the score of OSC in any context.
 """
 
 import math
@@ -20,9 +20,15 @@ from carving.symbols import Label
 
 
 class Random(nn.Module):
-    """Symbols by their numbers 0 .. count-1, which are not alike: a random filler each.
+    """Unrelated symbols 0 .. count - 1: one random filler each.
 
-    The kernel is 1 for the same and the likeness of strangers else: 0, or the density of sparse codes.
+    The kernel is 1 for equal symbols, else the similarity of unrelated vectors: 0, or the density of sparse codes.
+
+    Args:
+        scheme: The scheme of the fillers.
+        count: Number of symbols.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import make
     >>> letters = Random(make("MAP-I", d=2048), 26, label="letters")
@@ -42,21 +48,28 @@ class Random(nn.Module):
         self.register_buffer("weight", Source(scheme, label, generator).atoms("random", count))
 
     def forward(self, values: object) -> Tensor:
-        """Fillers (*, *filler_shape) of whole numbers (*)."""
+        """Return fillers (*, *filler_shape) of integers (*)."""
         given = wholes(values, self.count, self.weight.device)
         return self.weight.index_select(0, given.flatten()).view(*given.shape, *self.weight.shape[1:])
 
     def kernel(self, difference: object) -> Tensor:
-        """How alike two symbols are whose numbers differ by so much."""
+        """Return the expected similarity of two symbols with a difference of their numbers."""
         return torch.where(numbers(difference) == 0, 1.0, strangers(self.scheme))
 
 
 class Level(nn.Module):
-    """Numbers from low to high: from one random filler to another, part after part.
+    """Numbers from low to high, by interpolation between two random fillers, part by part.
 
-    The kernel is linear, 1 - |x - y| / (high - low), to the power of p for OSC; for sparse codes it falls to the
-    likeness of strangers. Not differentiable by the values: every part is the one or the other. Every number has its
-    own filler, or that of the nearest of so many `levels`, which is looked up: faster, and what torch-hd does.
+    The kernel is linear, 1 - |x - y| / (high - low), to the power of p for OSC; for sparse codes it decreases to the
+    similarity of unrelated vectors. Not differentiable in the values: each part comes from one filler or the other.
+
+    Args:
+        scheme: The scheme of the fillers.
+        low, high: Range of the values.
+        outside: "refuse" raises for values outside the range, "clip" clips them.
+        levels: Round values to this many levels, looked up in a table; None gives every value its own filler.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import make
     >>> height = Level(make("MAP-I", d=10_000), 0, 200, label="height")
@@ -86,19 +99,25 @@ class Level(nn.Module):
         self.blend = Blend(scheme, first, second, places, levels)
 
     def forward(self, values: object) -> Tensor:
-        """Fillers (*, *filler_shape) of values (*)."""
+        """Return fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.blend.places.device)
         return self.blend.below(shares(given, self.low, self.high, self.outside))
 
     def kernel(self, difference: object) -> Tensor:
-        """How alike two numbers are that differ by so much."""
+        """Return the expected similarity of two numbers with a difference."""
         return falling(self.scheme, numbers(difference).abs() / (self.high - self.low))
 
 
 class Circular(nn.Module):
-    """Numbers that come again after a period, as angles and hours do: half a period apart they are strangers.
+    """Periodic numbers, such as angles and hours; numbers half a period apart are unrelated.
 
-    The kernel is 1 - 2 times the distance around the circle in periods, to the power of p for OSC; it closes exactly.
+    The kernel is 1 - 2 times the circular distance in periods, to the power of p for OSC. Periodicity is exact.
+
+    Args:
+        scheme: The scheme of the fillers.
+        period: Such as 24 for hours.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import OSC
     >>> hour = Circular(OSC(64, p=2), 24, label="hour")
@@ -121,7 +140,7 @@ class Circular(nn.Module):
         self.blend = Blend(scheme, first, second, places)
 
     def forward(self, values: object) -> Tensor:
-        """Fillers (*, *filler_shape) of values (*)."""
+        """Return fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.blend.places.device)
         angles = (given.to(torch.float64) / self.period).remainder(1)
         if not bool(angles.isfinite().all()):
@@ -129,17 +148,24 @@ class Circular(nn.Module):
         return self.blend((self.blend.spread(angles) - self.blend.places).remainder(1) >= 0.5)
 
     def kernel(self, difference: object) -> Tensor:
-        """How alike two numbers are that differ by so much."""
+        """Return the expected similarity of two numbers with a difference."""
         turns = (numbers(difference) / self.period).remainder(1)
         return falling(self.scheme, 2 * torch.minimum(turns, 1 - turns))
 
 
 class Thermometer(nn.Module):
-    """Numbers from low to high: a random filler whose parts are turned to their negatives, the first of them first.
+    """Numbers from low to high as thermometer codes: the parts of a random filler are negated one by one.
 
-    The kernel is linear, 1 - 2 |x - y| / (high - low), so that the two ends are opposites; of OSC's components one
-    is turned. Two numbers whose difference is a whole number of parts have it exactly where parts are equally large.
-    `levels` are as those of `Level`.
+    The kernel is linear, 1 - 2 |x - y| / (high - low): the two ends are opposites. For OSC one component is negated.
+    The similarity is exact for differences of whole parts, if all parts have equal norms.
+
+    Args:
+        scheme: The scheme of the fillers; its vectors must have opposites.
+        low, high: Range of the values.
+        outside: "refuse" raises for values outside the range, "clip" clips them.
+        levels: Round values to this many levels, looked up in a table; None gives every value its own filler.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=1000)
@@ -167,22 +193,22 @@ class Thermometer(nn.Module):
         self.blend = Blend(scheme, first, second, places, levels)
 
     def forward(self, values: object) -> Tensor:
-        """Fillers (*, *filler_shape) of values (*)."""
+        """Return fillers (*, *filler_shape) of values (*)."""
         given = numbers(values, self.blend.places.device)
         return self.blend.below(shares(given, self.low, self.high, self.outside))
 
     def kernel(self, difference: object) -> Tensor:
-        """How alike two numbers are that differ by so much."""
+        """Return the expected similarity of two numbers with a difference."""
         return 1 - 2 * numbers(difference).abs() / (self.high - self.low)
 
 
 def falling(scheme: Scheme, distance: Tensor) -> Tensor:
-    """The likeness of fillers that differ in a share of their parts, from 1 to that of strangers."""
+    """Return the similarity of fillers that differ in a fraction of their parts."""
     return (1 - distance * (1 - strangers(scheme))) ** order(scheme)
 
 
 def turning(source: Source) -> tuple[Tensor, Tensor, Tensor]:
-    """A filler, its opposite, and the places at which one turns into the other, part after part."""
+    """Return a filler, its opposite, and the position at which each part changes from one to the other."""
     first, shape = ends(source, "thermometer", 1)[0], parts_shape(source.scheme)
     parts = turned_parts(source.scheme)
     places = (torch.arange(parts, dtype=torch.float64, device=first.device) + 0.5) / parts
@@ -190,13 +216,13 @@ def turning(source: Source) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def turned_parts(scheme: Scheme) -> int:
-    """How many parts a thermometer turns one after the other: of components those of one."""
+    """Return the number of parts that a thermometer negates; of OSC's components only one is used."""
     shape = parts_shape(scheme)
     return math.prod(shape[1:]) if len(shape) == 3 else shape[0]
 
 
 def opposite(scheme: Scheme, filler: Tensor) -> Tensor:
-    """The filler whose likeness to this one is -1."""
+    """Return the filler whose similarity to this one is -1."""
     row = row_of(scheme)
     if row is None:
         if filler.dim() == 1:
@@ -213,7 +239,7 @@ def opposite(scheme: Scheme, filler: Tensor) -> Tensor:
 
 
 def random(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
-    """Fillers of symbols that are not alike, (count, *filler_shape), as `Random` says.
+    """Return fillers (count, *filler_shape) of unrelated symbols, as `Random` gives them.
 
     >>> from carving import make
     >>> random(make("HRR", d=512), 26, label="letters").shape
@@ -223,7 +249,9 @@ def random(scheme: Scheme, count: int, *, label: Label = None, generator: torch.
 
 
 def level(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
-    """Fillers of the numbers 0 .. count-1, (count, *filler_shape): alike by 1 - |i - j| / (count - 1), as `Level` says.
+    """Return fillers (count, *filler_shape) of the levels 0 .. count - 1, as `Level` gives them.
+
+    The similarity of levels i and j is 1 - |i - j| / (count - 1), to the power of p for OSC.
 
     >>> from carving import OSC
     >>> level(OSC(64, p=2), 21, label="temperature").shape
@@ -234,7 +262,7 @@ def level(scheme: Scheme, count: int, *, label: Label = None, generator: torch.G
 
 
 def circular(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
-    """Fillers of the numbers 0 .. count-1 around a circle, (count, *filler_shape), as `Circular` says.
+    """Return fillers (count, *filler_shape) of the numbers 0 .. count - 1 around a circle, as `Circular` gives them.
 
     >>> from carving import make
     >>> circular(make("FHRR", d=512), 24, label="hour").shape
@@ -245,7 +273,7 @@ def circular(scheme: Scheme, count: int, *, label: Label = None, generator: torc
 
 
 def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: torch.Generator | None = None) -> Tensor:
-    """Fillers of the numbers 0 .. count-1, (count, *filler_shape), the last the opposite of the first.
+    """Return fillers (count, *filler_shape) of the numbers 0 .. count - 1; the last is the opposite of the first.
 
     >>> from carving import make
     >>> thermometer(make("BSC", d=100), 11, label="age").shape
@@ -265,7 +293,12 @@ def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: t
 
 
 def rounded(values: object, low: float, high: float, count: int) -> Tensor:
-    """The numbers 0 .. count-1 of the nearest of so many levels from low to high; what lies outside takes the end.
+    """Return the index 0 .. count - 1 of the nearest level of each value; values outside the range are clipped.
+
+    Args:
+        values: Numbers (*).
+        low, high: The first and the last level.
+        count: Number of levels.
 
     >>> rounded([0.0, 0.49, 2.0], 0, 1, 11).tolist()
     [0, 5, 10]

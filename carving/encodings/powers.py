@@ -1,4 +1,4 @@
-"""Fractional powers: a number as the exponent of a random vector, so that binding adds numbers."""
+"""Fractional power encoding: numbers as exponents of a random vector, so that binding adds numbers."""
 
 import math
 from collections.abc import Callable
@@ -23,11 +23,19 @@ KERNELS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]
 
 
 class FractionalPower(nn.Module):
-    """Vectors (*, features) of numbers as powers: encode(x) bound with encode(y) is encode(x + y). Differentiable.
+    """Fractional power encoding of arrays: encode(x) bound with encode(y) equals encode(x + y).
 
-    The kernel can be chosen: "sinc", sin(pi x) / (pi x); "gaussian", exp(-x^2 / 2); "exponential", exp(-|x|), of the
-    difference in units of the bandwidth, multiplied over features. FHRR, GHRR and HRR (whose vectors are then unitary)
-    have such powers; of HRR's d frequencies one or two stay as they are.
+    Differentiable. For FHRR, GHRR and HRR; the vectors of HRR are unitary, and one or two of its d frequencies do not
+    depend on the values.
+
+    Args:
+        scheme: FHRR, GHRR or HRR.
+        features: Number of values in an array.
+        kernel: "sinc", sin(pi x) / (pi x); "gaussian", exp(-x^2 / 2); or "exponential", exp(-|x|). x is the difference
+            divided by the bandwidth; kernels are multiplied over features.
+        bandwidth: Scale of the kernel.
+        label: Determines the random vectors; encodings of different labels are independent.
+        generator: Draws the vectors, for experiments. Pass either `label` or `generator`.
 
     >>> from carving import make
     >>> scheme = make("FHRR", d=4096)
@@ -72,7 +80,7 @@ class FractionalPower(nn.Module):
         self.register_buffer("frame", source.atoms("power frame", 1)[0])
 
     def forward(self, values: object) -> Tensor:
-        """Vectors (*, shape) of values (*, features); of one feature (*)."""
+        """Return vectors (*, *shape) of values (*, features), or of values (*) with one feature."""
         given = finite(numbers(values, self.turns.device)).to(self.turns.dtype)
         if self.features == 1:
             given = given.unsqueeze(-1)
@@ -81,7 +89,7 @@ class FractionalPower(nn.Module):
         return self.row.powers(self.space, self.frame, torch.tensordot(given, self.turns, 1))
 
     def kernel(self, difference: object) -> Tensor:
-        """How alike two vectors of numbers are that differ by so much."""
+        """Return the expected similarity of two arrays with a difference (*, features), or (*) with one feature."""
         each = KERNELS[self.shape][1](numbers(difference, self.turns.device) / self.bandwidth)
         alike = each if self.features == 1 else each.prod(-1)
         if self.row.complex:
@@ -99,7 +107,7 @@ def fractional_power(
     label: Label = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Numbers (*) as powers (*, shape), as `FractionalPower` says.
+    """Return numbers (*) encoded by `FractionalPower`, (*, *shape).
 
     >>> from carving import make
     >>> fractional_power(make("HRR", d=512), torch.linspace(-1, 1, 5), label="x").shape

@@ -1,4 +1,4 @@
-"""Values and the range that an encoding has: what lies outside is refused or clipped, as was said."""
+"""Validation of values and ranges: values outside the range are refused or clipped."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ OUTSIDE = ("refuse", "clip")
 
 
 def check_range(low: object, high: object, outside: str) -> tuple[float, float]:
-    """The two ends, in order."""
+    """Return the two ends as floats; refuse a range that is empty or not finite."""
     check_choice("outside", outside, OUTSIDE)
     ends = check_number("low", low), check_number("high", high)
     if not (is_finite(ends[0]) and is_finite(ends[1]) and ends[0] < ends[1]):
@@ -21,7 +21,7 @@ def check_range(low: object, high: object, outside: str) -> tuple[float, float]:
 
 
 def numbers(values: object, device: torch.device | str | None = None) -> Tensor:
-    """Values as a tensor of real numbers: in double precision, unless they are a tensor or array of another one."""
+    """Return values as a real tensor: float64, unless they are a tensor or array of floats already."""
     try:
         given = torch.as_tensor(values, device=device)
         if given.is_complex() or given.dtype == torch.bool:
@@ -36,7 +36,7 @@ def numbers(values: object, device: torch.device | str | None = None) -> Tensor:
 
 
 def wholes(values: object, count: int, device: torch.device) -> Tensor:
-    """Values as the numbers 0 .. count-1 of symbols."""
+    """Return values as integers; refuse what is not one of 0 .. count - 1."""
     given = numbers(values, device)
     if not bool(((given >= 0) & (given < count) & (given == given.floor())).all()):
         raise BadValue(
@@ -47,14 +47,14 @@ def wholes(values: object, count: int, device: torch.device) -> Tensor:
 
 
 def finite(values: Tensor) -> Tensor:
-    """The values; infinity and not-a-number are refused."""
+    """Return the values; refuse infinity and NaN."""
     if not bool(values.isfinite().all()):
         raise BadValue("values must be finite, got NaN or infinity")
     return values
 
 
 def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
-    """Where values lie between the ends, from 0 to 1, in double precision."""
+    """Return the relative positions of values between the ends, 0 to 1, in float64."""
     places = (values.to(torch.float64) - low).div_(high - low)
     if outside == "clip":
         if bool(places.isnan().any()):
@@ -71,5 +71,5 @@ def shares(values: Tensor, low: float, high: float, outside: str) -> Tensor:
 
 
 def nearest_of(count: int, places: Tensor) -> Tensor:
-    """Which of so many numbers from 0 to 1, equally far from each other, is the nearest to each."""
+    """Return the index of the nearest of `count` equidistant numbers from 0 to 1."""
     return (places * (count - 1)).add_(0.5).to(torch.int64)

@@ -1,4 +1,4 @@
-"""Where the vectors of an encoding come from: a label, the same for ever, or a generator, for experiments."""
+"""Random numbers of encodings: derived from a label, or drawn by a generator for experiments."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from carving.symbols import Label, canonical_path
 
 
 def check_scheme(scheme: object) -> None:
-    """Refuse what is no scheme."""
+    """Refuse what is not a scheme."""
     if not isinstance(scheme, Scheme):
         raise BadType(f'scheme must be a Scheme, got {scheme!r}. Pass for example make("MAP-I", d=4096).')
 
 
 @dataclass(frozen=True)
 class Source:
-    """Atoms and numbers for one encoding of a scheme; `kind` keeps what it draws apart."""
+    """Random atoms and numbers for one encoding; draws of different `kind` are independent."""
 
     scheme: Scheme
     label: Label = None
@@ -38,12 +38,12 @@ class Source:
             )
 
     def words(self, kind: str, count: int, words: int) -> Bits:
-        """The label's random words, a row each."""
+        """Return random words of the label, (count, words)."""
         names = [canonical_path((kind, self.label, row)) for row in range(count)]
         return draws.bits(names, words, seed=self.scheme.seed, purpose="encoding")
 
     def atoms(self, kind: str, count: int) -> Tensor:
-        """Fillers of the scheme, (count, *filler_shape)."""
+        """Return random fillers of the scheme, (count, *filler_shape)."""
         check_integer("count", count, 1)
         if self.generator is not None:
             return self.scheme.random(count, self.generator)
@@ -52,7 +52,7 @@ class Source:
         return drawn.to(self.scheme.device, facts.filler_dtype)
 
     def uniforms(self, kind: str, shape: tuple[int, ...]) -> Tensor:
-        """Numbers of [0, 1) in double precision, a row of words for each of the first dimension."""
+        """Return uniform numbers of [0, 1) in float64."""
         if self.generator is not None:
             return torch.rand(shape, generator=self.generator, device=self.generator.device, dtype=torch.float64).to(
                 self.scheme.device
@@ -61,7 +61,7 @@ class Source:
         return draws.uniforms(self.words(kind, rows, each)).view(shape).to(self.scheme.device)
 
     def normals(self, kind: str, shape: tuple[int, ...]) -> Tensor:
-        """Normal numbers in double precision."""
+        """Return normal numbers in float64."""
         if self.generator is not None:
             return torch.randn(shape, generator=self.generator, device=self.generator.device, dtype=torch.float64).to(
                 self.scheme.device

@@ -1,9 +1,8 @@
-"""An index of compact fillers: questions to ten million candidates look at a few of them, and say how surely.
+"""An index of compact fillers: queries score a shortlist of ten million candidates, with a known recall.
 
-A compact filler is p unit vectors. Each falls to the nearest of some fixed directions (`directions.py`), so that a
-filler lies in one of m^p cells (`segments.py`). What a context shows tells in which cells its filler may be
-(`looking.py`); how many of them must be looked at is told by theory (`dial.py`). The best that were found are scored
-again exactly (`asked.py`).
+A compact filler is p unit vectors. Each is assigned to the nearest of some fixed directions (`directions.py`), so that
+a filler lies in one of m^p buckets (`segments.py`). The core of a query ranks the buckets (`looking.py`); theory says
+how many of them must be searched (`dial.py`). The shortlist is scored again exactly (`asked.py`).
 """
 
 from carving.index.segments import Index

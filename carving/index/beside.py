@@ -1,7 +1,7 @@
-"""An index in a file beside that of its memory, `facts.safetensors.index`: read where it lies, and only as fast help.
+"""The file of an index, next to the file of its memory: `facts.safetensors.index`, memory-mapped.
 
-All of it follows from the labels. A file that is missing, or is that of other labels, is therefore made anew; one that
-is damaged is told. It may be that of fewer labels than there are now: the others are added.
+The index is derived from the labels: a file that is missing or belongs to other labels is rebuilt, and a corrupt one is
+reported. A file may hold fewer labels than the memory: the others are added.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ ENDING = ".index"
 
 
 def beside(path: Place) -> str:
-    """The name of the index of a memory's file."""
+    """Return the path of the index file of a memory file."""
     return os.fspath(path) + ENDING
 
 
 def write(path: Place, index: Index, vocabulary: Vocabulary, force: bool = False) -> None:
-    """Put an index beside the file of its memory."""
+    """Write the index file of a memory file."""
     target = beside(path)
     check_replaceable(target, "index", force)
     segment = index.joined().segments[0]
@@ -49,7 +49,7 @@ def write(path: Place, index: Index, vocabulary: Vocabulary, force: bool = False
 
 
 def _identity(scheme: Scheme, vocabulary: Vocabulary, count: int) -> dict[str, str]:
-    """What an index follows from."""
+    """Return the metadata that identify what an index was derived from."""
     return {
         "stream": STREAM.decode().strip(),
         "scheme": json.dumps({"name": scheme.name} | scheme.parameters, sort_keys=True),
@@ -59,7 +59,7 @@ def _identity(scheme: Scheme, vocabulary: Vocabulary, count: int) -> dict[str, s
 
 
 def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
-    """The index beside a memory's file, if it is there and of this vocabulary; what is damaged is told and left."""
+    """Return the index of a memory file, None if missing, for another vocabulary, or corrupt (with a warning)."""
     target = beside(path)
     if not os.path.exists(target):
         return None

@@ -1,7 +1,7 @@
-"""Fillers by the cells that they lie in: a few segments of lists, each sorted once, and merged as the vocabulary grows.
+"""Fillers by bucket: a few sorted segments, merged as the vocabulary grows.
 
-For each filler the index has p k1 bytes (its unit components in int8, fillers of one cell beside each other) and four
-for its row; a segment has four bytes a cell beside.
+Each filler takes p k1 bytes (its unit components in int8, ordered by bucket) and four bytes for its row; a segment
+takes four more bytes for each bucket.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ YOUNG = 0.25  # of the size of the segment before it, from which on a segment is
 
 @dataclass(frozen=True)
 class Segment:
-    """Fillers of consecutive rows, sorted by their cells."""
+    """Fillers of consecutive rows, sorted by bucket."""
 
     order: Numbers  # (n,) their rows
     starts: Numbers  # (cells + 1,) where the cells begin
@@ -73,13 +73,18 @@ class Segment:
 
     @property
     def nbytes(self) -> int:
-        """What it takes."""
+        """The number of bytes of all arrays."""
         return self.order.nbytes + self.starts.nbytes + self.components.nbytes
 
 
 @dataclass(frozen=True)
 class Index:
-    """The compact fillers of a vocabulary's first labels by their cells.
+    """An inverted index of the compact fillers of a vocabulary, by bucket.
+
+    Args:
+        scheme: A scheme with compact fillers, on the CPU.
+        each: The number of directions of each component.
+        segments: Parts of the index, each sorted by bucket.
 
     >>> from carving import OSC
     >>> words = Vocabulary(range(1_000))
@@ -94,7 +99,7 @@ class Index:
 
     @classmethod
     def of(cls, scheme: Scheme, vocabulary: Vocabulary) -> "Index":
-        """The index of a vocabulary, made from its labels."""
+        """Return the index of a vocabulary."""
         p = scheme.facts.filler_shape[0]
         return cls(scheme, per_component(len(vocabulary), p)).extended(vocabulary)
 
@@ -103,22 +108,22 @@ class Index:
 
     @cached_property
     def ways(self) -> Tensor:
-        """The directions of each component."""
+        """The directions of each component, (p, each, k1)."""
         p, k1 = self.scheme.facts.filler_shape
         return directions(p, k1, self.each)
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """The number of buckets."""
         return int(self.each ** self.scheme.facts.filler_shape[0])
 
     @property
     def nbytes(self) -> int:
-        """What it takes."""
+        """The number of bytes of all arrays."""
         return sum(segment.nbytes for segment in self.segments)
 
     def extended(self, vocabulary: Vocabulary) -> "Index":
-        """With the labels that are new: anew, where so many want smaller cells."""
+        """Return the index with the new labels of a vocabulary; rebuilt if they need smaller buckets."""
         if len(vocabulary) == len(self):
             return self
         if per_component(len(vocabulary), self.ways.shape[0]) ** self.ways.shape[0] > COARSE * self.cells:
@@ -130,7 +135,7 @@ class Index:
         return Index(self.scheme, self.each, tuple(segments))
 
     def joined(self) -> "Index":
-        """The same in one segment."""
+        """Return the index merged into one segment."""
         segments = list(self.segments)
         while len(segments) > 1:
             last = segments.pop()
@@ -153,7 +158,7 @@ def _units(fillers: Tensor) -> Tensor:
 
 
 def fits(scheme: Scheme) -> bool:
-    """Whether a scheme has fillers that an index takes: compact ones, on the CPU."""
+    """Whether an index supports the scheme: compact fillers, on the CPU."""
     facts = scheme.facts
     compact = facts.code_size > 0 and not facts.contextual and len(facts.filler_shape) == 2
     return (

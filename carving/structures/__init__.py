@@ -1,4 +1,4 @@
-"""Structures of vectors: multisets, sequences, n-grams, hash tables, graphs, trees, automata; and finding factors."""
+"""Data structures of vectors: multisets, sequences, n-grams, hash tables, graphs, trees, automata; factorization."""
 
 from carving.structures.graphs import Automaton, Graph, Tree
 from carving.structures.held import HashTable, Multiset, Sequence, Stack

@@ -1,4 +1,4 @@
-"""Graphs, trees and automata that change: each holds the raw sum of its bound edges, leaves or transitions."""
+"""Mutable graphs, trees and automata: each stores the raw sum of its bound edges, leaves or transitions."""
 
 from collections.abc import Sequence as Items
 
@@ -13,7 +13,11 @@ from carving.structures.vectors import edges, ordered
 
 
 class Graph(Held):
-    """Edges between nodes: the target bound with its source, permuted before if the edge has a direction.
+    """A mutable graph: the sum of its edges, each a target bound with its source.
+
+    Args:
+        scheme: A VSA.
+        directed: Permute targets before binding, so that edges have a direction.
 
     >>> from carving import make
     >>> scheme = make("GHRR", d=4096)
@@ -29,20 +33,20 @@ class Graph(Held):
         self.directed = directed
 
     def add(self, sources: Tensor, targets: Tensor) -> None:
-        """Put edges in, from sources (*, shape) to targets."""
+        """Add edges from sources (*, *shape) to targets (*, *shape)."""
         self._change(self._edges(sources, targets), 1)
 
     def remove(self, sources: Tensor, targets: Tensor) -> None:
-        """Take edges out."""
+        """Remove edges from sources (*, *shape) to targets (*, *shape)."""
         self._change(self._edges(sources, targets), -1)
 
     def neighbours(self, nodes: Tensor) -> Tensor:
-        """What is like the nodes that edges from these (*, shape) lead to, all of them at once."""
+        """Return noisy bundles (*, *shape) of all neighbors of nodes (*, *shape)."""
         there = self.scheme.unbind(self.vector, nodes)
         return ordered(self.scheme, there, -1) if self.directed else there
 
     def similarity(self, sources: Tensor, targets: Tensor) -> Tensor:
-        """How alike (*) it is to each edge from sources (*, shape) to targets; of both ways in the mean."""
+        """Return the similarities (*) of the graph and edges; the mean over both directions where they differ."""
         edges = self._edges(sources, targets)
         leading = torch.broadcast_shapes(self._leading(sources), self._leading(targets))
         return self.scheme.similarity(self.vector, edges).view(self._ways, *leading).mean(0)
@@ -52,7 +56,7 @@ class Graph(Held):
 
     @property
     def _ways(self) -> int:
-        """The vectors of an edge: two where it has no direction, but binding has."""
+        """The vectors of an edge: two if it is undirected and binding is not commutative."""
         return 1 if self.directed or self.scheme.facts.commutative else 2
 
     def _edges(self, sources: Tensor, targets: Tensor) -> Tensor:
@@ -63,7 +67,11 @@ class Graph(Held):
 
 
 class Tree(Held):
-    """Leaves under paths of branches: bound with the branches' roles, each permuted by its depth.
+    """A mutable tree: the sum of its leaves, each bound with the roles of its branches, permuted by depth.
+
+    Args:
+        scheme: A VSA.
+        branches: Roles of the branches, (n, *shape).
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=4096)
@@ -84,15 +92,15 @@ class Tree(Held):
         self.branches = branches
 
     def add(self, leaf: Tensor, path: Items[int]) -> None:
-        """Put a leaf under a path: the numbers of its branches from the root."""
+        """Add a leaf at a path: a tuple of branch numbers, from the root."""
         self._change(self.scheme.bind_path(leaf, self._roles(path)), 1)
 
     def remove(self, leaf: Tensor, path: Items[int]) -> None:
-        """Take a leaf out."""
+        """Remove a leaf at a path."""
         self._change(self.scheme.bind_path(leaf, self._roles(path)), -1)
 
     def get(self, path: Items[int]) -> Tensor:
-        """What is like the leaf under a path."""
+        """Return a noisy version of the leaf at a path."""
         return self.scheme.unbind_path(self.vector, self._roles(path))
 
     def _roles(self, path: Items[int]) -> Tensor:
@@ -106,7 +114,12 @@ class Tree(Held):
 
 
 class Automaton(Held):
-    """A finite-state automaton: the next state, permuted, bound with the state and with the token that leads there.
+    """A mutable finite-state automaton: the sum of its transitions.
+
+    A transition is the next state, permuted, bound with the state and the token.
+
+    Args:
+        scheme: A VSA.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=4096)
@@ -119,15 +132,15 @@ class Automaton(Held):
     """
 
     def add(self, state: Tensor, token: Tensor, then: Tensor) -> None:
-        """From the state the token leads to another."""
+        """Add a transition from a state by a token to the state `then`."""
         self._change(self._bound(state, token, then), 1)
 
     def remove(self, state: Tensor, token: Tensor, then: Tensor) -> None:
-        """From the state the token no longer leads to that one."""
+        """Remove a transition from a state by a token to the state `then`."""
         self._change(self._bound(state, token, then), -1)
 
     def step(self, state: Tensor, token: Tensor) -> Tensor:
-        """What is like the states that the token leads to."""
+        """Return a noisy bundle of the next states of a state by a token."""
         there = self.scheme.unbind(self.scheme.unbind(self.vector, token), state)
         return ordered(self.scheme, there, -1)
 

@@ -1,4 +1,4 @@
-"""Multisets, hash tables and sequences that change: each holds the raw sum of what was put in, to take it out again."""
+"""Mutable multisets, hash tables and sequences: each stores the raw sum of its vectors, so that they can be removed."""
 
 from collections.abc import Sequence as Items
 from numbers import Integral
@@ -12,7 +12,7 @@ from carving.structures.vectors import check_vectors, ordered
 
 
 class Held:
-    """A raw sum, and how many vectors are in it."""
+    """A raw sum of vectors, and the number of its terms."""
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = check_vectors(scheme)
@@ -24,11 +24,11 @@ class Held:
 
     @property
     def vector(self) -> Tensor:
-        """The structure as one vector: the sum, settled where the architecture settles."""
+        """The structure as one vector: the sum, quantized where the architecture quantizes."""
         return self.scheme.bundle(self.total.unsqueeze(0))
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove all vectors."""
         self.total, self.count = self.scheme.empty(), 0
 
     def _change(self, vectors: Tensor, weight: int) -> None:
@@ -41,7 +41,7 @@ class Held:
         self.count += weight * len(flat)
 
     def _exchange(self, old: Tensor, new: Tensor) -> None:
-        """Put as many vectors in as are taken out: both or, where one is refused, neither."""
+        """Replace old vectors by new ones; if one is refused, nothing changes."""
         gone, come = self._flat(old), self._flat(new)
         if len(gone) != len(come):
             raise BadValue(f"old and new must have the same number of vectors, got {len(gone)} and {len(come)}")
@@ -83,7 +83,10 @@ class Held:
 
 
 class Multiset(Held):
-    """A bag of vectors.
+    """A mutable multiset of vectors.
+
+    Args:
+        scheme: A VSA.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=4096)
@@ -95,26 +98,29 @@ class Multiset(Held):
     """
 
     def add(self, vectors: Tensor) -> None:
-        """Put vectors (*, shape) in."""
+        """Add vectors (*, *shape)."""
         self._change(vectors, 1)
 
     def remove(self, vectors: Tensor) -> None:
-        """Take vectors (*, shape) out."""
+        """Remove vectors (*, *shape)."""
         self._change(vectors, -1)
 
     def similarity(self, vectors: Tensor) -> Tensor:
-        """How alike it is to vectors (n, shape)."""
+        """Return the similarities (n,) of the multiset and vectors (n, *shape)."""
         return self.scheme.similarity(self.vector, vectors)
 
     def counts(self, vectors: Tensor) -> Tensor:
-        """About how often each of the vectors (n, shape) is in it, by the raw sum."""
+        """Return the approximate counts (n,) of vectors (n, *shape), estimated from the raw sum."""
         pictures = self.scheme.picture(vectors)
         energies = pictures.abs().square().flatten(1).sum(1)
         return self.scheme.dot_similarity(self.total, pictures) / energies
 
 
 class HashTable(Held):
-    """Values under keys.
+    """A mutable hash table of vectors: values bound with their keys.
+
+    Args:
+        scheme: A VSA.
 
     >>> from carving import make
     >>> scheme = make("FHRR", d=4096)
@@ -127,19 +133,19 @@ class HashTable(Held):
     """
 
     def add(self, keys: Tensor, values: Tensor) -> None:
-        """Put values (*, shape) under their keys."""
+        """Add values (*, *shape) under keys (*, *shape)."""
         self._change(self._bound(keys, values), 1)
 
     def remove(self, keys: Tensor, values: Tensor) -> None:
-        """Take values out from under their keys."""
+        """Remove values (*, *shape) from under keys (*, *shape)."""
         self._change(self._bound(keys, values), -1)
 
     def replace(self, keys: Tensor, old: Tensor, new: Tensor) -> None:
-        """Put new values in the place of old ones."""
+        """Replace old values by new ones under keys (*, *shape)."""
         self._exchange(self._bound(keys, old), self._bound(keys, new))
 
     def get(self, keys: Tensor) -> Tensor:
-        """What is like the values under keys (*, shape)."""
+        """Return noisy versions (*, *shape) of the values under keys (*, *shape)."""
         return self.scheme.unbind(self.vector, keys)
 
     def _bound(self, keys: Tensor, values: Tensor) -> Tensor:
@@ -148,7 +154,11 @@ class HashTable(Held):
 
 
 class Sequence(Held):
-    """Vectors in their order, as `bundle_sequence` has them: the last is not permuted.
+    """A mutable sequence of vectors, encoded as by `bundle_sequence`.
+
+    Args:
+        scheme: A VSA.
+        vectors: The first vectors, (n, *shape) or a list.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=4096)
@@ -166,37 +176,37 @@ class Sequence(Held):
             self.append(vector)
 
     def append(self, vector: Tensor) -> None:
-        """Put a vector at the end."""
+        """Add a vector at the end."""
         self._one(vector)
         self.total = ordered(self.scheme, self.total)
         self._change(vector, 1)
 
     def appendleft(self, vector: Tensor) -> None:
-        """Put a vector in front."""
+        """Add a vector at the front."""
         self._one(vector)
         self._change(ordered(self.scheme, vector, self.count), 1)
 
     def pop(self, vector: Tensor) -> None:
-        """Take the last vector out, which must be known."""
+        """Remove the last vector; the caller passes the vector itself."""
         self._some()
         self._one(vector)
         self._change(vector, -1)
         self.total = ordered(self.scheme, self.total, -1)
 
     def popleft(self, vector: Tensor) -> None:
-        """Take the first vector out, which must be known."""
+        """Remove the first vector; the caller passes the vector itself."""
         self._some()
         self._one(vector)
         self._change(ordered(self.scheme, vector, self.count - 1), -1)
 
     def replace(self, place: int, old: Tensor, new: Tensor) -> None:
-        """Put a new vector in the place of an old one."""
+        """Replace the old vector at an index by a new one."""
         self._one(old, new)
         after = self.count - 1 - self._place(place)
         self._exchange(ordered(self.scheme, old, after), ordered(self.scheme, new, after))
 
     def concat(self, other: "Sequence") -> "Sequence":
-        """The vectors of this sequence and then those of another, in a new one."""
+        """Return a new sequence: the vectors of this one, then the vectors of another."""
         if not isinstance(other, Sequence):
             raise BadType(
                 f"other must be a Sequence, got {type(other).__name__}. Create one with Sequence(scheme, vectors)."
@@ -208,7 +218,7 @@ class Sequence(Held):
         return both
 
     def __getitem__(self, place: int) -> Tensor:
-        """What is like the vector of this place."""
+        """Return a noisy version of the vector at an index."""
         return ordered(self.scheme, self.vector, -(self.count - 1 - self._place(place)))
 
     def _place(self, place: int) -> int:
@@ -228,7 +238,11 @@ class Sequence(Held):
 
 
 class Stack(Sequence):
-    """Vectors of which the last is on top.
+    """A mutable stack of vectors.
+
+    Args:
+        scheme: A VSA.
+        vectors: The first vectors, from the bottom, (n, *shape) or a list.
 
     >>> from carving import make
     >>> scheme = make("BSC", d=4096)
@@ -240,11 +254,11 @@ class Stack(Sequence):
     """
 
     def push(self, vector: Tensor) -> None:
-        """Put a vector on top."""
+        """Add a vector on top."""
         self.append(vector)
 
     @property
     def top(self) -> Tensor:
-        """What is like the vector on top."""
+        """A noisy version of the vector on top."""
         self._some()
         return self[-1]

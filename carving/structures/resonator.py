@@ -22,7 +22,12 @@ FOUND = 0.5  # the cosine of a product with what it was found in: strangers have
 
 
 class Factors(NamedTuple):
-    """Which vector of each codebook was found, and whether the search came to rest.
+    """The result of a factorization.
+
+    Args:
+        found: (n, factors), the index of the vector found in each codebook.
+        converged: (n,), whether the vectors found bind to the given vector, by a cosine above 0.5.
+        rounds: The number of iterations.
 
     >>> Factors(torch.tensor([[3, 1]]), torch.tensor([True]), 4).found.tolist()
     [[3, 1]]
@@ -43,13 +48,25 @@ def factorise(
     sharpness: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Factors:
-    """The vectors, one of each codebook (m, shape), that bind to each of bound (n, shape).
+    """Return the factors of bound vectors, one from each codebook, by a resonator network.
 
-    `activation` weighs a codebook: "linear", by its similarities, as first published; "least squares", which holds more
-    of three factors; "attention", by their softmax; "sparse", by what stands out, with noise from the generator, which
-    holds most where there is time for many rounds. `sharpness` is that of the softmax, or the sparse threshold in
-    deviations. Codes of segments (BSDC-SEG) have the sparse way alone, and `sharpness` is how many are drawn. For
-    architectures whose binding is commutative, associative and has an inverse; best for those in which that is exact.
+    Args:
+        scheme: A VSA whose binding is commutative, associative and invertible; best if unbinding is exact.
+        bound: Vectors (n, *shape), each bound from one vector of each codebook.
+        codebooks: At least two tensors (m, *shape).
+        rounds: Maximal number of iterations.
+        activation: How similarities weight a codebook. "linear": directly, as first published. "least squares": higher
+            capacity with three factors. "attention": by softmax. "sparse": by threshold and noise from the generator;
+            the highest capacity if there is time for many rounds, and the only one for BSDC-SEG.
+        sharpness: Inverse temperature of the softmax; threshold of "sparse" in standard deviations, or the number of
+            draws for BSDC-SEG. If None, derived from the sizes.
+        generator: Required for "sparse".
+
+    Returns:
+        `Factors`, with the indices found (n, number of codebooks).
+
+    Raises:
+        ValueError: The architecture cannot be factorized, or there are fewer than two codebooks.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=1024)

@@ -23,13 +23,13 @@ INTO: dict[object, Callable[..., Tensor]] = {algebra.multiply: torch.mul, algebr
 
 
 def binding_into(vsa: VSA, vectors: Tensor) -> Callable[..., Tensor] | None:
-    """What binds such vectors into room that is there, `(x, role, out=room)`: new room costs as much as binding."""
+    """Return a function `(x, role, out=buffer)` that binds into a buffer, None if there is none for these vectors."""
     plain = vectors.dtype == vsa.row.dtype if vsa.row.dtype else vsa.row.operator is None
     return INTO.get(vsa.row.bind_atoms or vsa.row.bind) if plain and not vectors.requires_grad else None
 
 
 def check_vectors(scheme: Scheme) -> VSA:
-    """The architecture; schemes without vectors as roles are refused."""
+    """Return the scheme as a VSA; refuse schemes without vectors as roles."""
     if not isinstance(scheme, VSA):
         named = getattr(scheme, "name", repr(scheme))
         raise BadType(
@@ -40,7 +40,7 @@ def check_vectors(scheme: Scheme) -> VSA:
 
 
 def set_dim(scheme: VSA, vectors: Tensor, least: int = 1) -> int:
-    """The dimension of a set of vectors (*, n, shape), n at least that."""
+    """Return the dimension n of vectors (*, n, *shape); refuse other shapes and fewer than `least` vectors."""
     if not isinstance(vectors, Tensor):
         raise BadType(
             f"vectors must be one tensor of shape (*, n, *shape), got {type(vectors).__name__}. Use torch.stack."
@@ -55,9 +55,9 @@ def set_dim(scheme: VSA, vectors: Tensor, least: int = 1) -> int:
 
 
 def ordered(vsa: VSA, x: Tensor, shifts: int = 1) -> Tensor:
-    """Vectors permuted to tell places apart: rolled, in an order of its own where the architecture wants one.
+    """Return vectors permuted to encode positions: rolled, after a shuffle where the architecture needs one.
 
-    A convolution with a rolled vector is a rolled convolution, so that HRR could not tell "ab" from "ba".
+    A convolution with a rolled vector is a rolled convolution: by rolls alone HRR could not distinguish "ab" and "ba".
     """
     if vsa.row.order is None:
         return vsa.permute(x, shifts)
@@ -68,7 +68,7 @@ def ordered(vsa: VSA, x: Tensor, shifts: int = 1) -> Tensor:
 
 
 def in_order(vsa: VSA, vectors: Tensor) -> Tensor:
-    """Vectors (*, n, shape) permuted by how many come after them."""
+    """Return vectors (*, n, *shape), each permuted by the number of vectors after it."""
     dim = set_dim(vsa, vectors)
     return torch.cat([_unshuffled(vsa, part) for part in _permuted(vsa, vectors, dim)], dim)
 
@@ -97,7 +97,7 @@ def _unshuffled(vsa: VSA, x: Tensor) -> Tensor:
 
 
 def multiset(scheme: Scheme, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """The bundle of vectors (*, n, shape).
+    """Return the bundle of vectors (*, n, *shape).
 
     >>> from carving import make
     >>> letters = make("MAP-I", d=512).fillers(list("abc"))
@@ -110,7 +110,7 @@ def multiset(scheme: Scheme, vectors: Tensor, generator: torch.Generator | None 
 
 
 def bundle_sequence(scheme: Scheme, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """A sequence (*, n, shape) as a bundle: each vector permuted by how many come after it.
+    """Return a sequence (*, n, *shape) as a bundle; each vector is permuted by the number of vectors after it.
 
     >>> from carving import make
     >>> fhrr = make("FHRR", d=2048)
@@ -124,7 +124,7 @@ def bundle_sequence(scheme: Scheme, vectors: Tensor, generator: torch.Generator 
 
 
 def bind_sequence(scheme: Scheme, vectors: Tensor) -> Tensor:
-    """A sequence (*, n, shape) as one bound vector: unlike every other sequence, whatever they have in common.
+    """Return a sequence (*, n, *shape) as one bound vector, dissimilar to every other sequence.
 
     >>> from carving import make
     >>> bsc = make("BSC", d=2048)
@@ -137,7 +137,10 @@ def bind_sequence(scheme: Scheme, vectors: Tensor) -> Tensor:
 
 
 def ngrams(scheme: Scheme, vectors: Tensor, n: int = 3, generator: torch.Generator | None = None) -> Tensor:
-    """The bundle of all n successive vectors of (*, m, shape), each bound as `bind_sequence` does.
+    """Return the bundle of all n-grams of a sequence (*, m, *shape), each bound by `bind_sequence`.
+
+    Raises:
+        ValueError: The sequence has fewer than n vectors.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=4096)
@@ -210,7 +213,9 @@ def sum_of(parts: Iterable[Tensor]) -> Tensor:
 
 
 def hash_table(scheme: Scheme, keys: Tensor, values: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """The bundle of values (*, n, shape), each bound with its key: unbind(table, key) is like the value.
+    """Return a hash table: the bundle of values (*, n, *shape), each bound with its key.
+
+    `scheme.unbind(table, key)` gives a noisy version of the value.
 
     >>> from carving import make
     >>> hlb = make("HLB", d=4096)
@@ -235,7 +240,13 @@ def graph(
     directed: bool = False,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The bundle of edges from sources (*, n, shape) to targets, as `Graph` has them.
+    """Return a graph as the bundle of its edges.
+
+    Args:
+        scheme: A VSA.
+        sources, targets: The two ends of n edges, (*, n, *shape).
+        directed: Permute targets, so that edges have a direction.
+        generator: Breaks ties at random.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=2048)
@@ -255,7 +266,7 @@ def graph(
 
 
 def edges(vsa: VSA, sources: Tensor, targets: Tensor, directed: bool) -> Tensor:
-    """Edges as vectors (*, n, shape), or (*, 2n, shape) where both ways differ: the target bound with its source."""
+    """Return edges as vectors (*, n, *shape), or (*, 2n, *shape) where both directions differ."""
     if directed:
         return vsa.bind(ordered(vsa, targets), sources)
     there = vsa.bind(targets, sources)
@@ -265,7 +276,13 @@ def edges(vsa: VSA, sources: Tensor, targets: Tensor, directed: bool) -> Tensor:
 
 
 def nearest(scheme: Scheme, x: Tensor, others: Tensor, threshold: float | None = None) -> Tensor:
-    """Which of others (n, shape) x (*, shape) is most like; -1 where none is as much as the threshold.
+    """Return the index (*) of the most similar of others for each vector of x.
+
+    Args:
+        scheme: A VSA.
+        x: Vectors (*, *shape).
+        others: Vectors (n, *shape).
+        threshold: Return -1 where no similarity reaches it.
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=512)
