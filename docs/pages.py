@@ -54,7 +54,7 @@ def pointed(text: str) -> str:
     """A page whose links lead to where things are in the site."""
     for old, new in ELSEWHERE.items():
         text = text.replace(f"]({old}", f"]({new}")
-    return re.sub(r"\]\(figures/([\w-]+)\.png\)", r"](figures/\1.svg)", text)
+    return text
 
 
 def menu(pages: list[str]) -> str:

@@ -481,8 +481,8 @@ def test_the_report_holds_every_experiment_that_ran(smoke, name):
     for report in ("report.md", "report.html"):
         assert load(name).title in (folder / report).read_text().replace("&#x27;", "'")
     if any(isinstance(panel, Lines | Points) for panel in load(name).panels):
-        assert f"({name}.png)" in (folder / "report.md").read_text()
-        assert (folder / f"{name}.png").stat().st_size > 5_000
+        assert f"({name}.svg)" in (folder / "report.md").read_text()
+        assert (folder / f"{name}.svg").stat().st_size > 5_000
         assert (folder / f"{name}.svg").read_text().rstrip().endswith("</svg>")
 
 
@@ -503,7 +503,7 @@ def test_the_rows_that_are_kept_are_those_of_the_paper_s_scale(name):
 
 def test_a_run_draws_its_own_figures_and_reads_every_file_once(tmp_path, monkeypatch):
     reproduce(["triangle"], "smoke", out=tmp_path, workers=1, console=QUIET)
-    before = (tmp_path / "triangle.png").stat().st_mtime_ns
+    before = (tmp_path / "triangle.svg").stat().st_mtime_ns
     opened = []
     plain = Path.open
 
@@ -517,13 +517,13 @@ def test_a_run_draws_its_own_figures_and_reads_every_file_once(tmp_path, monkeyp
     monkeypatch.setattr("carving.lab.reproduction.draw", lambda experiment, *_: drawn.append(experiment.name))
     reproduce(["joint"], "smoke", out=tmp_path, workers=1, console=QUIET)
     assert drawn == ["joint"]
-    assert (tmp_path / "triangle.png").stat().st_mtime_ns == before
+    assert (tmp_path / "triangle.svg").stat().st_mtime_ns == before
     assert [name for name in opened if name.endswith(".jsonl")] == ["triangle.jsonl"]  # joint's is new
     opened.clear()
     reproduce(["joint"], "smoke", out=tmp_path, workers=1, console=QUIET)
     assert sorted(name for name in opened if name.endswith(".jsonl")) == ["joint.jsonl", "triangle.jsonl"]
     text = (tmp_path / "report.md").read_text()
-    assert "## triangle" in text and "(triangle.png)" in text and "## joint" in text
+    assert "## triangle" in text and "(triangle.svg)" in text and "## joint" in text
 
 
 def test_compressed_rows_are_completed_and_not_unpacked_for_nothing(tmp_path):

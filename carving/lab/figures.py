@@ -29,17 +29,14 @@ Drawn = Lines | Heat | Points | Gaps
 
 
 def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None:
-    """Write base.png and base.svg, a panel beside the other; None where the experiment is a table alone."""
+    """Write base.svg, with one panel beside the other; return None where the experiment has no panel to draw."""
     panels = drawn_panels(experiment, rows)
     if not panels:
         return None
-    png, svg = (base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg"))
+    file = base.with_name(f"{base.name}.svg")
     with load("matplotlib").rc_context(STYLE):
-        figure = _figure(experiment, panels, rows)
-        figure.savefig(png, dpi=150, metadata={"Software": None})
-        figure.set_layout_engine(None)  # what was laid out stays: to do it again takes as long as to draw
-        figure.savefig(svg, metadata={"Date": None})
-    return png
+        _figure(experiment, panels, rows).savefig(file, metadata={"Date": None})
+    return file
 
 
 def drawn_panels(experiment: Experiment, rows: Sequence[Row]) -> list[Drawn]:

@@ -73,7 +73,7 @@ def section(outcome: Outcome, folder: Path) -> list[Block]:
         blocks.append(f"Unfinished: {outcome.unfinished} of {total} trials are still to run.")
     if experiment.notes:
         blocks.append(experiment.notes)
-    picture = folder / f"{experiment.name}.png"
+    picture = folder / f"{experiment.name}.svg"
     if picture.exists():
         blocks.append(Picture(picture, experiment.title))
     return [*blocks, *_tables(experiment, rows), *_beside_published(experiment, rows), _made_with(rows)]
@@ -230,7 +230,7 @@ def _html(block: Block) -> str:
             return f"<nav><ul>{links}</ul></nav>"
         case Picture(file, text):
             data = base64.b64encode(file.read_bytes()).decode()
-            return f'<img alt="{escape(text)}" src="data:image/png;base64,{data}">'
+            return f'<img alt="{escape(text)}" src="data:image/svg+xml;base64,{data}">'
         case (head, body):
             numbers = [_is_number(body, at) for at in range(len(head))]
             lines = "".join(_line(line, numbers) for line in body)
