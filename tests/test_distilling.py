@@ -281,13 +281,13 @@ def test_info_tells_of_the_hidden_layers(quick, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(kept=dict(head_options=7)), "no options"),
+        (dict(kept=dict(head_options=7)), "must be an object"),
         (dict(hidden=[10**9, 160]), "expected (bias|levels)"),
         (dict(hidden=[0, 32]), "hidden units must be"),
         (dict(hidden=[64]), "expected (bias|levels)"),
         (dict(hidden=[]), "expected (bias|levels)"),
-        (dict(hidden=[64, 32, 32]), "damaged"),
-        (dict(hidden=7), "damaged"),
+        (dict(hidden=[64, 32, 32]), "corrupt"),
+        (dict(hidden=7), "corrupt"),
         ({"hidden/0/bias": torch.full((64,), torch.inf)}, "infinity"),
         ({"hidden/1/levels": torch.zeros(3, 3, dtype=torch.int8)}, "expected levels"),
     ],

@@ -229,7 +229,7 @@ def test_a_run_waits_for_no_other_and_leaves_no_lock_behind(tmp_path):
     other.start()
     try:
         assert taken.wait(60)
-        with pytest.raises(OSError, match="another run writes into"):
+        with pytest.raises(OSError, match="Another run is writing to"):
             reproduce(["triangle"], "smoke", out=tmp_path, workers=1)
     finally:
         done.set()
@@ -303,7 +303,7 @@ def test_the_best_of_several_settings_is_ours():
         {"setting": {"a": 1, "b": 2}, "trial": i, "measured": {"value": 5.0 + i}} for i in (0, 1)
     ]
     assert compare("toy", Published({"a": 1}, "value", 5.4, best=True), rows).ours.mean == 5.5
-    with pytest.raises(ValueError, match="name more keys"):
+    with pytest.raises(ValueError, match="Add keys"):
         compare("toy", Published({"a": 1}, "value", 5.4), rows)
 
 
@@ -573,7 +573,7 @@ reproduce(['flops', 'multi-label', 'triangle'], 'smoke', out=folder, workers=1, 
     )
     refused, skipped, undrawn = said.splitlines()
     assert refused == "MissingExtra scipy is not installed. Install it with: pip install 'carving[labels]'"
-    assert skipped.startswith("multi-label: skipped; scipy is not installed")
+    assert skipped.startswith("multi-label: skipped. scipy is not installed")
     assert "matplotlib is not installed. Install it with: pip install 'carving[plots]'" in undrawn
     assert {file.name for file in tmp_path.iterdir()} == {"flops.jsonl", "triangle.jsonl", "report.md", "report.html"}
 

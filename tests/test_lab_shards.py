@@ -51,5 +51,5 @@ def test_shards_run_their_part_and_a_whole_run_takes_them_in(tmp_path):
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1", "a/b", "1/0", "-1/3"])
 def test_what_is_no_shard_is_refused(text, tmp_path):
-    with pytest.raises(BadValue, match="a shard is a part of so many, counted from 1, such as 3/16"):
+    with pytest.raises(BadValue, match="shard must be NUMBER/TOTAL, counted from 1, such as 3/16"):
         reproduce(["triangle"], "smoke", out=tmp_path, workers=1, console=QUIET, shard=text)

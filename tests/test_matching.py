@@ -425,12 +425,12 @@ def test_what_a_recipe_has_no_use_for_is_refused(options, message):
     [
         (dict(matcher=dict(waves=10**12, seed=0, length=1.0, power=0.0)), "waves must be"),
         (dict(matcher=dict(waves=10, seed=0, length=1.0, power=0.0)), "expected starts"),
-        (dict(matcher=dict(waves=0, seed=0, length=float("nan"), power=0.0)), "no number"),
+        (dict(matcher=dict(waves=0, seed=0, length=float("nan"), power=0.0)), "must be finite"),
         (dict(matcher=None), "0 networks"),
-        (dict(rankers=dict(trust=float("inf"), shortlist=60)), "no number"),
+        (dict(rankers=dict(trust=float("inf"), shortlist=60)), "must be finite"),
         (dict(rankers=dict(trust=1.0, shortlist=0)), "shortlist must be"),
-        (dict(features=41), "expected|it speaks of"),
-        ({"matcher/scale": torch.ones(7)}, "has scales of"),
+        (dict(features=41), "expected"),
+        ({"matcher/scale": torch.ones(7)}, "expected scales of 40 features"),
         ({"rankers/columns": torch.zeros(3, dtype=torch.int32)}, "expected columns"),
     ],
 )

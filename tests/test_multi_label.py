@@ -116,15 +116,15 @@ def test_what_is_missing_is_told_and_listed_in_the_report(tmp_path, folder, hurr
 
 def test_without_data_it_is_refused_alone_and_skipped_among_others(tmp_path, hurried):
     quiet = Console(quiet=True)
-    with pytest.raises(ValueError, match="--data FOLDER"):
+    with pytest.raises(ValueError, match="Pass data, the folder"):
         reproduce(["multi-label"], "small", out=tmp_path, workers=1, console=quiet)
-    with pytest.raises(NotADirectoryError, match="no folder"):
+    with pytest.raises(NotADirectoryError, match="not a folder"):
         reproduce(["multi-label"], "small", out=tmp_path, workers=1, console=quiet, data=tmp_path / "nowhere")
     told = Console(file=io.StringIO(), width=1000)
     file = tmp_path / "multi-label.jsonl"
     file.touch()
     reproduce(["flops", "multi-label"], "small", out=tmp_path, workers=1, console=told, fresh=True)
-    assert "skipped Bibtex, Eurlex-4K; no --data was given" in told.file.getvalue()
+    assert "skipped Bibtex, Eurlex-4K; no folder of data sets was given" in told.file.getvalue()
     assert (
         "## flops" in (tmp_path / "report.md").read_text()
         and "## multi-label" not in (tmp_path / "report.md").read_text()

@@ -177,7 +177,7 @@ def test_what_others_put_into_the_folder_of_checkpoints_stays(files, tmp_path, o
     assert sorted(file.name for file in folder.iterdir()) == ["mine.safetensors", "network.txt", "photos"]
     held.save(folder / "network.safetensors")
     told = quick(train, tmp_path / "model", *options)
-    assert told.exit_code == 2 and "is no checkpoint" in told.stderr
+    assert told.exit_code == 2 and "is not a checkpoint" in told.stderr
     assert Memory.load(folder / "network.safetensors").recall("a").leaf == "x"
 
 

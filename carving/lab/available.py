@@ -19,11 +19,11 @@ def at_hand(experiment: Experiment, scale: str, folder: Path | None, console: Co
         return experiment
     extras.load("scipy.sparse")  # or it is said what brings it
     if folder is not None and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is no folder; --data wants the one that holds the data sets")
+        raise NotADirectoryError(f"data must be the folder of the data sets, got {folder}, which is not a folder.")
     measure = replace(experiment.measure, folder=None if folder is None else folder.resolve())
     missing = [name for name in _datasets(_settings(experiment, scale)) if not measure.has(name)]
     if missing:
-        where = "no --data was given" if folder is None else f"{folder} does not have them"
+        where = "no folder of data sets was given" if folder is None else f"not found in {folder}"
         skipped = f"{experiment.name}: skipped {', '.join(missing)}; {where}. {where_to_get(missing)}"
         console.print(skipped, markup=False)
     return replace(_without(experiment, scale, missing), measure=measure)

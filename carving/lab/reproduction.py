@@ -50,7 +50,7 @@ def reproduce(
     """
     check_choice("scale", scale, SCALES)
     if workers is not None:
-        check_integer("workers", workers, 1, way_out="it is the number of trials that run at a time")
+        check_integer("workers", workers, 1, way_out="it is the number of trials that run at the same time")
     console = console or Console(stderr=True)
     experiments = _runnable(list(dict.fromkeys(names)), scale, data, console)
     folder = Path("results") / scale if out is None else out
@@ -102,10 +102,10 @@ def _runnable(names: Sequence[str], scale: str, data: Path | None, console: Cons
         except extras.MissingExtra as error:
             if len(names) == 1:
                 raise
-            console.print(f"{name}: skipped; {error}", markup=False)
+            console.print(f"{name}: skipped. {error}", markup=False)
     runnable = [experiment for experiment in experiments if planned(experiment, scale)]
     if not runnable:
-        raise BadValue("none of the data sets was found; --data FOLDER tells where they lie")
+        raise BadValue("There is nothing to run: no data set was found. Pass data, the folder of the data sets.")
     return runnable
 
 
@@ -116,7 +116,7 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise OSError(f"another run writes into {folder}; wait for it, or give another folder") from None
+        raise OSError(f"Another run is writing to {folder}. Wait for it, or choose another folder.") from None
     try:
         remove_parts(folder)  # of runs that were killed
         yield
@@ -146,7 +146,7 @@ def _draw(outcomes: Sequence[Outcome], folder: Path, console: Console) -> None:
         for outcome in drawn:
             draw(outcome.experiment, outcome.rows, folder / outcome.experiment.name)
     except extras.MissingExtra as error:
-        console.print(f"figures are skipped: {error}", markup=False)
+        console.print(f"Figures were not drawn. {error}", markup=False)
 
 
 def as_json(answer: Iterable[Comparison]) -> dict[str, object]:

@@ -107,7 +107,9 @@ def _row(line: str, number: int, file: Path) -> Row:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         row = None
     if row is None or not all(_is_kind(row.get(name), kind) for name, kind in KINDS.items()):
-        raise BadValue(f"line {number} of {file} is no row; remove the line, and its trial runs again")
+        raise BadValue(
+            f"{file}, line {number}: not a row of an experiment. Remove the line, and its trial will run again."
+        )
     return cast(Row, row)
 
 

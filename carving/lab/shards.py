@@ -30,7 +30,7 @@ class Shard(NamedTuple):
         """The part that "3/16" names."""
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
         if found is None or not 1 <= int(found[1]) <= int(found[2]):
-            raise BadValue(f"a shard is a part of so many, counted from 1, such as 3/16, got {text!r}")
+            raise BadValue(f"shard must be NUMBER/TOTAL, counted from 1, such as 3/16, got {text!r}.")
         return cls(int(found[1]), int(found[2]))
 
     def has(self, trial: Trial, experiment: str) -> bool:

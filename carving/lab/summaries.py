@@ -77,8 +77,8 @@ def compare(experiment: str, published: Published, rows: Sequence[Row]) -> Compa
         return Comparison(experiment, published, None, None, "not run at this scale")
     if not published.best and len(measured) > 1:
         raise BadValue(
-            f"{experiment}: the published number at {published.where} speaks of {len(measured)} settings; "
-            "name more keys"
+            f"{experiment}: the published number at {published.where} matches {len(measured)} settings. "
+            "Add keys until it matches one."
         )
     ours = max(measured, key=lambda candidate: candidate.mean)
     difference = _in_errors(ours, published) if published.comparable else None

@@ -74,7 +74,7 @@ class Checkpoint:
         """
         if self.path is None or not self.path.exists():
             return None
-        metadata, tensors = read_whole(self.path, "checkpoint", self._check_run, way_out="remove it to begin anew")
+        metadata, tensors = read_whole(self.path, "checkpoint", self._check_run, way_out="remove it to start over")
         try:
             check_sum(metadata, tensors)
             facts, weights, best = _facts(metadata["progress"]), _below("weights/", tensors), _below("best/", tensors)
@@ -85,9 +85,7 @@ class Checkpoint:
                 for number, optimizer in enumerate(self.optimizers)
             ]
         except DAMAGE as error:
-            raise BadFile(
-                f"{shown(self.path)} is damaged: {shown(error)}; remove it, or take --fresh, to begin anew"
-            ) from None
+            raise BadFile(f"{shown(self.path)} is corrupt ({shown(error)}). Remove it to start over.") from None
         self.modules.load_state_dict(weights)
         for optimizer, state in zip(self.optimizers, states, strict=True):
             optimizer.load_state_dict(dict(state=state, param_groups=optimizer.state_dict()["param_groups"]))
@@ -96,12 +94,12 @@ class Checkpoint:
     def _check_run(self, metadata: dict[str, str]) -> None:
         assert self.path is not None
         if not metadata.get("format", "").startswith(KINDS["checkpoint"]):
-            raise BadFile(f"{shown(self.path)} is no checkpoint, so no run goes on from it; move it elsewhere")
-        check_version(self.path, metadata["format"], FORMAT, "Remove it to begin anew.")
+            raise BadFile(f"{shown(self.path)} is not a checkpoint. Move it elsewhere, or choose another folder.")
+        check_version(self.path, metadata["format"], FORMAT, "Remove it to start over.")
         if metadata.get("run") != self.identity:
             raise BadValue(
-                f"{shown(self.path)} is the checkpoint of another run (data, settings or seed); remove it, or take "
-                "--fresh, to begin anew"
+                f"{shown(self.path)} belongs to another run: its data, settings or seed differ. Remove it to start "
+                "over."
             )
 
 
@@ -121,10 +119,10 @@ def _facts(text: str) -> Facts:
     """What is known of a run: the losses and validations of its epochs, and how many there will be."""
     facts = json.loads(text)
     if not isinstance(facts, dict) or set(facts) - {"losses", "validation", "epochs"}:
-        raise BadValue("it tells other things of a run than its losses, validation and epochs")
+        raise BadValue("progress must have losses, validation and epochs only")
     numbers = [*facts.get("losses", []), *facts.get("validation", []), facts["epochs"]]
     if type(facts["epochs"]) is not int or not all(math.isfinite(number) for number in numbers):
-        raise BadValue("its losses, validation and epochs are no numbers")
+        raise BadValue("losses, validation and epochs must be finite numbers")
     return facts
 
 
@@ -138,7 +136,7 @@ def _check_alike(found: Weights, wanted: Weights) -> None:
     for name in sorted({*found, *wanted}):
         pair = [None if t is None else (tuple(t.shape), t.dtype) for t in (wanted.get(name), found.get(name))]
         if pair[0] != pair[1]:
-            raise BadValue(f"its weights {name} are of {pair[1]}, those of the network of {pair[0]}")
+            raise BadValue(f"expected the weights {name} as {pair[0]}, got {pair[1]}")
 
 
 def _state(optimizer: torch.optim.Optimizer, tensors: Weights) -> dict[int, dict[str, Tensor | int]]:
@@ -149,7 +147,7 @@ def _state(optimizer: torch.optim.Optimizer, tensors: Weights) -> dict[int, dict
     for path, tensor in tensors.items():
         number, name = path.split("/")
         if name not in KNOWN or not number.isdecimal():
-            raise BadValue(f"it knows something of an optimizer that is not there: {path}")
+            raise BadValue(f"unknown state of an optimizer: {path}")
         _check_piece(path, tensor, shapes[int(number)] if KNOWN[name] else None)
         state.setdefault(int(number), {})[name] = int(tensor) if whole and not KNOWN[name] else tensor
     return state
@@ -158,4 +156,7 @@ def _state(optimizer: torch.optim.Optimizer, tensors: Weights) -> dict[int, dict
 def _check_piece(path: str, tensor: Tensor, like: tuple[int, ...] | None) -> None:
     """Refuse what an optimizer cannot know of a parameter of such a shape, or, without one, of its steps."""
     if tuple(tensor.shape) != (like or ()) or not (like is None or tensor.is_floating_point()):
-        raise BadValue(f"its optimizer's {path} is of {tuple(tensor.shape)}, not of {like or ()}")
+        raise BadValue(
+            f"expected {path} of the optimizer as floats of shape {like or ()}, got {tuple(tensor.shape)}, "
+            f"{tensor.dtype}"
+        )

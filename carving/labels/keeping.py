@@ -64,16 +64,16 @@ def packed(kept: Kept) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def unpacked(facts: dict[str, Any], tensors: dict[str, Tensor], labels: int, features: int) -> Kept:
     """What the file of a model with this number of labels and features says."""
     if facts["form"] not in (ARRAY, SPARSE, SETS) or facts["dtype"] not in DTYPES:
-        raise BadValue(f"it speaks of labels in the form {facts['form']!r} of {facts['dtype']!r}")
+        raise BadValue(f"unknown form {facts['form']!r} or dtype {facts['dtype']!r} of labels")
     if (
         type(facts["validation"]) not in (int, float)
         or not 0 <= facts["validation"] < 1
         or not isinstance(facts["epochs"], int | None)
     ):
-        raise BadValue("its validation part and its epochs are no numbers")
+        raise BadValue("validation must be at least 0 and less than 1, and epochs an integer")
     rankers, options = facts["rankers"], facts["head_options"]
     if not isinstance(options, dict | None):
-        raise BadValue("the options of its head are no options")
+        raise BadValue("head_options must be an object")
     if rankers is not None:
         check_integer("rankers", rankers, 1)
     return Kept(
@@ -103,7 +103,7 @@ def _words(tensors: dict[str, Tensor], features: int) -> Words | None:
         return None
     weights = tensors[WEIGHTS]
     if weights.shape != (features,) or weights.dtype != torch.float64:
-        raise BadValue(f"it speaks of {features} words, and has weights of {tuple(weights.shape)}, {weights.dtype}")
+        raise BadValue(f"expected float64 weights of {features} words, got {tuple(weights.shape)}, {weights.dtype}")
     return Words(_list(tensors[WORDS], features, "words"), weights.numpy())
 
 
@@ -115,5 +115,5 @@ def _list(tensor: Tensor, count: int, what: str) -> list[Any]:
     listed = json.loads(bytes(tensor.numpy().tobytes()))
     kinds = {type(word) for word in listed} if isinstance(listed, list) else set()
     if len(kinds) != 1 or not kinds <= {str, int} or len(listed) != count or len(set(listed)) != count:
-        raise BadValue(f"it speaks of {count} {what}, and does not name as many")
+        raise BadValue(f"expected {count} distinct {what}, all strings or all integers")
     return listed

@@ -41,7 +41,7 @@ FREE, TIMES = 2**28, 2**10  # bytes that a head may take for labels' codes: so m
 
 
 class BadModel(BadFile):
-    """A file that is no model, or damaged."""
+    """A file that is not a label model, or is corrupt."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,9 @@ def write(path: Place, model: Model, force: bool = False) -> None:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     for name, tensor in tensors.items():
         if not all_finite(tensor):
-            raise BadValue(f"the model's {name} holds not-a-number or infinity; train it anew, at a lower rate")
+            raise BadValue(
+                f"The model's tensor {name} contains NaN or infinity. Train again with a lower learning rate."
+            )
     metadata = dict(format=FORMAT, facts=json.dumps(facts | dict(kept=remembered)))
     metadata["checksum"] = checksum(tensors, metadata)
     replace_whole(path, tensors, metadata)
@@ -127,7 +129,10 @@ def read(path: Place) -> Model:
     def check_format(metadata: dict[str, str]) -> None:
         format = metadata.get("format", "")
         if not format.startswith(KINDS["label model"]):
-            raise BadModel(f"{shown(path)} is a safetensors file, but no label model; `carving train` makes one")
+            raise BadModel(
+                f"{shown(path)} is a safetensors file, but not a label model. Pass a file that "
+                "MultiLabelClassifier.save() wrote."
+            )
         check_version(path, format, FORMAT, "Train the model again.", BadModel)
 
     metadata, tensors = read_whole(path, "model", check_format, BadModel)
@@ -135,17 +140,20 @@ def read(path: Place) -> Model:
         check_sum(metadata, tensors)
         return _model(json.loads(metadata["facts"]), tensors)
     except DAMAGE as error:
-        raise BadModel(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+        raise BadModel(f"{shown(path)} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
 def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
     """The model, made of what lies in the file; only the head is made anew, once its claims are known to be true."""
     propensities = tensors["propensities"]
     if propensities.shape != (facts["labels"],) or propensities.dtype != torch.float64:
-        raise BadValue(f"it speaks of {facts['labels']} labels, and has propensities of {tuple(propensities.shape)}")
+        raise BadValue(
+            f"expected propensities of {facts['labels']} labels as float64, got {tuple(propensities.shape)}, "
+            f"{propensities.dtype}"
+        )
     for name, tensor in tensors.items():
         if not all_finite(tensor):
-            raise BadValue(f"its {name} holds not-a-number or infinity")
+            raise BadValue(f"tensor {name} contains NaN or infinity")
     _check_claims(facts, tensors)
     kept = keeping.unpacked(facts["kept"], tensors, facts["labels"], facts["features"])
     nothing = facts["nothing"]
@@ -180,11 +188,11 @@ def _matcher(facts: dict[str, Any], tensors: Tensors) -> Matcher | None:
     check_integer("waves", how["waves"], 0, WAVES)
     check_integer("seed", how["seed"], 0)
     if not all(map(math.isfinite, (how["length"], how["power"]))):
-        raise BadValue("the length of its rows is no number")
+        raise BadValue("the length and the power of its rows must be finite")
     shift, scale = (own.pop(name, torch.zeros(0)) for name in ("shift", "scale"))
     shapes = {tuple(tensor.shape) for tensor in (shift, scale)}
     if not shapes <= {(0,), (features,)} or {shift.dtype, scale.dtype} != {torch.float32} or len(shift) > len(scale):
-        raise BadValue(f"it speaks of {features} features, and has scales of {shapes}")
+        raise BadValue(f"expected scales of {features} features as float32, got shapes {sorted(shapes)}")
     view = View(shift.numpy(), scale.numpy(), **how)
     hidden, inputs = list[Map](), view.outputs(features)
     for number, units in enumerate(facts["hidden"]):
@@ -199,7 +207,7 @@ def _rankers(facts: dict[str, Any] | None, tensors: Tensors, features: int, labe
         return None
     check_integer("shortlist", facts["shortlist"], 1)
     if not math.isfinite(facts["trust"]):
-        raise BadValue("the trust in its rankers is no number")
+        raise BadValue("the weight of its rerankers must be finite")
     return Rankers(Map.of(tensors, features, labels), float(facts["trust"]), facts["shortlist"])
 
 
@@ -215,22 +223,25 @@ def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:
     networks = len(facts["settings"])
     lengths = {len(facts[name]) for name in ("settings", "scaling", "weights", "units")}
     if not (facts["matcher"] is None) <= networks <= len(tensors) or len(lengths) > 1:
-        raise BadValue(f"it speaks of {networks} networks, and not of as many scalings, weights and units")
+        raise BadValue(f"{networks} networks do not match its scalings, weights, units and tensors")
     flags = [*facts["units"], *(dense for _, dense in facts["scaling"]), facts["nothing"]]
     if not {type(flag) for flag in flags} <= {bool}:
-        raise BadValue("its units, its scalings and whether it tells nothing apart are neither true nor false")
+        raise BadValue("units, dense scalings and the null label must be true or false")
     if not all(map(math.isfinite, (*facts["weights"], facts["favour"]))):
-        raise BadValue("its networks' weights are no numbers")
+        raise BadValue("the weights of its networks and of rare labels must be finite")
 
 
 def _check_room(claim: Claim, trained: bool, tensors: Tensors) -> None:
     """Refuse a head that was trained and is not there, or that is out of all proportion to the file."""
     shapes = [tuple(tensor.shape) for name, tensor in tensors.items() if name.startswith("head/")]
     if trained and claim.trained not in shapes:
-        raise BadValue(f"it speaks of trained codes of shape {claim.trained}, and has {shapes}")
+        raise BadValue(f"expected trained codes of shape {claim.trained}, got {shapes}")
     held = sum(tensor.nbytes for tensor in tensors.values())
     if 4 * claim.kept > FREE + TIMES * held:
-        raise BadValue(f"its {show_bytes(held)} speak of labels' codes that take {show_bytes(4 * claim.kept)}")
+        raise BadValue(
+            f"label codes would take {show_bytes(4 * claim.kept)}, too much for a file with {show_bytes(held)} of "
+            "tensors"
+        )
 
 
 def _put(module: nn.Module, prefix: str, tensors: Tensors) -> None:
@@ -240,5 +251,5 @@ def _put(module: nn.Module, prefix: str, tensors: Tensors) -> None:
     for name in sorted({*found, *wanted}):
         pair = [(tuple(t.shape), t.dtype) if t is not None else None for t in (wanted.get(name), found.get(name))]
         if pair[0] != pair[1]:
-            raise BadValue(f"it speaks of a {prefix}{name} of {pair[0]}, and has {pair[1]}")
+            raise BadValue(f"expected {prefix}{name} as {pair[0]}, got {pair[1]}")
     module.load_state_dict(found, assign=True)

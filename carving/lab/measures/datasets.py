@@ -76,10 +76,13 @@ def parts(folder: Path | None, name: str, pool: int) -> tuple[Dataset, Dataset]:
         return synthetic(240), synthetic(100, first=240)
     files = None if folder is None else dataset_files(folder, name)
     if files is None:
-        raise FileNotFoundError(f"there is no {name} in {folder}; get it at {REPOSITORY}")
+        raise FileNotFoundError(f"Data set {name} not found in {folder}. Download it from {REPOSITORY}.")
     train, test = (read(file, split=split) for file, split in files)
     if train.labels.shape[1] != test.labels.shape[1] or train.features.shape[1] != test.features.shape[1]:
-        raise BadValue(f"{files[0][0]} and {files[1][0]} have other features or labels: do they belong together?")
+        raise BadValue(
+            f"{files[0][0]} and {files[1][0]} differ in their number of features or labels. Check that they belong "
+            "together."
+        )
     return (train.pooled(pool), test.pooled(pool)) if pool > 1 else (train, test)
 
 
@@ -99,4 +102,4 @@ def synthetic(points: int, first: int = 0, known: int = 40, wide: int = 60) -> D
 def where_to_get(names: Sequence[str]) -> str:
     """Where data sets come from, and how their files are to be called."""
     files = ", ".join(f"{STEMS[name][0]}_train.txt and {STEMS[name][0]}_test.txt" for name in names)
-    return f"Get them at {REPOSITORY}, and put them into the folder of --data as {files} (or .xz, .gz, .bz2)."
+    return f"Download them from {REPOSITORY}, and put them into the data folder as {files} (or .xz, .gz, .bz2)."

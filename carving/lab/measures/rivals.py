@@ -107,4 +107,4 @@ def _napkinxc() -> Any:
     try:
         return import_module("napkinxc.models")
     except ModuleNotFoundError:
-        raise UserError("napkinxc is not installed; pip install napkinxc brings our rivals") from None
+        raise UserError("The package napkinxc is not installed. Install it: pip install napkinxc") from None
