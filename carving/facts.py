@@ -1,4 +1,4 @@
-"""What is true of a scheme: its shapes, its costs, its laws; and whether tensors are of its shapes."""
+"""Facts about a scheme: shapes, costs and laws; and the validation of tensors against them."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from torch import Tensor
 from carving.checks import check_tensor
 from carving.chunks import Cost
 
-FILLERS = "fillers(labels) makes them"
-CORES = "read(memory, contexts) and encode(fillers, contexts) make them"
+FILLERS = "create them with fillers(labels)"
+CORES = "create them with read(memory, contexts) or encode(fillers, contexts)"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is true of a scheme: its shapes, its costs, and its laws (each is tested both ways)."""
+    """Facts about a scheme: shapes, costs and laws. Each law is tested where it holds and where it does not."""
 
     filler_shape: tuple[int, ...]
     core_shape: tuple[int, ...]  # of a core: what a context shows of the memory
@@ -55,18 +55,18 @@ class Facts:
 
 
 def check_memory(facts: Facts, memory: Tensor) -> None:
-    """Refuse a memory of another scheme."""
-    way_out = "a memory of this scheme comes from its trace(...) or zeros()"
+    """Refuse a memory whose shape or dtype is not the scheme's."""
+    way_out = "create it with the scheme's trace(...) or zeros()"
     check_tensor("memory", memory, facts.memory_shape, way_out, facts.memory_dtype)
 
 
 def check_cores(facts: Facts, cores: Tensor, count: int) -> None:
-    """Refuse cores of another scheme, or of other contexts."""
+    """Refuse cores whose shape or dtype is not the scheme's, or whose number is not `count`."""
     check_tensor("cores", cores, (count, *facts.core_shape), CORES, facts.memory_dtype)
 
 
 def check_candidates(facts: Facts, candidates: Tensor, contexts: int) -> bool:
-    """Whether the candidates are shared by all contexts; if not, each has its own."""
+    """Return whether candidates are shared by all contexts (True) or given for each context; refuse other shapes."""
     own = isinstance(candidates, Tensor) and candidates.dim() == len(facts.filler_shape) + 2
     shape = (*((contexts, -1) if own else (-1,)), *facts.filler_shape)
     if facts.code_size and isinstance(candidates, Tensor) and candidates.dim() == 2:
@@ -76,5 +76,5 @@ def check_candidates(facts: Facts, candidates: Tensor, contexts: int) -> bool:
 
 
 def flat_size(facts: Facts, candidates: Tensor) -> int:
-    """How many numbers each of these flat candidates must have: those of codes, or of parts."""
+    """Return the length that flat candidates must have: the code size or the part size."""
     return facts.part_size if candidates.shape[1] == facts.part_size else facts.code_size

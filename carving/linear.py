@@ -1,8 +1,8 @@
-"""What a memory that is a plain sum can do besides: likelihoods and joint decoding.
+"""Schemes whose memory is a plain sum: what likelihoods and joint decoding need.
 
-With b = bind(g, c) the bound candidate and M the memory, likelihoods are made of <M, b> and |b|^2, joint decoding also
-of the cores that contexts are expected to hold. Everything here has a default that is right for most schemes: where
-`read` is the transpose of `write` and binding keeps norms, nothing has to be said.
+With b = bind(g, c) the bound candidate and M the memory, likelihoods need <M, b> and |b|^2; joint decoding also needs
+the expected cores of contexts. The defaults are right where `read` is the transpose of `write` and binding preserves
+norms.
 """
 
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from carving.tensors import one
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class LinearScheme(Scheme[C]):
-    """A scheme whose memory may be read as a sum; `facts.linear` says whether it is (some settle it first)."""
+    """A scheme whose memory is a sum; `facts.linear` is False for schemes that quantize the sum before reading."""
 
     # What a scheme may say
 
     def _adjoint(self, memory: Tensor, contexts: C) -> Tensor:
-        """The transpose of `_write`."""
+        """Return the cores that the transpose of `_write` gives."""
         return self._read(memory, contexts)
 
     def _inner(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """Inner products with the candidates' cores, shaped as `_match`."""
+        """Return the inner products of cores with the cores of candidates, shaped as in `_match`."""
         return self._match(cores, contexts, candidates)
 
     def _expected(self, weights: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """Sums (n, *core_shape) of the candidates' cores with weights (n, L)."""
+        """Return the sums (n, *core_shape) of the cores of candidates with weights (n, L)."""
         if not self.facts.contextual:
             precomputed = self.facts.code_size and candidates.dim() == 2
             codes = candidates if precomputed else self._encode(candidates, contexts).flatten(1)
@@ -46,48 +46,60 @@ class LinearScheme(Scheme[C]):
 
     @property
     def unit(self) -> float:
-        """The squared norm of a bound filler, in the mean of all of them."""
+        """The mean squared norm of a bound filler."""
         return 1.0
 
     def energy(self, contexts: C, candidates: Tensor) -> Tensor:
-        """The squared norms |b|^2 of bound candidates, to be broadcast to (n, L) or (n, m)."""
+        """Return the squared norms |b|^2 of bound candidates, broadcastable to (n, L) or (n, m)."""
         return one(self.dtype, candidates.device)
 
     def noise_along(self, cores: Tensor, contexts: C, candidates: Tensor, energy: Tensor) -> Tensor | None:
-        """The squared norm of a memory that is as loud everywhere as it is along the bound candidates.
+        """Return the noise along bound candidates, or None if the noise is isotropic.
 
-        Where binding changes norms, roles that many pairs share colour the interference: this is what the contexts'
-        adjoint cores and the candidates' energies tell of it. Where `facts.uneven` is not 0, in units of the mean
-        instead. None where the memory is as loud in every direction.
+        The result is the squared norm of an isotropic memory with the noise variance found along the candidates; where
+        `facts.uneven` is not 0, it is relative to the mean. Noise is anisotropic where binding changes norms: roles
+        that many pairs share color the interference.
+
+        Args:
+            cores: Adjoint cores (n, *core_shape).
+            contexts: The n contexts.
+            candidates: (L, *filler_shape) or (n, m, *filler_shape).
+            energy: The squared norms of bound candidates.
         """
         return None
 
     def round_trip(self, cores: Tensor, contexts: C) -> Tensor:
-        """What `adjoint` gives back of each core, written alone: by as much it falls when the core is taken out."""
+        """Return what `adjoint` gives for each core (n, *core_shape) written alone."""
         return cores
 
     def without_traces(self, memory: Tensor) -> Tensor:
-        """The memory without the few directions in which any memory is far louder than in the rest."""
+        """Return the memory without the few directions in which every memory has a far larger variance."""
         return memory
 
     # What follows
 
     @final
     def adjoint(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """The cores (n, *core_shape) that the transpose of `write` gives; where `facts.adjoint` holds, `read`."""
+        """Return the cores (n, *core_shape) that the transpose of `write` gives; equals `read` if `facts.adjoint`."""
         return read_in_chunks(self, self._adjoint, memory, contexts)
 
     @final
     def inner(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """Inner products (n, L) or (n, m) of the cores with the candidates': `match` without any normalisation."""
+        """Return the inner products (n, L) or (n, m) of cores and the cores of candidates: `match` unnormalized."""
         return match_in_tiles(self, self._inner, cores, contexts, candidates)
 
     @final
     def expected_core(self, weights: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """What each context's core is expected to be: the candidates' cores there, summed with weights (n, L)."""
+        """Return the expected cores (n, *core_shape): the cores of candidates, summed with weights.
+
+        Args:
+            weights: (n, L).
+            contexts: The n contexts.
+            candidates: (L, *filler_shape).
+        """
         check_candidates(self.facts, candidates, 0)
         shape = len(contexts), len(candidates)
-        check_tensor("weights", weights, shape, "give one for each candidate")
+        check_tensor("weights", weights, shape, "pass one weight for each context and candidate")
         rows, columns = tile(self.facts.cost, self.room, *shape)
         cores = torch.zeros(len(contexts), *self.facts.core_shape, dtype=self.facts.memory_dtype, device=weights.device)
         for of_rows in slices(len(contexts), rows):

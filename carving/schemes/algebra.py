@@ -18,7 +18,7 @@ from carving.draws import Bits
 
 @dataclass(frozen=True)
 class Space:
-    """What the operations must know: coordinates, the shape of an atom, the real dtype, the seed, and one parameter."""
+    """Parameters of the operations: coordinates, the shape of an atom, the real dtype, the seed, and one option."""
 
     d: int
     shape: tuple[int, ...]
@@ -89,7 +89,7 @@ def mixture(space: Space, words: Bits) -> Tensor:
 
 
 def haar(space: Space, words: Bits) -> Tensor:
-    """Random unitary m x m matrices: complex normals, orthonormalised column by column."""
+    """Random unitary m x m matrices: complex normals, orthonormalized column by column."""
     blocks, m, _ = space.shape
     columns = torch.view_as_complex(draws.normals(words)[:, : 2 * blocks * m * m].reshape(-1, blocks, m, m, 2))
     done: list[Tensor] = []

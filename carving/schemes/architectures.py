@@ -1,9 +1,8 @@
-"""The fourteen vector symbolic architectures, as a table of small functions (`algebra.py` has them).
+"""The fourteen vector symbolic architectures, as a table of small functions (defined in `algebra.py`).
 
-A row says how bits become atoms, how a role acts on a filler and is undone, what a sum of bound vectors settles to,
-which d fits, which options it has and what they change, and which laws hold. Five architectures have discrete atoms
-(BSC, the BSDCs and CGR); these are summed in a linear picture of them: a bit as +-1 or 0/1, an index as a phasor or a
-one-hot segment.
+A row defines how bits become atoms, how a role binds and unbinds, how sums are quantized, which d are possible, the
+options and their effects, and the laws that hold. Architectures with discrete atoms (BSC, the BSDCs and CGR) sum them
+in a linear embedding: a bit as +-1 or 0/1, an index as a phasor or a one-hot segment.
 """
 
 import math
@@ -108,7 +107,7 @@ def with_matrix(d: int, each: int, options: Options) -> Layout:
 
 @dataclass(frozen=True)
 class Architecture:
-    """One row of the table. Functions take the space first; what a row leaves out is the identity."""
+    """One row of the table of architectures; functions take the space first, and a missing one is the identity."""
 
     name: str
     words: Callable[[int], int]  # 64-bit words of an atom, by its coordinates
@@ -291,14 +290,14 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
 
 
 def row_of(name: str) -> Architecture:
-    """The row of an architecture."""
+    """Return the row of an architecture; refuse unknown names."""
     if name not in ARCHITECTURES:
         raise BadValue(f"Unknown architecture {name!r}. {nearest(name, ARCHITECTURES)}")
     return ARCHITECTURES[name]
 
 
 def chosen_options(row: Architecture, given: Options) -> Fields:
-    """The architecture's options, with defaults where none was given."""
+    """Return the options of an architecture, with defaults; refuse unknown ones."""
     for option, value in given.items():
         if option not in row.options:
             raise BadType(f"{row.name} has no option {option!r}. Its options: {', '.join(row.options) or 'none'}.")
@@ -308,7 +307,7 @@ def chosen_options(row: Architecture, given: Options) -> Fields:
 
 
 def varied(row: Architecture, options: Options) -> Architecture:
-    """The row with what its options change of it."""
+    """Return the row, adjusted by its options."""
     for values, changes in row.variants:
         if values.items() <= options.items():
             row = replace(row, **changes)
@@ -316,7 +315,7 @@ def varied(row: Architecture, options: Options) -> Architecture:
 
 
 def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: int, options: Options) -> Space:
-    """The space of d numbers; a d that does not fit is refused with the nearest that does."""
+    """Return the space of d numbers; refuse an impossible d and name the nearest possible one."""
     try:
         layout = row.layout(d, 2 if real and row.complex else 1, options)
     except BadValue as error:

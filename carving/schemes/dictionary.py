@@ -1,8 +1,8 @@
 """Fillers from a fixed dictionary: each component is one of q unit vectors, which the label's hash chooses.
 
-A filler then is p small numbers instead of p k1 real ones, but two labels may be given the same: of L labels about
-L^2 / (2 q^p) pairs are, and no memory tells those apart (`prediction/twins.py`). With p=2 and q=256 there are 65,536
-fillers in all.
+A filler then is p small integers instead of p k1 real numbers, but labels may collide: about L^2 / (2 q^p) pairs of L
+labels have equal fillers, and no memory can distinguish them (`prediction/twins.py`). With p=2 and q=256 there are
+65,536 fillers.
 """
 
 from functools import lru_cache
@@ -21,7 +21,7 @@ LARGEST = 2**16  # vectors of a dictionary: a number then has two bytes
 
 
 def check_dictionary(size: object, compact: bool, p: int) -> int:
-    """The number of vectors, or 0 for none."""
+    """Return the number of vectors of a dictionary, 0 for none; refuse other values."""
     if size == 0 and not isinstance(size, bool):
         return 0
     way_out = f"q vectors give q^{p} different fillers: 65536 suffice for ten million labels. 0 uses no dictionary"
@@ -33,7 +33,7 @@ def check_dictionary(size: object, compact: bool, p: int) -> int:
 
 @lru_cache(maxsize=4)
 def vectors(p: int, k1: int, size: int, seed: int) -> Tensor:
-    """The dictionary (p, size, k1), in float64: the same for the same numbers and seed, for ever."""
+    """Return the dictionary (p, size, k1) in float64, determined by the arguments."""
     names = [canonical_path((place, number)) for place in range(p) for number in range(size)]
     words = draws.bits(names, draws.words_for_normals(k1), seed=seed, purpose="dictionary")
     normals = draws.normals(words)[:, :k1]
@@ -41,6 +41,6 @@ def vectors(p: int, k1: int, size: int, seed: int) -> Tensor:
 
 
 def chosen(words: Bits, dictionary: Tensor) -> Tensor:
-    """The fillers (n, p, k1) that random words (n, p) choose."""
+    """Return the fillers (n, p, k1) that random words (n, p) select."""
     numbers = draws.integers(words, dictionary.shape[1])
     return torch.stack([own[numbers[:, place]] for place, own in enumerate(dictionary)], dim=1)

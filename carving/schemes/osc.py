@@ -2,7 +2,7 @@
 
 A context keeps a random subspace of k1 of the d dimensions. Everything happens in the coordinates of that subspace
 (`subspaces.py`), where a bound filler is the outer product of p unit vectors of length k1 (`fillers.py`): the scores
-are those of the paper's formulas, and no d x d projector and no d^p tensor per candidate is ever made.
+equal the paper's formulas, without a d x d projector or a d^p tensor for each candidate.
 """
 
 import math

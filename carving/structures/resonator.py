@@ -1,7 +1,7 @@
-"""A resonator network (Frady, Kent, Olshausen and Sommer 2020): the factors of a bound vector, searched all at once.
+"""Resonator networks (Frady, Kent, Olshausen and Sommer 2020): factorization of bound vectors.
 
-Every factor has an estimate, at first the bundle of all that it may be. In turn each is renewed: the vector is unbound
-from the estimates of the others, compared with the factor's codebook, and what is alike is bundled by how alike it is.
+Every factor has an estimate, at first the bundle of its codebook. Estimates are updated in turn: the other estimates
+are unbound from the vector, and the codebook is bundled with the similarities to the result as weights.
 """
 
 import math

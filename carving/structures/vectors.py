@@ -1,7 +1,7 @@
-"""Structures as single vectors: multisets, sequences, n-grams, hash tables and graphs, in a few lines over the verbs.
+"""Data structures as single vectors: multisets, sequences, n-grams, hash tables and graphs.
 
-Sets stand on the dimension before a vector's own: (*, n, shape). Roles act on fillers, `bind(filler, role)`: a key is
-the role of its value, a node that of its neighbour.
+Sets of n vectors have shape (*, n, *shape). Roles act on fillers, `bind(filler, role)`: a key is the role of its value,
+a node is the role of its neighbor.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -208,7 +208,7 @@ def _windows(vsa: VSA, following: Callable[[int, slice], Tensor], n: int, vector
 
 
 def sum_of(parts: Iterable[Tensor]) -> Tensor:
-    """The sum of some tensors, one at least."""
+    """Return the sum of one or more tensors."""
     return reduce(torch.add, parts)
 
 
