@@ -1,6 +1,6 @@
-"""Extreme multi-label learning: labels as symbols behind any network.
+"""Extreme multi-label learning: label heads for any network, a classifier with scikit-learn's interface, metrics.
 
-Heads need torch alone, for label sets in lists or tensors; files and training need `pip install 'carving[labels]'`.
+The heads need torch only, for label sets in lists or tensors. Files and training need `pip install 'carving[labels]'`.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""CentroidClassifier: classes as sums of encoded points, as scikit-learn does it; centroids may be refined."""
+"""CentroidClassifier: hyperdimensional classification by class centroids, with the interface of scikit-learn."""
 
 import copy
 import math
@@ -28,17 +28,32 @@ SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities'
 
 
 class CentroidClassifier(Estimator):
-    """Points are encoded as vectors, a class is the sum of its points, and the nearest class wins.
+    """Hyperdimensional classifier: a class is the sum of its encoded points, and the nearest class wins.
 
-    `scheme` is any, or the name of one whose vectors (of OSC and TPR: memories) have `d` numbers. "MAP-B" settles
-    records to signs, which mostly tells a little more apart than raw sums ("MAP-I"), since likeness falls more steeply.
-    `encoding` is "level" or "thermometer" (a record of numbers from each feature's least to its largest, in `levels`
-    steps; what lies outside takes the end), "projection" or "sinusoid" (of standardised features; `bandwidth` is by
-    default the root of their number), or a function of tensors (n, features). `refinement` goes over the points
-    `epochs` times: "adapt" (AdaptHD), "online" (OnlineHD) or "margin" (also points that are nearly wrong), by steps of
-    `rate`; or "ridge" solves least squares at once (IntRVFL). `regeneration` draws the coordinates that tell least anew
-    on the way: by "variance" between classes (NeuralHD) or "distance" of wrong points (DistHD). `quantise` compares
-    with the signs of centroids (QuantHD). All randomness comes from the seed, the same for ever.
+    All randomness comes from `seed`.
+
+    Args:
+        scheme: A scheme, or the name of one. "MAP-B" binarizes records, which mostly separates classes a little better
+            than the raw sums of "MAP-I".
+        d: Real numbers of a vector; of a memory for OSC and TPR. Used if `scheme` is a name.
+        encoding: "level" or "thermometer" (records of quantized features, between the minimum and the maximum of each
+            in the training set), "projection" or "sinusoid" (of standardized features), or a function of tensors
+            (n, features) that returns vectors.
+        refinement: How centroids are refined: "adapt" (AdaptHD), "online" (OnlineHD), "margin" (updates for points that
+            are nearly misclassified, too), "ridge" (ridge regression, as IntRVFL), or None.
+        levels: Quantization levels of "level" and "thermometer".
+        bandwidth: Bandwidth of "sinusoid"; None: the square root of the number of features.
+        epochs: Passes over the points of "adapt", "online" and "margin".
+        rate: Learning rate of these.
+        regeneration: Redraw the least informative coordinates during refinement: by "variance" between classes
+            (NeuralHD) or by "distance" of misclassified points (DistHD); None never does.
+        quantise: Compare with the signs of the centroids (QuantHD).
+        seed: Seed of the vectors, if `scheme` is a name.
+
+    Attributes:
+        classes_: The classes, sorted.
+        centroids_: The centroids, (classes, numbers); weights of the regression for "ridge".
+        scheme_: The scheme.
 
     >>> from sklearn.datasets import load_iris
     >>> flowers = load_iris()
@@ -67,7 +82,15 @@ class CentroidClassifier(Estimator):
         self.regeneration, self.quantise = regeneration, quantise
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from points (n, features) and their classes (n,)."""
+        """Learn from points and their classes.
+
+        Args:
+            X: Points (n, features).
+            y: Classes (n,), at least two of them.
+
+        Returns:
+            The classifier.
+        """
         points, names = self._points(X, y)
         load_extra("sklearn.utils.multiclass").check_classification_targets(names)
         self._begin(points, np.unique(names))
@@ -96,7 +119,19 @@ class CentroidClassifier(Estimator):
         return self._without_itself(encoded, own)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Sequence[Any] | None = None) -> Self:
-        """Learn from some points more. The first call needs all classes, and its points tell the features' ranges."""
+        """Learn from additional points.
+
+        The first call sets the ranges of the features, and needs `classes`. Not available with "ridge" and
+        regeneration.
+
+        Args:
+            X: Points (n, features).
+            y: Classes (n,).
+            classes: All classes; needed in the first call only.
+
+        Returns:
+            The classifier.
+        """
         points, names = self._points(X, y, reset=not hasattr(self, "centroids_"))
         if self.refinement == "ridge" or self.regeneration:
             raise BadValue(
@@ -120,20 +155,24 @@ class CentroidClassifier(Estimator):
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The cosines (n, classes) of points and centroids; of two classes how much nearer (n,) the second is."""
+        """Return the cosine of each point to each centroid, (n, classes).
+
+        With two classes return the difference (n,): positive if the second class is nearer.
+        """
         cosines = self._asked(X).numpy()
         return cosines[:, 1] - cosines[:, 0] if len(self.classes_) == 2 else cosines
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of each point."""
+        """Return the class of each point, (n,)."""
         best = self._asked(X).argmax(1).numpy()
         return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """How probable the classes (n, classes) are: a softmax of cosines.
+        """Return the probability of each class, (n, classes): a softmax of scaled cosines.
 
-        Its scale fits the points learned from, each as others foretell it: for sums and least squares as all others
-        do, for refined centroids every fifth of a class as the rest do, in `partial_fit` as those before do.
+        The scale is calibrated on the training points by predictions that did not use them: leave-one-out for sums and
+        ridge regression, a validation set of every fifth point of a class for refined centroids, and in `partial_fit`
+        the predictions before each update.
         """
         return torch.softmax(self._asked(X) * self.scale_, 1).numpy()
 

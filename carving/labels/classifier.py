@@ -1,4 +1,4 @@
-"""MultiLabelClassifier: fit, predict and score as scikit-learn does it, CSR matrices in and out."""
+"""MultiLabelClassifier: extreme multi-label classification with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -48,20 +48,37 @@ RECIPES = ("best", "fast")
 
 
 class MultiLabelClassifier(MultiLabelEstimator):
-    """A network with a label head. Without `settings` a recipe makes it; with them, one network is trained so.
+    """Multi-label classifier for very many labels, with the interface of scikit-learn.
 
-    `recipe="best"` trains networks and rankers of what they name, and of up to 4,096 features and at least 2,000 points
-    keeps a small network that learned what these say (`chosen_.student`); `"fast"` solves or counts instead of
-    training, in seconds, and is a little behind where labels hang on how words stand together.
-    `head` is OSC, HLB, MAP, VTB or HRR, made with `head_options`. `validation` is the share of training points that one
-    network holds back to choose its epoch and its threshold (below 20 points none); the recipe has its own. With 0 the
-    threshold is chosen on points that were learned from, which makes it too sure. `rankers` are
-    for labels of at least so many points; None leaves them out. `checkpoints` is a folder: a fit that
-    was killed goes on from there and ends with the same numbers. `verbose=1` shows a bar; `on_progress` is called as it
-    goes, with the name of a network, its `Progress`, and the share of its epoch that is done.
+    Without `settings` it is trained by a recipe, which chooses networks and their hyperparameters on a validation set.
+    With `settings`, one network with a label head is trained as they say.
+
+    Args:
+        head: The label head: "OSC", "HLB", "MAP", "VTB" or "HRR". The recipes use OSC.
+        head_options: Arguments of the head, such as `{"d": 300}`; None chooses them.
+        settings: How to train one network; None uses the recipe.
+        recipe: "best" trains an ensemble of networks, a linear scorer and rerankers. With at most 4,096 features and at
+            least 2,000 points it then distills them into one small network (`chosen_.student`), unless that is worse.
+            "fast" solves for linear weights instead of training networks: it takes seconds, and is a little less
+            accurate where labels depend on combinations of words.
+        epochs: Epochs of the recipe's networks; None chooses them.
+        validation: Share of the training points in the validation set of one network, which chooses its epoch and its
+            threshold. Below 20 points no validation set is split off. With 0 the threshold is chosen on training
+            points, and probabilities are too high. The recipe chooses its own share.
+        rankers: Train a reranker for each label of at least this many points; None trains none.
+        seed: Seed of all random numbers.
+        checkpoints: Folder of checkpoints. A fit that was interrupted resumes from them, with the same result.
+        on_progress: Called during training with the name of a network, its `Progress` and the share of the current
+            epoch that is done.
+        verbose: 1 shows progress bars.
+
+    Attributes:
+        classes_: Names of the labels, (L,); their indices if labels came as a matrix.
+        n_labels_, n_features_in_: Number of labels and of features.
+        propensities_: Propensity of each label, (L,).
 
     >>> features = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 8
-    >>> labels = [["sun"], ["sea"], ["snow", "ski"], ["sea", "sun"]] * 8  # or zeros and ones, an array or CSR
+    >>> labels = [["sun"], ["sea"], ["snow", "ski"], ["sea", "sun"]] * 8  # or an array or CSR matrix of zeros and ones
     >>> settings = Settings(trunk="linear", epochs=30, batch=8, rate=0.1)
     >>> model = MultiLabelClassifier(settings=settings).fit(features, labels)
     >>> model.predict([[0, 0, 1], [1, 1, 0]])
@@ -100,9 +117,21 @@ class MultiLabelClassifier(MultiLabelEstimator):
     # Training
 
     def fit(self, X: Points, y: Labels, **weights: object) -> Self:
-        """Train on features (n, F), or texts, and labels: zeros and ones (n, L), or a set of names for each point.
+        """Train on points and their labels.
 
-        Where some points have no labels, having none is learned as one more label, which is never named.
+        Points without labels are allowed: an additional null label is learned for them, which predictions never
+        contain. If training fails, the classifier stays as it was.
+
+        Args:
+            X: Features (n, F), dense or sparse, or n texts.
+            y: Labels: zeros and ones (n, L), dense or sparse, or a list of labels (strings or integers) for each point.
+            **weights: Not supported: `sample_weight` and the like raise BadType.
+
+        Returns:
+            The classifier.
+
+        Raises:
+            BadValue: If X, y or the parameters are invalid.
         """
         _refuse(weights)
         check_integer("seed", self.seed, 0, 2**63 - 1)
@@ -231,7 +260,10 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
     @property
     def validation_(self) -> dict[str, float] | None:
-        """What the validation part said of this fit; None where there was none, or where the model is of a file."""
+        """nDCG@5 and PSnDCG@5 of this fit on the validation set, as shares of 1.
+
+        None without a validation set, and for a model loaded from a file.
+        """
         if self.chosen_ is not None:
             return {"nDCG@5": self.chosen_.ndcg, "PSnDCG@5": self.chosen_.psndcg}
         progress = getattr(self, "progress_", None)
@@ -240,7 +272,15 @@ class MultiLabelClassifier(MultiLabelEstimator):
     # Answers
 
     def rank(self, X: Points, top_k: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Numbers and scores (n, top_k) of each point's best labels, best first; five, or all where there are fewer."""
+        """Return the `top_k` labels of each point with the highest scores.
+
+        Args:
+            X: Features (n, F), or n texts.
+            top_k: Number of labels; None: 5, or all if there are fewer.
+
+        Returns:
+            Label indices (n, top_k), best first, and their scores (n, top_k).
+        """
         features = self._checked(X)
         top_k = min(5, self.n_labels_) if top_k is None else top_k
         check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
@@ -248,10 +288,16 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return ids.numpy(), scores.numpy()
 
     def predict(self, X: Points, top_k: int | None = None, *, threshold: float | None = None) -> Answer:
-        """The labels of each point, in the form that y had: an array of zeros and ones, a CSR matrix, or tuples.
+        """Return the labels of each point, in the form that `y` had in `fit`.
 
-        They are those at least as probable as the threshold that the held-back points chose, or as one's own; with
-        `top_k` the k best instead.
+        Args:
+            X: Features (n, F), or n texts.
+            top_k: Return the k best labels of each point instead of all above the threshold.
+            threshold: Return labels of at least this probability; None: the threshold with the best expected micro-F1
+                on the validation set.
+
+        Returns:
+            Zeros and ones (n, L), as an array or a CSR matrix, or a tuple of labels for each point.
         """
         found = self._given(X, top_k, threshold)
         return self.form_.answer(found.astype(bool))
@@ -259,7 +305,16 @@ class MultiLabelClassifier(MultiLabelEstimator):
     def described(
         self, X: Points, top_k: int | None = None, *, threshold: float | None = None
     ) -> list[list[tuple[Label, float]]]:
-        """What `predict` gives, by name and with probabilities, most probable first."""
+        """Return the names and probabilities of the labels that `predict` returns, most probable first.
+
+        Args:
+            X: Features (n, F), or n texts.
+            top_k: As in `predict`.
+            threshold: As in `predict`.
+
+        Returns:
+            For each point a list of (label, probability).
+        """
         found, names, answers = self._given(X, top_k, threshold), self.classes_.tolist(), []
         for start, stop in pairwise(found.indptr.tolist()):
             best = start + np.argsort(-found.data[start:stop], kind="stable")
@@ -289,7 +344,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
             k = min(4 * k, self.n_labels_)
 
     def predict_proba(self, X: Points) -> NDArray[np.float64]:
-        """How probably each point has each label, (n, L); no row need sum to 1."""
+        """Return the calibrated probability of each label for each point, (n, L); rows do not sum to 1."""
         return self._probabilities(np.asarray(self.decision_function(X)))
 
     def _probabilities(
@@ -299,7 +354,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return self.calibration_.probabilities(scores, spread_of(scores), rare)
 
     def decision_function(self, X: Points, top_k: int | None = None) -> NDArray[np.float32] | csr_matrix:
-        """The scores of all labels as an array (n, L); with `top_k` those of the k best, as a CSR matrix."""
+        """Return the scores of all labels as an array (n, L), or of the `top_k` best labels as a CSR matrix (n, L)."""
         if top_k is not None:
             return _sparse(*self.rank(X, top_k), self.n_labels_)
         features = self._checked(X)
@@ -307,7 +362,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return torch.cat([self.scorer_.scores(features[part]) for part in parts]).numpy()
 
     def score(self, X: Points, y: Labels, k: int | None = None) -> float:
-        """nDCG@k over the points that have labels; k is 5, or all labels where there are fewer."""
+        """Return nDCG@k over the points that have labels; k is 5 by default, or all labels if there are fewer."""
         truth = self._truth(X, y)
         ranked = self.rank(truth.features, k)[0]
         return metrics.ndcg(ranked, truth.labels, ranked.shape[1])
@@ -315,7 +370,14 @@ class MultiLabelClassifier(MultiLabelEstimator):
     def evaluate(
         self, X: Points, y: Labels, ks: tuple[int, ...] | None = None, unlabelled: bool = False
     ) -> dict[str, float]:
-        """P, nDCG, PSP and PSnDCG at each k (1, 3, 5); propensities are those of the training points."""
+        """Return P, nDCG, PSP and PSnDCG at each k, as shares of 1: {"P@1": ..., "nDCG@5": ..., ...}.
+
+        Args:
+            X: Features (n, F), or n texts.
+            y: Labels, in any form that `fit` takes.
+            ks: Values of k; None: those of 1, 3 and 5 that do not exceed the number of labels.
+            unlabelled: Whether to count points without labels, with a value of 0.
+        """
         truth = self._truth(X, y)
         ks = tuple(k for k in (1, 3, 5) if k <= self.n_labels_) if ks is None else ks
         ids, _ = self.rank(truth.features, max(ks))
@@ -366,9 +428,14 @@ class MultiLabelClassifier(MultiLabelEstimator):
     # Files
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the model in one safetensors file; labels' codes are not in it unless they were trained.
+        """Write the model to a safetensors file.
 
-        A label model that is there is replaced; what is something else, or read-only, only with `force`.
+        The codes of labels are not stored, unless they were trained: they follow from the labels and the seed. An
+        existing label model is replaced atomically; another file, or one that is read-only, only with `force=True`.
+
+        Args:
+            path: The file.
+            force: Replace any file.
         """
         if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError(
@@ -383,7 +450,11 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model of a file, with the settings that it was made with."""
+        """Return the model of a file that `save` wrote, with its parameters.
+
+        Raises:
+            BadFile: If the file is not a label model, or is corrupt.
+        """
         found = models.read(path)
         kept = found.kept
         asked = kept.head_options, kept.settings
@@ -396,7 +467,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return model
 
     def remember(self, form: Form, words: Words | None = None, pool: int = 1) -> None:
-        """What labels are called and in which form they are given, and how points become features: for files."""
+        """Set the form of labels, the vocabulary of texts and the width of pooling, to be saved with the model."""
         self.form_, self.classes_, self.words_, self.pool_ = form, form.names, words, pool
 
 

@@ -1,12 +1,11 @@
-"""Multi-label data, sparse from the file to the network.
+"""Multi-label data sets: sparse matrices, and readers of their files.
 
     train = read("bibtex_train.txt.xz").labelled()
     train.features, train.labels                                  # scipy CSR matrices, (points, F) and (points, L)
 
-Files: the text of the Extreme Classification Repository (in one file, or as features and labels in two), with its
-split files; MULAN's and MEKA's ARFF; texts with their labels (see `words`). The name's ending tells ARFF and .jsonl;
-.xz, .gz and .bz2 are unpacked. Matrices of one's
-own are a `Dataset(features, labels, name)`.
+Formats: the text of the Extreme Classification Repository (one file, or features and labels in two) with its split
+files, the ARFF of MULAN and MEKA, and texts with their labels (JSON lines). The file's suffix (.arff, .jsonl) selects
+the format; .xz, .gz and .bz2 are decompressed. For matrices of your own use `Dataset(features, labels, name)`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Points with features and labels, as CSR matrices of float32; what is no such thing is refused or converted.
+    """Points with features and labels, as CSR matrices of float32.
+
+    Args:
+        features: Features (points, F), dense or sparse.
+        labels: Zeros and ones (points, L), dense or sparse.
+        name: Name of the data set.
+        form: Names of the labels, if they have names.
+        words: The vocabulary, if the points were texts.
+        strangers: Number of labels that were dropped because a model does not know them.
+
+    Raises:
+        BadValue: If the numbers of rows differ, a feature is not finite, a label is not 0 or 1, or there are no labels.
 
     >>> data = Dataset([[0.5, 0, 1], [0, 2, 0], [1, 0, 0]], [[1, 0], [1, 1], [0, 0]], "tiny")
     >>> len(data), data.features.nnz, len(data.labelled())
@@ -73,21 +83,21 @@ class Dataset:
         return int(self.features.shape[0])
 
     def take(self, rows: ArrayLike) -> Dataset:
-        """These points alone, in this order; a mask or row numbers."""
+        """Return the data set of some rows: `rows` are indices, in any order, or a boolean mask (points,)."""
         return replace(self, features=self.features[rows], labels=self.labels[rows])
 
     def labelled(self) -> Dataset:
-        """The points that have labels."""
+        """Return the data set of the points that have at least one label."""
         kept = self.labels.getnnz(axis=1) > 0
         return self if kept.all() else self.take(kept)
 
     def with_nothing(self) -> Dataset:
-        """With one more label, the last, that stands for having none of the others."""
+        """Return the data set with a null label as last column, 1 for points without other labels."""
         none = load("scipy.sparse").csr_matrix((self.labels.getnnz(axis=1) == 0)[:, None])
         return replace(self, labels=load("scipy.sparse").hstack([self.labels, none], "csr"))
 
     def pooled(self, width: int = 7) -> Dataset:
-        """Each `width` features that follow each other replaced by their mean; what is left at the end is dropped."""
+        """Return the data set with each `width` adjacent features replaced by their mean; a remainder is dropped."""
         return replace(self, features=pooled(self.features, width))
 
 
@@ -101,7 +111,7 @@ def check_finite(matrix: csr_matrix, what: str) -> None:
 
 
 def check_pair(train: Dataset, test: Dataset, name: str) -> None:
-    """Refuse test points, called `name`, that have other features or labels than the training points."""
+    """Raise BadValue if the test set, called `name`, has another number of features or labels than the training set."""
     for what in ("features", "labels"):
         ours, theirs = getattr(train, what).shape[1], getattr(test, what).shape[1]
         if ours != theirs:
@@ -111,7 +121,7 @@ def check_pair(train: Dataset, test: Dataset, name: str) -> None:
 
 
 def pooled(features: csr_matrix, width: int = 7) -> csr_matrix:
-    """The average pooling of columns: (n, F) to (n, F // width), as sparse as before."""
+    """Return the average pooling of columns: (n, F) to (n, F // width), sparse."""
     check_integer("width", width, 1, features.shape[1], f"there are {features.shape[1]} features")
     columns = features.shape[1] // width
     whole = features[:, : columns * width]
@@ -122,10 +132,23 @@ def pooled(features: csr_matrix, width: int = 7) -> csr_matrix:
 
 
 def read(path: File, *, split: File | None = None, column: int = 0, labels: File | int | None = None) -> Dataset:
-    r"""The points of a file; with `split` those that a column of a split file names.
+    r"""Read a data set from a file.
 
-    `labels` belongs to ARFF, where it is the XML file that names the labels, or their number (the first so many
-    attributes, or, negative, the last), and to features alone, where it is the file that holds the labels.
+    Args:
+        path: The file; .arff is read as ARFF, all else as text of the Extreme Classification Repository.
+        split: A split file: only the rows that it names are returned, in its order.
+        column: Column of the split file, counted from 0.
+        labels: For ARFF: the XML file that names the labels, or their number n (n > 0: the first n attributes,
+            n < 0: the last |n|); None takes MEKA's number from the file, or an XML file of the same name. For a text
+            file of
+            features alone: the file of the labels.
+
+    Returns:
+        The data set, named after the file.
+
+    Raises:
+        BadLineError: If a line is malformed; it has the line's number.
+        BadValue: If the file has no labels, or `labels` does not fit it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +173,7 @@ def read(path: File, *, split: File | None = None, column: int = 0, labels: File
 
 @dataclass(frozen=True)
 class Source:
-    """A file of points, with what it takes to read it: the arguments of `read`, and how many features are pooled."""
+    """File of points, with the arguments of `read` and the width of pooling."""
 
     path: Path
     split: Path | None = None
@@ -159,7 +182,7 @@ class Source:
     pool: int = 1
 
     def read(self, words: Words | None = None, form: Form | None = None) -> Dataset:
-        """The points; texts by these words, and with these labels alone, or by their own."""
+        """Return the data set; texts are vectorized by `words` and have the labels of `form`, or their own."""
         self._check(words)
         if holds_texts(self.path):
             if form is not None and words is None:
@@ -169,7 +192,7 @@ class Source:
         return data.pooled(self.pool) if self.pool > 1 else data
 
     def features(self, words: Words | None = None) -> csr_matrix:
-        """The points' features alone, (n, F); they need no labels. Texts are those of a .jsonl file, or its lines."""
+        """Return the features alone, (n, F); labels are not needed. Texts come from a .jsonl file, or one per line."""
         if words is not None:
             self._check(None)
             with lines_of(self.path) as lines:

@@ -1,4 +1,4 @@
-"""Points as the numbers of one vector or memory, for every scheme: what CentroidClassifier compares."""
+"""Encoders of CentroidClassifier: points as the real numbers of one vector or memory, for every scheme."""
 
 from collections.abc import Callable
 
@@ -24,9 +24,10 @@ Encoder = Callable[[Tensor], Tensor]
 def encoder(
     scheme: Scheme, encoding: str, features: int, bandwidth: float, levels: int, generation: int = 0
 ) -> Encoder:
-    """What makes numbers (n, numbers) of points (n, features): scaled ones, or the numbers of their levels.
+    """Return a function from points (n, features) to real numbers (n, numbers).
 
-    Architectures bundle; other schemes write levels into a memory, a context each, and arrays into a single context.
+    The points are standardized, or the indices of levels. Vector symbolic architectures bundle records; other schemes
+    store each level in a memory under a path of its own, and arrays under a single path.
     """
     label, roles = ("classifier", "features") if not generation else (f"{generation}", f"features {generation}")
     if encoding in LEVELS:
@@ -43,7 +44,7 @@ def encoder(
 
 
 def scheme_of(name: str, d: int, seed: int) -> Scheme:
-    """The scheme of that name whose vectors, or memories, have d numbers, as nearly as can be.
+    """Return a scheme by name whose vectors, or memories, have about d real numbers.
 
     >>> scheme_of("OSC", 4096, 0).facts.memory_shape, scheme_of("MAP-I", 4096, 0).facts.memory_shape
     ((64, 64), (4096,))
@@ -56,7 +57,7 @@ def scheme_of(name: str, d: int, seed: int) -> Scheme:
 
 
 class Pictured:
-    """Vectors of an architecture, as real numbers."""
+    """Encoder that returns the vectors of a VSA as real numbers."""
 
     def __init__(self, scheme: VSA, code: Encoder) -> None:
         self.scheme, self.code = scheme, code
@@ -71,7 +72,7 @@ class Pictured:
 
 
 class Leveled:
-    """Bundles of each feature's level, bound with its role: levels are bound once, and points are sums of rows."""
+    """Encoder that bundles the level of each feature bound with its role; each level is bound only once."""
 
     def __init__(self, scheme: VSA, levels: Tensor, roles: Tensor) -> None:
         self.scheme, self.levels, self.roles = scheme, levels, roles
@@ -91,7 +92,7 @@ class Leveled:
 
 
 class Tabled:
-    """Memories of each feature's level in its context: a level that many points have is written once for all."""
+    """Encoder that stores the level of each feature in a memory under a path of its own."""
 
     def __init__(self, scheme: Scheme, levels: Tensor, paths: list[tuple[str, ...]]) -> None:
         self.scheme, self.levels, self.paths = scheme, levels, paths
