@@ -26,10 +26,16 @@ MEKA = re.compile(r"-C\s++(-?[0-9]{1,9})(?![0-9])")  # so MEKA tells the number 
 
 
 def read_arff(path: Path, labels: File | int | None = None) -> Matrices:
-    """Features and labels of an ARFF file.
+    """Read features and labels of an ARFF file, as MULAN and MEKA write it.
 
-    `labels` is the XML file that names them, or their number: the first so many attributes, or, negative, the last.
-    Left out, it is what MEKA wrote into the file, or the XML file of the same name (bibtex.xml for bibtex-train.arff).
+    Args:
+        path: The file.
+        labels: The XML file that names the labels, or their number n (n > 0: the first n attributes, n < 0: the last
+            |n|). None takes the number that MEKA wrote into the file, or the XML file of the same name (bibtex.xml for
+            bibtex-train.arff).
+
+    Returns:
+        CSR matrices (points, F) and (points, L).
     """
     with lines_of(path) as lines:
         relation, attributes = _declared(path, lines)

@@ -1,11 +1,11 @@
-"""Heads: labels as symbols behind any network, so that its last layer need not have an output a label.
+"""Label heads: label codes behind any network, so that its last layer needs no output per label.
 
     head = OSCHead(labels=205_443, d=300)
     network = torch.nn.Sequential(trunk, torch.nn.Linear(512, head.width))
     head.loss(network(x), y).backward();  head.top(network(x), 5)
 
-A network's output is read as a memory of two contexts: what is "present", and where wanted what is "missing". A label's
-code is what its name gives, so that nothing of the size of the labels has to be stored or learned.
+The output of the network is read as a memory of two contexts, "present" and, optionally, "missing". The code of a label
+follows from its name, so that nothing proportional to the number of labels has to be stored or learned.
 """
 
 from __future__ import annotations
@@ -36,7 +36,24 @@ ALL = slice(None)
 
 
 class Head(nn.Module, ABC):
-    """What all heads have: `width` outputs of the network in front, and a code for each label and role."""
+    """Base class of label heads: torch modules that read `width` outputs of a network by a code per label.
+
+    Args:
+        labels: The number of labels, or their names.
+        missing: Whether there is a role for missing labels, with a term of the loss.
+        absolute: Whether scores are absolute values.
+        trainable: Whether the codes are parameters.
+        cached: Whether the vectors that codes are made of are kept in memory; otherwise they are drawn again when
+            needed.
+        seed: Seed of the codes.
+        dtype: torch.float32 or torch.float64.
+
+    Attributes:
+        width: Number of outputs that the network must have.
+        core: Number of elements of a code.
+        squashed: Whether the published network ends with tanh for this head.
+        options: Arguments that construct the same head, without `labels` and `dtype`.
+    """
 
     width: int  # the network's outputs
     core: int  # the numbers of a code
@@ -72,12 +89,12 @@ class Head(nn.Module, ABC):
 
     @property
     def count(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return len(self.labels)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The contexts that the head has."""
+        """Roles of the head: ("present",) or ("present", "missing")."""
         return (PRESENT, MISSING) if self.missing else (PRESENT,)
 
     @property
@@ -87,15 +104,15 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
-        """What a role shows of the network's outputs: (n, width) -> (n, core)."""
+        """Return what a role reads from the outputs of the network: (n, width) to (n, core)."""
 
     @abstractmethod
     def codes(self, indices: Indices = ALL, role: str = PRESENT) -> Tensor:
-        """The codes of some labels in a role, (m, core)."""
+        """Return the codes of labels in a role, (m, core)."""
 
     @abstractmethod
     def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
-        """The sum of the codes of each point's labels, (n, core): O(K) for a point of K labels."""
+        """Return the sum of the codes of each point's labels, (n, core); linear in the number of these labels."""
 
     @abstractmethod
     def _sum(self, indices: slice, role: str) -> Tensor:
@@ -103,15 +120,21 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
-        """The scores (n, m) of m codes for n cores."""
+        """Return the scores (n, m) of m codes (m, core) for n cores (n, core)."""
 
     @abstractmethod
     def loss(self, outputs: Tensor, labels: LabelSets) -> Tensor:
-        """The published loss of the outputs (n, width) of n points with these label sets."""
+        """Return the published loss of this head, a scalar.
+
+        Args:
+            outputs: Outputs of the network, (n, width).
+            labels: Label sets of the n points: a list of lists, zeros and ones (n, L) as an array or tensor, or a CSR
+                matrix.
+        """
 
     @final
     def everything(self, role: str = PRESENT) -> Tensor:
-        """The sum of all codes, (core,), chunk by chunk: counted once, unless codes are trained."""
+        """Return the sum of the codes of all labels in a role, (core,); it is cached unless codes are trained."""
         if self.trainable:
             return self._everything(role)
         if role not in self._sums:
@@ -128,12 +151,12 @@ class Head(nn.Module, ABC):
 
     @final
     def others(self, sets: Rows, role: str = MISSING) -> Tensor:
-        """The sum of the codes of all labels that a point does not have, (n, core), from those that it has."""
+        """Return the sum of the codes of all labels that a point does not have, (n, core)."""
         return self.everything(role) - self.summed(sets, role)
 
     @final
     def sets(self, labels: LabelSets, points: int) -> Rows:
-        """Label sets as rows, one for each point; in lists a label is its number, or its name."""
+        """Return label sets as rows, one per point; in lists a label is its index or its name."""
         if self._numbers is None:
             self._numbers = {label: number for number, label in enumerate(self.labels) if isinstance(label, str)}
         sets = label_sets(labels, self.count, self._numbers)
@@ -142,7 +165,7 @@ class Head(nn.Module, ABC):
         return sets.to(self._reference.device)
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """The scores of all labels, (n, L); `top` makes the best ones without making all."""
+        """Return the scores of all labels, (n, L); use `top` for the best ones, which needs less memory."""
         cores = self.read(outputs)
         if self._keeps:
             return self.similarity(cores, self._all_codes())
@@ -162,7 +185,16 @@ class Head(nn.Module, ABC):
 
     @final
     def top(self, outputs: Tensor, k: int = 5, bias: Tensor | None = None) -> Best:
-        """Scores and numbers (n, k) of the best labels, best first; of equal ones the smaller number first."""
+        """Return the k labels with the highest scores for each point.
+
+        Args:
+            outputs: Outputs of the network, (n, width).
+            k: Number of labels.
+            bias: Added to the scores, (L,).
+
+        Returns:
+            Scores and label indices, (n, k) each, best first; ties are ordered by index.
+        """
 
         if bias is not None:
             check_tensor("bias", bias, (self.count,), "pass one number per label")

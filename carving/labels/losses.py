@@ -1,7 +1,8 @@
-"""What a head is trained for: cosines to the sum of a point's labels, as published, and losses over label scores.
+"""Losses of label heads: cosines to the sum of a point's labels, as published, and losses over label scores.
 
-u is what the role "present" shows of a network's output, w what "missing" shows; `wanted` is the sum of the codes of a
-point's labels, `others` the sum of all other codes. Every loss is a mean over the points.
+`u` (n, core) is what the role "present" reads from the outputs of a network, `w` what "missing" reads. `wanted` is the
+sum of the codes of a point's labels, `others` the sum of all other codes, (n, core) each. Every loss is a mean over
+points.
 """
 
 from torch import Tensor
@@ -13,7 +14,7 @@ EPS = 1e-8  # below this a norm counts as zero
 
 
 def carved(u: Tensor, wanted: Tensor, w: Tensor | None = None, others: Tensor | None = None) -> Tensor:
-    """OSC: towards the present labels; what is missing must not point to the other labels."""
+    """Return the loss of OSC: 1 - cos(u, wanted), plus the positive part of cos(w, others)."""
     loss = (1 - cosine_similarity(u, wanted, dim=-1, eps=EPS)).mean()
     if w is not None and others is not None:
         loss = loss + cosine_similarity(w, others, dim=-1, eps=EPS).clamp_min(0).mean()
@@ -21,7 +22,7 @@ def carved(u: Tensor, wanted: Tensor, w: Tensor | None = None, others: Tensor | 
 
 
 def absolute(u: Tensor, wanted: Tensor, w: Tensor | None = None, others: Tensor | None = None) -> Tensor:
-    """MAP, VTB and HRR: the same with absolute cosines."""
+    """Return the loss of MAP, VTB and HRR: 1 - |cos(u, wanted)|, plus |cos(w, others)|."""
     loss = (1 - cosine_similarity(u, wanted, dim=-1, eps=EPS).abs()).mean()
     if w is not None and others is not None:
         loss = loss + cosine_similarity(w, others, dim=-1, eps=EPS).abs().mean()
@@ -31,7 +32,7 @@ def absolute(u: Tensor, wanted: Tensor, w: Tensor | None = None, others: Tensor 
 def corrected(
     u: Tensor, wanted: Tensor, w: Tensor | None, others: Tensor | None, outputs: Tensor, scale: float
 ) -> Tensor:
-    """HLB: cosines times the root of how many items the output seems to bundle, cut to [0, 1]."""
+    """Return the loss of HLB: cosines times the root of the estimated number of bundled items, clipped to [0, 1]."""
     energy = outputs.detach().square().sum(-1) / (scale**4 * outputs.shape[-1])
     root = energy.clamp_min(1).sqrt()
     loss = (1 - (root * cosine_similarity(u, wanted, dim=-1, eps=EPS)).clamp(0, 1)).mean()
@@ -41,7 +42,7 @@ def corrected(
 
 
 def each(u: Tensor, w: Tensor | None, codes: Tensor, sets: Rows) -> Tensor:
-    """Ganesan et al.: every present label on its own, and none of them in what is missing."""
+    """Return the loss of Ganesan et al.: 1 - |cos(u, code)| for each label, plus |cos(w, code)|, summed over labels."""
     loss = (1 - cosine_similarity(u[sets.owners], codes, dim=-1, eps=EPS).abs()).sum()
     if w is not None:
         loss = loss + cosine_similarity(w[sets.owners], codes, dim=-1, eps=EPS).abs().sum()
@@ -49,12 +50,12 @@ def each(u: Tensor, w: Tensor | None, codes: Tensor, sets: Rows) -> Tensor:
 
 
 def softmax(scores: Tensor, sets: Rows) -> Tensor:
-    """Scores (n, L) as logits of one label drawn from the point's labels: cross entropy."""
+    """Return the cross entropy of scores (n, L) as logits, averaged over labels, then over labelled points."""
     return _by_point(-log_softmax(scores, dim=1), sets)
 
 
 def binary(scores: Tensor, sets: Rows) -> Tensor:
-    """Scores as logits of each label being present, on its own, relative to how many labels a point has."""
+    """Return the binary cross entropy of scores (n, L) as logits, divided by the number of labels of all points."""
     wrong = softplus(scores).sum(1)
     right = scores.new_zeros(len(sets)).index_add(0, sets.owners, scores[sets.owners, sets.columns])
     return (wrong - right).sum() / max(1, len(sets.columns))

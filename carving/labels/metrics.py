@@ -1,11 +1,11 @@
-"""How good a ranking of labels is: precision, discounted gain, and both weighted by how easily a label is missed.
+"""Ranking metrics of extreme multi-label learning: precision and nDCG at k, and both weighted by inverse propensity.
 
     q = propensities(train.labels)
     ndcg(ranked, test.labels, 5), psndcg(ranked, test.labels, 5, q)
 
-Every measure is a share of 1, over the points that have labels. With `batch` it is the mean of the measure over batches
-of so many points, a last short one counting as much as the others: so the published code of HLB does it. With
-`unlabelled` points without labels count too, as points of which nothing was found.
+Every metric is a share of 1, averaged over the points that have labels. With `batch` it is the mean of the metric over
+batches of this many points, a shorter last batch counting as much as the others, as in the published code of HLB. With
+`unlabelled=True` points without labels count, with a value of 0.
 """
 
 from __future__ import annotations
@@ -26,14 +26,23 @@ Ids = NDArray[np.int64]
 
 
 class Mean(TypedDict, total=False):
-    """Over what a measure is the mean."""
+    """How a metric is averaged over points."""
 
     batch: int | None  # points of a batch; None takes all points at once
     unlabelled: bool  # whether points without labels count
 
 
 def propensities(train_labels: csr_matrix, a: float = 0.55, b: float = 1.5) -> Numbers:
-    """How probably each label is noticed where it belongs, by its frequency among the training points (Jain et al.)."""
+    """Return the propensity of each label: the probability that it is annotated where it applies (Jain et al. 2016).
+
+    Args:
+        train_labels: Labels of the training set, a CSR matrix (n, L).
+        a: Parameter A of the model.
+        b: Parameter B of the model.
+
+    Returns:
+        Propensities (L,), greater than 0 and at most 1; rarer labels have smaller ones.
+    """
     points = train_labels.shape[0]
     if not points:
         raise BadValue("train_labels must have at least one row, got a matrix without rows.")
@@ -44,7 +53,18 @@ def propensities(train_labels: csr_matrix, a: float = 0.55, b: float = 1.5) -> N
 
 
 def ranking(scores: ArrayLike, k: int) -> Ids:
-    """The k best labels of each row of scores (n, L), best first; of equal ones the smaller number comes first."""
+    """Return the k labels with the highest scores of each row, best first; ties are ordered by index.
+
+    Args:
+        scores: Scores (n, L).
+        k: Number of labels.
+
+    Returns:
+        Label indices (n, k).
+
+    >>> ranking([[0.1, 0.9, 0.5]], 2)
+    array([[1, 2]])
+    """
     numbers: Numbers = np.asarray(scores)
     if numbers.ndim != 2:
         raise BadValue(f"scores must have shape (points, labels), got {numbers.shape}.")
@@ -55,25 +75,32 @@ def ranking(scores: ArrayLike, k: int) -> Ids:
 
 
 def precision(ranked: ArrayLike, labels: csr_matrix, k: int, **mean: Unpack[Mean]) -> float:
-    """P@k: the share of the k best that are right."""
+    """Return P@k: the share of the k best labels that are correct.
+
+    Args:
+        ranked: Label indices (n, at least k), best first.
+        labels: True labels, a CSR matrix (n, L) of ones.
+        k: Number of labels that count.
+        **mean: How to average; see `Mean`.
+    """
     found = hits(_checked(ranked, labels, k), labels)
     return _averaged(found.sum(axis=1) / k, None, labels, **mean)
 
 
 def ndcg(ranked: ArrayLike, labels: csr_matrix, k: int, **mean: Unpack[Mean]) -> float:
-    """nDCG@k: right labels count less the later they come, relative to all labels coming first."""
+    """Return nDCG@k: correct labels discounted by 1 / log2(1 + rank), relative to the best ranking."""
     found = hits(_checked(ranked, labels, k), labels)
     return _averaged(found @ _discounts(k) / _attainable(labels, k), None, labels, **mean)
 
 
 def psp(ranked: ArrayLike, labels: csr_matrix, k: int, propensities: ArrayLike, **mean: Unpack[Mean]) -> float:
-    """PSP@k: precision with labels weighted by 1 / propensity, as a share of what the best ranking would get."""
+    """Return PSP@k: precision with labels weighted by 1 / propensity, relative to the best ranking."""
     gains, best = _gains(ranked, labels, k, propensities)
     return _averaged(gains.sum(axis=1), best.sum(axis=1), labels, **mean)
 
 
 def psndcg(ranked: ArrayLike, labels: csr_matrix, k: int, propensities: ArrayLike, **mean: Unpack[Mean]) -> float:
-    """PSnDCG@k: nDCG with labels weighted by 1 / propensity, as a share of what the best ranking would get."""
+    """Return PSnDCG@k: nDCG with labels weighted by 1 / propensity, relative to the best ranking."""
     gains, best = _gains(ranked, labels, k, propensities)
     discounts = _discounts(k) / _attainable(labels, k)[:, None]  # (n, k)
     return _averaged((gains * discounts).sum(axis=1), (best * discounts).sum(axis=1), labels, **mean)
@@ -86,7 +113,15 @@ def measures(
     ks: tuple[int, ...] = (1, 3, 5),
     **mean: Unpack[Mean],
 ) -> dict[str, float]:
-    """All four measures at every k: {"P@1": ..., "nDCG@5": ..., "PSP@3": ..., "PSnDCG@5": ...}."""
+    """Return all four metrics at every k: {"P@1": ..., "nDCG@5": ..., "PSP@3": ..., "PSnDCG@5": ...}.
+
+    Args:
+        ranked: Label indices (n, at least max(ks)), best first.
+        labels: True labels, a CSR matrix (n, L) of ones.
+        propensities: Propensity of each label, (L,).
+        ks: Values of k.
+        **mean: How to average; see `Mean`.
+    """
     plain, weighted = (("P", precision), ("nDCG", ndcg)), (("PSP", psp), ("PSnDCG", psndcg))
     values = {f"{name}@{k}": measure(ranked, labels, k, **mean) for name, measure in plain for k in ks}
     return values | {f"{name}@{k}": f(ranked, labels, k, propensities, **mean) for name, f in weighted for k in ks}
@@ -103,7 +138,7 @@ def _attainable(labels: csr_matrix, k: int) -> Numbers:
 
 
 def hits(ranks: Ids, labels: csr_matrix) -> NDArray[np.bool_]:
-    """Whether each rank names a label of its point, (n, k)."""
+    """Return whether each ranked label (n, k) is one of its point's labels."""
     keys = _owners(labels) * labels.shape[1] + labels.indices
     if not labels.has_sorted_indices:
         keys.sort()

@@ -1,4 +1,4 @@
-"""What heads may be told, each option with its meaning."""
+"""Options of label heads."""
 
 from typing import TypedDict
 
@@ -8,7 +8,7 @@ from carving.prediction.interference import Basis
 
 
 class Common(TypedDict, total=False):
-    """The options that all heads have."""
+    """Options of all heads."""
 
     missing: bool  # whether there is a role for missing labels, and its term of the loss
     absolute: bool  # whether scores are absolute
@@ -19,7 +19,7 @@ class Common(TypedDict, total=False):
 
 
 class OSCOptions(Common, total=False):
-    """The options that OSC heads have beside."""
+    """Options of OSC heads."""
 
     dictionary: int | None  # labels share so many components of each mode (0: as few as can be); see `grid`
     levels: bool  # whether every label has components of its own that are drawn cheaply; see `levels`

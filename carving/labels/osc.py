@@ -1,4 +1,4 @@
-"""OSCHead: labels bound by Orthogonal Subspace Carving."""
+"""OSCHead: label head with codes of Orthogonal Subspace Carving."""
 
 from __future__ import annotations
 
@@ -34,20 +34,28 @@ PRESETS: dict[str, Callable[[int], tuple[int, int]]] = {
 
 
 def osc_width(form: str, roles: int, d: int, p: int, k1: int, rank: int) -> int:
-    """The outputs that an OSC head of this form wants of a network."""
+    """Return the number of outputs that a network needs for an OSC head of this form."""
     return dict(carved=roles * k1**p, full=d**p, components=roles * rank * p * k1)[form]
 
 
 class OSCHead(Head):
-    """Labels bound by Orthogonal Subspace Carving: components in the role's subspace, their outer product the code.
+    """Label head whose codes are bound by Orthogonal Subspace Carving.
 
-    The network gives the carved coordinates of the memory, k1^p numbers for each role (`form="carved"`); or the whole
-    memory of d^p numbers (`"full"`), which the roles read to the same; or `rank` tuples of components (`"components"`).
-    The components of all labels are kept, p k1 numbers each, unless `cached=False`. With `dictionary=0` labels share
-    components, about the p-th root of their number, which ranks fastest. With `levels=True` every label has its own,
-    which are drawn so cheaply that nothing of the size of the labels has to be kept to rank them as fast.
-    `absolute` scores and a `tanh` at the network's end are for comparison with the other heads. The other options are
-    those of `Common`.
+    The code of a label is the outer product of its p components, projected onto the subspace of the role.
+
+    Args:
+        labels: The number of labels, or their names.
+        d: Side length of the memory tensor.
+        p: Order of the memory, 1 to 4; None: by `preset`.
+        k1: Dimensions of the subspace of a role, at most d / 2; None: by `preset`.
+        preset: "third" (p = 2, k1 = d / 3, rounded up) or "root" (p = 3, k1 = sqrt(d), rounded down).
+        form: What the network outputs: "carved", the k1^p coordinates of each role; "full", the memory of d^p numbers;
+            "components", `rank` tuples of components.
+        rank: Number of tuples for `form="components"`.
+        **others: Options of all heads (see `Head`), and `dictionary`: labels share this many components of each mode
+            (0: as few as possible, about the p-th root of the number of labels), which ranks fastest; `levels=True`:
+            each label has components of its own that are cheap to draw, so that nothing per label is kept; `tanh`:
+            whether the network ends with tanh; `basis`: how the subspaces are drawn, "blocks" by default.
 
     >>> head = OSCHead(["physics", "maths", "music"], d=48)
     >>> head.width  # what the network's last layer must have, however many labels there are
@@ -112,7 +120,7 @@ class OSCHead(Head):
             raise BadValue(f"{option} needs labels given as their number, and trainable=False.")
 
     def extra_repr(self) -> str:
-        """What a printed network shows."""
+        """Return what the representation of a network shows of the head."""
         s = self.scheme
         return f"labels={self.count}, d={s.d}, p={s.p}, k1={s.k1}, form={self.form}, width={self.width}"
 
@@ -207,7 +215,7 @@ class OSCHead(Head):
         return (left.mT @ right).flatten(-2)
 
     def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
-        """The sum of the codes of each point's labels, (n, core)."""
+        """Return the sum of the codes of each point's labels, (n, core)."""
         p, k1 = self.scheme.p, self.scheme.k1
         labels, inverse = sets.columns.unique(return_inverse=True)  # drawn once each, where they are drawn
         components = self._components(labels, role) if len(labels) else self.basis.new_zeros(p, 1, k1)
@@ -227,12 +235,12 @@ class OSCHead(Head):
         return self._sum_of_products(self._components(indices, role))
 
     def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
-        """How much of each code there is: inner products; a negative one says that the label is absent."""
+        """Return inner products (n, m), absolute with `absolute`; a negative one means that the label is absent."""
         scores = cores @ codes.mT
         return scores.abs() if self.absolute else scores
 
     def loss(self, outputs: Tensor, labels: LabelSets) -> Tensor:
-        """1 - cosine to the sum of the labels' codes; and what is missing must not point to all other labels."""
+        """Return 1 - cosine to the sum of the labels' codes; with `missing`, plus a term for all other labels."""
         sets = self.sets(labels, len(outputs))
         u, wanted = self.read(outputs), self.summed(sets)
         if not self.missing:

@@ -26,14 +26,14 @@ class MultiLabelEstimator(Estimator):
         return tags
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters; `deep` adds those of the settings, as `settings__rate`."""
+        """Return the parameters; `deep` adds the fields of `settings`, as `settings__rate`."""
         params: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
         if deep and isinstance(self.settings, Settings):
             params |= {f"{NESTED}{name}": value for name, value in asdict(self.settings).items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; `settings__rate=` and the like change one of the settings."""
+        """Set parameters; `settings__rate=` and the like set one field of `settings`."""
         nested = {name.removeprefix(NESTED): params.pop(name) for name in list(params) if name.startswith(NESTED)}
         super().set_params(**params)  # type: ignore[misc]
         if not nested:

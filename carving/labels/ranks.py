@@ -31,7 +31,7 @@ _RANKS: ContextVar[Ranks | None] = ContextVar("ranks that learn together", defau
 
 @contextmanager
 def learning_on(group: Group) -> Iterator[Ranks]:
-    """Networks that are trained inside are trained by all ranks of a group, which all do the same with the same data.
+    """Train networks in this context on all ranks of a process group; every rank must call it with the same data.
 
     >>> with learning_on(None) as ranks:  # this process alone; joined() gives the ranks that torchrun has started
     ...     ranks.size, learners().size

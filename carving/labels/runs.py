@@ -1,4 +1,4 @@
-"""A run of training from files into a file: one at a time, and it goes on where it was killed."""
+"""Training runs from files to a file: one at a time per model, resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from carving.replacing import check_replaceable
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be trained: by the recipe, or one network where a trunk is named or the head is another than OSC."""
+    """Configuration of a training run: the recipe, or one network if `trunk` is set or the head is not OSC."""
 
     head: str = "OSC"
     trunk: str | None = None
@@ -50,7 +50,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a model ranks the labels of test points."""
+    """Metrics of a model on a test set."""
 
     measures: dict[str, float]  # shares of 1, such as nDCG@5
     points: int
@@ -61,7 +61,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of a run."""
+    """Result of a training run."""
 
     model: Path
     points: int
@@ -83,13 +83,21 @@ def run(
     ranks: Ranks | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Train on the points of a file, write the model, and evaluate it on test points, if any.
+    """Train on the points of a file, write the model, and evaluate it on a test set, if given.
 
-    Of several ranks all read the files and learn together, and the first writes.
+    With several ranks all of them read the files and train together, and the first writes. Checkpoints are kept in a
+    folder beside the model until it is written.
 
-    Checkpoints lie in a folder beside the model until it is there; nothing else in that folder is touched. `fresh`
-    begins anew even where a run that was killed could go on; `all_rows` counts test points without labels as well;
-    `force` gives up a file in the model's place that is none.
+    Args:
+        source: The training set.
+        model: The file of the model.
+        wish: What to train.
+        test: The test set.
+        fresh: Discard checkpoints of an interrupted run instead of resuming it.
+        all_rows: Count test points without labels, with a value of 0.
+        force: Replace a file that is not a label model.
+        ranks: The processes that train together.
+        on_progress: Called during training; see `MultiLabelClassifier`.
     """
     folder, ranks = model.with_name(f"{model.name}.checkpoints"), ranks or Ranks.alone()
     ranks.agreed(lambda: _check_files(source, test, model))

@@ -28,7 +28,7 @@ ARRAY, SPARSE, SETS = "array", "sparse", "sets"
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """How labels came, and what they are called: so answers are given.
+    """Form and names of labels, so that predictions have the form of `y`.
 
     >>> found = Form.of([["sun", "sea"], ["sea"]])[1]
     >>> found.toarray().tolist()

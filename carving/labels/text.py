@@ -68,7 +68,7 @@ def unpacked(path: Path) -> Path:
 
 
 def read_text(path: Path, unlabelled: bool = False) -> Matrices:
-    """Features and labels of a file in the repository's format; one without any label is refused unless it may be."""
+    """Read features and labels of a file of the Extreme Classification Repository, by default only if it has labels."""
     with lines_of(path) as lines:
         points, wide, known = header(path, lines, "points features labels")
         features, labels = _parsed(path, lines, points, wide, known)
@@ -78,7 +78,7 @@ def read_text(path: Path, unlabelled: bool = False) -> Matrices:
 
 
 def read_two(path: Path, labels: Path) -> Matrices:
-    """Features and labels in two files, as the repository has them lately (trn_X_Xf.txt, trn_X_Y.txt)."""
+    """Read features and labels from two files of the repository (trn_X_Xf.txt, trn_X_Y.txt)."""
     halves = []
     for file, columns in ((path, "features"), (labels, "labels")):
         with lines_of(file) as lines:
@@ -95,7 +95,7 @@ def read_two(path: Path, labels: Path) -> Matrices:
 
 
 def read_split(path: File, points: int, column: int = 0) -> NDArray[np.int64]:
-    """The rows, from 0, that a column of a split file names (the file counts from 1)."""
+    """Return the row indices, from 0, in a column of a split file, which counts from 1."""
     rows: dict[int, int] = {}
     with lines_of(path) as lines:
         for number, line in lines:

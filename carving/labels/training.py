@@ -1,7 +1,7 @@
-"""Training one network with a head: batches, schedule, validation, early stopping, checkpoints.
+"""Training of one network with a label head: batches, learning-rate schedule, early stopping, checkpoints.
 
-Epochs are numbered, and every random choice of an epoch comes from the seed and that number. So a run that was killed
-goes on from its last whole epoch and ends with the same weights, bit for bit.
+Every random choice of an epoch follows from the seed and the epoch's number. A run that was interrupted therefore
+resumes from its last complete epoch and ends with the same weights, bit for bit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,28 @@ LOSSES: dict[str, Callable[[Tensor, Rows], Tensor]] = dict(softmax=losses.softma
 
 @dataclass(frozen=True)
 class Settings:
-    """How one network is made and trained; the defaults are those of the published code, for OSC.
+    """Architecture and training of one network; the defaults are those of the published code for OSC.
+
+    Args:
+        trunk: The architecture: "deep" (hidden layers), "linear", or "both" (hidden layers with a linear path beside
+            them).
+        hidden: Units of a hidden layer.
+        expansion: Width of the second hidden layer, as a multiple of `hidden`.
+        drop: Dropout of hidden layers.
+        input_drop: Dropout of features.
+        normalise: Feature scaling: "none", "rows", "columns" or "auto".
+        loss: "head", the head's own, or one over label scores: "softmax" or "binary".
+        epochs: Number of epochs that the schedule is made for.
+        batch: Points of a batch.
+        rate: Learning rate of AdamW.
+        schedule: "exponential" or "cosine" (down to zero after a short warm-up).
+        gamma: Factor of the learning rate after each epoch of the exponential schedule.
+        decay: Weight decay.
+        patience: Stop after this many epochs without a better nDCG@5 on the validation set; None never stops early.
+        until: Stop after this epoch, although the schedule would go on.
+
+    Raises:
+        BadValue: If a setting is out of range.
 
     >>> Settings(trunk="linear", epochs=30).batch
     64
@@ -94,13 +115,13 @@ class Settings:
 
     @property
     def last(self) -> int:
-        """The epochs that are done at most."""
+        """Last epoch, at most."""
         return self.until or self.epochs
 
 
 @dataclass
 class Progress:
-    """What a run has seen so far: an entry for each epoch, and the best epoch by validation."""
+    """Losses and validation scores of a training run, one entry per epoch."""
 
     losses: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)  # nDCG@5, a share of 1
@@ -108,18 +129,18 @@ class Progress:
 
     @property
     def epoch(self) -> int:
-        """How many epochs are done."""
+        """Number of epochs that are done."""
         return len(self.losses)
 
     @property
     def best(self) -> int:
-        """The last epoch, from 0, whose validation was as good as the best; the last one without validation."""
+        """Index of the last epoch whose validation score is as good as the best; without validation, the last."""
         if not self.validation:
             return self.epoch - 1
         return int(np.flatnonzero(np.array(self.validation) >= max(self.validation) - ALIKE)[-1])
 
     def over(self, settings: Settings) -> bool:
-        """Whether there is nothing more to do."""
+        """Return whether training is complete."""
         if self.epoch >= settings.last:
             return True
         return settings.patience is not None and self.epoch - 1 - self.best >= settings.patience

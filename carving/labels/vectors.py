@@ -1,4 +1,4 @@
-"""The heads that the paper compares with: labels and roles are vectors, and unbinding undoes a role."""
+"""VectorHead: label heads of vector symbolic architectures, the baselines of the paper."""
 
 from __future__ import annotations
 
@@ -63,12 +63,15 @@ VECTORS = {
 
 
 class VectorHead(Head):
-    """HLB, MAP, VTB or HRR: `width` outputs that are unbound from a role and compared with the labels' vectors.
+    """Label head of a vector symbolic architecture: outputs, unbound from a role, are compared with labels.
 
-    `scale` is the size of HLB's entries. `each` takes the loss of Ganesan et al., label by label. The other options are
-    those of `Common`: `trainable` trains labels and roles; scores are absolute cosines, as published, unless
-    `absolute=False` keeps their sign; there is a role for missing labels, unless `missing=False`; the vectors of all
-    labels are kept, unless `cached=False`.
+    Args:
+        name: "HLB", "MAP", "VTB" or "HRR".
+        labels: The number of labels, or their names.
+        width: Number of outputs of the network, and length of the vectors.
+        scale: Magnitude of the entries of HLB's vectors.
+        each: Whether to use the loss of Ganesan et al., label by label.
+        **common: Options of all heads, see `Head`. As published, `missing` and `absolute` are True by default.
 
     >>> head = VectorHead("HLB", labels=1000, width=64)
     >>> outputs = torch.ones(2, head.width)
@@ -108,7 +111,7 @@ class VectorHead(Head):
         self.register_buffer("vectors", self._draw(ALL) if self.cached else None, persistent=False)
 
     def extra_repr(self) -> str:
-        """What a printed network shows."""
+        """Return what the representation of a network shows of the head."""
         return f"{self.name}, labels={self.count}, width={self.width}"
 
     @property
@@ -126,18 +129,18 @@ class VectorHead(Head):
         return self._atoms([symbols.canonical(label) for label in self._labels_at(indices)], "filler")
 
     def codes(self, indices: Indices = ALL, role: str = PRESENT) -> Tensor:
-        """The vectors of some labels, (m, width): the same in every role."""
+        """Return the vectors of labels, (m, width), equal in every role."""
         if self.vectors is not None:
             return self.vectors[indices]
         return self._draw(indices).to(self.role_vectors)
 
     def read(self, outputs: Tensor, role: str = PRESENT) -> Tensor:
-        """The outputs with the role unbound, (n, width)."""
+        """Return the outputs with the role unbound, (n, width)."""
         outputs = self._checked(outputs)
         return self.row.unbind(self.space, outputs, self.role_vectors[self._role_index(role)])
 
     def summed(self, sets: Rows, role: str = PRESENT) -> Tensor:
-        """The sum of the vectors of each point's labels, (n, width)."""
+        """Return the sum of the vectors of each point's labels, (n, width)."""
         labels, inverse = sets.columns.unique(return_inverse=True)
         total = self.role_vectors.new_zeros(len(sets), self.core)
         return total.index_add(0, sets.owners, self.codes(labels, role)[inverse]) if len(labels) else total
@@ -146,12 +149,12 @@ class VectorHead(Head):
         return self.codes(indices, role).sum(0)
 
     def similarity(self, cores: Tensor, codes: Tensor) -> Tensor:
-        """Cosines, absolute ones if wanted."""
+        """Return cosines (n, m), absolute with `absolute`."""
         cosines = normalize(cores, dim=-1) @ normalize(codes, dim=-1).mT
         return cosines.abs() if self.absolute else cosines
 
     def loss(self, outputs: Tensor, labels: LabelSets) -> Tensor:
-        """The published loss of this head; see `losses`."""
+        """Return the published loss of this head, a scalar; see `losses`."""
         sets = self.sets(labels, len(outputs))
         u, w = self.read(outputs), self.read(outputs, MISSING) if self.missing else None
         if self.each:
@@ -163,7 +166,14 @@ class VectorHead(Head):
 
 
 def make_head(name: str, labels: int | Sequence[Leaf], **options: Any) -> Head:
-    """A head by name: OSC, HLB, MAP, VTB or HRR."""
+    """Return a new head by name: "OSC", "HLB", "MAP", "VTB" or "HRR".
+
+    Raises:
+        BadValue: If there is no head of this name.
+
+    >>> make_head("OSC", 1000, d=48).width, make_head("HLB", 1000, width=64).width
+    (256, 64)
+    """
     known = ("OSC", *VECTORS)
     if name not in known:
         raise BadValue(f"Unknown head {name!r}. {nearest(name, known)}")

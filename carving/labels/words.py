@@ -1,6 +1,6 @@
-"""Texts as features: words weighted by how rare they are (scikit-learn's TfidfVectorizer), and kept as plain data.
+"""Texts as features: tf-idf by scikit-learn's TfidfVectorizer, stored as plain data.
 
-A file of texts has a JSON object on each line, with a text and its labels: {"text": "...", "labels": ["sea", "sun"]}.
+A file of texts has a JSON object per line, with a text and its labels: {"text": "...", "labels": ["sea", "sun"]}.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """The words that count, and how much each.
+    """Vocabulary and idf weights that turn texts into features.
 
     >>> words = Words.fitted(["the sea and the sun", "the snow"])
     >>> words.vocabulary, words(["more sun and sea"]).indices.tolist()
@@ -47,7 +47,7 @@ class Words:
 
     @classmethod
     def fitted(cls, texts: Sequence[str]) -> Self:
-        """The words of these texts."""
+        """Return the vocabulary and the idf weights of texts."""
         vectoriser = _vectoriser(min_df=2 if len(texts) >= MANY else 1, max_features=MOST)
         try:
             vectoriser.fit(texts)
@@ -56,7 +56,7 @@ class Words:
         return cls(vectoriser.get_feature_names_out().tolist(), vectoriser.idf_.astype(np.float64))
 
     def __call__(self, texts: Sequence[str]) -> csr_matrix:
-        """Features (n, F) of texts; words that are not known do not count."""
+        """Return the tf-idf features (n, F) of texts; unknown words are ignored."""
         vectoriser = _vectoriser(vocabulary=self.vocabulary)
         vectoriser.idf_ = self.weights.astype(np.float32)
         return vectoriser.transform(texts)
@@ -81,7 +81,7 @@ def holds_texts(path: Path) -> bool:
 
 
 def read_texts(path: Path) -> Texts:
-    """The texts of a file and their labels."""
+    """Read the texts of a file and their labels."""
     texts, labels = [], []
     with lines_of(path) as lines:
         for number, line in lines:
