@@ -284,7 +284,7 @@ def test_few_questions_are_not_taken_for_certainty():
 
 
 def test_counts_agree_when_they_are_equal_as_printed():
-    for value, verdict in ((2_523_136, "agrees"), (2_526_000, "differs: why is not known")):
+    for value, verdict in ((2_523_136, "agrees"), (2_526_000, "differs: reason unknown")):
         assert compare("toy", Published({"a": 1}, "value", 2.52e6, 0.01e6), made([value])).verdict == verdict
 
 
@@ -294,7 +294,7 @@ def test_a_single_trial_of_a_random_number_has_no_verdict():
 
 def test_what_was_not_run_has_nothing_in_our_column():
     found = compare("toy", Published({"a": 2}, "value", 1.0), made([1.5, 1.6]))
-    assert found.ours is None and found.verdict == "not run at this scale"
+    assert found.ours is None and found.verdict == "not measured at this scale"
     assert comparison_table([found])[1][0][3] == ""
 
 

@@ -1,6 +1,6 @@
-"""The reproduction lab: every table and figure of the paper as data, a runner, and a report.
+"""Reproduction of the paper: every table and figure as an experiment, a runner, and a report.
 
-`carving reproduce NAME --scale smoke|small|paper`; docs/experiments.md says how to add an experiment.
+`carving reproduce NAME --scale smoke|small|paper` runs an experiment; docs/experiments.md says how to add one.
 """
 
 from carving.lab.catalogue import NAMES, load

@@ -1,4 +1,4 @@
-"""Every experiment by its name: those of the paper, and what goes beyond it."""
+"""Experiments by name: tables and figures of the paper, and extensions."""
 
 from importlib import import_module
 
@@ -12,7 +12,10 @@ NAMES = tuple(FOLDERS)
 
 
 def load(name: str) -> Experiment:
-    """The experiment of that name.
+    """Return an experiment by name.
+
+    Raises:
+        BadValue: If there is no experiment of this name.
 
     >>> load("flops").title
     'operations of one question'

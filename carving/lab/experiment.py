@@ -1,4 +1,4 @@
-"""What an experiment is: settings for each scale, what is measured in them, and what the paper says."""
+"""Experiments as data: settings for each scale, the function that measures one trial, published numbers."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ SCALES = ("smoke", "small", "paper")
 
 
 def grid(**axes: object) -> list[Setting]:
-    """All combinations of the axes: a list is an axis of its values, anything else a value for all.
+    """Return all combinations of the axes; a list is an axis, any other value is the same in all settings.
 
     >>> grid(scheme="HLB", d=[256, 512])
     [{'scheme': 'HLB', 'd': 256}, {'scheme': 'HLB', 'd': 512}]
@@ -26,14 +26,14 @@ def grid(**axes: object) -> list[Setting]:
 
 @dataclass(frozen=True)
 class Trials:
-    """So many trials of each of these settings."""
+    """A number of trials of each of some settings."""
 
     count: int
     settings: tuple[Setting, ...]
 
 
 def trials(count: int, *settings: Iterable[Setting]) -> Trials:
-    """So many trials of each setting of these lists.
+    """Return `count` trials of each setting of these lists.
 
     >>> trials(10, grid(d=[8, 16])).settings
     ({'d': 8}, {'d': 16})
@@ -48,7 +48,7 @@ def agrees(setting: Setting, values: Setting | None) -> bool:
 
 @dataclass(frozen=True)
 class Published:
-    """A number of the paper, or one that theory predicts: never measured by us, never shown as ours."""
+    """Number of the paper, or of a theory, to compare with; never one that we measured."""
 
     where: Setting  # the settings that it speaks of: those that agree in these keys
     quantity: str
@@ -63,7 +63,7 @@ class Published:
     comparable: bool = True  # False: measured under other conditions, as times on another machine
 
     def speaks_of(self, setting: Setting) -> bool:
-        """Whether the number is about this setting; None stands for a key that it does not have."""
+        """Return whether the number is about this setting; None in `where` stands for a missing key."""
         return agrees(setting, self.where)
 
 
@@ -142,7 +142,7 @@ Panel = Lines | Heat | Cells | Points | Gaps
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure: data, and the function that measures one trial."""
+    """Table or figure: settings, the function that measures one trial, panels, and published numbers."""
 
     name: str
     title: str

@@ -70,7 +70,7 @@ def section(outcome: Outcome, folder: Path) -> list[Block]:
     blocks: list[Block] = [title(experiment), f"In the paper: {experiment.source}."]
     if outcome.unfinished:
         total = outcome.unfinished + len(rows)
-        blocks.append(f"Unfinished: {outcome.unfinished} of {total} trials are still to run.")
+        blocks.append(f"Incomplete: {outcome.unfinished} of {total} trials have not run yet.")
     if experiment.notes:
         blocks.append(experiment.notes)
     picture = folder / f"{experiment.name}.svg"
@@ -83,11 +83,11 @@ def _beside_published(experiment: Experiment, rows: Sequence[Row]) -> list[Block
     """Ours beside the published numbers, as far as both are there."""
     every = comparisons(experiment, rows)
     if not every:
-        return [f"No number to compare with: {experiment.unpublished}"]
+        return [f"No published number to compare with: {experiment.unpublished}"]
     reached = [comparison for comparison in every if comparison.ours is not None]
-    blocks: list[Block] = ["Ours beside the published numbers:", comparison_table(reached)] if reached else []
+    blocks: list[Block] = ["Measured and published numbers:", comparison_table(reached)] if reached else []
     if len(reached) < len(every):
-        blocks.append(f"{len(every) - len(reached)} of {len(every)} published numbers are not run at this scale.")
+        blocks.append(f"{len(every) - len(reached)} of {len(every)} published numbers are not measured at this scale.")
     return blocks
 
 
@@ -104,7 +104,7 @@ def _tables(experiment: Experiment, rows: Sequence[Row]) -> list[Block]:
 def _made_with(rows: Sequence[Row]) -> Quoted:
     seconds = sum(row["seconds"] for row in rows)
     software = sorted({", ".join(f"{name} {number}" for name, number in row["versions"].items()) for row in rows})
-    return Quoted(f"{len(rows)} trials, {seconds:,.1f} seconds of work. Made with {'; '.join(software)}.")
+    return Quoted(f"{len(rows)} trials, {seconds:,.1f} seconds of computation, with {'; '.join(software)}.")
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[Block]:
@@ -113,7 +113,9 @@ def summary(outcomes: Sequence[Outcome]) -> list[Block]:
     numbers = [comparison for several in every.values() for comparison in several]
     published = [comparison for comparison in numbers if not comparison.published.predicted]
     ours = [comparison for comparison in numbers if comparison.published.predicted]
-    blocks: list[Block] = [f"{_count(published, 'numbers of the paper')} {_count(ours, 'numbers of our own theory')}"]
+    blocks: list[Block] = [
+        f"{_count(published, 'published numbers')} {_count(ours, 'numbers predicted by our theory')}"
+    ]
     blocks.append(verdicts_table(every))
     reasons = reasons_table(numbers)
     if reasons[1]:
@@ -126,27 +128,30 @@ def _count(numbers: Sequence[Comparison], name: str) -> str:
     counts = {word: sum(one.verdict.startswith(word) for one in numbers) for word in ("agrees", "differs", "not comp")}
     rest = len(numbers) - sum(counts.values())
     agree, differ, other = counts.values()
-    said = f"Of {len(numbers)} {name}, {agree} agree with what was measured, {differ} differ"
+    said = f"Of {len(numbers)} {name}, {agree} agree with the measurement, {differ} differ"
     said += f", {other} cannot be compared" if other else ""
-    return said + (f", {rest} were not run at this scale, or only once." if rest else ".")
+    return said + (f", {rest} were not measured at this scale, or in one trial only." if rest else ".")
 
 
 def preface(scale: str) -> str:
     """What the numbers are."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return (
-        f"Scale {scale}; written on {machine}. Every number in the column “ours” was measured by the rows that lie "
-        "beside this report (one line of JSON a trial); published numbers stand in their own column. A difference "
-        "is given in standard errors, of our mean and of the published one together (the printed ± is taken for a "
-        "standard deviation over 10 trials, the last digit for rounded); up to three of them “agrees”. Two exact "
-        "numbers agree when they are equal as printed. Accuracies are shares of 1."
+        f"Scale {scale}; written on {machine}. Every number in the column “ours” was measured by Carving: the files "
+        "beside this report have one line of JSON per trial. Differences from published numbers are in standard "
+        "errors, "
+        "of our mean and of the published mean combined (the printed ± is taken for a standard deviation over 10 "
+        "trials, "
+        "the last digit for rounded). A difference of up to three standard errors counts as “agrees”. Two exact "
+        "numbers "
+        "agree if they are equal as printed. Accuracies are shares of 1."
     )
 
 
 def write(outcomes: Sequence[Outcome], scale: str, folder: Path) -> Path:
     """report.md and report.html; the path of the first."""
     blocks: list[Block] = [
-        Heading(f"The paper, reproduced at scale {scale}", 1),
+        Heading(f"Reproduction of the paper at scale {scale}", 1),
         *summary(outcomes),
         preface(scale),
         Contents([title(outcome.experiment) for outcome in outcomes]),

@@ -1,4 +1,4 @@
-"""Runs experiments, draws their figures, and reports on everything that ever ran into the folder."""
+"""Run experiments, draw their figures, and write a report of all experiments in a folder."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,12 +35,25 @@ def reproduce(
     data: Path | None = None,
     shard: str | None = None,
 ) -> list[Comparison]:
-    """Run experiments; write rows, figures and a report over all that lies in `out`. The answer: published beside ours.
+    """Run experiments; write rows, figures and a report of all experiments in `out`.
 
-    Rows that `out` (by default results/SCALE) holds are not run again, unless `fresh` throws them away first. `data` is
-    the folder of the data sets that multi-label wants; what it does not have is skipped. Figures take matplotlib.
-    A `shard` such as "3/16" runs that part of the trials, and writes its rows alone: without one, the rows of all
-    shards are merged, what is missing is run, and all of it reported.
+    Args:
+        names: Names of experiments; see `NAMES`.
+        scale: "smoke", "small" or "paper".
+        out: Folder of rows, figures and report; None: results/SCALE. Trials whose rows it has are not run again.
+        workers: Number of trials that run at the same time; None: one per core.
+        console: Where progress is shown; None: standard error.
+        fresh: Delete the rows of these experiments first.
+        data: Folder of the data sets of `multi-label`; data sets that it does not have are skipped.
+        shard: Part of the trials to run, such as "3/16"; its rows go into files of their own. A later run without
+            `shard` merges the rows of all shards, runs what is missing, and writes the report.
+
+    Returns:
+        A comparison of each published number with the measured one; empty for a shard.
+
+    Raises:
+        BadValue: If an argument is invalid, or no data set was found.
+        OSError: If another run is writing to `out`.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -150,7 +163,7 @@ def _draw(outcomes: Sequence[Outcome], folder: Path, console: Console) -> None:
 
 
 def as_json(answer: Iterable[Comparison]) -> dict[str, object]:
-    """Comparisons as plain values.
+    """Return comparisons as plain values for JSON, with the versions of the software.
 
     >>> as_json([])["comparisons"]
     []

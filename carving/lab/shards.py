@@ -16,7 +16,7 @@ from carving.lab.rows import Row, rows_of
 
 
 class Shard(NamedTuple):
-    """One of so many parts, counted from 1.
+    """Part of the trials of an experiment, for job arrays; counted from 1.
 
     >>> Shard.parse("3/16")
     Shard(number=3, of=16)
@@ -27,7 +27,7 @@ class Shard(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """The part that "3/16" names."""
+        """Return the shard of a text such as "3/16"."""
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
         if found is None or not 1 <= int(found[1]) <= int(found[2]):
             raise BadValue(f"shard must be NUMBER/TOTAL, counted from 1, such as 3/16, got {text!r}.")

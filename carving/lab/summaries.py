@@ -1,4 +1,4 @@
-"""Means over trials, and ours beside the published numbers."""
+"""Means over trials, and comparisons with published numbers."""
 
 import json
 import math
@@ -61,7 +61,7 @@ def _error_of_coins(mean: float, count: float) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One line of the table: a published number, ours if it was measured, and what to think of the two."""
+    """Published number, the measured one if there is one, and the verdict."""
 
     experiment: str
     published: Published
@@ -71,10 +71,10 @@ class Comparison:
 
 
 def compare(experiment: str, published: Published, rows: Sequence[Row]) -> Comparison:
-    """A published number beside ours."""
+    """Return the comparison of a published number with the rows."""
     measured = summaries((row for row in rows if published.speaks_of(row["setting"])), published.quantity)
     if not measured:
-        return Comparison(experiment, published, None, None, "not run at this scale")
+        return Comparison(experiment, published, None, None, "not measured at this scale")
     if not published.best and len(measured) > 1:
         raise BadValue(
             f"{experiment}: the published number at {published.where} matches {len(measured)} settings. "
@@ -89,10 +89,10 @@ def _verdict(published: Published, difference: float | None) -> str:
     if not published.comparable:
         return f"not comparable: {published.why}"
     if difference is None:
-        return "a single trial: no standard error"
+        return "one trial only: no standard error"
     if abs(difference) <= ENOUGH:
         return "agrees"
-    return f"differs: {published.why or 'why is not known'}"
+    return f"differs: {published.why or 'reason unknown'}"
 
 
 def _in_errors(ours: Summary, published: Published) -> float | None:

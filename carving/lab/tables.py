@@ -69,7 +69,7 @@ def _compared(comparison: Comparison) -> list[str]:
 def verdicts_table(every: Mapping[str, Sequence[Comparison]]) -> Table:
     """Of each experiment, what became of its numbers, the paper's and those of our theory."""
     words = ("agrees", "differs", "not comparable")
-    head = ["experiment", "numbers", "agree", "differ", "not comparable", "not run, or once"]
+    head = ["experiment", "numbers", "agree", "differ", "not comparable", "not measured, or once"]
     body = []
     for name, several in every.items():
         counts = [sum(one.verdict.startswith(word) for one in several) for word in words]

@@ -50,10 +50,8 @@ class CentroidClassifier(Estimator):
         quantise: Compare with the signs of the centroids (QuantHD).
         seed: Seed of the vectors, if `scheme` is a name.
 
-    Attributes:
-        classes_: The classes, sorted.
-        centroids_: The centroids, (classes, numbers); weights of the regression for "ridge".
-        scheme_: The scheme.
+    After `fit`, `classes_` has the classes, sorted, `centroids_` (classes, numbers) the centroids (for "ridge" the
+    weights of the regression), and `scheme_` the scheme.
 
     >>> from sklearn.datasets import load_iris
     >>> flowers = load_iris()

@@ -72,10 +72,8 @@ class MultiLabelClassifier(MultiLabelEstimator):
             epoch that is done.
         verbose: 1 shows progress bars.
 
-    Attributes:
-        classes_: Names of the labels, (L,); their indices if labels came as a matrix.
-        n_labels_, n_features_in_: Number of labels and of features.
-        propensities_: Propensity of each label, (L,).
+    After `fit`, `classes_` (L,) has the names of the labels (their indices if labels came as a matrix), and
+    `propensities_` (L,) their propensities.
 
     >>> features = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 8
     >>> labels = [["sun"], ["sea"], ["snow", "ski"], ["sea", "sun"]] * 8  # or an array or CSR matrix of zeros and ones

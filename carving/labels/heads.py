@@ -48,11 +48,9 @@ class Head(nn.Module, ABC):
         seed: Seed of the codes.
         dtype: torch.float32 or torch.float64.
 
-    Attributes:
-        width: Number of outputs that the network must have.
-        core: Number of elements of a code.
-        squashed: Whether the published network ends with tanh for this head.
-        options: Arguments that construct the same head, without `labels` and `dtype`.
+    `width` is the number of outputs that the network must have, `core` the number of elements of a code, `squashed`
+    whether the published network ends with tanh, and `options` the arguments that construct the same head, without
+    `labels` and `dtype`.
     """
 
     width: int  # the network's outputs
