@@ -729,7 +729,7 @@ def test_nothing_is_not_forgotten(memory):
 
 @pytest.mark.parametrize("scheme", [{"d": 32, "p": 2}, {"d": 32, "p": 2, "compact": True}, {"d": 16, "p": 3}])
 def test_few_pairs_and_many_values_are_answered_right(scheme):
-    """What stands at this path does not also stand elsewhere: counting it twice made other values certain."""
+    """Values that were never stored got less noise than the one that was, which made them certain."""
     values = [f"v{value}" for value in range(200)]
     for seed in range(60):
         memory = Memory(OSC(**scheme, seed=seed), values)

@@ -239,9 +239,9 @@ def likelihood(
     # Quantization clips the cells in which pairs of one filler add up: about the root of what is kept stays of their
     # excess (measured for 1 and 2 bits).
     excess = (echo - facts.interference) * math.sqrt(1 - white)
-    # One that is stored here is not stored elsewhere: in small memories the difference decides.
-    elsewhere = (often - sum(strength * share for strength, share in strengths.levels)).clamp_min(0)
-    share = (1 - white) * (facts.interference + elsewhere / max(pairs, 1.0) * excess) + white
+    # A candidate that is stored here has been stored at least once, whatever was counted.
+    stored = often.clamp_min(sum(strength * share for strength, share in strengths.levels))
+    share = (1 - white) * (facts.interference + stored / max(pairs, 1.0) * excess) + white
     floor = torch.finfo(scheme.dtype).eps ** 2  # an empty memory has no noise
     where, prior = (scheme.device, scheme.dtype), torch.as_tensor(log_prior, dtype=torch.float64).expand(len(counts))
     shift = facts.bias * often
