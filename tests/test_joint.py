@@ -452,7 +452,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         (dict(candidates=torch.zeros(10, 2, 3)), ValueError, "candidates must have shape"),
         (dict(candidates=torch.zeros(0, 2, 20)), ValueError, "candidates must have shape"),
         (dict(contexts=[]), ValueError, "paths must not be empty"),
-        (dict(contexts=["a"]), TypeError, "a path must be a tuple of labels"),
+        (dict(contexts=["a"]), TypeError, "A path must be a tuple of labels"),
         (dict(contexts=OSC(20, 2).contexts([("a",)])[:0]), ValueError, "contexts must not be empty"),
         (dict(contexts=OSC(21, 2).contexts([("a",)])), ValueError, "contexts must belong to OSC"),
         (dict(scheme=make("MAP-B", d=400), memory=torch.zeros(400)), ValueError, "because it settles"),

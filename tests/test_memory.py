@@ -232,8 +232,8 @@ def test_a_large_vocabulary_is_never_held(monkeypatch):
     [
         ({"a": object()}, TypeError, r"\('a',\).*must be a string|at .*'a'"),
         ([(("a",), "x"), (("b", object()), "y")], TypeError, "in the path"),
-        ([(("a",), "x"), ("b", "y")], TypeError, "a path must be a tuple of labels, got 'b'"),
-        ([(("a",), "x"), ((), "y")], ValueError, "at least one role, got an empty one"),
+        ([(("a",), "x"), ("b", "y")], TypeError, "A path must be a tuple of labels, got 'b'"),
+        ([(("a",), "x"), ((), "y")], ValueError, "at least one role, got an empty path"),
         ([(("a",), "x"), (("b",),)], TypeError, "a pair must be a tuple of a path and a leaf"),
         ([(("a",), "x"), (("b",), {"c": 1})], TypeError, "the leaf at .*'b'"),
         ({}, ValueError, "at least one leaf with a path, got an empty one"),
