@@ -82,7 +82,7 @@ def test_a_path_that_the_scheme_has_no_context_for_is_refused_at_the_door(tmp_pa
     memory = Memory(make("TPR", d=12, depth=2))
     memory.store(PAIRS[:3])
     memory.save(tmp_path / "file")
-    with carving.open(tmp_path / "file") as memory, pytest.raises(BadValue, match="paths of 2 roles"):
+    with carving.open(tmp_path / "file") as memory, pytest.raises(BadValue, match="must have 2 roles"):
         memory.store([*PAIRS[3:5], (("a", "b", "c"), "x")])
     assert os.listdir(tmp_path) == ["file"]
 
