@@ -400,7 +400,7 @@ def test_estimates_lie_between_levels_and_go_around_circles():
     assert estimate(Answer(3, 1.0, 0.9)) == 3
     with pytest.raises(TypeError, match="answers must be numbers"):
         estimate([Answer("dog", 1.0, 0.9)])
-    with pytest.raises(ValueError, match="no probabilities"):
+    with pytest.raises(ValueError, match="answers must have probabilities"):
         estimate([Answer(1, 1.0, math.nan)])
 
 
