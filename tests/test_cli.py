@@ -445,7 +445,7 @@ def test_what_a_memory_holds_is_exported(memory, tmp_path, carving):
     facts = json.loads(carving("export", memory, tmp_path / "asked.json", "-o", out, "--json").output)
     assert facts == {"asked": 3, "written": 2, "file": str(out)}
     assert "does not exist" in carving("export", memory, "x", "-o", tmp_path / "no" / "where", status=2).stderr
-    assert "name it with --to" in carving("export", memory, tmp_path / "asked.json", "-o", "-", status=2).stderr
+    assert "Pass --to" in carving("export", memory, tmp_path / "asked.json", "-o", "-", status=2).stderr
 
 
 def test_an_export_that_finds_nothing_leaves_the_file_alone(memory, tmp_path, carving):
@@ -603,7 +603,7 @@ def test_what_is_piped_in_is_named_and_kept_on_the_disk(memory, carving, monkeyp
     lines = "".join(f"head {i}\tnext\tleaf\n" for i in range(20))
     assert "Stored 20 pairs" in carving("store", memory, "-", "--format", "triples", data=lines).output
     error = carving("store", memory, "-", "--format", "triples", data=lines + "bad\n", status=2).stderr
-    assert error.startswith("Error: standard input, line 21: a triple")
+    assert error.startswith("Error: standard input, line 21: expected head")
 
 
 @pytest.mark.parametrize(("scheme", "message"), [("TPR", "depth, whole_path"), ("CliffordOSC", ""), ("HLB", "sigma")])

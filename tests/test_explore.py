@@ -751,7 +751,7 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
     ("arguments", "words"),
     [
         (["--write"], "require MEMORY"),
-        (["--files", "facts.tsv"], "no file facts.tsv"),
+        (["--files", "facts.tsv"], "facts.tsv does not exist"),
         (["missing.safetensors"], "missing.safetensors"),
         (["one.safetensors", "facts.tsv"], "with --files"),
     ],

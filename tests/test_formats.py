@@ -105,19 +105,19 @@ def test_a_named_format_wins_over_the_ending(tmp_path):
 
 @pytest.mark.parametrize("name", ["file.txt", "file", "file.xz", "file.json.zip", "json"])
 def test_an_unknown_name_is_refused_with_the_known_ones(name):
-    with pytest.raises(ValueError, match=r"file's format.*\.json.*\.tsv.*--format.*triples"):
+    with pytest.raises(ValueError, match=r"no known ending.*\.json.*\.tsv.*Pass format.*triples"):
         pairs(name)
 
 
 def test_bad_arguments_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"format must be one of json, jsonl, pairs, triples.*'tsv'"):
         pairs("file.tsv", "tsv")
-    with pytest.raises(ValueError, match="the format triples has no option key; its options: none"):
+    with pytest.raises(ValueError, match=r"the format triples has no option key\. Its options: none"):
         pairs("file.tsv", key="a")
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*file\.tsv"):
+    with pytest.raises(FileNotFoundError, match=r"file\.tsv does not exist"):
         pairs(tmp_path / "file.tsv")
     (tmp_path / "folder.json").mkdir()
-    with pytest.raises(IsADirectoryError, match="a file was wanted, got the directory"):
+    with pytest.raises(IsADirectoryError, match="expected a file, got the directory"):
         pairs(tmp_path / "folder.json")
 
 
@@ -130,7 +130,7 @@ def test_open_files_and_standard_input_are_read(tmp_path):
     code = "from carving.formats import pairs; print(list(pairs('-', 'triples')))"
     run = subprocess.run([sys.executable, "-c", code], input=TRIPLES.encode(), capture_output=True, check=True)
     assert run.stdout.decode().strip() == repr(expected)
-    with pytest.raises(ValueError, match=r"standard input does not tell.*--format"):
+    with pytest.raises(ValueError, match=r"standard input has no known ending.*Pass format"):
         pairs("-")
 
 
@@ -150,28 +150,28 @@ def test_fields_and_key_choose(tmp_path):
 # Bad files
 
 BAD = {
-    "a.json": ('{"a": 1,\n "b" 2}', 2, "a JSON document was wanted: .* at column"),
-    "b.json": ("", 1, "a JSON document was wanted"),
-    "c.json": ('{"a": 1, "a": 1}', None, "keys of a JSON object must differ, got 'a' twice"),
-    "d.json": ('"x"', None, "an object or a list that is not empty was wanted, got 'x'"),
-    "e.json": ("{}", None, "an object or a list that is not empty was wanted"),
-    "f.json": ("[" * 100_000 + "]" * 100_000, None, "nested too deeply"),
+    "a.json": ('{"a": 1,\n "b" 2}', 2, "expected a JSON document: .* at column"),
+    "b.json": ("", 1, "expected a JSON document"),
+    "c.json": ('{"a": 1, "a": 1}', None, "keys of a JSON object must be unique, got 'a' twice"),
+    "d.json": ('"x"', None, "expected a non-empty JSON object or list, got 'x'"),
+    "e.json": ("{}", None, "expected a non-empty JSON object or list"),
+    "f.json": ("[" * 100_000 + "]" * 100_000, None, "1,000 levels deep"),
     "g.json": (f"[{10**4_000}]", None, "10,000 bits"),
-    "a.jsonl": ('{"a": 1}\n{"a": }\n', 2, "a JSON document was wanted"),
+    "a.jsonl": ('{"a": 1}\n{"a": }\n', 2, "expected a JSON document"),
     "b.jsonl": ('{"a": 1, "a": 2}\n', 1, "'a' twice"),
-    "c.jsonl": ("[" * 100_000, 1, "nested too deeply"),
+    "c.jsonl": ("[" * 100_000, 1, "1,000 levels deep"),
     "d.jsonl": (f"[1, {10**4_000}]\n", 1, r"at \(1,\).*10,000 bits"),
-    "a.tsv": ("a\tb\tc\na\tb\n", 2, "a triple must be head TAB relation TAB tail, got"),
-    "b.tsv": (b"a\tb\tc\n\na\tb\t\xff\n", 3, "text in UTF-8 was wanted, got the byte 0xff at 4"),
-    "c.tsv": ("a\tb\tc\n".encode("utf-16"), 1, "text in UTF-8 was wanted"),
-    "a.csv": ("a,b\n1\n", 2, "a row must have 2 cells"),
-    "b.csv": (b'a,b\n1,"2\n\xff"\n', 3, "text in UTF-8 was wanted.*iconv"),
-    "c.csv": ("a,a\n1,2\n", None, "columns of a table must have different names"),
-    "a.conllu": ("1\tdog\n", 1, "a token must have 10 fields"),
-    "b.conllu": (CONLLU + "\n" + CONLLU, 5, "sent_id must be its own, got that of line 1"),
-    "a.mrg": ("(a)\n(b\n (c)\n", 2, r"every \( needs its \)"),
-    "b.mrg": ("(a)\n(b)) (c)\n", 2, r"must begin with \(, got '\)' at character 3"),
-    "c.mrg": (b"(a\n\xff)\n", 2, "text in UTF-8 was wanted"),
+    "a.tsv": ("a\tb\tc\na\tb\n", 2, "expected head TAB relation TAB tail, got"),
+    "b.tsv": (b"a\tb\tc\n\na\tb\t\xff\n", 3, "expected UTF-8 text, got byte 0xff at 4"),
+    "c.tsv": ("a\tb\tc\n".encode("utf-16"), 1, "expected UTF-8 text"),
+    "a.csv": ("a,b\n1\n", 2, "expected 2 cells"),
+    "b.csv": (b'a,b\n1,"2\n\xff"\n', 3, "expected UTF-8 text.*iconv"),
+    "c.csv": ("a,a\n1,2\n", None, "columns of a table must have unique names"),
+    "a.conllu": ("1\tdog\n", 1, "expected 10 fields"),
+    "b.conllu": (CONLLU + "\n" + CONLLU, 5, "sent_id must be unique, got 'a', which is on line 1"),
+    "a.mrg": ("(a)\n(b\n (c)\n", 2, r"for every \(, got"),
+    "b.mrg": ("(a)\n(b)) (c)\n", 2, r"begins with \(, got '\)' at character 3"),
+    "c.mrg": (b"(a\n\xff)\n", 2, "expected UTF-8 text"),
 }
 
 
@@ -228,7 +228,7 @@ def test_an_archive_that_is_cut_off_or_damaged_is_refused(tmp_path, packing):
         reader = pairs(write(tmp_path, f"graph.tsv{packing}", content), skip_bad=True)
         if packing != ".xz" and not content:
             continue  # gzip and bz2 take an empty file for an empty archive
-        with pytest.raises(BadLineError, match=r"graph\.tsv.*, line \d+: the file breaks off or is damaged"):
+        with pytest.raises(BadLineError, match=r"graph\.tsv.*, line \d+: the file is truncated or corrupt"):
             list(reader)
 
 
@@ -280,7 +280,7 @@ def test_many_keys_of_which_one_comes_twice_are_refused_at_once():
     keys = [f'"{number}": 0' for number in range(200_000)]
     begun = time.process_time()
     for format, end in (("json", ""), ("jsonl", "\n")):
-        with pytest.raises(BadLineError, match="must differ, got '199999' twice"):
+        with pytest.raises(BadLineError, match="must be unique, got '199999' twice"):
             list(pairs(io.StringIO(f"{{{', '.join([*keys, keys[-1]])}}}{end}"), format))
     assert time.process_time() - begun < 5
 
@@ -291,7 +291,7 @@ def test_a_delimiter_is_an_option_of_tables(tmp_path):
     assert list(pairs(table, delimiter="|")) == [((0, "name;a,b"), "A;7")]
     with pytest.raises(BadLineError, match="delimiter must be one character"):
         list(pairs(table, delimiter="||"))
-    with pytest.raises(ValueError, match="the format json has no option delimiter; its options: none"):
+    with pytest.raises(ValueError, match=r"the format json has no option delimiter\. Its options: none"):
         pairs(write(tmp_path, "file.json", "[1]"), delimiter=";")
 
 

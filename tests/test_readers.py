@@ -64,7 +64,7 @@ def test_an_archive_may_grow_a_thousandfold_beyond_what_is_free(pack, tmp_path, 
     assert grows == (pack is not gzip)  # which never shrinks text to less than a thousandth
     if grows:
         with pytest.raises(
-            BadLineError, match=r"line \d+: an archive may unpack to .* times its size.*unpack it before"
+            BadLineError, match=r"line \d+: a compressed file may expand to .* times its size.*decompress it first"
         ):
             list(pairs(file))
 
@@ -81,7 +81,7 @@ def test_streams_of_an_archive_follow_each_other_and_nothing_else_does(ending, p
             assert [path[0] for path, _ in pairs(file)] == [f"head {i}" for i in range(4_000)]
         for spoiled in (b"x" + halves[1], halves[1][:-1], halves[1] + b"x", halves[1][:3]):
             file.write_bytes(halves[0] + spoiled)
-            with pytest.raises(BadLineError, match="breaks off or is damaged"):
+            with pytest.raises(BadLineError, match="is truncated or corrupt"):
                 list(pairs(file))
 
 
@@ -104,11 +104,11 @@ def test_lines_have_a_limit_and_can_be_skipped(monkeypatch):
     for end in ("\n", ""):
         text = "a\tb\tc\n" + "x" * 39 + "\n" + "y" * 40 + "\n" + "z" * 500 + "\nd\te\tf" + end
         for content in (text, text.encode()):
-            with pytest.raises(BadLineError, match="line 2: a triple"):
+            with pytest.raises(BadLineError, match="line 2: expected head"):
                 drained(content, "triples")
             graph = pairs(io.StringIO(text), "triples", skip_bad=True)
             assert list(graph) == [(("a", "b"), "c"), (("d", "e"), "f")] and graph.bad == 3
-    with pytest.raises(BadLineError, match="line 1: a line may have 40 bytes, got more; is this"):
+    with pytest.raises(BadLineError, match="line 1: a line may have at most 40 bytes, got more"):
         drained("x" * 100, "triples")
 
 
@@ -117,14 +117,14 @@ def test_a_line_that_is_too_long_is_not_read_to_its_end():
         def readline(self, size=-1):
             return "x" * size
 
-    with pytest.raises(BadLineError, match="line 1: a line may have 16,777,216 bytes"):
+    with pytest.raises(BadLineError, match="line 1: a line may have at most 16,777,216 bytes"):
         list(pairs(Endless(), "triples"))
 
 
 def test_a_json_document_has_a_limit_that_names_the_way_out(monkeypatch):
     monkeypatch.setattr(jsons, "DOCUMENT", jsons.DOCUMENT._replace(size=100))
     assert drained("[\n" + "0,\n" * 30 + "0]", "json") == 31
-    with pytest.raises(BadLineError, match=r"a JSON document.*held whole.*100 bytes.*jq -c.*formats\.flatten"):
+    with pytest.raises(BadLineError, match=r"a JSON document.*100 bytes.*jq -c.*formats\.flatten"):
         drained("[\n" + "0,\n" * 300 + "0]", "json")
     monkeypatch.setitem(formats.FORMATS, "json", formats.FORMATS["json"]._replace(limit=jsons.DOCUMENT))
     with pytest.raises(BadLineError, match="a JSON document"):
@@ -140,12 +140,12 @@ def test_what_spans_lines_has_a_limit(monkeypatch):
     assert drained("".join(f"{i}{token}" for i in range(1, 101)) + "\n", "conllu") == 100
     assert drained("a,b\n" + 'x,"\n"\n' * 100, "table") == 200
     for endless, format, message in [
-        (itertools.repeat("(a\n"), "brackets", "a tree may have 100 brackets and words, got more after line 1"),
-        ((f"{i}{token}" for i in itertools.count(1)), "conllu", "a sentence may have 100 tokens.*blank lines"),
+        (itertools.repeat("(a\n"), "brackets", "a tree may have at most 100 brackets and words, got more after line 1"),
+        ((f"{i}{token}" for i in itertools.count(1)), "conllu", "a sentence may have at most 100 tokens.*blank lines"),
         (
             itertools.chain(["a\n", '"\n'], itertools.repeat('","\n')),
             "table",
-            "a row may have 100 characters.*quotation",
+            "a row may have at most 100 characters.*quotation",
         ),
     ]:
 
@@ -250,14 +250,14 @@ def test_a_text_stream_of_another_encoding_is_refused(tmp_path):
     for encoding in ("utf-8", "ascii", "utf-16"):
         with (
             open(tmp_path / "a.tsv", encoding=encoding) as stream,
-            pytest.raises(BadLineError, match="cannot be read as text"),
+            pytest.raises(BadLineError, match="the stream is not text"),
         ):
             list(pairs(stream, "triples", skip_bad=True))
 
 
 @pytest.mark.parametrize("source", [42, None, ["a"], object()])
 def test_what_is_no_source_is_refused(source):
-    with pytest.raises(BadType, match="a file's name, an open file or a DataFrame was wanted"):
+    with pytest.raises(BadType, match="source must be a file name, an open file or a DataFrame"):
         pairs(source, "json")
     assert len(brief(source)) < 200
 

@@ -180,44 +180,44 @@ def test_whatever_is_not_refused_comes_back(format, given, options):
 
 
 REFUSED = [
-    ("triples", [(("a", "b"), 1)], {}, "a triple must be .* three strings.*pairs \\(.pairs\\) holds any"),
-    ("triples", [("ab", "c")], {}, "a path must be a tuple"),
-    ("triples", {"a": "b"}, {}, r"a pair of a path and a leaf was wanted, got 'a'; flatten\(document\) gives them"),
+    ("triples", [(("a", "b"), 1)], {}, "A triple must be .* three strings.*pairs \\(.pairs\\) for any"),
+    ("triples", [("ab", "c")], {}, "A path must be a tuple"),
+    ("triples", {"a": "b"}, {}, r"expected a pair \(path, value\), got 'a'. flatten\(document\) returns"),
     ("pairs", [((), ())], {}, "an empty tuple is a role, but no leaf"),
     ("pairs", [(({},), "a")], {}, "a role must be a label, got a dict"),
     ("pairs", [(("a",), {1})], {}, "a label must be a string"),
-    ("json", [((), "a")], {}, "an object or a list that is not empty was wanted, got 'a'"),
-    ("json", [], {}, "a document needs at least one pair"),
-    ("json", [(("a", 1), "b")], {}, "the keys of a JSON object are strings, got 1 in {1: 'b'}"),
-    ("json", [(("a",), b"b")], {}, r"JSON has no bytes, got b'b'; \.decode"),
-    ("json", [(("a",), "\ud83d\ude00")], {}, "joins the two surrogates"),
-    ("json", [(("a",) * 5_000, "b")], {}, "nested too deeply"),
-    ("json", [(("a",), "b"), (("a",), "c")], {}, "a context that holds several leaves has no document"),
-    ("jsonl", [(("a",), "b")], {}, "must be the number of a line from 0"),
-    ("jsonl", [((10**12,), "b")], {}, "1,000,000,000,000 lines would be blank"),
-    ("jsonl", [((0,), "b"), (((),), {})], {}, "names or their numbers.* json holds others"),
-    ("table", [((0, "a"), 7)], {}, r"cells of a table are strings, got 7 in row 0; str\(...\)"),
-    ("table", [((0, "a", "b"), "c")], {}, "cells of a table are strings, got {'b': 'c'}"),
-    ("table", [((0, "a"), "x"), ((1, "b"), "x")], {}, r"every row must have the columns \['a'\].*jsonl holds"),
-    ("table", [(("x", "a"), "b")], {}, "need key="),
-    ("table", [((0, "a"), "b")], {"key": "a"}, "key="),
-    ("table", [(("x", "a"), "b")], {"key": "a"}, r"columns of different names, got \['a', 'a'\]"),
-    ("table", [((0, 1), "b")], {}, "columns of a table are strings, got 1"),
-    ("table", [((0,), {})], {}, "a table needs columns"),
-    ("table", [((0,), "b")], {}, "a row must be {column: cell}, got 'b' in row 0"),
-    ("table", [((0, "a"), "x" * 200_000)], {}, "a cell may have 131,072 characters, got 200,000"),
+    ("json", [((), "a")], {}, "expected a non-empty JSON object or list, got 'a'"),
+    ("json", [], {}, "at least one pair, got none"),
+    ("json", [(("a", 1), "b")], {}, "The keys of a JSON object must be strings, got 1 in {1: 'b'}"),
+    ("json", [(("a",), b"b")], {}, r"JSON cannot hold bytes, got b'b'.*\.decode"),
+    ("json", [(("a",), "\ud83d\ude00")], {}, "the two surrogates"),
+    ("json", [(("a",) * 5_000, "b")], {}, "1,000 levels deep"),
+    ("json", [(("a",), "b"), (("a",), "c")], {}, "several values per path"),
+    ("jsonl", [(("a",), "b")], {}, "must be the number of its line, from 0"),
+    ("jsonl", [((10**12,), "b")], {}, "need 1,000,000,000,000 blank lines"),
+    ("jsonl", [((0,), "b"), (((),), {})], {}, "name of a document or its number.* json for other"),
+    ("table", [((0, "a"), 7)], {}, r"cells of a table must be strings, got 7 in row 0. Convert it with str\(...\)"),
+    ("table", [((0, "a", "b"), "c")], {}, "cells of a table must be strings, got {'b': 'c'}"),
+    ("table", [((0, "a"), "x"), ((1, "b"), "x")], {}, r"Every row must have the columns \['a'\].*jsonl for rows"),
+    ("table", [(("x", "a"), "b")], {}, "key must be given"),
+    ("table", [((0, "a"), "b")], {"key": "a"}, "key must be given"),
+    ("table", [(("x", "a"), "b")], {"key": "a"}, r"columns with unique names, got \['a', 'a'\]"),
+    ("table", [((0, 1), "b")], {}, "names of columns must be strings, got 1"),
+    ("table", [((0,), {})], {}, "A table must have columns"),
+    ("table", [((0,), "b")], {}, "A row must be {column: cell}, got 'b' in row 0"),
+    ("table", [((0, "a"), "x" * 200_000)], {}, "A cell may have at most 131,072 characters, got 200,000"),
     ("table", [((0, "a"), "x")], {"delimiter": '"'}, "delimiter must be one character"),
-    ("conllu", [(("a", 1, "word"), "x")], {}, "fields must be among .*got 'word'"),
-    ("conllu", [(("a", 1, "head"), "2")], {}, "head must be the number of a word or 0, got '2'"),
-    ("conllu", [(("a", 1, "lemma"), "_")], {}, "lemma must be a string .* not empty or _, got '_'"),
+    ("conllu", [(("a", 1, "word"), "x")], {}, "fields of a token must be among .*got 'word'"),
+    ("conllu", [(("a", 1, "head"), "2")], {}, "head of a token must be the number of a word or 0, got '2'"),
+    ("conllu", [(("a", 1, "lemma"), "_")], {}, "lemma must be a string .* neither empty nor _, got '_'"),
     ("conllu", [(("a", 1, "form"), "x"), (("a", 2, "head"), 1)], {}, "a token must have a form"),
     ("conllu", [(("a", 1, "lemma"), "x")], {"fields": ["form"]}, "must be among form, got 'lemma'"),
-    ("conllu", [(("a", "1", "form"), "x")], {}, "a word's id must be an integer, got '1'; use 1"),
+    ("conllu", [(("a", "1", "form"), "x")], {}, "the id of a word must be an integer, got '1'. Use 1"),
     ("conllu", [((7, 1, "form"), "x")], {}, "a string or its number, here 0, got 7"),
-    ("conllu", [(("a", 1), "x")], {}, "a sentence must be {token: {field: value}}, got {1: 'x'}"),
-    ("brackets", [((0, 0), 1)], {}, "a tree is made of lists and strings, got 1"),
-    ("brackets", [((1, 0), "x")], {}, "numbered from 0 without a gap"),
-    ("brackets", [((0,), "x")], {}, "a tree must be a list, got 'x'"),
+    ("conllu", [(("a", 1), "x")], {}, "A sentence must be {token: {field: value}}, got {1: 'x'}"),
+    ("brackets", [((0, 0), 1)], {}, "A tree must consist of lists and strings, got 1"),
+    ("brackets", [((1, 0), "x")], {}, "from 0 without gaps"),
+    ("brackets", [((0,), "x")], {}, "tree must be a list, got 'x'"),
 ]
 
 
@@ -275,10 +275,10 @@ def test_impossible_targets_are_refused_before_the_pairs_are_read(tmp_path):
         yield
 
     for target, error, message in (
-        (tmp_path / "none" / "graph.tsv", FileNotFoundError, "lies in a folder that does not exist"),
-        (tmp_path, ValueError, "does not tell the file's format"),
-        (tmp_path / "graph.txt", ValueError, "does not tell the file's format"),
-        ("-", ValueError, "standard output does not tell"),
+        (tmp_path / "none" / "graph.tsv", FileNotFoundError, "The folder .* does not exist"),
+        (tmp_path, ValueError, "has no known ending"),
+        (tmp_path / "graph.txt", ValueError, "has no known ending"),
+        ("-", ValueError, "standard output has no known ending"),
     ):
         with pytest.raises(error, match=message):
             write(unread(), target)
@@ -288,7 +288,7 @@ def test_impossible_targets_are_refused_before_the_pairs_are_read(tmp_path):
     with pytest.raises(ValueError, match="the format triples has no option key"):
         write(unread(), "graph.tsv", key="a")
     for target in (io.BytesIO(), 7):
-        with pytest.raises(TypeError, match="a file's name or a stream of text was wanted"):
+        with pytest.raises(TypeError, match="target must be a file name or a text stream"):
             write(unread(), target, "triples")
 
 
@@ -300,7 +300,7 @@ def test_standard_output_and_devices_are_written_to(tmp_path):
 
 
 def test_half_a_character_is_refused_where_utf8_has_no_room_for_it(tmp_path):
-    with pytest.raises(ValueError, match=r"text in utf-8 cannot hold '\\ud800'; json and jsonl can"):
+    with pytest.raises(ValueError, match=r"utf-8 text cannot hold '\\ud800'. Use the format json or jsonl"):
         write([(("a", "b"), "\ud800")], tmp_path / "graph.tsv")
     write([(("a", "b"), "\ud800é")], tmp_path / "graph.json")
     assert "é" in (tmp_path / "graph.json").read_text()

@@ -21,7 +21,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_pairs(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair]:
-    """The pairs of a file, a line each; blank lines are left out.
+    """Yield the pairs of a file, one per line; blank lines are skipped.
 
     >>> list(read_pairs([(1, '[["dog", "says"], "woof"]'), (2, '[["dog", "says"], {"bytes": "00ff"}]')]))
     [(('dog', 'says'), 'woof'), (('dog', 'says'), b'\\x00\\xff')]
@@ -40,7 +40,7 @@ def read_pairs(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair]:
 
 
 def show_pairs(pairs: Iterable[Pair]) -> Iterator[str]:
-    """The pairs as lines.
+    """Yield the pairs as lines.
 
     >>> print(*show_pairs([(("dog", "says"), "woof"), (("dog", 1, ()), b"ab")]), end="")
     [["dog", "says"], "woof"]
@@ -56,7 +56,7 @@ def _pair(line: str) -> Pair:
     found = parse(line)
     if not isinstance(found, list) or len(found) != 2 or not isinstance(found[0], list):
         raise BadValue(
-            f'a pair was wanted, a list of a path and a leaf such as [["dog", "says"], "woof"], got {brief(line)}'
+            f'expected a JSON list of a path and a value, such as [["dog", "says"], "woof"], got {brief(line)}'
         )
     path = tuple(() if role == [] and isinstance(role, list) else _label(role) for role in found[0])
     if {} in path:
@@ -79,7 +79,7 @@ def _of_digits(found: dict[str, object]) -> str | bytes:
             return data if kind == "bytes" else data.decode("utf-8", "surrogatepass")
     except ValueError:
         pass
-    raise BadValue(f'a label was wanted, or its digits such as {{"bytes": "00ff"}}, got {brief(found)}')
+    raise BadValue(f'expected a label, or bytes such as {{"bytes": "00ff"}}, got {brief(found)}')
 
 
 def _role(role: Role) -> object:

@@ -25,7 +25,7 @@ _LETTERS = {character: letter for letter, character in _ESCAPES.items() if chara
 
 
 def read_trees(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Tree]:
-    """The trees of a file in bracket notation, each on one line or spread over many.
+    """Yield the trees of a file in bracket notation, each on one line or on several.
 
     >>> list(read_trees([(1, "(NP the"), (2, "  dog) (VP barked)")]))
     [['NP', 'the', 'dog'], ['VP', 'barked']]
@@ -44,7 +44,7 @@ def read_trees(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Tree]:
                     begun, size = (number, match.start()), 0
                 around.append(subtree)
             elif not around:
-                refuse(number, f"a tree must begin with (, got {brief(token)} at character {match.start()}")
+                refuse(number, f"expected a tree that begins with (, got {brief(token)} at character {match.start()}")
                 break  # what else stands on this line can hardly be right
             elif token == ")":
                 tree = around.pop()
@@ -53,20 +53,28 @@ def read_trees(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Tree]:
             else:
                 around[-1].append(_ESCAPED.sub(lambda escape: _ESCAPES[escape[1]], token))
             if size > LARGEST:
-                raise BadValue(f"a tree may have {LARGEST:,} brackets and words, got more after line {begun[0]}")
+                raise BadValue(
+                    f"a tree may have at most {LARGEST:,} brackets and words, got more after line {begun[0]}."
+                )
     if around:
-        refuse(begun[0], f"every ( needs its ), but {len(around)} stay open after character {begun[1]}")
+        refuse(begun[0], f"expected a ) for every (, got {len(around)} unclosed after character {begun[1]}")
 
 
 def parse_brackets(text: str) -> Tree:
-    """The one tree that the text holds, as nested lists of strings.
+    """Parse the one tree of a text into nested lists of strings.
+
+    Args:
+        text: One tree in bracket notation.
+
+    Raises:
+        BadValue: If the text does not contain exactly one well-formed tree.
 
     >>> parse_brackets("(S (NP the dog) (VP barked))")
     ['S', ['NP', 'the', 'dog'], ['VP', 'barked']]
     """
     trees = list(read_trees([(1, text)], _raise_without_line))
     if len(trees) != 1:
-        raise BadValue(f"the text must hold one tree, got {len(trees)}; read_trees reads any number")
+        raise BadValue(f"text must contain one tree, got {len(trees)}. read_trees reads any number.")
     return trees[0]
 
 
@@ -78,20 +86,23 @@ def show_trees(trees: Document) -> str:
     """The trees of a list, a line each."""
     if not isinstance(trees, list):
         raise BadValue(
-            "trees are numbered from 0 without a gap, by the first roles of their paths, got "
-            f"{brief(trees)}; jsonl holds other numbers, json other documents"
+            "The first role of every path must be the number of its tree, from 0 without gaps, got "
+            f"{brief(trees)}. Use the format jsonl for numbers with gaps, json for other documents."
         )
     return "".join(show_brackets(tree) + "\n" for tree in trees)
 
 
 def show_brackets(tree: Tree) -> str:
-    r"""The tree in bracket notation, on one line.
+    r"""Return a tree in bracket notation, on one line.
+
+    Args:
+        tree: Nested lists of strings, as `parse_brackets` returns them.
 
     >>> print(show_brackets(["S", ["NP", "New York"], []]))
     (S (NP New\ York) ())
     """
     if not isinstance(tree, list):
-        raise BadType(f"a tree must be a list, got {brief(tree)}; a tree of one word is a list too")
+        raise BadType(f"tree must be a list, got {brief(tree)}. A tree of one word is a list of one string.")
     return "".join(_spaced(_tokens(tree)))
 
 
@@ -126,6 +137,6 @@ def _tokens(tree: Tree) -> Iterator[str]:
 
 def _check_subtree(node: object, around: set[int]) -> None:
     if not isinstance(node, list):
-        raise BadType(f"a tree is made of lists and strings, got {brief(node)}; str(...) makes a word of it")
+        raise BadType(f"A tree must consist of lists and strings, got {brief(node)}. Convert it with str(...).")
     if id(node) in around:
-        raise BadValue("a tree must not contain itself, got one that does")
+        raise BadValue("A tree must not contain itself.")

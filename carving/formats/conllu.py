@@ -20,7 +20,7 @@ LONGEST = 100_000  # tokens of a sentence, which is held whole
 _TOKEN_ID = re.compile(r"[1-9][0-9]{,17}|[0-9]{1,18}[-.][0-9]{1,18}")
 _HEAD = re.compile(r"[0-9]{1,18}")
 _VALUE = re.compile(r"[^\t\n\r]+")
-_WANTED_ID = "a token's id must be a number from 1, a range 3-4 or an empty node 3.1"
+_WANTED_ID = "the id of a token must be a number from 1, a range such as 3-4 or an empty node such as 3.1"
 
 
 # Reading
@@ -46,7 +46,7 @@ def read_conllu(
             yield name, sentence
         else:
             before = first_lines[name]
-            refuse(line, f"a sentence's sent_id must be its own, got that of line {before} again: {brief(name)}")
+            refuse(line, f"sent_id must be unique, got {brief(name)}, which is on line {before} already")
 
 
 def _sentences(lines: Lines, fields: Sequence[str], refuse: Refuse) -> Iterator[tuple[int, str | None, Sentence]]:
@@ -65,7 +65,8 @@ def _sentences(lines: Lines, fields: Sequence[str], refuse: Refuse) -> Iterator[
                 refuse(number, str(error))
             if len(sentence) > LONGEST:
                 raise BadValue(
-                    f"a sentence may have {LONGEST:,} tokens, got more by line {number}; do blank lines part sentences?"
+                    f"a sentence may have at most {LONGEST:,} tokens, got more by line {number}. Separate sentences "
+                    "by blank lines."
                 )
         else:
             if sentence:
@@ -82,24 +83,24 @@ def _sent_id(comment: str) -> str | None:
 def _add_token(sentence: Sentence, line: str, fields: Sequence[str]) -> None:
     parts = line.split("\t")
     if len(parts) != len(FIELDS):
-        raise BadValue(f"a token must have {len(FIELDS)} fields parted by tabs, got {len(parts)}: {brief(line)}")
+        raise BadValue(f"expected {len(FIELDS)} fields separated by tabs, got {len(parts)}: {brief(line)}")
     values: Token = dict(zip(FIELDS, parts, strict=True))
     token, head = parts[0], parts[FIELDS.index("head")]
     if _TOKEN_ID.fullmatch(token) is None:
         raise BadValue(f"{_WANTED_ID}, got {brief(token)}")
     if head != "_":
         if _HEAD.fullmatch(head) is None:
-            raise BadValue(f"a token's head must be the id of a word, 0 or _, got {brief(head)}")
+            raise BadValue(f"the head of a token must be the id of a word, 0 or _, got {brief(head)}")
         values["head"] = int(head)
     id = int(token) if token.isdecimal() else token
     if id in sentence:
-        raise BadValue(f"a sentence's ids must differ, got {id!r} again")
+        raise BadValue(f"the ids of a sentence must be unique, got {id!r} again")
     sentence[id] = {field: values[field] for field in fields if values[field] != "_" or field == "form"}
 
 
 def _check_fields(fields: Sequence[str]) -> None:
     if isinstance(fields, str) or not fields or any(field not in FIELDS[1:] for field in fields):
-        raise BadValue(f"fields must be a list of some of {', '.join(FIELDS[1:])}, got {fields!r}")
+        raise BadValue(f"fields must be a list of names from {', '.join(FIELDS[1:])}, got {fields!r}.")
 
 
 # Writing
@@ -118,7 +119,7 @@ def show_conllu(sentences: Document, fields: Sequence[str] | None = None) -> str
     <BLANKLINE>
     """
     if not isinstance(sentences, dict | list):
-        raise BadType(f"sentences were wanted, {{name: {{token: {{field: value}}}}}}, got {brief(sentences)}")
+        raise BadType(f"sentences must be {{name: {{token: {{field: value}}}}}}, got {brief(sentences)}.")
     items = list(sentences.items() if isinstance(sentences, dict) else enumerate(sentences))
     for name, sentence in items:
         _check_sentence(name, sentence)
@@ -133,16 +134,16 @@ def show_conllu(sentences: Document, fields: Sequence[str] | None = None) -> str
 def _show_sentence(number: int, name: Label, sentence: Sentence, fields: Sequence[str]) -> str:
     if isinstance(name, str):
         if not name or name != name.strip() or re.search(r"[\n\r]", name):
-            raise BadValue(f"a sentence's name must fit into one line, got {brief(name)}")
+            raise BadValue(f"The name of a sentence must fit on one line, got {brief(name)}.")
         lines = [f"# sent_id = {name}\n"]
     elif is_integer(name) and name == number:
         lines = []
     else:
-        raise BadValue(f"a sentence's name must be a string or its number, here {number}, got {name!r}")
+        raise BadValue(f"The name of a sentence must be a string or its number, here {number}, got {name!r}.")
     try:
         lines += [_show_token(token, sentence[token], fields) for token in sorted(sentence, key=_token_order)]
     except BadValue as error:
-        raise BadValue(f"in the sentence {brief(name)}: {error}") from None
+        raise BadValue(f"sentence {brief(name)}: {error}") from None
     return "".join(lines) + "\n"
 
 
@@ -150,9 +151,9 @@ def _show_token(token: Label, values: Token, fields: Sequence[str]) -> str:
     for field in values:
         if field not in fields:
             wanted = ", ".join(fields if field in FIELDS else FIELDS[1:])
-            raise BadValue(f"a token's fields must be among {wanted}, got {brief(field)}")
+            raise BadValue(f"the fields of a token must be among {wanted}, got {brief(field)}")
     if "form" in fields and "form" not in values:
-        raise BadValue(f"a token must have a form, or be read without forms, got {brief(values)}")
+        raise BadValue(f"a token must have a form unless fields excludes form, got {brief(values)}")
     cells = (_show_value(field, values[field]) if field in values else "_" for field in FIELDS[1:])
     return "\t".join([str(token), *cells]) + "\n"
 
@@ -161,15 +162,15 @@ def _show_value(field: str, value: Label) -> str:
     if field == "head":
         if is_integer(value) and _HEAD.fullmatch(str(value)):
             return str(value)
-        raise BadValue(f"a token's head must be the number of a word or 0, got {brief(value)}")
+        raise BadValue(f"the head of a token must be the number of a word or 0, got {brief(value)}")
     if isinstance(value, str) and _VALUE.fullmatch(value) and (value != "_" or field == "form"):
         return value
-    raise BadValue(f"a token's {field} must be a string without tabs or line ends, not empty or _, got {brief(value)}")
+    raise BadValue(f"{field} must be a string without tabs or line ends, neither empty nor _, got {brief(value)}")
 
 
 def _check_sentence(name: Label, sentence: object) -> None:
     if not isinstance(sentence, dict) or not sentence or not all(isinstance(t, dict) for t in sentence.values()):
-        raise BadValue(f"a sentence must be {{token: {{field: value}}}}, got {brief(sentence)} as {brief(name)}")
+        raise BadValue(f"A sentence must be {{token: {{field: value}}}}, got {brief(sentence)} as {brief(name)}.")
 
 
 def _token_order(token: Label) -> tuple[int, int]:
@@ -177,6 +178,6 @@ def _token_order(token: Label) -> tuple[int, int]:
     if not (is_integer(token) or isinstance(token, str)) or _TOKEN_ID.fullmatch(str(token)) is None:
         raise BadValue(f"{_WANTED_ID}, got {brief(token)}")
     if isinstance(token, str) and token.isdecimal():
-        raise BadValue(f"a word's id must be an integer, got {token!r}; use {int(token)}")
+        raise BadValue(f"the id of a word must be an integer, got {token!r}. Use {int(token)}.")
     first, mark, rest = re.split(r"([-.]|$)", str(token), maxsplit=1)
     return int(first), {"-": -1, "": 0, ".": 1}[mark] * int(rest or 0)

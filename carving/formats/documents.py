@@ -37,11 +37,18 @@ brief = _repr.repr
 
 
 def flatten(document: Document) -> Iterator[Pair]:
-    """The document's leaves with their paths, one after the other; an empty dict or list is a leaf.
+    """Yield the pairs (path, value) of a document, in its order.
 
-    Keys are roles as they are, the items of a list have integers from 0. A dict whose keys are exactly the integers
-    0 .. n-1 has the pair (path + ((),), {}) besides, which tells it from a list. A document that is one leaf has the
-    empty path. A tuple is neither a list nor a label here, and refused.
+    The keys of dicts are roles, the items of a list have the roles 0, 1, 2, ... An empty dict or list is a value. A
+    dict whose keys are exactly the integers 0 .. n-1 has the additional pair (path + ((),), {}), which distinguishes
+    it from a list. A document that is a single value has the empty path.
+
+    Args:
+        document: Nested dicts and lists of labels.
+
+    Raises:
+        BadType: If the document contains a tuple or another object that is not a label.
+        BadValue: If the document contains itself.
 
     >>> list(flatten({"dog": {"eats": ["meat", "bread"], "legs": 4}}))
     [(('dog', 'eats', 0), 'meat'), (('dog', 'eats', 1), 'bread'), (('dog', 'legs'), 4)]
@@ -54,7 +61,9 @@ def flatten(document: Document) -> Iterator[Pair]:
         if isinstance(node, dict | list) and node:
             if id(node) in depths:
                 above = show_path(path[: depths[id(node)]])
-                raise BadValue(f"a document must not contain itself, got at {show_path(path)} what is at {above}")
+                raise BadValue(
+                    f"A document must not contain itself, got the container at {above} again at {show_path(path)}."
+                )
             depths[id(node)] = len(path)
             levels.append((id(node), _children(node, path)))
             path.append(None)  # room for the role of the child
@@ -83,8 +92,8 @@ def bounded(pairs: Iterable[Pair], size: Callable[[], int]) -> Iterator[Pair]:
         roles += len(pair[0])
         if roles > MOST_ROLES and roles > ROLES_A_CHARACTER * size():
             raise BadValue(
-                f"the paths of a document may have {MOST_ROLES:,} roles in all, or {ROLES_A_CHARACTER} for each "
-                f"character of its text, got more: too much lies too deep, such as {show_path(pair[0])}"
+                f"The paths of a document may have at most {MOST_ROLES:,} roles in total, or {ROLES_A_CHARACTER} per "
+                f"character of its text, got more. Nest less deeply than at {show_path(pair[0])}."
             )
         yield pair
 
@@ -97,11 +106,11 @@ def _children(node: Container, path: Sequence[Role]) -> Iterator[tuple[Role, Doc
         if type(key) is not str:  # every string has a canonical form, and most keys are strings
             if isinstance(key, tuple):
                 where = show_path((*path, key))
-                raise BadType(f"the keys of a document must be labels, got a tuple: {where}; use str(...)")
+                raise BadType(f"The keys of a document must be labels, got a tuple: {where}. Convert it with str(...).")
             _canonical(key, path, key)
             undefined += key != key
     if undefined > 1:
-        raise BadValue(f"the keys of a dict must differ, got {undefined} that are NaN below {show_path(path)}")
+        raise BadValue(f"The keys of a dict must be unique, got {undefined} NaN keys at {show_path(path)}.")
     return chain(node.items(), [(IS_DICT, {})]) if is_numbered(node) else iter(node.items())
 
 
@@ -137,9 +146,15 @@ class _Node:
 
 
 def rebuild(pairs: Iterable[Pair]) -> Document:
-    """The document that flattens to these pairs, in whatever order they come: `rebuild(flatten(x)) == x`.
+    """Return the document of pairs, the inverse of `flatten`: `rebuild(flatten(x)) == x`.
 
-    What lies below integers becomes a list if they are exactly 0 .. n-1; with one missing it becomes a dict.
+    Integer roles become a list if they are exactly 0 .. n-1, and a dict otherwise.
+
+    Args:
+        pairs: Pairs (path, value) in any order, one value per path.
+
+    Raises:
+        BadValue: If there is no pair, if a path has two values, or if a value has others below it.
 
     >>> rebuild([(("dog", "legs"), 4), (("dog", "eats", 1), "bread"), (("dog", "eats", 0), "meat")])
     {'dog': {'legs': 4, 'eats': ['meat', 'bread']}}
@@ -154,12 +169,12 @@ def rebuild(pairs: Iterable[Pair]) -> Document:
         if node.is_leaf:
             both = " and ".join(f"{brief(value)} at {show_path(path)}" for value in (node.value, leaf))
             raise BadValue(
-                f"a document has one leaf at a path, got {both}; a context that holds several leaves has no document: "
-                "pairs (.pairs) can name each, and triples (.tsv) where every path has two roles"
+                f"A document has one value per path, got {both}. To write several values per path, use the format "
+                "pairs (.pairs), or triples (.tsv) if every path has two roles."
             )
         node.is_leaf, node.value = True, _check_leaf(leaf, path)
     if not root.is_leaf and not root.below:
-        raise BadValue("a document needs at least one pair, got none; an empty one is the pair ((), {})")
+        raise BadValue("pairs must contain at least one pair, got none. The pair ((), {}) is an empty document.")
     for node in reversed(nodes):  # what is below a node comes after it, so this goes from the leaves up
         if not node.is_leaf:
             node.value = _container(node)
@@ -169,10 +184,12 @@ def rebuild(pairs: Iterable[Pair]) -> Document:
 def as_pair(pair: object) -> Pair:
     """The pair, if it looks like one."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise BadType(f"a pair of a path and a leaf was wanted, got {brief(pair)}; flatten(document) gives them")
+        raise BadType(
+            f"expected a pair (path, value), got {brief(pair)}. flatten(document) returns the pairs of a document."
+        )
     path, leaf = pair
     if not isinstance(path, tuple | list):
-        raise BadType(f"a path must be a tuple of labels, got {brief(path)}; a path of one role is (role,)")
+        raise BadType(f"A path must be a tuple of labels, got {brief(path)}. A path of one role is (role,).")
     return tuple(path), leaf
 
 
@@ -183,7 +200,7 @@ def _descend(root: _Node, path: Path, nodes: list[_Node]) -> _Node:
         if node.is_leaf:
             raise _both_leaf_and_not(node.path, path)
         if isinstance(role, dict | list):  # {} and [] have a canonical form, but as leaves
-            raise BadType(f"a role must be a label, got a {type(role).__name__} in {show_path(path)}")
+            raise BadType(f"A role must be a label, got a {type(role).__name__} in {show_path(path)}.")
         name = _canonical(role, path)
         below = node.below.get(name)
         if below is None:
@@ -200,7 +217,7 @@ def _container(node: _Node) -> Container:
         if all(canonical(number) in below for number in range(len(below))):
             return [below[canonical(number)].value for number in range(len(below))]
     elif not mark.is_leaf or not isinstance(mark.value, dict):
-        raise BadValue(f"the role () says that a dict is there and has the leaf {{}}, got {show_path(mark.path)}")
+        raise BadValue(f"The role () marks a dict and must have the value {{}}, got another at {show_path(mark.path)}.")
     container = {child.role: child.value for child in below.values()}
     if len(container) < len(below):
         first, second = _equal_keys(below.values())
@@ -226,7 +243,9 @@ def _equal_keys(nodes: Iterable[_Node]) -> tuple[_Node, _Node]:
 def _check_leaf(leaf: object, path: Sequence[Role]) -> Leaf:
     """The leaf, an empty container as a new one; what is none is refused with its path."""
     if isinstance(leaf, tuple):
-        raise BadType(f"a document is made of dicts, lists and labels, got a tuple at {show_path(path)}; use list(...)")
+        raise BadType(
+            f"A document must consist of dicts, lists and labels, got a tuple at {show_path(path)}. Use list(...)."
+        )
     if type(leaf) is not str:
         _canonical(leaf, path)
     return {} if isinstance(leaf, dict) else [] if isinstance(leaf, list) else leaf  # type: ignore[return-value]
@@ -250,6 +269,6 @@ def show_path(path: Sequence[Role]) -> str:
 
 def _both_leaf_and_not(leaf: Path, deeper: Path) -> BadValue:
     return BadValue(
-        f"a document has nothing below a leaf, got a leaf at {show_path(leaf)} and another at {show_path(deeper)}; "
-        "leave out one of them"
+        f"A document has nothing below a value, got values at {show_path(leaf)} and at {show_path(deeper)}. "
+        "Remove one of them."
     )

@@ -46,7 +46,7 @@ class PolarsFrame(Frame, Protocol):
 
 
 def is_frame(thing: object) -> TypeGuard[Frame]:
-    """Whether the thing is a DataFrame of pandas or polars, or looks like one.
+    """Return whether an object is a DataFrame of pandas or polars, or behaves like one.
 
     >>> import pandas
     >>> is_frame(pandas.DataFrame({"name": ["Anna"]})), is_frame({"name": ["Anna"]})
@@ -57,10 +57,19 @@ def is_frame(thing: object) -> TypeGuard[Frame]:
 
 
 def frame_pairs(frame: Frame, key: Label = None) -> Iterator[Pair]:
-    """The cells of a DataFrame: the path is (row, column), the row a number from 0 or its cell in the column `key`.
+    """Yield the cells of a DataFrame as pairs ((row, column), value).
 
-    Numbers become Python's, dates and times text (as str(...) writes them), lists and dicts in cells are documents.
-    Cells without a value (None, NaN, NaT) are left out. An index of pandas counts only if `key` is its name.
+    Numbers become Python numbers, dates and times become text as `str` writes them, and lists and dicts in cells are
+    flattened as documents. Cells without a value (None, NaN, NaT) are skipped. The index of a pandas frame is ignored
+    unless `key` is its name.
+
+    Args:
+        frame: A DataFrame of pandas or polars.
+        key: The column whose cells name the rows; None numbers them from 0.
+
+    Raises:
+        BadValue: If the names of columns or rows are not unique, or `key` is not a column.
+        BadType: If a cell is of a type that has no label.
 
     >>> import pandas
     >>> people = pandas.DataFrame({"name": ["Anna", "Ben"], "age": [7, 9], "city": ["Rome", None]})
@@ -77,12 +86,12 @@ def check_columns(names: Iterable[object], key: Label = None) -> list[Label]:
     columns: list[Label] = []
     for name in names:
         if isinstance(name, tuple | list):
-            raise BadType(f"a column must have one name, got {name!r}; frame.columns = [...] gives the columns others")
+            raise BadType(f"A column must have one name, got {name!r}. Rename the columns with frame.columns = [...].")
         columns.append(cast(Label, _value(name)))
     if len(set(map(canonical, columns))) < len(columns):
-        raise BadValue(f"the columns of a DataFrame must have different names, got {brief(columns)}")
+        raise BadValue(f"The columns of a DataFrame must have unique names, got {brief(columns)}.")
     if key is not None and key not in columns:
-        raise BadValue(f"key must be one of the columns {brief(columns)}, got {key!r}")
+        raise BadValue(f"key must be one of the columns {brief(columns)}, got {key!r}.")
     return columns
 
 
@@ -100,7 +109,7 @@ def row_pairs(
             values[place] = None
             before = first_rows.setdefault(canonical(name), number)
             if before != number:
-                raise BadValue(f"the rows' names must differ, got {brief(name)} in rows {before} and {number}")
+                raise BadValue(f"The names of rows must be unique, got {brief(name)} in rows {before} and {number}.")
         for column, value in zip(columns, values, strict=True):
             if isinstance(value, dict | list):
                 yield from (((name, column, *path), leaf) for path, leaf in flatten(value))
@@ -116,7 +125,7 @@ def _rows(frame: Frame) -> Iterable[tuple[object, ...]]:
 
 def _check_name(value: Document, row: int, key: Label) -> Label:
     if value is None or isinstance(value, dict | list):
-        raise BadValue(f"every row must have a label in the column {key!r}, got {brief(value)} in row {row}")
+        raise BadValue(f"Every row must have a label in the column {key!r}, got {brief(value)} in row {row}.")
     return value
 
 
@@ -134,8 +143,8 @@ def _value(cell: object, row: int | None = None, column: Label = None) -> Docume
         return str(cell)
     where = "as the name of a column" if row is None else f"in row {row}, column {column!r}"
     raise BadType(
-        f"a cell must be text, a number, a boolean, bytes, a date, a time, a list or a dict, got {brief(cell)} of type "
-        f"{type(cell).__name__} {where}; astype(str) of pandas, or cast(str) of polars, makes text of a column"
+        f"A cell must be text, a number, a boolean, bytes, a date, a time, a list or a dict, got {brief(cell)} of type "
+        f"{type(cell).__name__} {where}. Convert the column to text with astype(str) in pandas or cast(str) in polars."
     )
 
 

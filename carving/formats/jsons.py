@@ -13,9 +13,9 @@ from carving.formats.documents import Document, Pair, bounded, brief, flatten, f
 from carving.formats.sources import Limit, Lines, Refuse, raise_bad_line
 
 DOCUMENT = Limit(
-    "a JSON document, which is held whole,",
+    "a JSON document",
     128 << 20,
-    "`jq -c '.[]'` makes JSON lines of a list, and in Python formats.flatten(json.load(file)) has no limit",
+    "Convert a list to JSON lines with `jq -c '.[]'`, or use formats.flatten(json.load(file)) in Python.",
 )
 LONG = 64 << 10  # characters of a line whose pairs are not held together
 
@@ -88,12 +88,14 @@ def parse(text: str) -> Document:
     try:
         return json.loads(text, object_pairs_hook=_object)
     except RecursionError:
-        raise BadValue("the JSON is nested too deeply for Python's reader, which goes about 1,000 levels") from None
+        raise BadValue(
+            "the JSON must be nested at most about 1,000 levels deep, the limit of Python's reader"
+        ) from None
     except ValueError as error:
         if isinstance(error, json.JSONDecodeError | BadValue):
             raise
         # Python reads no integers of more than 4,300 digits.
-        raise BadValue("an integer may have 10,000 bits, got one of thousands of digits; write it as text") from None
+        raise BadValue("an integer may have at most 10,000 bits, got thousands of digits. Write it as text.") from None
 
 
 def _object(items: list[tuple[str, Document]]) -> dict[str, Document]:
@@ -101,13 +103,13 @@ def _object(items: list[tuple[str, Document]]) -> dict[str, Document]:
     if len(members) < len(items):
         counts = Counter(key for key, _ in items)
         twice = next(key for key, count in counts.items() if count > 1)
-        raise BadValue(f"the keys of a JSON object must differ, got {brief(twice)} twice")
+        raise BadValue(f"the keys of a JSON object must be unique, got {brief(twice)} twice")
     return members
 
 
 def problem_of(error: json.JSONDecodeError) -> str:
     """What is wrong, and where."""
-    return f"a JSON document was wanted: {error.msg} at column {error.colno}"
+    return f"expected a JSON document: {error.msg} at column {error.colno}"
 
 
 def show_json(pairs: Iterable[Pair]) -> Iterator[str]:
@@ -137,7 +139,7 @@ def show_json_lines(documents: Document) -> str:
     numbers = sorted(by_number)
     blank = max(numbers, default=-1) + 1 - len(numbers)
     if blank > MOST_BLANK:
-        raise BadValue(f"{blank:,} lines would be blank, for numbers that are missing; number documents from 0")
+        raise BadValue(f"Documents must be numbered from 0 with few gaps, got gaps that need {blank:,} blank lines.")
     lines = []
     for before, number in pairwise([-1, *numbers]):
         lines += [""] * (number - before - 1) + [_text(by_number[number])]
@@ -150,14 +152,14 @@ def _by_number(documents: Document) -> dict[int, Document]:
     if isinstance(documents, dict) and all(is_integer(key) and key >= 0 for key in documents):
         return documents
     raise BadValue(
-        "the first role of every path must be the number of a line from 0, below which its document is, got "
-        f"{brief(documents)}; json holds other documents"
+        "The first role of every path must be the number of its line, from 0, got "
+        f"{brief(documents)}. Use the format json for other documents."
     )
 
 
 def _check_outermost(document: Document) -> None:
     if not isinstance(document, dict | list) or not document:
-        raise BadValue(f"an object or a list that is not empty was wanted, got {brief(document)}")
+        raise BadValue(f"expected a non-empty JSON object or list, got {brief(document)}")
 
 
 def _text(document: Document, indent: int | None = None) -> str:
@@ -165,9 +167,11 @@ def _text(document: Document, indent: int | None = None) -> str:
     try:
         text = json.dumps(document, ensure_ascii=False, indent=indent, default=_plain)
     except RecursionError:
-        raise BadValue("the document is nested too deeply for Python's JSON, which goes about 1,000 levels") from None
+        raise BadValue(
+            "The document must be nested at most about 1,000 levels deep, the limit of Python's JSON writer."
+        ) from None
     if _SURROGATE_PAIR.search(text):
-        raise BadValue("JSON joins the two surrogates of a character, which stand apart in a string; join them first")
+        raise BadValue("A string contains the two surrogates of one character, which JSON would join. Join them first.")
     return _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
@@ -178,7 +182,7 @@ def _check_keys(document: Document) -> None:
         if isinstance(node, dict):
             for key in node:
                 if not isinstance(key, str):
-                    raise BadValue(f"the keys of a JSON object are strings, got {brief(key)} in {brief(node)}")
+                    raise BadValue(f"The keys of a JSON object must be strings, got {brief(key)} in {brief(node)}.")
             todo.extend(node.values())
         elif isinstance(node, list):
             todo.extend(node)
@@ -188,4 +192,4 @@ def _plain(leaf: object) -> object:
     """What json does not know: numbers of numpy have their Python numbers."""
     if isinstance(leaf, np.generic):
         return leaf.item()
-    raise BadValue(f"JSON has no bytes, got {brief(leaf)}; .decode(...) or .hex() makes text of them")
+    raise BadValue(f"JSON cannot hold bytes, got {brief(leaf)}. Convert them to text with .decode(...) or .hex().")

@@ -65,9 +65,11 @@ def _opened(source: Source) -> Iterator[Any]:
     lib = extras.load("pyarrow.lib")
     given: str | IO[Any] = os.fspath(source) if isinstance(source, str | os.PathLike) else source
     if given == "-":
-        raise BadValue("a Parquet file must be one, and not the standard input: its end tells what is in it; save it")
+        raise BadValue(
+            "Parquet cannot be read from standard input, because its index is at the end. Save it to a file."
+        )
     try:
         with parquet.ParquetFile(given) as file:
             yield file
     except (lib.ArrowException, OSError) as error:
-        raise BadLineError(name_of(source), None, f"a whole Parquet file was wanted: {error}") from None
+        raise BadLineError(name_of(source), None, f"expected a complete Parquet file: {error}") from None

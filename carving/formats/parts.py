@@ -48,10 +48,20 @@ class Shared:
 def shared(
     files: Sequence[Place], group: Group, format: str | None = None, *, skip_bad: bool = False, **options: object
 ) -> Shared:
-    """This rank's part of the pairs of files, which all ranks of a group name alike; options are those of `pairs`.
+    """Return this rank's part of the pairs of files.
 
-    JSON lines and triples are read by ranges of bytes, Parquet by groups of rows; other files, and compressed ones, go
-    whole to one rank.
+    JSON lines, pairs and triples are divided by byte ranges, Parquet by row groups. Files of other formats and
+    compressed files go to one rank each.
+
+    Args:
+        files: Names of the files, identical on all ranks.
+        group: The process group; None for a single process.
+        format: The format of the files; None derives it from their names.
+        skip_bad: Count malformed lines in `.bad` instead of raising.
+        options: The options of `pairs`.
+
+    Raises:
+        BadValue: If a file is not a regular file, or the ranks name different files.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp(), "graph.tsv")
@@ -74,9 +84,11 @@ def shared(
 
 def _size(file: Place) -> int:
     if os.fspath(file) == "-" or (os.path.exists(file) and not os.path.isfile(file)):
-        raise BadValue(f"only files can be read in parts, got {file}; save it in one, or read it with one process")
+        raise BadValue(
+            f"Several processes can only share files, got {file}. Save it to a file, or read it with one process."
+        )
     if not os.path.exists(file):
-        raise FileNotFoundError(f"there is no file {os.fspath(file)}")
+        raise FileNotFoundError(f"{os.fspath(file)} does not exist.")
     return os.path.getsize(file)
 
 

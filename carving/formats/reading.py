@@ -15,7 +15,10 @@ from carving.symbols import Label
 
 
 class Pairs:
-    r"""The pairs of one source; every iteration reads it anew. `pairs` makes it.
+    r"""The pairs of one source, as `pairs` returns them. Every iteration reads the source again.
+
+    `name` is the name of the source. After an iteration with `skip_bad`, `bad` is the number of malformed lines that
+    were skipped and `first_bad` the error of the first one, or None.
 
     >>> import io
     >>> graph = pairs(io.StringIO("dog\tis a\tanimal\ncat is an animal\n"), "triples", skip_bad=True)
@@ -50,13 +53,20 @@ def pairs(
     part: Span | Sequence[int] | None = None,
     **options: object,
 ) -> Pairs:
-    r"""The pairs of a file, of standard input ("-") or of a DataFrame, read as they are iterated over.
+    r"""Return the pairs of a file, of standard input ("-") or of a DataFrame, read while iterating.
 
-    The file's name tells its format and its compression; text is UTF-8. An open file is read as it is, without
-    unpacking. A bad line raises BadLineError, which names file and line; with `skip_bad` such lines are counted in
-    `.bad` instead. Options: `key`, the column of a table or a DataFrame that names its rows, and `delimiter` of a table
-    (of None, the header tells it); `fields` of CoNLL-U. Parquet needs pyarrow, and is read as a DataFrame is. Of some
-    formats a `part` can be read: see `formats.shared`.
+    Args:
+        source: A file name, "-", an open file (read without decompression) or a DataFrame. Text is UTF-8.
+        format: The format of the file; None derives format and compression from its name. Parquet needs pyarrow and
+            is read like a DataFrame.
+        skip_bad: Count malformed lines in `.bad` instead of raising.
+        part: The part of the file to read, for formats that can be divided: see `formats.shared`.
+        options: `key`, the column with the row names of a table or DataFrame; `delimiter` of a table (None detects it
+            from the header); `fields` of CoNLL-U.
+
+    Raises:
+        BadLineError: While iterating, for a malformed line; it names the file and the line.
+        BadValue: If the format is unknown or does not have an option.
 
     >>> import io
     >>> list(pairs(io.StringIO("name;age\nAnna;7\n"), "table", key="name"))
@@ -79,11 +89,11 @@ def _check_source(source: Source) -> None:
     """Refuse what is no file, or is not there."""
     if isinstance(source, str | os.PathLike) and source != "-":
         if os.path.isdir(source):
-            raise IsADirectoryError(f"a file was wanted, got the directory {os.fspath(source)}; name the files in it")
+            raise IsADirectoryError(f"expected a file, got the directory {os.fspath(source)}. Name the files in it.")
         if not os.path.exists(source):
-            raise FileNotFoundError(f"there is no file {os.fspath(source)}")
+            raise FileNotFoundError(f"{os.fspath(source)} does not exist.")
     elif not isinstance(source, str) and not (hasattr(source, "readline") and hasattr(source, "seekable")):
-        raise BadType(f"a file's name, an open file or a DataFrame was wanted, got {brief(source)}")
+        raise BadType(f"source must be a file name, an open file or a DataFrame, got {brief(source)}.")
 
 
 def _read(
@@ -108,7 +118,7 @@ def _read(
 
 def _pairs_of_frame(frame: Frame, format: str | None, skip_bad: bool, key: Any = None, **options: object) -> Pairs:
     if format is not None:
-        raise BadValue(f"a DataFrame has no format, got format={format!r}; leave it out")
+        raise BadValue(f"format={format!r} does not apply to a DataFrame. Omit it.")
     check_options("a DataFrame", ("key",), options)
     frame_pairs(frame, key)  # a wrong key is refused at once
     return Pairs("a DataFrame", lambda refuse: frame_pairs(frame, key), skip_bad)

@@ -20,7 +20,7 @@ Writer = Callable[..., Iterator[str]]  # of pairs and options: the text, piece b
 
 
 class Format(NamedTuple):
-    """A way to write pairs in a file.
+    """A file format of pairs: its name, its file endings, its reader and its writer.
 
     >>> FORMATS["table"].endings, FORMATS["table"].options
     (('.csv',), ('key', 'delimiter'))
@@ -58,8 +58,8 @@ def _check_named(documents: Document) -> Container:
     if isinstance(documents, dict | list) and documents and not is_marked:
         return documents
     raise BadValue(
-        f"documents below their names or their numbers from 0 were wanted, got {brief(documents)}; json holds others, "
-        "and pairs (.pairs) all"
+        f"The first role of every path must be the name of a document or its number from 0, got {brief(documents)}. "
+        "Use the format json for other documents, or pairs (.pairs) for any pairs."
     )
 
 
@@ -90,11 +90,11 @@ FORMATS = {
 }
 
 
-def choose_format(name: str, format: str | None, option: str = "--format") -> Format:
+def choose_format(name: str, format: str | None, option: str = "format") -> Format:
     """The format that was asked for, or else the one that the file's name tells."""
     if format is not None:
         if format not in FORMATS:
-            raise BadValue(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+            raise BadValue(f"format must be one of {', '.join(FORMATS)}, got {format!r}.")
         return FORMATS[format]
     plain = name.lower()
     plain = plain.removesuffix(ending_of(plain)) if ending_of(plain) in COMPRESSIONS else plain
@@ -103,8 +103,8 @@ def choose_format(name: str, format: str | None, option: str = "--format") -> Fo
             return row
     endings = ", ".join(ending for row in FORMATS.values() for ending in row.endings)
     raise BadValue(
-        f"the name {name} does not tell the file's format (known: {endings}, each also with "
-        f"{', '.join(COMPRESSIONS)}); name it with {option}, or format=: {', '.join(FORMATS)}"
+        f"Unknown file format: {name} has no known ending ({endings}, each also with "
+        f"{', '.join(COMPRESSIONS)}). Pass {option}, one of {', '.join(FORMATS)}."
     )
 
 
@@ -113,5 +113,5 @@ def check_options(kind: str, known: tuple[str, ...], options: Mapping[str, objec
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in known:
-            raise BadValue(f"{kind} has no option {name}; its options: {' and '.join(known) or 'none'}")
+            raise BadValue(f"{kind} has no option {name}. Its options: {' and '.join(known) or 'none'}.")
     return given

@@ -45,7 +45,7 @@ class Limit(NamedTuple):
     @property
     def problem(self) -> str:
         """What is wrong with more."""
-        return f"{self.what} may have {self.size:,} bytes, got more; {self.way_out}"
+        return f"{self.what} may have at most {self.size:,} bytes, got more. {self.way_out}"
 
 
 class Span(NamedTuple):
@@ -56,14 +56,14 @@ class Span(NamedTuple):
     before: int = 0
 
 
-LINE = Limit("a line", 16 << 20, "is this the file's format, and are its lines' ends there?")
+LINE = Limit("a line", 16 << 20, "Check the format of the file and its line ends.")
 
 
 class BadLineError(BadValue):
-    """A line of a file that is not what the file's format wants.
+    """A malformed line of a file; `file`, `line` (from 1, or None) and `problem` say where and what.
 
-    >>> print(BadLineError("graph.tsv", 3, "a triple was wanted"))
-    graph.tsv, line 3: a triple was wanted
+    >>> print(BadLineError("graph.tsv", 3, "expected a triple"))
+    graph.tsv, line 3: expected a triple
     """
 
     def __init__(self, file: str, line: int | None, problem: str) -> None:
@@ -98,7 +98,7 @@ def numbered_lines(
                     line = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     byte, at = error.object[error.start], error.start
-                    refuse(number, f"text in UTF-8 was wanted, got the byte {byte:#04x} at {at}; iconv converts it")
+                    refuse(number, f"expected UTF-8 text, got byte {byte:#04x} at {at}. Convert it, e.g. with iconv.")
                     continue
             yield number, line
 
@@ -115,9 +115,9 @@ def limited_lines(
                 is_cut = not _is_end(stream.readline(limit.size))
             line = stream.readline(limit.size + 1)
         except BROKEN as error:
-            raise BadLineError(name, number, f"the file breaks off or is damaged: {error}") from error
+            raise BadLineError(name, number, f"the file is truncated or corrupt: {error}") from error
         except UnicodeError as error:  # of a stream of text: what it lost with the error cannot be told
-            raise BadLineError(name, number, f"the stream cannot be read as text: {error}") from None
+            raise BadLineError(name, number, f"the stream is not text: {error}") from None
         except GrowthError as error:
             raise BadLineError(name, number, str(error)) from None
         if len(line) > limit.size:
@@ -229,7 +229,7 @@ class _Archive(io.RawIOBase):
         if not self.stream.eof:
             given = self.packed.read(BUFFER) if self.stream.needs_input else b""
             if self.stream.needs_input and not given:
-                raise EOFError("it ends in the middle of an archive")
+                raise EOFError("the compressed stream ends early")
             return given
         given = self.stream.unused_data.lstrip(b"\0")  # with which .xz may be padded
         while not given:
@@ -268,8 +268,8 @@ class _Unpacked(_Counted):
         size = super().readinto(buffer)
         if self.count > FREE and self.count > GROWTH * self.packed.count:
             raise GrowthError(
-                f"an archive may unpack to {FREE:,} bytes or {GROWTH:,} times its size, got more; if that is meant, "
-                "unpack it beforehand"
+                f"a compressed file may expand to {FREE:,} bytes or {GROWTH:,} times its size, got more. If you trust "
+                "it, decompress it first."
             )
         return size
 

@@ -52,8 +52,8 @@ def read_table(
     for count, (number, cells) in enumerate(_records(reader, room, begin, refuse)):
         if len(cells) != len(header):
             if cells:
-                wanted = f"a row must have {len(header)} cells as the header does"
-                refuse(number, f"{wanted}, got {len(cells)}: {brief(cells)}")
+                expected = f"expected {len(header)} cells, as in the header"
+                refuse(number, f"{expected}, got {len(cells)}: {brief(cells)}")
             continue
         row = dict(zip(header, cells, strict=True))
         if key is None:
@@ -61,7 +61,7 @@ def read_table(
         elif first_lines.setdefault(name := row.pop(key), number) == number:
             yield name, row
         else:
-            refuse(number, f"a row's {key} must be its own, got that of line {first_lines[name]} again: {brief(name)}")
+            refuse(number, f"{key} must be unique, got {brief(name)}, which is on line {first_lines[name]} already")
 
 
 def _sniff(texts: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -99,7 +99,7 @@ class _Room:
         for text in texts:
             self.taken += len(text)
             if self.taken > LINE.size:
-                raise BadValue(f"a row may have {LINE.size:,} characters, got more; do its quotation marks end?")
+                raise BadValue(f"a row may have at most {LINE.size:,} characters, got more. Check its quotation marks.")
             yield text
 
 
@@ -110,7 +110,7 @@ def _records(records: "_csv.Reader", room: _Room, begin: int, refuse: Refuse) ->
         try:
             cells = next(records, None)
         except csv.Error as error:
-            refuse(number, f"a row of a table was wanted: {error}")
+            refuse(number, f"expected a row of a table: {error}")
             yield number, []
             continue
         if cells is None:
@@ -121,16 +121,18 @@ def _records(records: "_csv.Reader", room: _Room, begin: int, refuse: Refuse) ->
 
 def _check_header(header: list[str], key: str | None) -> None:
     if len(set(header)) < len(header):
-        raise BadValue(f"the columns of a table must have different names, got {brief(header)}")
+        raise BadValue(f"the columns of a table must have unique names, got {brief(header)}.")
     if key is not None and key not in header:
-        raise BadValue(f"key must be one of the columns {brief(header)}, got {key!r}")
+        raise BadValue(f"key must be one of the columns {brief(header)}, got {key!r}.")
 
 
 def check_delimiter(delimiter: str) -> str:
     """The character that parts cells; "tab" is a name of one."""
     character = _NAMES.get(delimiter, delimiter)
     if len(character) != 1 or character in '"\r\n':
-        raise BadValue(f"delimiter must be one character such as ; or tab, and no quotation mark, got {delimiter!r}")
+        raise BadValue(
+            f"delimiter must be one character such as ; or tab, but not a quotation mark, got {delimiter!r}."
+        )
     return character
 
 
@@ -146,9 +148,11 @@ def show_table(rows: Document, key: str | None = None, delimiter: str = ",") -> 
     'name;age\r\nAnna;7\r\n'
     """
     if not isinstance(rows, dict | list):
-        raise BadType(f"rows of a table were wanted, got {brief(rows)}")
+        raise BadType(f"rows must be a dict or a list of rows, got {brief(rows)}.")
     if rows and isinstance(rows, dict) != (key is not None):
-        raise BadValue("rows in a dict need key=, the name of the column for their names, and rows in a list have none")
+        raise BadValue(
+            "key must be given for rows with names (a dict), and only for these: it is the column for the names."
+        )
     text = io.StringIO()
     delimiter = check_delimiter(delimiter)
     # They end lines by \r\n: with another end they forget to quote \r.
@@ -172,8 +176,8 @@ def _cells(rows: Container, key: str | None) -> Iterator[list[str]]:
     for name, row in items:
         if _check_row(name, row).keys() != set(columns):
             raise BadValue(
-                f"every row must have the columns {brief(columns)}, got {brief(list(row))} in row {brief(name)}; "
-                "jsonl holds rows that differ"
+                f"Every row must have the columns {brief(columns)}, got {brief(list(row))} in row {brief(name)}. "
+                "Use the format jsonl for rows that differ."
             )
         cells = [row[column] for column in columns]
         yield [_check_cell(cell, name) for cell in (cells if key is None else [name, *cells])]
@@ -181,25 +185,27 @@ def _cells(rows: Container, key: str | None) -> Iterator[list[str]]:
 
 def _check_row(name: Label, row: object) -> dict[str, object]:
     if not isinstance(row, dict):
-        raise BadValue(f"a row must be {{column: cell}}, got {brief(row)} in row {brief(name)}")
+        raise BadValue(f"A row must be {{column: cell}}, got {brief(row)} in row {brief(name)}.")
     return row
 
 
 def _check_columns(header: list[str]) -> list[str]:
     if not header or len(set(header)) < len(header):
-        raise BadValue(f"a table needs columns of different names, got {brief(header)}")
+        raise BadValue(f"A table must have columns with unique names, got {brief(header)}.")
     for name in header:
         if not isinstance(name, str):
-            raise BadValue(f"the columns of a table are strings, got {brief(name)}; str(...) makes a name of it")
+            raise BadValue(f"The names of columns must be strings, got {brief(name)}. Convert it with str(...).")
     return header
 
 
 def _check_cell(cell: object, row: Label) -> str:
     if not isinstance(cell, str):
         raise BadValue(
-            f"the cells of a table are strings, got {brief(cell)} in row {brief(row)}; "
-            "str(...) makes a cell of it, and jsonl holds other labels and what is below them"
+            f"The cells of a table must be strings, got {brief(cell)} in row {brief(row)}. Convert it with str(...), "
+            "or use the format jsonl, which holds other labels and nested values."
         )
     if len(cell) > csv.field_size_limit():
-        raise BadValue(f"a cell may have {csv.field_size_limit():,} characters, got {len(cell):,} in row {brief(row)}")
+        raise BadValue(
+            f"A cell may have at most {csv.field_size_limit():,} characters, got {len(cell):,} in row {brief(row)}."
+        )
     return cell

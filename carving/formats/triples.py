@@ -22,7 +22,7 @@ def read_triples(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair
         if len(fields) == 3 and all(fields):
             yield (fields[0], fields[1]), fields[2]
         elif line:
-            refuse(number, f"a triple must be head TAB relation TAB tail, got {brief(line)}")
+            refuse(number, f"expected head TAB relation TAB tail, got {brief(line)}")
 
 
 def show_triples(pairs: Iterable[Pair]) -> Iterator[str]:
@@ -40,7 +40,7 @@ def show_triple(pair: Pair) -> str:
     fields = [field for field in (*path, tail) if isinstance(field, str) and _FIELD.fullmatch(field)]
     if len(fields) != 3 or len(path) != 2:
         raise BadValue(
-            "a triple must be ((head, relation), tail), three strings without tabs or line ends, "
-            f"got {brief(pair)}; pairs (.pairs) holds any, jsonl and json documents"
+            "A triple must be ((head, relation), tail), three strings without tabs or line ends, got "
+            f"{brief(pair)}. Use the format pairs (.pairs) for any pairs, jsonl or json for documents."
         )
     return "\t".join(fields)

@@ -22,12 +22,20 @@ MARK = "\ufeff"  # the byte order mark that readers leave out
 def write(
     pairs: Iterable[Pair], target: Target, format: str | None = None, *, force: bool = False, **options: object
 ) -> int:
-    """Write pairs to a file, a stream of text or the standard output ("-"); the number of pairs.
+    """Write pairs to a file, a text stream or standard output ("-"), and return the number of pairs.
 
-    A file's name tells its format and its compression. It is written whole or not at all: what its format cannot hold
-    is refused, and leaves an old file as it was; one that is read-only, or a memory or model of Carving, takes `force`
-    to be replaced. Read again with the same options it gives the same pairs, in the order of the documents that they
-    make. Options: `key` and `delimiter` of a table, `fields` of CoNLL-U.
+    The write is atomic: after an error, an existing file is unchanged. Reading the file with the same options returns
+    the same pairs, in the order of the documents that they form.
+
+    Args:
+        pairs: Pairs (path, value).
+        target: A file name, "-" or a text stream.
+        format: The format to write; None derives format and compression from the name.
+        force: Overwrite a file even if it is read-only, or a memory or model of Carving.
+        options: `key` and `delimiter` of a table, `fields` of CoNLL-U.
+
+    Raises:
+        BadValue: If the format cannot hold the pairs.
 
     >>> import sys
     >>> write([((0, 0), "S"), ((0, 1, 0), "NP"), ((0, 1, 1), "dogs")], sys.stdout, "brackets")
@@ -50,14 +58,16 @@ def write(
                 stream.write(text)
         except UnicodeEncodeError as error:
             half = error.object[error.start]
-            raise BadValue(f"text in {error.encoding} cannot hold {half!r}; json and jsonl can") from None
+            raise BadValue(f"{error.encoding} text cannot hold {half!r}. Use the format json or jsonl.") from None
 
     if target == "-":
         put(sys.stdout)
     elif isinstance(target, str | os.PathLike):
         _put_in(os.fspath(target), put, force)
     elif isinstance(target, io.RawIOBase | io.BufferedIOBase) or not hasattr(target, "write"):
-        raise BadType(f"a file's name or a stream of text was wanted, got {target!r}; io.TextIOWrapper makes one")
+        raise BadType(
+            f"target must be a file name or a text stream, got {target!r}. io.TextIOWrapper makes a text stream."
+        )
     else:
         put(target)
     return count
@@ -75,9 +85,9 @@ def _put_in(name: str, put: Put, force: bool) -> None:
     """Let the text be a file's, once all of it is written; after an error, the file is as it was."""
     folder = os.path.dirname(os.path.realpath(name))  # a link stays one
     if os.path.isdir(name):
-        raise IsADirectoryError(f"a file was wanted, got the directory {name}; name a file in it")
+        raise IsADirectoryError(f"expected a file, got the directory {name}. Name a file in it.")
     if not os.path.isdir(folder):
-        raise FileNotFoundError(f"{name} lies in a folder that does not exist: {folder}; make it first")
+        raise FileNotFoundError(f"The folder {folder} of {name} does not exist. Create it first.")
     if os.path.exists(name) and not os.path.isfile(name):  # a device or a pipe has no old contents to keep
         with open(name, "wb") as file:
             _pack(name, file, put)
