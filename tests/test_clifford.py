@@ -370,7 +370,7 @@ SIX = CliffordTPR(6, 2, ["a", "b", "c"])
         (
             lambda: CliffordOSC(20, 3, k1=2),
             ValueError,
-            "k1 must be an integer between 3 and 19, got 2. Fewer than p=3 dimensions leave no wedge",
+            "k1 must be an integer between 3 and 19, got 2. A wedge of p=3 vectors needs 3 dimensions",
         ),
         (lambda: CliffordOSC(20, 2, k1=20), ValueError, "between 2 and 19, got 20"),
         (lambda: CliffordOSC(3, 3), ValueError, "d must be an integer of at least 4, got 3"),

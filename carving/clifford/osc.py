@@ -69,7 +69,7 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
         way_out = "it is the dimension of the space; contexts keep p to d - 1 dimensions of it"
         d = check_integer("d", self.d, p + 1, way_out=way_out)
         usual = next((k for k in range(p, d - 1) if math.comb(k, p) ** 2 >= math.comb(d, p)), d - 1)
-        way_out = f"fewer than p={p} dimensions leave no wedge, and d={d} forbid nothing; the default is {usual}"
+        way_out = f"a wedge of p={p} vectors needs {p} dimensions, and k1 = d carves nothing; the default is {usual}"
         k1 = check_integer("k1", usual if self.k1 is None else self.k1, p, d - 1, way_out)
         if not isinstance(self.signed, bool):
             raise BadType(f"signed must be True or False, got {self.signed!r}. The paper has signed=False.")
