@@ -10,6 +10,7 @@ import math
 import threading
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -223,35 +224,54 @@ def bases(
 
 
 def permutations(names: Sequence[bytes], shape: tuple[int, ...], *, seed: int, purpose: str) -> tuple[Tensor, Bits]:
-    """For each name random signed permutations of 0 .. d-1, d the last of the shape, and one word (n, 1) for other use.
+    """Draw random signed permutations of 0 .. d-1 for each name, d the last of the shape, by Fisher-Yates.
 
-    (n, *shape), ~j for j with a minus, of int16 where d allows it. Each place sorts by random bits: half a word, of
-    which the low bits make room for the place itself, so that no two are equal, and the bit above them is the sign.
+    Place j takes 32 random bits: the lowest is the sign of what stands there in the end, the others choose the place
+    k <= j that it is swapped with, from the last place to the first.
+
+    Returns:
+        The permutations (n, *shape), ~j for j with a minus, of int16 where d allows it, and one word (n, 1) of each
+        name for other uses.
     """
     d, numbers = shape[-1], math.prod(shape)
-    place, places, above = _sorting(d)
-    words = -(-numbers * places.itemsize // 8)
+    words = -(-numbers // 2)
     small = np.dtype(np.int16 if d < 2**15 else np.int32)
     drawn_of_all = np.empty((len(names), *shape), dtype=small)
     first = np.empty((len(names), 1), dtype=np.uint64)
-    for rows in slices(len(names), rows_in_cache(2 * words)):  # sorting makes a few copies, small ones
+    for rows in slices(len(names), rows_in_cache(2 * words)):
         drawn = bits(names[rows], 1 + words, seed=seed, purpose=purpose)
         first[rows] = drawn[:, :1]
-        keys = drawn[:, 1:].astype("<u8").view(places.dtype)[:, :numbers].reshape(-1, *shape)
-        keys &= above
-        keys |= places
-        keys.sort(axis=-1)
-        low = keys.astype(small) if place < 15 else keys.astype(np.int64)
-        signs = low >> place
-        signs &= 1
-        low &= 2**place - 1
-        np.bitwise_xor(low, np.negative(signs, out=signs), out=drawn_of_all[rows])
+        halves = drawn[:, 1:].astype("<u8").view("<u4")[:, :numbers].reshape(-1, d)
+        order = _shuffled(halves, small)
+        order ^= -(halves & 1).astype(small)
+        drawn_of_all[rows] = order.reshape(-1, *shape)
     return torch.from_numpy(drawn_of_all), first
 
 
-@lru_cache(maxsize=64)
-def _sorting(d: int) -> tuple[int, NDArray[np.unsignedinteger], np.unsignedinteger]:
-    """How many bits hold a place below d, the places as keys, and the bits of a key above them."""
-    place = max(1, (d - 1).bit_length())
-    key = np.dtype("<u4" if place <= 12 else "<u8")
-    return place, np.arange(d, dtype=key), key.type(-(2**place) % 2 ** (8 * key.itemsize))
+FEW_SHUFFLES = 24  # for which a loop over lists is faster than steps over arrays
+
+
+def _shuffled(bits_of_places: NDArray[np.uint32], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Shuffle 0 .. d-1 by the upper 31 of the bits (m, d) of each place."""
+    count, d = bits_of_places.shape
+    chosen = ((bits_of_places >> 1).astype(np.int64) * np.arange(1, d + 1)) >> 31  # one of 0 .. j for each place j
+    if count < FEW_SHUFFLES:
+        shuffled = []
+        for swaps in chosen.tolist():
+            order = list(range(d))
+            for j in range(d - 1, 0, -1):
+                k = swaps[j]
+                order[j], order[k] = order[k], order[j]
+            shuffled.append(order)
+        return np.array(shuffled, dtype=dtype).reshape(count, d)
+    together = np.repeat(np.arange(d, dtype=dtype)[:, None], count, axis=1)  # (d, m): a step swaps place j of all
+    cells, arriving = together.reshape(-1), np.empty(count, dtype=dtype)
+    swapped = np.ascontiguousarray(chosen.T)
+    swapped *= count
+    swapped += np.arange(count)
+    for j in range(d - 1, 0, -1):
+        row, there = together[j], swapped[j]
+        cells.take(there, out=arriving, mode="clip")  # every index is valid: "clip" spares a copy
+        cells[there] = row
+        row[:] = arriving
+    return np.ascontiguousarray(together.T)
