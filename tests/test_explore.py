@@ -341,14 +341,14 @@ def test_a_memory_that_gets_too_full_says_so():
     told = []
     for i in range(20):
         told += page("POST", "store", path=f"more {i}", leaf=f"leaf {i}")["warnings"]
-    assert "too full" in told[0]
+    assert "over capacity" in told[0]
 
 
 def test_saving_writes_to_the_file_beside_what_others_changed(tmp_path):
     file = tmp_path / "facts.safetensors"
     filled(keep_paths=True).save(file)
     page = Page(Memory.load(file), FACTS, file)
-    with pytest.raises(BadValue, match="nothing was changed"):
+    with pytest.raises(BadValue, match="no changes to save"):
         page("POST", "save")
     page("POST", "store", path="mine / says", leaf="woof")
     page("POST", "forget", path="key 1 / of", leaf="leaf 1")
@@ -404,7 +404,7 @@ def test_sealed_memories_are_asked_and_not_changed():
     assert page("GET", "overview")["bytes"] == 1800
     assert page("GET", "ask", path="key 7 / of")["best"]["leaf"]["text"] == "leaf 7"
     assert page("GET", "together")[-1]["converged"]
-    with pytest.raises(BadValue, match="unseal"):
+    with pytest.raises(BadValue, match="cannot be changed"):
         page("POST", "store", path="a", leaf="b")
 
 
@@ -436,20 +436,20 @@ def test_plans_have_what_is_to_be_copied(page, monkeypatch):
 @pytest.mark.parametrize(
     ("method", "name", "values", "words"),
     [
-        ("GET", "ask", dict(path="  "), "type something"),
+        ("GET", "ask", dict(path="  "), "non-empty text"),
         ("GET", "ask", dict(path="x" * 5000), "characters"),
         ("GET", "ask", dict(path="x", absence="2"), "absence"),
         ("GET", "ask", dict(path="x", absence="much"), "must be a number"),
         ("GET", "ask", dict(path="x", kind="none"), "one of one, top"),
         ("GET", "ask", dict(path="x", kind="top", top="0"), "top"),
-        ("GET", "ask", dict(path="x", kind="leaf"), "leaf must be a text"),
+        ("GET", "ask", dict(path="x", kind="leaf"), "must be a non-empty text"),
         ("GET", "cells", dict(at="1,2"), "indices"),
         ("GET", "cells", dict(at="x"), "at"),
         ("GET", "ask", dict(path="x", kind="top", top="--5"), "top"),
         ("GET", "plan", dict(pairs="0"), "pairs"),
         ("GET", "plan", dict(accuracy="1"), "accuracy"),
-        ("POST", "store", dict(path="a", leaf=3), "leaf must be a text"),
-        ("GET", "overview", dict(session="another"), "load the page again"),
+        ("POST", "store", dict(path="a", leaf=3), "must be a non-empty text"),
+        ("GET", "overview", dict(session="another"), "Reload the page"),
     ],
 )
 def test_bad_questions_are_told_what_was_wanted(page, method, name, values, words):
@@ -463,7 +463,7 @@ def test_an_empty_memory_can_be_looked_at_and_filled():
     assert page("GET", "gauge") == dict(gauge=None)
     page("GET", "cells")
     page("GET", "histogram")
-    with pytest.raises(BadValue, match="store something"):
+    with pytest.raises(BadValue, match="Store something"):
         page("GET", "ask", path="x")
     assert page("POST", "store", path="x", leaf="y")["pairs"] == 1
     assert page("GET", "ask", path="x")["best"]["leaf"]["text"] == "y"
@@ -473,7 +473,7 @@ def test_so_many_pages_have_a_copy(memory):
     page = Page(memory)
     for _ in range(PAGES):
         page.gallery.open()
-    with pytest.raises(BadValue, match="load the page again"):
+    with pytest.raises(BadValue, match="Reload the page"):
         page("GET", "overview")
     assert not page("GET", "about")["held"]
 
@@ -612,7 +612,7 @@ def test_rounds_come_one_a_line(server):
 def test_a_bug_is_said_to_be_one(server, monkeypatch, capsys):
     monkeypatch.setitem(ROUTES, ("GET", "about"), lambda *_: 1 / 0)
     status, _, body = asked(server, "/secret/api/about")
-    assert (status, "a bug of Carving" in json.loads(body)["error"]) == (500, True)
+    assert (status, "a bug in Carving" in json.loads(body)["error"]) == (500, True)
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
@@ -624,7 +624,7 @@ def test_a_bug_among_the_rounds_is_their_last_line(server, monkeypatch, capsys):
     monkeypatch.setitem(ROUTES, ("GET", "together"), broken)
     status, _, body = asked(server, "/secret/api/together")
     first, last = map(json.loads, body.splitlines())
-    assert (status, first, "a bug of Carving" in last["error"]) == (200, dict(asked=1), True)
+    assert (status, first, "a bug in Carving" in last["error"]) == (200, dict(asked=1), True)
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
@@ -634,7 +634,7 @@ def test_an_answer_that_takes_too_long_is_given_up(server, monkeypatch):
     monkeypatch.setitem(ROUTES, ("GET", "about"), lambda *_: going_on.wait(5))
     Timer(0.5, going_on.set).start()  # the thread itself cannot be ended from outside
     status, _, body = asked(server, "/secret/api/about")
-    assert (status, "ask for less" in json.loads(body)["error"]) == (503, True)
+    assert (status, "longer than" in json.loads(body)["error"]) == (503, True)
 
 
 def test_a_round_that_takes_too_long_is_the_last(server, monkeypatch):
@@ -765,7 +765,7 @@ def test_a_command_that_makes_no_sense_is_told_so(tmp_path, carving, monkeypatch
 
 
 def test_a_port_that_is_taken_is_told():
-    with listen(0) as taken, pytest.raises(BadValue, match="free one is found"):
+    with listen(0) as taken, pytest.raises(BadValue, match="not permitted"):
         listen(taken.getsockname()[1])
 
 

@@ -88,10 +88,10 @@ def turn(tab, view):
 def test_the_page_loads_in_every_view_and_width(tab, address):
     show(tab, address, "overview")
     assert tab.title() == "facts.safetensors – Carving explorer"
-    tab.wait_for_selector("text=of its leaves")
-    assert tab.inner_text("h1") == "21 pairs in 1,600 numbers"
+    tab.wait_for_selector("text=Predicted accuracy with")
+    assert tab.inner_text("h1") == "21 pairs in 1,600 cells"
     tab.focus("#tab-overview")
-    for name in ("Ask", "Change", "Together", "Plan"):
+    for name in ("Ask", "Change", "Decode", "Plan"):
         tab.keyboard.press("ArrowRight")  # by the keyboard alone
         assert tab.inner_text("[role=tab][aria-selected=true]") == name
         tab.set_viewport_size({"width": 400, "height": 800})
@@ -105,16 +105,16 @@ def test_answers_follow_while_somebody_types(tab, address):
     show(tab, address, "ask").wait_for_selector(".answer")
     tab.fill("input", "key 7 / of")
     tab.wait_for_selector(".answer:text-is('leaf 7')")
-    assert "found from" in tab.get_attribute(".plot", "aria-label")
+    assert "threshold" in tab.get_attribute(".plot", "aria-label")
     tab.fill("input", "key 7 / wrong")
     tab.wait_for_selector(".answer:text-is('Nothing is stored here')")
     tab.fill("input", "key 3 / of")
-    tab.check("text=the best few")
-    tab.get_by_role("spinbutton", name="How many").fill("7")
-    tab.wait_for_selector("text=The best 7, each with its own probability")
+    tab.check("text=top candidates")
+    tab.get_by_role("spinbutton", name="Number of candidates").fill("7")
+    tab.wait_for_selector("text=The best 7 candidates, each with its own probability")
     assert len(tab.query_selector_all(".list li")) == 7
-    tab.check("text=does it hold this leaf?")
-    tab.get_by_role("combobox", name="This leaf").fill("leaf 3")
+    tab.check("text=is a value stored?")
+    tab.get_by_role("combobox", name="Value").fill("leaf 3")
     tab.wait_for_selector(".answer:text-is('Yes: leaf 3')")
     tab.wait_for_selector("datalist option[value='leaf 3']", state="attached")
 
@@ -133,7 +133,7 @@ def test_labels_without_a_break_stay_in_the_page(tab, address):
     show(tab, address, "change")
     for path, leaf in (("unbroken" * 40, "W" * 300), ("pets", "dog"), ("pets", "cat")):
         tab.get_by_label("Path").fill(path)
-        tab.get_by_label("Leaf").fill(leaf)
+        tab.get_by_label("Value", exact=True).fill(leaf)
         tab.click("button:text-is('Store')")
         tab.wait_for_selector(f".done:has-text('{leaf[:20]}')")
     for view in ("ask", "overview", "change"):
@@ -146,10 +146,10 @@ def test_labels_without_a_break_stay_in_the_page(tab, address):
             assert tab.evaluate("document.documentElement.scrollWidth") <= width
     turn(tab, "ask")
     tab.fill("#view[aria-labelledby=tab-ask] input", "pets")
-    tab.check("text=all that it holds")
-    tab.wait_for_selector("text=It holds 2 leaves:")
+    tab.check("fieldset >> text=all values")
+    tab.wait_for_selector("text=This path holds 2 values:")
     assert tab.locator(".plot .here").count() == 2  # both stand out
-    tab.wait_for_selector("text=whatever else is here, so that its order and its numbers may differ")
+    tab.wait_for_selector("text=so their order and numbers may differ")
 
 
 def test_the_answer_is_seen_where_the_page_is_narrow(tab, address):
@@ -170,7 +170,7 @@ def test_a_page_whose_copy_was_given_up_is_told(tab, address):
     show(tab, address, "change").wait_for_selector("text=you are here")  # has its copy before others
     again = "fetch('api/session', {method: 'POST', headers: {'content-type': 'application/json'}, body: '{}'})"
     tab.evaluate(f"Promise.all(Array.from({{length: 8}}, () => {again}))")
-    tab.wait_for_selector("text=this one's copy is no longer held")
+    tab.wait_for_selector("text=copy of the memory has expired")
 
 
 def test_what_is_stored_in_a_tab_is_in_that_tab_alone(tab, address, file):
@@ -178,10 +178,10 @@ def test_what_is_stored_in_a_tab_is_in_that_tab_alone(tab, address, file):
     for page in (tab, other):
         show(page, address, "change").wait_for_selector("text=you are here")
     tab.get_by_label("Path").fill("my dog / says")
-    tab.get_by_label("Leaf").fill("woof")
+    tab.get_by_label("Value", exact=True).fill("woof")
     tab.keyboard.press("Enter")
     tab.wait_for_selector("text=Stored: my dog / says → woof")
-    tab.wait_for_selector("text=1 change; the copy holds 22 pairs.")
+    tab.wait_for_selector("text=1 unsaved change; the copy holds 22 pairs.")
     tab.wait_for_selector("strong:has-text('22 pairs')")  # the gauge followed
     other.reload()
     other.wait_for_selector("text=the copy holds 21 pairs.")
@@ -190,15 +190,15 @@ def test_what_is_stored_in_a_tab_is_in_that_tab_alone(tab, address, file):
     tab.click("button:text-is('Forget')")
     tab.wait_for_selector("text=Forgotten: my dog / says → woof")
     tab.click("button:text-is('Forget')")
-    tab.wait_for_selector("text=it was left alone")
+    tab.wait_for_selector("text=nothing was removed")
 
 
 def test_together_and_plan_draw_what_comes(tab, address):
-    show(tab, address, "together").click("text=Ask all paths together")
-    tab.wait_for_selector("text=All 21 paths came to rest")
+    show(tab, address, "together").click("text=Decode all paths jointly")
+    tab.wait_for_selector("text=: 21 answers.")
     tab.click("#tab-plan")
-    tab.get_by_label("Pairs to be stored:").fill("10")  # ten pairs are planned soonest
-    tab.get_by_label("Different leaves:").fill("4")
+    tab.get_by_label("Pairs:").fill("10")  # ten pairs are planned soonest
+    tab.get_by_label("Distinct values:").fill("4")
     tab.wait_for_selector("code:has-text('--pairs 10 ')")
     assert len(tab.query_selector_all(".bars .track")) >= 3
 
@@ -207,9 +207,9 @@ def test_saving_writes_and_a_server_that_stopped_is_said_to_have(tab, running, f
     address, run = running
     show(tab, address, "change")
     tab.get_by_label("Path").fill("kept / for good")
-    tab.get_by_label("Leaf").fill("yes")
+    tab.get_by_label("Value", exact=True).fill("yes")
     tab.click("button:text-is('Store')")
-    tab.click("text=Save to the file")
+    tab.click("text=Save to file")
     tab.wait_for_selector("text=Saved 1 change to")
     assert Memory.load(file)["kept", "for good"] == "yes"
     run.send_signal(signal.SIGINT)

@@ -1,7 +1,7 @@
-"""The explorer: a page on this machine that shows a memory, asks it, changes a copy of it, and plans others.
+"""The explorer: a local web page that shows a memory, queries it, changes a copy of it, and plans others.
 
-`server.py` guards the door, `routes.py` is the table of what can be asked, and every other file translates one view's
-questions to the library and its answers to JSON. docs/explore.md describes that JSON.
+`server.py` authenticates requests and serves the page, `routes.py` is the table of requests, and each other module
+serves one view. docs/explore.md describes the JSON interface.
 """
 
 from carving.explore.exhibit import Exhibit

@@ -1,4 +1,4 @@
-"""The view Ask: what lies under a path, and the scores of all leaves that tell why."""
+"""The view Ask: the answers to a path, and the scores of all values that explain them."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -15,21 +15,21 @@ from carving.memory.sealed import SealedMemory
 from carving.symbols import Leaf, Path, canonical_path
 
 KINDS = ("one", "top", "set", "leaf")
-PICKED = 40  # paths or leaves that are offered
-NAMED = 12  # candidates whose names are told
-DRAWN = 1500  # candidates whose scores are told: of more, those at equal distances in their order
-LOOKED = 100_000  # leaves among which those are looked for that begin with what was typed
+PICKED = 40  # suggested paths or values
+NAMED = 12  # candidates that are listed by name
+DRAWN = 1500  # scores that are sent: of more, a sample at equal steps of the rank
+LOOKED = 100_000  # values that are searched for suggestions
 
 
 def paths(gallery: Gallery, given: Given) -> Json:
-    """The known paths that have what was typed in them."""
+    """Return known paths that contain the typed text."""
     known = gallery.copy(given.text("session")).catalogue
     found = known.find(given.text("text", ""), PICKED)
     return dict(paths=list(map(path_shown, found)), known=len(known))
 
 
 def leaves(gallery: Gallery, given: Given) -> Json:
-    """The leaves that have what was typed in them."""
+    """Return values that contain the typed text."""
     vocabulary, wanted = gallery.copy(given.text("session")).memory.vocabulary, given.text("text", "").lower()
     found: list[Leaf] = []
     for row in range(min(len(vocabulary), LOOKED)):
@@ -41,11 +41,14 @@ def leaves(gallery: Gallery, given: Given) -> Json:
 
 
 def ask(gallery: Gallery, given: Given) -> Json:
-    """The answers to a path, and the scores of all leaves."""
-    memory, kind = copy(gallery.copy(given.text("session")).memory), given.choice("kind", KINDS)  # all of one state
+    """Return the answers to a path, and the scores of all values."""
+    memory, kind = (
+        copy(gallery.copy(given.text("session")).memory),
+        given.choice("kind", KINDS),
+    )  # one snapshot
     absence, line = given.number("absence", 0.5), given.text("path")
     if not len(memory.vocabulary):
-        raise BadValue("nothing was stored in this memory yet, so that it has nothing to answer; store something first")
+        raise BadValue("The memory is empty. Store something first.")
     path, best = _found(memory, line, absence)
     seen = scores(memory, path, absence)
     return dict(
@@ -58,7 +61,7 @@ def ask(gallery: Gallery, given: Given) -> Json:
 
 
 def _found(memory: Memory | SealedMemory, line: str, absence: float) -> tuple[Path, Answer]:
-    """The first reading of a line under which anything is found, or else the last, and its answer."""
+    """Return the first reading of a line that is found, or else the last one, with its answer."""
     readings = line_readings(line)
     answers: list[Answer] = memory.recall_many(readings, absence=absence)
     each = list(zip(readings, answers, strict=True))
@@ -75,14 +78,16 @@ def _answers(
     if kind == "leaf":
         wanted = leaf_readings(given.text("leaf"), False)
         if not memory.has_probabilities:
-            raise BadValue("this scheme has no probabilities and cannot say whether a leaf is there; ask openly")
+            raise BadValue(
+                "This scheme gives no probabilities, so it cannot recognize a value. Ask for the best value."
+            )
         found = memory.recognise_many([(path, leaf) for leaf in wanted], absence=absence)
         return [max(found, key=lambda answer: answer.probability)]
     return [best]
 
 
 def scores_shown(memory: Memory | SealedMemory, seen: Scores) -> Json:
-    """The scores of all leaves, best first; of very many a part, the best ones always."""
+    """Return the scores of all values, best first; a sample if there are many, which includes the best ones."""
     order = seen.strengths.sort(descending=True)
     ranked, total = order.values.tolist(), len(order.values)
     head = ranked[:NAMED]
@@ -106,7 +111,7 @@ def _named(memory: Memory | SealedMemory, seen: Scores, row: int) -> Json:
 
 
 def meant(held: Copy, line: str, leaf: str) -> tuple[Path, Leaf]:
-    """The pair that somebody typed: readings that are known come first, then paths of several roles, then numbers."""
+    """Return the typed pair. Known readings come first, then paths of several roles, then numbers."""
     readings = line_readings(line)
     known = held.catalogue.names if len(readings) > 1 else ()
     path = next((each for each in readings if canonical_path(each) in known), None)

@@ -1,4 +1,4 @@
-"""Paths that can be picked: found by what somebody has typed of them."""
+"""An index of paths, searched by substring."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from itertools import islice
 from carving.formats.typed import path_text
 from carving.symbols import Path, canonical_path
 
-MOST = 200_000  # paths that are held to pick from
+MOST = 200_000  # paths in the index
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Paths, each once, with their texts in small letters."""
+    """Distinct paths and their texts in lower case."""
 
     paths: list[Path]
     texts: list[str]
 
     @classmethod
     def of(cls, paths: Iterable[Path]) -> "Catalogue":
-        """The catalogue of paths, of the first ones where they are very many."""
+        """Index paths; only the first `MOST` of them."""
         each = list({canonical_path(path): path for path in islice(paths, MOST)}.values())
         return cls(each, [path_text(path).lower() for path in each])
 
     def find(self, typed: str, limit: int) -> list[Path]:
-        """The paths that have what was typed in them: those that begin with it first.
+        """Return up to `limit` paths that contain the typed text; paths that begin with it come first.
 
         >>> Catalogue.of([("hot", "dog"), ("dog", "says")]).find("Dog", 5)
         [('dog', 'says'), ('hot', 'dog')]
@@ -46,5 +46,5 @@ class Catalogue:
 
     @cached_property
     def names(self) -> set[bytes]:
-        """What tells these paths from others: 1 and true are two roles."""
+        """The canonical bytes of the paths, which distinguish 1 from true."""
         return set(map(canonical_path, self.paths))

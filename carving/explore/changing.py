@@ -1,4 +1,4 @@
-"""The view Change: pairs stored and forgotten in a page's copy, which is written to the file if somebody saves it."""
+"""The view Change: pairs stored and forgotten in a page's copy, and saved to the file on request."""
 
 from carving.errors import BadValue
 from carving.explore.asking import meant
@@ -12,16 +12,16 @@ from carving.memory.fullness import collected
 from carving.memory.sealed import SealedMemory
 from carving.places import acquired, lock_for
 
-LISTED = 50  # changes that are listed, the last ones
+LISTED = 50  # recent changes that are listed
 
 
 def open_page(gallery: Gallery, given: Given) -> Json:
-    """A copy for a page, and its name."""
+    """Open a session: a copy of the memory for a page."""
     return dict(session=gallery.open())
 
 
 def store(gallery: Gallery, given: Given) -> Json:
-    """Store a pair in the copy."""
+    """Store a pair in the page's copy."""
     held = gallery.copy(given.text("session"))
     with held.lock, collected() as messages:
         pair = _pair(held, given)
@@ -31,7 +31,7 @@ def store(gallery: Gallery, given: Given) -> Json:
 
 
 def forget(gallery: Gallery, given: Given) -> Json:
-    """Take a pair out of the copy; one that is probably not there is left alone."""
+    """Remove a pair from the page's copy, unless it is probably not stored."""
     held = gallery.copy(given.text("session"))
     with held.lock:
         pair = _pair(held, given)
@@ -43,7 +43,7 @@ def forget(gallery: Gallery, given: Given) -> Json:
 
 def _pair(held: Copy, given: Given) -> Pair:
     if isinstance(held.memory, SealedMemory):
-        raise BadValue("a sealed memory is asked, not changed; `carving unseal` makes one of it that can be")
+        raise BadValue("A quantized memory cannot be changed. Convert it with `carving unseal` first.")
     return meant(held, given.text("path"), given.text("leaf"))
 
 
@@ -58,32 +58,32 @@ def _done(held: Copy, pair: Pair, stranger: bool = False, told: list[str] | None
 
 
 def changes_shown(held: Copy) -> Json:
-    """What was changed in a copy, the last first."""
+    """Return the recent changes of a copy, latest first."""
     last = held.changes[: -LISTED - 1 : -1]
     each = [dict(verb=verb, path=path_shown(path), leaf=leaf_shown(leaf)) for verb, (path, leaf) in last]
     return dict(changes=each, count=len(held.changes), pairs=held.memory.pairs)
 
 
 def changes(gallery: Gallery, given: Given) -> Json:
-    """What was changed in the copy of a page."""
+    """Return the changes of the page's copy."""
     return changes_shown(gallery.copy(given.text("session")))
 
 
 def reset(gallery: Gallery, given: Given) -> Json:
-    """A fresh copy of the memory."""
+    """Discard the changes: give the page a fresh copy."""
     return changes_shown(gallery.reset(given.text("session")))
 
 
 def save(gallery: Gallery, given: Given) -> Json:
-    """Make the copy's changes in the file, beside what others have changed there: all of them, or none."""
+    """Apply the copy's changes to the file as it is now: all of them, or none."""
     name = given.text("session")
     held, file = gallery.copy(name), gallery.exhibit.file
     if file is None:
-        raise BadValue("nothing is written unless the explorer was started with --write; start it so to save")
+        raise BadValue("The explorer is read-only. Start it with --write to save changes.")
     with held.lock:
         if not held.changes:
-            raise BadValue("nothing was changed; store or forget something first")
-        with collected(), acquired(lock_for(file), file):  # the page showed those messages when the copy was changed
+            raise BadValue("There are no changes to save. Store or forget something first.")
+        with collected(), acquired(lock_for(file), file):  # the page showed the warnings when the copy was changed
             memory = Memory.load(file)
             for verb, pairs in _together(held.changes):
                 memory.store(pairs) if verb == "store" else memory.forget(pairs)
@@ -94,7 +94,7 @@ def save(gallery: Gallery, given: Given) -> Json:
 
 
 def _together(changes: list[tuple[Verb, Pair]]) -> list[tuple[Verb, list[Pair]]]:
-    """Changes of one kind that follow each other, as one."""
+    """Group consecutive changes of one kind."""
     parts: list[tuple[Verb, list[Pair]]] = []
     for verb, pair in changes:
         if parts and parts[-1][0] == verb:

@@ -1,4 +1,4 @@
-"""What is explored: a memory, and what is known of its pairs. Every page changes a copy of its own."""
+"""The explored memory and its known pairs, and a copy of the memory for each page."""
 
 import copy
 import secrets
@@ -16,24 +16,31 @@ from carving.memory import Memory
 from carving.memory.sealed import SealedMemory
 from carving.symbols import canonical, canonical_path
 
-PAGES = 8  # copies that are held: of more, the one that was used least lately is given up
+PAGES = 8  # copies that are kept; the least recently used one is evicted
 
 Verb = Literal["store", "forget"]
 
 
 @dataclass
 class Exhibit:
-    """A memory, as it was opened."""
+    """The memory that the explorer shows.
+
+    Args:
+        memory: The memory. Pages change copies of it.
+        name: Its title on the page.
+        pairs: The pairs that it is known to hold. They supply paths to pick, and correct answers to compare with.
+        file: The file that pages may save their changes to; None forbids saving.
+    """
 
     memory: Memory | SealedMemory
     name: str
-    pairs: list[Pair] = field(default_factory=list)  # that files say it holds
-    file: FilePath | None = None  # where changes may be saved
+    pairs: list[Pair] = field(default_factory=list)
+    file: FilePath | None = None
 
 
 @dataclass
 class Copy:
-    """A page's own copy of the memory, with what was changed in it."""
+    """A page's copy of the memory, and its changes."""
 
     memory: Memory | SealedMemory
     pairs: list[Pair]
@@ -43,11 +50,11 @@ class Copy:
 
     @classmethod
     def of(cls, exhibit: Exhibit) -> "Copy":
-        """A fresh copy: until it is changed, both have the same tensor."""
+        """Return a fresh copy, which shares the tensor until it is changed."""
         return cls(copy.copy(exhibit.memory), exhibit.pairs)
 
     def note(self, verb: Verb, pair: Pair) -> None:
-        """Keep in mind what was done to the copy."""
+        """Record a change of the copy."""
         self.changes.append((verb, pair))
         self._catalogue = None
         if not self.pairs:
@@ -59,8 +66,8 @@ class Copy:
 
     @property
     def catalogue(self) -> Catalogue:
-        """The paths that are known: of the files, or kept by the memory."""
-        with self.lock:  # a change meanwhile would be missing from it
+        """The known paths: of the given pairs, or kept by the memory."""
+        with self.lock:  # so that no concurrent change is missed
             if self._catalogue is None:
                 known = self.memory if self.memory.keeps_paths else ()
                 self._catalogue = Catalogue.of((path for path, _ in self.pairs) if self.pairs else known)
@@ -68,7 +75,7 @@ class Copy:
 
 
 def _without(pairs: Iterable[Pair], gone: Pair) -> list[Pair]:
-    """The pairs without the last that is this one."""
+    """Return the pairs without the last occurrence of one."""
     left, name = list(pairs), (canonical_path(gone[0]), canonical(gone[1]))
     for place in range(len(left) - 1, -1, -1):
         if (canonical_path(left[place][0]), canonical(left[place][1])) == name:
@@ -78,7 +85,7 @@ def _without(pairs: Iterable[Pair], gone: Pair) -> list[Pair]:
 
 
 class Gallery:
-    """An exhibit and the copies of the pages that look at it."""
+    """An exhibit and the copies of its pages."""
 
     def __init__(self, exhibit: Exhibit) -> None:
         self.exhibit = exhibit
@@ -86,7 +93,7 @@ class Gallery:
         self._lock = RLock()
 
     def open(self) -> str:
-        """A new page's name; the copy is made."""
+        """Make a copy for a new page and return its name."""
         with self._lock:
             name = secrets.token_urlsafe(12)
             self._copies[name] = Copy.of(self.exhibit)
@@ -95,18 +102,18 @@ class Gallery:
             return name
 
     def copy(self, name: str) -> Copy:
-        """The copy of a page."""
+        """Return the copy of a page."""
         with self._lock:
             found = self._copies.get(name)
             if found is None:
                 raise BadValue(
-                    f"this page's copy is no longer held ({PAGES} pages at a time have one); load the page again"
+                    f"This page's copy of the memory has expired: only {PAGES} pages keep one. Reload the page."
                 )
             self._copies.move_to_end(name)
             return found
 
     def touch(self, name: str) -> bool:
-        """Whether a page's copy is held; who asks still looks at it, and others go first."""
+        """Return whether a page's copy is kept, and mark it as recently used."""
         with self._lock:
             held = name in self._copies
             if held:
@@ -114,7 +121,7 @@ class Gallery:
             return held
 
     def reset(self, name: str) -> Copy:
-        """A fresh copy for a page."""
+        """Replace the copy of a page by a fresh one."""
         with self._lock:
             self.copy(name)
             self._copies[name] = Copy.of(self.exhibit)

@@ -1,4 +1,4 @@
-"""The view Overview: what a memory is in words and numbers, how full, and what its cells look like."""
+"""The view Overview: a memory in words and numbers, its load, and its cells."""
 
 import torch
 
@@ -13,13 +13,13 @@ from carving.memory.portrait import distribution, slice_of
 from carving.memory.sealed import SealedMemory
 from carving.schemes.words import words_of
 
-MOST_STORED = 12  # leaves that are listed
-FINE = 127  # levels of a colour, either way
-REACH = 3.5  # deviations that the strongest colour stands for
+MOST_STORED = 12  # values that are listed
+FINE = 127  # levels of a color, either way
+REACH = 3.5  # standard deviations at full color
 
 
 def about(gallery: Gallery, given: Given) -> Json:
-    """What is explored, and what can be done with it."""
+    """Return what is explored, and what can be done with it."""
     exhibit = gallery.exhibit
     memory = exhibit.memory
     return dict(
@@ -34,7 +34,7 @@ def about(gallery: Gallery, given: Given) -> Json:
 
 
 def overview(gallery: Gallery, given: Given) -> Json:
-    """A memory in words and numbers."""
+    """Return a memory in words and numbers."""
     copy = gallery.copy(given.text("session"))
     memory = copy.memory
     held, least = held_bytes(memory), least_bytes(memory)
@@ -60,7 +60,7 @@ def overview(gallery: Gallery, given: Given) -> Json:
 
 
 def fullness(gallery: Gallery, given: Given) -> Json:
-    """The gauge; null where nothing is predicted."""
+    """Return the predicted accuracy by load; null if there is no prediction."""
     seen = gauge(gallery.copy(given.text("session")).memory)
     if seen is None:
         return dict(gauge=None)
@@ -70,7 +70,7 @@ def fullness(gallery: Gallery, given: Given) -> Json:
 
 
 def cells(gallery: Gallery, given: Given) -> Json:
-    """A slice of the cells, in whole numbers from -127 to 127: 3.5 deviations, either way."""
+    """Return a slice of the cells as integers from -127 to 127, which are 3.5 standard deviations."""
     memory = gallery.copy(given.text("session")).memory
     further = max(0, memory.tensor.dim() - 2)
     chosen = given.text("at", "") or ",".join(["0"] * further)
@@ -88,7 +88,7 @@ def cells(gallery: Gallery, given: Given) -> Json:
 
 
 def histogram(gallery: Gallery, given: Given) -> Json:
-    """How the cells' numbers are distributed, beside the normal curve."""
+    """Return a histogram of the cells and the normal distribution of equal variance."""
     memory = gallery.copy(given.text("session")).memory
     seen = distribution(memory)
     return dict(

@@ -1,4 +1,4 @@
-"""The view Plan: the smallest memory of each kind for what is wished, and what makes it."""
+"""The view Plan: the smallest memory of each kind for given requirements, and code that creates it."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,22 +10,22 @@ from carving.explore.shown import Json
 from carving.prediction.plan import Plan, drafts, each_plan, plans
 from carving.prediction.wish import Wishes, wish_for
 
-BITS = ("none", "1", "2", "3", "4", "8")  # of a cell; none stands for real numbers
-KNOWN = 64  # wishes whose plans are kept
-MANY = 10**7  # pairs, or leaves, that can be wished for
+BITS = ("none", "1", "2", "3", "4", "8")  # per cell; none: float32
+KNOWN = 64  # cached plans
+MANY = 10**7  # the largest number of pairs, or of values
 
 
 def plan(gallery: Gallery, given: Given) -> Iterator[Json]:
-    """Drafts at once, then the smallest memory of each kind as it is found, at last all plans, the chosen one first."""
+    """Yield drafts, then the smallest memory of each kind as it is found, and finally all plans, the best first."""
     pairs, vocabulary = given.integer("pairs", 1000, 1, MANY), given.integer("vocabulary", 1000, 2, MANY)
     accuracy, bits = given.number("accuracy", 0.99), given.choice("bits", BITS)
     wish = Wished(pairs, vocabulary, accuracy, given.yes("joint"), None if bits == "none" else int(bits))
-    wish_for(pairs, vocabulary, accuracy, 1, wish.wishes)  # which refuses what cannot be wished
+    wish_for(pairs, vocabulary, accuracy, 1, wish.wishes)  # refuses impossible requirements
     return _found(wish)
 
 
 class Wished(NamedTuple):
-    """What somebody wishes of a memory."""
+    """Requirements of a memory."""
 
     pairs: int
     vocabulary: int
@@ -35,7 +35,7 @@ class Wished(NamedTuple):
 
     @property
     def wishes(self) -> Wishes:
-        """Those that the planner takes by name."""
+        """The keyword arguments of the planner."""
         return Wishes(joint=self.joint, bits=self.bits)
 
 
@@ -56,8 +56,8 @@ _known: dict[Wished, list[Plan]] = {}
 
 
 def plan_shown(each: Plan) -> Json:
-    """A plan as the page shows it."""
-    sealed = "" if each.bits is None else f", sealed in {show_bits(each.bits)} a cell"
+    """Return a plan as JSON."""
+    sealed = "" if each.bits is None else f", quantized to {show_bits(each.bits)} per cell"
     return dict(
         kind=each.kind,
         sizes=", ".join(f"{key}={value}" for key, value in (("d", each.d), ("k1", each.k1)) if value) + sealed,
@@ -72,7 +72,7 @@ def plan_shown(each: Plan) -> Json:
 
 
 def command(wish: Wished) -> str:
-    """The command that makes an empty memory of the chosen plan."""
+    """Return the command that creates an empty memory of the best plan."""
     options = f"{' --joint' if wish.joint else ''}{f' --bits {wish.bits}' if wish.bits else ''}"
     return (
         f"carving plan --pairs {wish.pairs} --vocabulary {wish.vocabulary} --accuracy {wish.accuracy}{options} "
@@ -81,7 +81,7 @@ def command(wish: Wished) -> str:
 
 
 def python(wish: Wished) -> str:
-    """The line of Python that does the same."""
+    """Return a line of Python that creates an empty memory of the best plan."""
     options = f"{', joint=True' if wish.joint else ''}{f', bits={wish.bits}' if wish.bits else ''}"
     sizes = f"pairs={wish.pairs}, vocabulary={wish.vocabulary}, accuracy={wish.accuracy}"
     return f"memory = Memory.planned({sizes}{options})"

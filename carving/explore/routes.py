@@ -1,4 +1,4 @@
-"""What can be asked, as a table: a method and a name, and what answers."""
+"""The table of requests: method and name, and the function that answers."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,7 +7,7 @@ from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json
 
-Reply = Json | Iterator[Json]  # one object, or one after the other
+Reply = Json | Iterator[Json]  # one object, or a stream of them
 Route = Callable[[Gallery, Given], Reply]
 
 ROUTES: dict[tuple[str, str], Route] = {

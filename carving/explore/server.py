@@ -1,8 +1,8 @@
-"""The door: an ASGI application that lets in who knows the token, hands out the page, and answers in JSON.
+"""ASGI application of the explorer: authenticates by a token in the URL, serves the page, and answers in JSON.
 
-It is bound to the loopback address, but any page of any site may send requests there. So the address has a token that
-only the person's browser knows, the Host must be ours (a name that is made to point here is not), whoever says its
-Origin must be our page, and changes must be JSON, which other pages cannot send unasked.
+It listens on the loopback address, but pages of any site can send requests there. Therefore the URL has a secret token,
+the Host header must be the server's own (against DNS rebinding), an Origin header must be the page's own, and changes
+must be JSON, which other sites cannot send without a CORS preflight.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-LARGEST = 1 << 16  # bytes of a request
-FIELDS = 50  # values of a question
-PATIENCE = 60.0  # seconds for an answer, or for a round of several
-SLOW = 10.0  # seconds for a request to arrive
-AT_ONCE = 4  # questions that are worked on
-OPENED = ("navigate", "document")  # what browsers say of a page that is opened in a tab
+LARGEST = 1 << 16  # bytes of a request body
+FIELDS = 50  # parameters of a query
+PATIENCE = 60.0  # seconds for an answer, or for one line of a stream
+SLOW = 10.0  # seconds for a request body to arrive
+AT_ONCE = 4  # concurrent requests
+OPENED = ("navigate", "document")  # fetch metadata of a page that is opened in a tab
 
-BUG = "a bug of Carving, whose traceback stands where the explorer was started"
+BUG = "Internal error: this is a bug in Carving. The terminal that runs the explorer shows its traceback."
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -46,7 +46,7 @@ HEADERS = {
 
 
 class Refused(Exception):
-    """A request that is turned away, with its status and a sentence."""
+    """A refused request: its HTTP status and an error message."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -54,7 +54,7 @@ class Refused(Exception):
 
 
 class Request(NamedTuple):
-    """What somebody wants."""
+    """An HTTP request without its body."""
 
     method: str
     path: str
@@ -63,16 +63,16 @@ class Request(NamedTuple):
 
     @classmethod
     def of(cls, scope: Scope) -> "Request":
-        """The request of an ASGI scope."""
+        """Return the request of an ASGI scope."""
         headers: dict[str, str] = {}
-        for field, value in scope["headers"]:  # one that comes twice is a list, which nobody of us sends
+        for field, value in scope["headers"]:  # a repeated header becomes a list, which the page never sends
             name, said = field.decode("latin-1").lower(), value.decode("latin-1")
             headers[name] = f"{headers[name]}, {said}" if name in headers else said
         return cls(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
 
 
 class Server:
-    """The application: `token` stands first in every path, `hosts` are the names that it answers to."""
+    """The application: `token` is the first part of every URL path, `hosts` are the accepted Host headers."""
 
     def __init__(self, gallery: Gallery, token: str, hosts: tuple[str, ...]) -> None:
         self.gallery, self.token, self.hosts = gallery, token, hosts
@@ -85,7 +85,7 @@ class Server:
         try:
             request = Request.of(scope)
             rest = self._admitted(request)
-            if request.path == f"/{self.token}":  # from there the page would look for its files in the wrong place
+            if request.path == f"/{self.token}":  # relative URLs need the final slash
                 await _start(send, 308, "text/plain", location=f"/{self.token}/")
                 await send({"type": "http.response.body", "body": b""})
             elif rest.startswith("api/"):
@@ -96,37 +96,41 @@ class Server:
             await _send_json(send, refused.status, dict(error=str(refused)))
 
     def _admitted(self, request: Request) -> str:
-        """The path behind the token; whoever is not our page is turned away."""
+        """Return the path after the token; refuse requests that are not from the explorer's page."""
         ours = [f"http://{host}" for host in self.hosts]
         if request.headers.get("host") not in self.hosts:
-            raise Refused(403, "this address does not belong to the explorer")
+            raise Refused(403, "The host name is not the explorer's. Open the address that `carving explore` printed.")
         _, given, rest = (*request.path.split("/", 2), "", "")[:3]
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
-        # The browser comes from a private file (`serving.redirect`), which is another site.
+        # The browser comes from a local file (`serving.redirect`), which is another site.
         opened = not rest and (request.headers.get("sec-fetch-mode"), request.headers.get("sec-fetch-dest")) == OPENED
         if (origin is not None and origin not in ours) or (site not in ("none", "same-origin") and not opened):
-            raise Refused(403, "only the explorer's own page may ask here")
+            raise Refused(403, "Cross-site request refused: only the explorer's own page may send requests.")
         if not secrets.compare_digest(given.encode(), self.token.encode()):
-            raise Refused(403, "this address has not the token that `carving explore` printed; take the whole address")
+            raise Refused(
+                403,
+                "The token in the address is wrong. Open the address that `carving explore` printed.",
+            )
         return rest
 
     async def _hand_out(self, request: Request, name: str, send: Send) -> None:
-        """A file of the page."""
+        """Send a file of the page."""
         if request.method not in ("GET", "HEAD"):
-            raise Refused(405, "files are read with GET")
+            raise Refused(405, "Files of the page accept only GET and HEAD.")
         name = name or "index.html"
         kind = KINDS.get(name[name.rfind(".") :])
         held = PAGE.get(name)
         if held is None or kind is None:
-            raise Refused(404, "there is no such page")
+            raise Refused(404, "There is no such file.")
         await _send(send, 200, f"{kind}; charset=utf-8", held if request.method == "GET" else b"")
 
     async def _answer(self, request: Request, name: str, receive: Receive, send: Send) -> None:
-        """An answer in JSON, or several, one a line."""
+        """Send an answer as JSON, or several as lines of JSON."""
         route = ROUTES.get((request.method, name))
         if route is None:
             known = any(name == other for _, other in ROUTES)
-            raise Refused(405 if known else 404, f"there is no {request.method} {name} here; docs/explore.md lists all")
+            status = 405 if known else 404
+            raise Refused(status, f"There is no request {request.method} {name}. docs/explore.md lists all.")
         given = Given(await _values(request, receive))
         try:
             async with self._turns:
@@ -138,7 +142,7 @@ class Server:
         except UserError as error:
             raise Refused(400, str(error)) from None
         except TimeoutError:
-            raise Refused(503, f"this took longer than {PATIENCE:.0f} seconds; ask for less") from None
+            raise Refused(503, f"The request took longer than {PATIENCE:.0f} seconds. Ask for less.") from None
         except Refused:
             raise
         except Exception:
@@ -151,21 +155,21 @@ async def _within(work: Awaitable[Reply]) -> Reply:
 
 
 async def _values(request: Request, receive: Receive) -> dict[str, object]:
-    """What a request gives: by its address, or as JSON."""
+    """Return the parameters of a request: of its query string, or of its JSON body."""
     if request.method == "GET":
         return _queried(request.query)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise Refused(415, "changes are sent as application/json")
+        raise Refused(415, "POST requests must have the content type application/json.")
     try:
         body = await asyncio.wait_for(_body(receive), SLOW)
     except TimeoutError:
-        raise Refused(408, f"the request did not arrive within {SLOW:.0f} seconds; send it again") from None
+        raise Refused(408, f"The request body did not arrive within {SLOW:.0f} seconds. Send it again.") from None
     try:
         values: object = json.loads(body)
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise Refused(400, "a JSON object was wanted")
+        raise Refused(400, "The request body must be a JSON object.")
     return values
 
 
@@ -173,19 +177,19 @@ def _queried(query: str) -> dict[str, object]:
     try:
         return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS))
     except ValueError:
-        raise Refused(400, f"a question may have {FIELDS} values; send fewer") from None
+        raise Refused(400, f"A query must have at most {FIELDS} parameters.") from None
 
 
 async def _body(receive: Receive) -> bytes:
-    """The bytes that were sent, not too many."""
+    """Return the request body, of limited size."""
     parts = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refused(400, "the request ended in its middle")
+            raise Refused(400, "The connection was closed before the request was complete.")
         parts += message.get("body", b"")
         if len(parts) > LARGEST:
-            raise Refused(413, f"a request may have {LARGEST:,} bytes; send less")
+            raise Refused(413, f"A request body must have at most {LARGEST:,} bytes.")
         if not message.get("more_body"):
             return bytes(parts)
 
@@ -205,12 +209,12 @@ async def _send_json(send: Send, status: int, value: Json) -> None:
 
 
 def _encoded(value: Json) -> bytes:
-    # Half of a pair of surrogates may stand in a label: as an escape it is JSON all the same.
+    # Labels may contain lone surrogates, which are valid JSON when escaped.
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
 
 
 async def _send_lines(send: Send, receive: Receive, lines: Iterator[Json]) -> None:
-    """One object a line as they come; no more once nobody listens."""
+    """Stream one object per line; stop when the client disconnects."""
     gone = asyncio.ensure_future(_disconnected(receive))
     await _start(send, 200, "application/x-ndjson")
     try:
@@ -219,7 +223,7 @@ async def _send_lines(send: Send, receive: Receive, lines: Iterator[Json]) -> No
             if line is None:
                 break
             await send({"type": "http.response.body", "body": _encoded(line) + b"\n", "more_body": True})
-    except Exception as error:  # the status has gone out already: what went wrong is the last line
+    except Exception as error:  # the status was sent already: the error becomes the last line
         said = _said(error)
         await send({"type": "http.response.body", "body": _encoded(dict(error=said)) + b"\n", "more_body": True})
     finally:
@@ -228,11 +232,11 @@ async def _send_lines(send: Send, receive: Receive, lines: Iterator[Json]) -> No
 
 
 def _said(error: Exception) -> str:
-    """What a page is told of an error among its lines."""
+    """Return the message of an error for the page."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return f"a round took longer than {PATIENCE:.0f} seconds"
+        return f"A step took longer than {PATIENCE:.0f} seconds."
     traceback.print_exception(error, file=sys.stderr)
     return BUG
 
@@ -243,7 +247,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _page() -> dict[str, bytes]:
-    """The files of the page: few, and read once, so that no name can lead elsewhere."""
+    """Read the files of the page once, so that no request can reach other files."""
     folder = files("carving.explore") / "page"
     return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}
 

@@ -1,4 +1,4 @@
-"""Serving the explorer on this machine: a free port, an address with a token, and the way of the browser there."""
+"""Serving the explorer on this machine: a free port, a secret address, and opening the browser."""
 
 import secrets
 import socket
@@ -19,12 +19,23 @@ from carving.memory.scores import scores
 
 LOOPBACK = "127.0.0.1"
 SOON = 0.5  # seconds until the server listens
-SLOW = 10.0  # seconds for the head of a request to arrive, once somebody is connected
+SLOW = 10.0  # seconds for the head of a request to arrive after the connection
 CONNECTIONS = 64
 
 
 def serve(exhibit: Exhibit, port: int = 0, browser: bool = True, on_address: Callable[[str], None] = print) -> None:
-    """Serve an exhibit until somebody stops it (Ctrl-C); the address is told, and opened in the browser."""
+    """Serve an exhibit on this machine until Ctrl-C. Needs uvicorn, `pip install 'carving[explore]'`.
+
+    Args:
+        exhibit: The memory to show.
+        port: The port; 0 takes any free one.
+        browser: Open the page in the default browser.
+        on_address: Called with the address of the page.
+
+    Raises:
+        MissingExtra: If uvicorn is not installed.
+        BadValue: If the port is in use or not permitted.
+    """
     load("uvicorn")
     listening = listen(port)
     port, token = listening.getsockname()[1], secrets.token_urlsafe(16)
@@ -40,7 +51,7 @@ def serve(exhibit: Exhibit, port: int = 0, browser: bool = True, on_address: Cal
 
 @contextmanager
 def redirect(address: str) -> Iterator[FilePath]:
-    """Give a file that leads to an address, for its user alone: everybody can read the command line of a browser."""
+    """Yield a private file that redirects to an address: other users can read the command line of a browser."""
     with TemporaryDirectory(prefix="carving-explore-") as folder:  # of mode 0700
         page = FilePath(folder) / "explorer.html"
         page.touch(0o600)
@@ -51,7 +62,7 @@ def redirect(address: str) -> Iterator[FilePath]:
 
 
 def runner(server: Server) -> Any:
-    """What runs the application: uvicorn, with limits."""
+    """Return the uvicorn server of the application, with limits."""
     uvicorn = load("uvicorn")
     how = dict(lifespan="off", log_level="critical", access_log=False, server_header=False)
     limits = dict(limit_concurrency=CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=2)
@@ -59,7 +70,7 @@ def runner(server: Server) -> Any:
 
 
 def _impatient() -> type:
-    """uvicorn's protocol, which alone would wait for ever for the head of a request."""
+    """Return uvicorn's protocol with a timeout for the head of a request, which it lacks."""
     patient: Any = load("uvicorn.protocols.http.h11_impl").H11Protocol
 
     class Impatient(patient):  # type: ignore[misc]
@@ -74,7 +85,7 @@ def _impatient() -> type:
             self.wait()
 
         def wait(self) -> None:
-            """Close in a while, unless a request has come."""
+            """Close the connection after `SLOW` seconds unless a request arrives."""
             if self.cycle is not None and not self.cycle.response_complete:
                 if self.late is not None:
                     self.late.cancel()
@@ -86,7 +97,7 @@ def _impatient() -> type:
 
 
 def warm(exhibit: Exhibit) -> None:
-    """Make what the first question needs, so that nobody waits for it: fillers of all leaves, and the gauge."""
+    """Fill the caches that the first query needs: the codebook and the gauge."""
     memory = exhibit.memory
     if len(memory.vocabulary):
         scores(memory, ("",))
@@ -94,13 +105,13 @@ def warm(exhibit: Exhibit) -> None:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket of the loopback address; port 0 is any that is free."""
+    """Return a socket of the loopback address; port 0 takes any free one."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOOPBACK, port))
     except (OSError, OverflowError):
         listening.close()
-        raise BadValue(f"port {port} is taken or not allowed; leave --port out, and a free one is found") from None
+        raise BadValue(f"Port {port} is in use or not permitted. Use port 0 to take any free one.") from None
     listening.listen(128)
     return listening

@@ -1,4 +1,4 @@
-"""Labels, paths and answers as the page gets them: what is shown, and what is to be typed to mean the same."""
+"""Labels, paths and answers as JSON: the text to show, and the text to type for it."""
 
 import math
 
@@ -10,21 +10,21 @@ Json = dict[str, object]
 
 
 def leaf_shown(leaf: Leaf) -> Json:
-    """A leaf: its text, and what names it when typed; null if nothing does."""
+    """Return a value: its text, and what to type for it (null if no text can)."""
     return dict(text=leaf_text(leaf), typed=label_argument(leaf))
 
 
 def path_shown(path: Path) -> Json:
-    """A path: its text, and the line that names it; null if none does."""
+    """Return a path: its text, and the line to type for it (null if no line can)."""
     return dict(text=path_text(path), typed=path_line(path))
 
 
 def answer_shown(answer: Answer) -> Json:
-    """An answer; no probability is null."""
+    """Return an answer; a missing probability is null."""
     leaf = leaf_shown(answer.leaf) if answer.found or answer.leaf is not None else None
     return dict(leaf=leaf, score=number(answer.score), probability=number(answer.probability), found=answer.found)
 
 
 def number(value: float | None) -> float | None:
-    """A number for JSON, which has no not-a-number."""
+    """Return a number for JSON, which has no NaN."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The view Together: all paths asked at once, round by round."""
+"""The view Decode: joint decoding of all paths, round by round."""
 
 from collections.abc import Iterator
 
@@ -9,24 +9,24 @@ from carving.explore.shown import Json, answer_shown, number, path_shown
 from carving.memory.holdings import SURE
 from carving.memory.watching import Watched
 
-MOST = 4 * 10**8  # paths times leaves: a round of more takes longer than somebody wants to wait
-EXAMPLES = 8  # answers that are shown in the end
+MOST = 4 * 10**8  # paths times values: a round of more takes too long for a page
+EXAMPLES = 8  # sample answers
 
 
 def together(gallery: Gallery, given: Given) -> Iterator[Json]:
-    """The rounds, one after the other, and at last the outcome."""
+    """Yield the rounds, and finally the outcome."""
     held = gallery.copy(given.text("session"))
     memory, pairs = held.memory, held.pairs
     if not pairs and not memory.keeps_paths:
         raise BadValue(
-            "this memory keeps no paths, so that nobody knows what to ask for; start the explorer with --files and the "
-            "files that were stored, or store them with --keep-paths"
+            "This memory does not keep its paths, so there are none to decode. Start the explorer with --files and the "
+            "stored files, or store them with --keep-paths."
         )
     asked = len(pairs) or memory.pairs
     if asked * len(memory.vocabulary) > MOST:
         raise BadValue(
-            f"asking {asked:,} paths of {len(memory.vocabulary):,} leaves together takes minutes; `carving verify "
-            "MEMORY FILES --joint` does it with a bar"
+            f"Joint decoding of {asked:,} pairs with {len(memory.vocabulary):,} values takes minutes. Run "
+            "`carving verify MEMORY FILES --joint` instead."
         )
     return _rounds(Watched(memory, pairs or None))
 

@@ -1,11 +1,11 @@
-// The JSON interface: questions are GET, changes POST; see docs/explore.md.
+// The JSON interface: queries are GET, changes POST; see docs/explore.md.
 
 let session = null;
 const listeners = new Set();
 export const onStopped = (listener) => listeners.add(listener);
 const tell = (stopped) => listeners.forEach((listener) => listener(stopped));
 
-const AGAIN = 300; // milliseconds until a question is asked once more, if the line broke
+const AGAIN = 300; // milliseconds until a query is sent again after the connection failed
 
 async function call(address, how, again = how.method !== "POST") {
   let response;
@@ -18,7 +18,7 @@ async function call(address, how, again = how.method !== "POST") {
       return call(address, how, false);
     }
     tell(true);
-    throw new Error("The explorer does not answer: it has stopped.");
+    throw new Error("The explorer has stopped and does not answer.");
   }
   tell(false);
   return response;
@@ -52,7 +52,7 @@ export async function* lines(name, values = {}, signal) {
     const { value, done } = await reader.read().catch((error) => {
       if (error.name === "AbortError") throw error;
       tell(true);
-      throw new Error("The explorer has stopped in the middle of its answer.");
+      throw new Error("The explorer stopped before its answer was complete.");
     });
     if (done) return;
     const parts = (rest + value).split("\n");
@@ -65,7 +65,7 @@ export async function* lines(name, values = {}, signal) {
   }
 }
 
-// Only the last of several questions counts: those before are given up.
+// Of several queries only the last counts: earlier ones are aborted.
 export function latest() {
   let going = null;
   return async (name, values) => {

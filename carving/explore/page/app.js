@@ -1,4 +1,4 @@
-// The frame: views as tabs, light and dark, and what is said when the explorer has stopped.
+// The frame: views as tabs, the theme, and the banner for a stopped explorer.
 
 import * as api from "./api.js";
 import askView from "./ask.js";
@@ -9,7 +9,7 @@ import planView from "./plan.js";
 import togetherView from "./together.js";
 
 const VIEWS = [["overview", "Overview", overviewView], ["ask", "Ask", askView], ["change", "Change", changeView],
-  ["together", "Together", togetherView], ["plan", "Plan", planView]];
+  ["together", "Decode", togetherView], ["plan", "Plan", planView]];
 const tabs = document.getElementById("tabs"), main = document.getElementById("main");
 const views = new Map();
 let about = null, current = null;
@@ -25,7 +25,7 @@ function paint() {
   views.get(current)?.repaint?.();
 }
 chooser.value = remembered() ?? "auto";
-chooser.addEventListener("change", () => { try { localStorage.setItem("theme", chooser.value); } catch { /* not kept */ } paint(); });
+chooser.addEventListener("change", () => { try { localStorage.setItem("theme", chooser.value); } catch { /* storage is not available */ } paint(); });
 system.addEventListener("change", paint);
 
 // Views
@@ -68,7 +68,7 @@ document.addEventListener("keydown", (event) => {
   go("ask");
   main.querySelector("input")?.focus();
 });
-document.querySelector(".skip").addEventListener("click", (event) => { // which else would be taken for the name of a view
+document.querySelector(".skip").addEventListener("click", (event) => { // whose href would be read as the name of a view
   event.preventDefault();
   main.focus();
   main.scrollIntoView();
@@ -77,18 +77,18 @@ addEventListener("hashchange", () => show(location.hash.slice(1)));
 let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => views.get(current)?.repaint?.(), 120); });
 
-// Whether anybody answers
+// Whether the explorer answers
 
 const stopped = document.getElementById("stopped");
-const STOPPED = "The explorer has stopped. Start it again with “carving explore” and open the address that it prints.";
-const LOST = "Too many pages were opened, and this one's copy is no longer held. Load the page again; what was changed in it is gone.";
+const STOPPED = "The explorer has stopped. Start it again with “carving explore” and open the address it prints.";
+const LOST = "This page's copy of the memory has expired because too many other pages were opened. Its unsaved changes are lost. Reload the page.";
 let lost = false;
 function warn(sentence) {
   if (sentence && stopped.textContent !== sentence) fill(stopped, sentence);
   stopped.hidden = !sentence;
 }
 api.onStopped((gone) => warn(gone ? STOPPED : lost ? LOST : null));
-setInterval(async () => { // which also tells that this page is still looked at
+setInterval(async () => { // also a heartbeat: this page is still in use
   const seen = await api.ask("about").catch(() => null);
   if (seen) lost = !seen.held;
   if (lost) warn(LOST);

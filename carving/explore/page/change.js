@@ -1,7 +1,7 @@
-// Change: pairs stored and forgotten in this page's own copy; gauge and cells follow.
+// Change: pairs stored and forgotten in this page's copy; the load and the cells update.
 
 import * as api from "./api.js";
-import { brief, card, columns, el, field, fill, label, whole } from "./dom.js";
+import { brief, card, columns, el, field, fill, label, plural } from "./dom.js";
 import { gaugeCard, heatCard, leafInput } from "./pieces.js";
 
 export default function changing(about) {
@@ -12,14 +12,14 @@ export default function changing(about) {
   const gauge = gaugeCard(), heat = heatCard();
   const store = el("button", { type: "submit", class: "main" }, "Store");
   const forget = el("button", { type: "button", onclick: () => run("forget") }, "Forget");
-  const reset = el("button", { type: "button", onclick: () => again("reset") }, "Start again");
-  const save = el("button", { type: "button", onclick: () => again("save") }, "Save to the file");
+  const reset = el("button", { type: "button", onclick: () => again("reset") }, "Discard changes");
+  const save = el("button", { type: "button", onclick: () => again("save") }, "Save to file");
   const form = el("form", { class: "field", onsubmit: (event) => { event.preventDefault(); run("store"); } },
-    field("Path", path), field("Leaf", leaf), offered, el("div", { class: "row" }, store, forget));
+    field("Path", path), field("Value", leaf), offered, el("div", { class: "row" }, store, forget));
 
   function tell(state) {
-    fill(count, state.count ? `${whole(state.count)} ${state.count === 1 ? "change" : "changes"}; the copy holds ${whole(state.pairs)} pairs.`
-      : `Nothing is changed yet; the copy holds ${whole(state.pairs)} pairs.`);
+    fill(count, state.count ? `${plural(state.count, about.writable ? "unsaved change" : "change")}; the copy holds ${plural(state.pairs, "pair")}.`
+      : `No ${about.writable ? "unsaved changes" : "changes"}; the copy holds ${plural(state.pairs, "pair")}.`);
     fill(list, state.changes.map((each) => el("li", {}, el("span", { class: `verb ${each.verb}` }, each.verb === "store" ? "stored" : "forgotten"),
       label(each.path.text), " → ", label(each.leaf.text))));
     reset.disabled = save.disabled = !state.count;
@@ -33,7 +33,7 @@ export default function changing(about) {
       const pair = `${brief(done.path.text, 120)} → ${brief(done.leaf.text, 120)}`;
       fill(problem, done.warnings.join(" "));
       result.className = done.left_alone ? "message soft" : "message done";
-      fill(result, done.left_alone ? `${pair} is probably not in there: it was left alone.` : `${verb === "store" ? "Stored" : "Forgotten"}: ${pair}`);
+      fill(result, done.left_alone ? `Not found, so nothing was removed: ${pair}` : `${verb === "store" ? "Stored" : "Forgotten"}: ${pair}`);
       tell(done);
     } catch (error) { fill(result); fill(problem, error.message); }
     store.disabled = forget.disabled = about.sealed;
@@ -43,7 +43,7 @@ export default function changing(about) {
       const done = await api.change(what);
       result.className = "message done";
       fill(problem);
-      fill(result, what === "save" ? `Saved ${whole(done.saved)} ${done.saved === 1 ? "change" : "changes"} to ${done.file}.` : "This is a fresh copy of the memory.");
+      fill(result, what === "save" ? `Saved ${plural(done.saved, "change")} to ${done.file}.` : "Changes discarded: this is a fresh copy of the memory.");
       tell(done);
     } catch (error) { fill(problem, error.message); }
   }
@@ -52,12 +52,12 @@ export default function changing(about) {
   }
   if (about.sealed) {
     store.disabled = forget.disabled = true;
-    fill(problem, "This memory is sealed: it can be asked, but not changed.");
+    fill(problem, "This is a quantized memory: it can be queried, but not changed.");
   }
   const keeps = about.writable ? el("div", { class: "row" }, save, reset) : el("div", { class: "field" }, el("div", { class: "row" }, reset),
-    el("p", { class: "soft small" }, "Nothing is written to the file: ", el("code", { class: "whole" }, "carving explore MEMORY --write"), " lets you save."));
+    el("p", { class: "soft small" }, "The file is not changed. To save changes, start ", el("code", { class: "whole" }, "carving explore MEMORY --write"), "."));
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Change a copy"),
-    el("p", { class: "soft" }, "What you store or forget here stays in this page. Watch the gauge and the cells follow.")),
-  columns([card("A pair", form, result, problem), card("What was changed", count, list, keeps)], [gauge.node, heat.node]));
+    el("p", { class: "soft" }, `Store and forget pairs in this page's copy of the memory${about.writable ? "; the file changes only when you save" : ""}. The load and the cells update after every change.`)),
+  columns([card("Pair", form, result, problem), card("Changes", count, list, keeps)], [gauge.node, heat.node]));
   return { node, shown, repaint: () => { gauge.repaint(); heat.repaint(); } };
 }

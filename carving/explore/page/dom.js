@@ -1,4 +1,4 @@
-// Elements, made of names, attributes and text: what is said is always text, and never markup.
+// Elements built from names, attributes and text: labels are always inserted as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -45,6 +45,12 @@ export const card = (title, ...children) => {
 };
 
 export const whole = (value) => Math.round(value).toLocaleString("en");
+export const plural = (count, noun) => `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
+export function ordinal(count) {
+  if (count === 2) return "second";
+  const ending = count % 100 >= 11 && count % 100 <= 13 ? "th" : { 1: "st", 2: "nd", 3: "rd" }[count % 10] ?? "th";
+  return `${count}${ending}`;
+}
 export const tiny = (value) => percent(value).replace("more than ", "> ").replace("less than ", "< ");
 export function percent(value, digits) {
   if (value === null || value === undefined) return "unknown";
@@ -60,10 +66,10 @@ export function bytes(value) {
   return `${value.toFixed(unit && value < 100 ? 1 : 0)}\u00a0${units[unit]}`;
 }
 export const brief = (text, most = 34) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-// A label where there is little room: of a long one the beginning, and all of it under the pointer.
+// A label in little space: long ones are shortened, with the full text as a tooltip.
 export const label = (text, most = 120) => (text.length > most ? el("span", { title: text }, brief(text, most)) : text);
 
-// The last call of a row, after a pause.
+// Debounce: run only the last of a series of calls, after a pause.
 export function later(action, pause) {
   let timer;
   return (...given) => { clearTimeout(timer); timer = setTimeout(() => action(...given), pause); };

@@ -1,7 +1,7 @@
-// Overview: what the memory is, how full, and what its cells look like.
+// Overview: what the memory is, its load, and what its cells look like.
 
 import * as api from "./api.js";
-import { bytes, card, columns, el, fill, label, percent, whole } from "./dom.js";
+import { bytes, card, columns, el, fill, label, percent, plural, whole } from "./dom.js";
 import { gaugeCard, heatCard } from "./pieces.js";
 import { histogramPlot, widthOf } from "./plots.js";
 
@@ -17,30 +17,30 @@ export default function overview() {
     more ? el("span", { class: "soft small" }, more) : null));
 
   function say(facts) {
-    fill(lead, el("h1", {}, `${whole(facts.pairs)} pairs in ${whole(facts.cells)} numbers`),
-      el("p", { class: "soft" }, `${facts.words}.${facts.bits ? ` Sealed, ${facts.bits} a cell.` : ""}`
-        + `${facts.consolidated ? " Consolidated: its numbers were solved for these pairs." : ""}`
-        + `${facts.goal ? ` Planned for ${whole(facts.goal.pairs)} pairs and ${percent(facts.goal.accuracy)} right answers.` : ""}`));
-    fill(stats, stat("pairs", whole(facts.pairs), facts.changes ? `${whole(facts.changes)} changes in this copy` : null),
-      stat("different leaves", whole(facts.leaves)),
-      stat("numbers", whole(facts.cells), facts.numbers_a_pair === null ? null : `${times(facts.numbers_a_pair)} a pair`),
-      stat("bytes", bytes(facts.bytes)));
+    fill(lead, el("h1", {}, `${plural(facts.pairs, "pair")} in ${whole(facts.cells)} cells`),
+      el("p", { class: "soft" }, `${facts.words}.${facts.bits ? ` Quantized to ${facts.bits} per cell.` : ""}`
+        + `${facts.consolidated ? " Consolidated: its cells were solved for, so that single queries are right." : ""}`
+        + `${facts.goal ? ` Planned for ${plural(facts.goal.pairs, "pair")} with a target accuracy of ${percent(facts.goal.accuracy)}.` : ""}`));
+    fill(stats, stat("pairs", whole(facts.pairs), facts.changes ? `${plural(facts.changes, "change")} in this copy` : null),
+      stat("distinct values", whole(facts.leaves)),
+      stat("cells", whole(facts.cells), facts.numbers_a_pair === null ? null : `${times(facts.numbers_a_pair)} per pair`),
+      stat("size", bytes(facts.bytes)));
     const bar = (words, value, kind, amount) => el("div", {}, el("div", { class: "row between" }, el("span", {}, words),
       el("span", { class: "soft" }, amount)), el("div", { class: "track", "aria-hidden": true }, made("part " + kind, value)));
-    fill(limit, bar("held by this memory", 1, "", bytes(facts.bytes)),
-      bar("the least that could say it", facts.times_the_least ? 1 / facts.times_the_least : 0, "", bytes(facts.least_bytes)),
+    fill(limit, bar("this memory", 1, "", bytes(facts.bytes)),
+      bar("Shannon's limit", facts.times_the_least ? 1 / facts.times_the_least : 0, "", bytes(facts.least_bytes)),
       el("p", { class: "soft small" }, facts.least_bytes
-        ? `Saying which leaf each pair holds takes ${bytes(facts.least_bytes)} at least, if all paths are known: Shannon's limit. This memory takes ${times(facts.times_the_least)} times that, and answers single questions.`
-        : "Nothing is stored, so nothing needs to be said."));
+        ? `If all paths are known, encoding the value of every pair takes at least ${bytes(facts.least_bytes)} (Shannon's limit). This memory takes ${times(facts.times_the_least)} times as much, and answers single queries.`
+        : facts.pairs ? "All pairs have the same value, so no information is needed to encode them." : "Nothing is stored yet."));
     const often = facts.most_stored[0]?.times ?? 1;
     fill(most, facts.most_stored.length ? facts.most_stored.map((each) => bar(label(each.leaf.text, 60), each.times / often, "", `${whole(each.times)} ×`))
       : el("p", { class: "soft" }, "Nothing is stored yet."));
   }
   function told(seen) {
-    const all = `The bars count ${seen.looked_at < seen.all ? `${whole(seen.looked_at)} of ${whole(seen.all)}` : `all ${whole(seen.all)}`} numbers`;
-    if (!seen.deviation) return `${all}, which are zero: nothing is stored.`;
-    return `${all}, the line is the normal curve of the same deviation (${seen.deviation.toPrecision(3)}). ${seen.values
-      ? `They take ${whole(seen.values)} different values only, so that bars stand apart and reach above the line.` : "The nearer they are, the better noise is understood."}`;
+    const all = `Bars: histogram of ${seen.looked_at < seen.all ? `${whole(seen.looked_at)} of ${whole(seen.all)}` : `all ${whole(seen.all)}`} cells`;
+    if (!seen.deviation) return `${all}, which are all zero.`;
+    return `${all}. Line: a normal distribution with the same standard deviation (${seen.deviation.toPrecision(3)}). ${seen.values
+      ? `The cells have only ${plural(seen.values, "distinct number")}, so the bars are separate and exceed the line.` : "The closer the two, the more accurate are predictions, which assume normal noise."}`;
   }
   function made(kind, share) {
     const part = el("div", { class: kind });
@@ -64,7 +64,7 @@ export default function overview() {
     } catch (error) { fill(lead, el("p", { class: "error", role: "alert" }, error.message)); }
   }
   const node = el("div", { class: "view" }, lead, stats, columns(
-    [gauge.node, card("How its numbers are spread", chart, spread), card("Bytes against the limit", limit)],
-    [heat.node, card("The most stored leaves", most)]));
+    [gauge.node, card("Distribution of the cells", chart, spread), card("Size and Shannon's limit", limit)],
+    [heat.node, card("Most frequent values", most)]));
   return { node, shown, repaint };
 }

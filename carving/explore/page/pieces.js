@@ -1,13 +1,13 @@
-// What two views show: the gauge of fullness, the cells as a heat map, and a field for a leaf.
+// Shared by several views: the load, the cells as a heat map, and an input for a value.
 
 import * as api from "./api.js";
-import { card, el, field, fill, later, percent, unique, whole } from "./dom.js";
+import { card, el, field, fill, later, ordinal, percent, plural, unique, whole } from "./dom.js";
 import { drawHeat, gaugePlot, widthOf } from "./plots.js";
 
 const isDark = () => document.documentElement.dataset.theme === "dark";
 
 export function gaugeCard() {
-  const words = el("p", {}, "predicting…"), plot = el("div", { class: "plot-box" });
+  const words = el("p", {}, "Predicting…"), plot = el("div", { class: "plot-box" });
   let seen = null, asked = null;
   const ask = api.latest();
   function repaint() {
@@ -22,26 +22,26 @@ export function gaugeCard() {
       if (!found) return;
       seen = found.gauge;
       if (!seen) {
-        fill(words, "For this scheme, or with so few leaves, nothing is predicted: ask it, and its probabilities will tell.");
+        fill(words, "No prediction: this needs two values or more, and a scheme whose capacity is known. Ask the memory: the probabilities of its answers show how good they are.");
         fill(plot);
         return;
       }
       const well = percent(seen.accuracy);
-      const more = seen.more ? `About ${whole(seen.more)} more fit before it falls below ${well}.`
-        : seen.over ? `It is fuller than it should be for ${well}: ${whole(seen.over)} pairs too many.` : `For ${well} it is just full.`;
-      fill(words, "With ", el("strong", {}, `${whole(seen.held)} pairs`), " it is predicted to name ",
-        el("strong", {}, percent(seen.here)), ` of its leaves. ${more}`);
+      const more = seen.more ? `About ${plural(seen.more, "more pair")} fit before it falls below ${well}.`
+        : seen.over ? `The memory is over capacity: ${plural(seen.over, "pair")} too many for ${well}.` : `For ${well}, the memory is at capacity.`;
+      fill(words, "Predicted accuracy with ", el("strong", {}, plural(seen.held, "pair")), ": ",
+        el("strong", {}, percent(seen.here)), `. ${more}`);
       repaint();
     } catch (error) { fill(words, error.message); }
   }
-  return { node: card("How full it is", words, plot), refresh, repaint };
+  return { node: card("Load and accuracy", words, plot), refresh, repaint };
 }
 
-// A field for a leaf, and the list of those that have what was typed in them.
+// An input for a value, with suggestions that contain the typed text.
 export function leafInput(placeholder, typed = () => {}) {
   const list = api.latest(), offered = el("datalist", { id: unique("leaves") });
   const offer = later(async () => {
-    const found = await list("leaves", { text: input.value }).catch(() => null); // who types needs no list
+    const found = await list("leaves", { text: input.value }).catch(() => null); // suggestions are optional
     if (found) fill(offered, found.leaves.filter((each) => each.typed !== null).map((each) => el("option", { value: each.typed }, each.text)));
   }, 120);
   const input = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder, maxlength: 4000, list: offered.id,
@@ -67,13 +67,13 @@ export function heatCard() {
   const soon = later(refresh, 40);
   function say() {
     const { shape, step } = seen;
-    canvas.setAttribute("aria-label", `The cells of the memory as a heat map, ${seen.rows.length} rows`);
-    const steps = step[0] > 1 || step[1] > 1 ? ` Every ${ordinal(step[0])} row and every ${ordinal(step[1])} column is drawn.` : "";
-    const kind = shape.length > 2 ? `One slice of ${shape.map(whole).join(" × ")} numbers.` : shape.length === 2
-      ? `All ${shape.map(whole).join(" × ")} numbers.` : `${whole(shape[0])} numbers in a row, laid in rows.`;
-    const colours = seen.deviation ? `Blue is below zero, red above, both strongest from ${seen.reach} deviations (${(seen.reach * seen.deviation).toPrecision(2)}) on; a pair is spread over all of them.`
-      : "All of them are zero.";
-    fill(words, `${kind}${steps} ${colours}`);
+    canvas.setAttribute("aria-label", `Heat map of the cells, ${plural(seen.rows.length, "row")}`);
+    const steps = step[0] > 1 || step[1] > 1 ? ` Drawn: ${every(step[0], "row")} and ${every(step[1], "column")}.` : "";
+    const kind = shape.length > 2 ? `One slice of ${shape.map(whole).join(" × ")} cells.` : shape.length === 2
+      ? `${shape.map(whole).join(" × ")} cells.` : `A vector of ${whole(shape[0])} cells, wrapped into rows.`;
+    const colors = seen.deviation ? `Blue: negative, red: positive; full color from ±${(seen.reach * seen.deviation).toPrecision(2)} on (${seen.reach} standard deviations). Every pair is spread over many cells.`
+      : "All cells are zero.";
+    fill(words, `${kind}${steps} ${colors}`);
     if (shape.length <= 2 || sliders.childElementCount) return;
     at = seen.at;
     fill(sliders, shape.slice(2).map((size, axis) => {
@@ -83,12 +83,12 @@ export function heatCard() {
         value.textContent = event.target.value;
         soon();
       } });
-      const made = field(`Slice of axis ${axis + 3}: `, range);
+      const made = field(`Index on axis ${axis + 3}: `, range);
       made.querySelector("label").append(value);
       return made;
     }));
   }
-  return { node: card("Its cells", canvas, sliders, words), refresh, repaint };
+  return { node: card("Cells", canvas, sliders, words), refresh, repaint };
 }
 
-const ordinal = (count) => (count === 1 ? "single" : count === 2 ? "second" : count === 3 ? "third" : `${count}th`);
+const every = (step, noun) => (step === 1 ? `every ${noun}` : `every ${ordinal(step)} ${noun}`);

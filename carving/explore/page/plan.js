@@ -1,13 +1,13 @@
-// Plan: sliders for what is wished, bars for what each kind of memory takes, and what to copy.
+// Plan: sliders for the requirements, bars for the size of each kind of memory, and commands to copy.
 
 import * as api from "./api.js";
-import { bytes, card, columns, el, field, fill, later, percent, radios, whole } from "./dom.js";
+import { bytes, card, columns, el, field, fill, later, percent, plural, radios, whole } from "./dom.js";
 
 const ACCURACIES = [0.9, 0.95, 0.99, 0.995, 0.999, 0.9999];
-const CUT = 6; // times the fewest numbers: longer bars go on beyond the edge
-const STEPS = 10; // of a slider, for ten times as many
+const CUT = 6; // times the fewest numbers: longer bars are cut off
+const STEPS = 10; // of a slider per factor of ten
 
-// 1, 1.25, 1.6, 2, ... times powers of ten: round numbers at even distances.
+// 1, 1.3, 1.6, 2, ... times powers of ten: round numbers on a logarithmic scale.
 const rounded = (step) => { return Math.round(Number((10 ** (step / STEPS)).toPrecision(2))); };
 
 export default function planning() {
@@ -59,8 +59,8 @@ export default function planning() {
     const [best] = line.plans;
     show(line.plans);
     bars.classList.remove("waiting");
-    fill(words, el("strong", {}, best.kind), ` (${best.sizes}) does it with ${whole(best.numbers)} numbers, ${bytes(best.bytes)}: ${percent(best.accuracy)} right is predicted`,
-      wish.joint ? `, in about ${best.rounds} rounds.` : ".");
+    fill(words, "Recommended: ", el("strong", {}, best.kind), ` (${best.sizes}) with ${whole(best.numbers)} numbers, ${bytes(best.bytes)}. Predicted accuracy: ${percent(best.accuracy)}`,
+      wish.joint ? ` after about ${plural(best.rounds, "round")}.` : ".");
   }
   const soon = later(run, 250);
 
@@ -89,17 +89,17 @@ export default function planning() {
     return el("div", { class: "field" }, el("span", { class: "soft small" }, title), el("div", { class: "copy" }, code, button));
   }
   const bits = el("select", { onchange: (event) => { wish.bits = event.target.value; soon(); } },
-    [["none", "real numbers, 32 bits"], ["1", "sealed, 1 bit"], ["2", "sealed, 2 bits"], ["3", "sealed, 3 bits"], ["4", "sealed, 4 bits"], ["8", "sealed, 8 bits"]]
+    [["none", "float32 (not quantized)"], ["1", "quantized to 1 bit"], ["2", "quantized to 2 bits"], ["3", "quantized to 3 bits"], ["4", "quantized to 4 bits"], ["8", "quantized to 8 bits"]]
       .map(([value, text]) => el("option", { value }, text)));
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Plan a memory"),
-    el("p", { class: "soft" }, "Say what is to be stored and how well it is to be answered: the smallest memory of each kind is predicted, before anything is made.")),
-  columns([card("What is wished",
-    labelled("Pairs to be stored:", slider("pairs", STEPS, 6 * STEPS, 3 * STEPS, rounded, whole)),
-    labelled("Different leaves:", slider("vocabulary", 4, 6 * STEPS, 27, rounded, whole)),
-    labelled("Right answers:", slider("accuracy", 0, ACCURACIES.length - 1, 2, (step) => ACCURACIES[step], (value) => percent(value))),
-    radios("Paths are asked", "joint", [["alone", "one at a time"], ["together", "all together"]], "alone", (value) => { wish.joint = value === "together"; soon(); }),
-    field("A cell is kept as", bits))],
-  [card("What it takes", words, problem, bars, el("p", { class: "soft small" }, el("span", { class: "key" }), "the memory ", el("span", { class: "key second" }), "its codebook, if kept: labels give it again. Bars that fade go on.")), card("To copy", lines)]));
+    el("p", { class: "soft" }, "Set what to store and the target accuracy. The planner predicts the smallest memory of each kind before you create one.")),
+  columns([card("Requirements",
+    labelled("Pairs:", slider("pairs", STEPS, 6 * STEPS, 3 * STEPS, rounded, whole)),
+    labelled("Distinct values:", slider("vocabulary", 4, 6 * STEPS, 27, rounded, whole)),
+    labelled("Target accuracy:", slider("accuracy", 0, ACCURACIES.length - 1, 2, (step) => ACCURACIES[step], (value) => percent(value))),
+    radios("Queries", "joint", [["alone", "one path at a time"], ["together", "all paths jointly"]], "alone", (value) => { wish.joint = value === "together"; soon(); }),
+    field("Precision of a cell", bits))],
+  [card("Size by kind of memory", words, problem, bars, el("p", { class: "soft small" }, el("span", { class: "key" }), "memory ", el("span", { class: "key second" }), "codebook, if it is kept; labels reproduce it. Faded bars are cut off.")), card("Create the memory", lines)]));
   node.lastChild.classList.add("right-wide");
   return { node, shown: () => { if (!lines.childElementCount) run(); } };
 }

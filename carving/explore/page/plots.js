@@ -1,10 +1,10 @@
-// Small plots in SVG, and the heat map on a canvas: each is drawn from what the library counted, nothing is computed.
+// Small plots in SVG, and the heat map on a canvas. They draw what the library computed.
 
-import { brief, percent, svg, whole } from "./dom.js";
+import { brief, percent, plural, svg, whole } from "./dom.js";
 
 const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 
-// As wide as it is shown, so that letters keep their size.
+// As wide as on the screen, so that text keeps its size.
 function frame(width, height, title, ...children) {
   return svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title },
     svg("title", {}, title), ...children);
@@ -33,7 +33,7 @@ export function gaugePlot(gauge, width) {
   parts.push(path([...points, [points.at(-1)[0], bottom], [left, bottom]], "area"), path(points, "curve"));
   parts.push(line(fits, top - 8, fits, bottom, "mark"));
   const anchor = fits > width * 0.6 ? "end" : "start";
-  parts.push(text(fits + (anchor === "end" ? -6 : 6), top - 14, `${percent(gauge.accuracy)} up to ${whole(gauge.fits)}`,
+  parts.push(text(fits + (anchor === "end" ? -6 : 6), top - 14, `${percent(gauge.accuracy)} up to ${plural(gauge.fits, "pair")}`,
     { "text-anchor": anchor, class: "warm halo" }));
   const side = here[0] > left + 76 ? "end" : "start";
   const below = here[1] + 28 > bottom - 4 ? here[1] - 16 : here[1] + 28;
@@ -41,7 +41,7 @@ export function gaugePlot(gauge, width) {
     text(here[0] + (side === "end" ? -10 : 10), below, "you are here", { "text-anchor": side, class: "strong halo" }));
   parts.push(text(left, height - 22, "0"), text(right, height - 22, whole(most), { "text-anchor": "end" }),
     text((left + right) / 2, height - 6, "pairs stored", { "text-anchor": "middle" }));
-  const said = `Predicted share of leaves named by pairs stored: ${percent(gauge.here)} now, with ${whole(gauge.held)} pairs.`;
+  const said = `Predicted accuracy by number of pairs: ${percent(gauge.here)} now, with ${plural(gauge.held, "pair")}.`;
   return frame(width, height, said, parts);
 }
 
@@ -53,12 +53,12 @@ export function histogramPlot(seen, width) {
     width: Math.max(1, x(seen.edges[i + 1]) - x(seen.edges[i]) - 1), height: bottom - y(count) }));
   const middles = normal.map((count, i) => [(x(seen.edges[i]) + x(seen.edges[i + 1])) / 2, y(count)]);
   const marks = [-3, -2, -1, 0, 1, 2, 3].map((mark) => text(x(mark), bottom + 18, String(mark), { "text-anchor": "middle" }));
-  return frame(width, height, "How the numbers are distributed, with the normal curve", bars, path(middles, "curve"),
+  return frame(width, height, "Histogram of the cells, with a normal distribution", bars, path(middles, "curve"),
     line(left, bottom, right, bottom, "axis"), marks,
-    text((left + right) / 2, height - 6, "deviations from zero", { "text-anchor": "middle" }));
+    text((left + right) / 2, height - 6, "standard deviations from zero", { "text-anchor": "middle" }));
 }
 
-// A dot a candidate, in columns over their scores.
+// One dot per candidate, stacked by score.
 export function stripPlot(scores, answers, width) {
   const height = 250, left = 14, right = width - 14, top = 50, bottom = height - 50, radius = scores.leaves > 300 ? 3 : 4.5;
   const values = scores.strengths, best = scores.named[0];
@@ -87,19 +87,19 @@ export function stripPlot(scores, answers, width) {
   for (const mark of [0, 0.5, 1, 2, 4, 8].map((each) => each * unit)) {
     if (mark < high && (mark <= unit || scores.likeness)) parts.push(line(x(mark), bottom, x(mark), bottom + 5, "axis"), text(x(mark), bottom + 19, String(Number(mark.toPrecision(2))), { "text-anchor": "middle" }));
   }
-  const meaning = scores.likeness ? "score: how alike they are (cosine)" : width < 420 ? "score: 1 for what was stored once" : "score: 0 for what is not here, 1 for what was stored once";
+  const meaning = scores.likeness ? "score (cosine similarity)" : width < 420 ? "score (1: stored once)" : "score (0: not stored here, 1: stored once)";
   parts.push(text((left + right) / 2, height - 8, meaning, { "text-anchor": "middle" }));
   if (scores.threshold !== null && scores.threshold !== undefined) {
     const at = x(scores.threshold), anchor = at > width - 150 ? "end" : "start";
     parts.push(line(at, top - 30, at, bottom, "mark"),
-      text(at + (anchor === "end" ? -6 : 6), top - 24, "found from here on", { "text-anchor": anchor, class: "warm halo" }));
+      text(at + (anchor === "end" ? -6 : 6), top - 24, "threshold", { "text-anchor": anchor, class: "warm halo" }));
   }
   if (best) {
     const at = x(best.strength), anchor = at > width * 0.7 ? "end" : at < width * 0.3 ? "start" : "middle";
     const name = brief(best.leaf.text, Math.min(28, Math.floor(width / 20))), wide = 8 * name.length;
     const from = anchor === "end" ? at - wide : anchor === "start" ? at : at - wide / 2;
     const under = [...columns].filter(([column]) => column * 2 * radius > from - radius && column * 2 * radius < from + wide + radius);
-    const above = Math.max(24, ...under.map(([, count]) => (count - 1) * rise + 2 * radius + 8)); // no dot lies under the name
+    const above = Math.max(24, ...under.map(([, count]) => (count - 1) * rise + 2 * radius + 8)); // keep the name clear of dots
     if (above > 24) parts.push(line(at, bottom - 12, at, bottom - above + 3, "guide"));
     parts.push(text(at + (anchor === "end" ? 8 : 0), bottom - above, name, { "text-anchor": anchor, class: "strong halo" }));
     const found = answers.filter((each) => each.found && each.leaf).map((each) => each.leaf.text);
@@ -108,12 +108,12 @@ export function stripPlot(scores, answers, width) {
       if (stands || each === best) parts.push(svg("circle", { cx: x(each.strength), cy: bottom - radius - 2, r: stands ? 8 : 6, class: stands ? "here" : "dot" }));
     }
   }
-  const said = `Scores of ${whole(scores.leaves)} leaves; the best is ${best ? `${best.leaf.text} with ${best.strength.toFixed(2)}` : "none"}`
-    + (scores.threshold ? `, found from ${scores.threshold.toFixed(2)} on` : "");
+  const said = `Scores of ${plural(scores.leaves, "value")}; the best is ${best ? `${best.leaf.text} with ${best.strength.toFixed(2)}` : "none"}`
+    + (scores.threshold ? `; threshold ${scores.threshold.toFixed(2)}` : "");
   return frame(width, height, said, parts);
 }
 
-// Several shares between 0 and 1 by rounds.
+// Several shares between 0 and 1 by round.
 export function roundsPlot(rounds, series, width) {
   const height = 280, left = 48, right = width - 16, top = 14, bottom = height - 46;
   const most = Math.max(4, rounds.at(-1)?.round ?? 1);
@@ -130,10 +130,10 @@ export function roundsPlot(rounds, series, width) {
     parts.push(text(x(round), bottom + 18, String(round), { "text-anchor": "middle" }));
   }
   parts.push(text((left + right) / 2, height - 6, "round", { "text-anchor": "middle" }));
-  return frame(width, height, `Rounds of asking all paths together, ${rounds.length} so far`, parts);
+  return frame(width, height, `Joint decoding, ${plural(rounds.length, "round")} so far`, parts);
 }
 
-// Blue below zero, red above; the ground of the theme in the middle.
+// Blue: negative, red: positive; zero has the color of the background.
 export function drawHeat(canvas, seen, dark) {
   const rows = seen.rows, middle = dark ? [26, 34, 37] : [250, 251, 250];
   const ends = dark ? [[105, 184, 211], [227, 154, 114]] : [[24, 92, 122], [176, 72, 34]];
