@@ -275,7 +275,7 @@ def test_info_tells_of_the_hidden_layers(quick, tmp_path):
     facts = json.loads(run("info", tmp_path / "model.safetensors", "--json").stdout)
     assert facts["hidden"] == [*widths(12)] and facts["networks"] == [] and facts["head"] is None
     shown = run("info", tmp_path / "model.safetensors").stdout
-    assert f"one network with {widths(12)[0]} and {widths(12)[1]} hidden units, {facts['weights']:,} weights" in shown
+    assert f"a network with {widths(12)[0]} and {widths(12)[1]} hidden units, {facts['weights']:,} weights" in shown
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_checkpoints_refusals_and_figures(crew, tmp_path):
     assert crew(killed, tmp_path, ranks=2) == [(True, True)] * 2
     for different, endless in crew(refused, ranks=2):
         assert different.startswith("All ranks must have the same data_and_settings")
-        assert endless.startswith("the loss became") and "lower the rate" in endless
+        assert endless.startswith("The loss became nan") and "Lower the learning rate" in endless
     data, tested = topics(300), topics(200, seed=1)
     settings = Settings(trunk="linear", input_drop=0.3, loss="softmax", rate=3e-3, epochs=6, normalise="auto")
     seeds = []

@@ -710,7 +710,7 @@ def test_a_document_of_paths_that_hold_several_leaves_is_refused(scheme):
     assert memory.rebuild() == {"dog": {"says": "woof"}}
     memory.store([(("dog", "eats"), "meat"), (("dog", "eats"), "bread")])
     for paths in (None, [("dog", "says"), ("dog", "eats")]):
-        with pytest.raises(BadValue, match="one leaf at a path"):
+        with pytest.raises(BadValue, match="one value per path"):
             memory.rebuild(paths)
     assert memory.rebuild([("dog", "says")]) == {"dog": {"says": "woof"}}
 

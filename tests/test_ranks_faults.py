@@ -146,7 +146,7 @@ def test_what_goes_wrong_in_ranks_is_said_once_and_leaves_the_file(crew, graph, 
     assert file.read_bytes() == before
     assert {each.name for each in tmp_path.iterdir()} <= {"a.jsonl", "b.jsonl", file.name, f"{file.name}.lock"}
     (status, text), _ = crew(command, ["store", file, "-", "--format", "jsonl"], ranks=2)
-    assert status == 2 and "only files can be read in parts, got -" in text
+    assert status == 2 and "processes can only share files, got -" in text
 
 
 # Starting them
