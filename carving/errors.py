@@ -1,33 +1,33 @@
-"""What a person can mend, as errors of their own: the command line tells them in a sentence, without a traceback."""
+"""Errors and warnings caused by user input; the command line prints these errors without a traceback."""
 
 from collections.abc import Callable
 from typing import NoReturn
 
 
 class UserError(Exception):
-    """Input that is not what was wanted. The message says what was wanted, what came, and the way out."""
+    """Base class of errors caused by input. The message says what was expected, what was received, and what to do."""
 
 
 class BadValue(UserError, ValueError):
-    """A value that is not possible here."""
+    """An invalid value."""
 
 
 class BadType(UserError, TypeError):
-    """A thing of another kind than was wanted."""
+    """A value of an unexpected type."""
 
 
 class Overfull(UserWarning):
-    """A memory that is predicted to answer less accurately than it was planned for.
+    """Warning that a memory is over capacity: its predicted accuracy is below its target accuracy.
 
-    `warnings.simplefilter("error", Overfull)` makes it an error, which leaves the memory as it was.
+    `warnings.simplefilter("error", Overfull)` turns it into an error, which leaves the memory unchanged.
     """
 
 
 def refused(why: str) -> Callable[..., NoReturn]:
-    """A method that others of its kind have, and this one refuses."""
+    """Return a method that raises `BadValue` with this message, for classes that do not support it."""
 
     def refuse(self: object, *what: object, **how: object) -> NoReturn:
         raise BadValue(why)
 
-    refuse.__doc__ = f"Refused: {why}."
+    refuse.__doc__ = f"Not supported: raises BadValue. {why}"
     return refuse

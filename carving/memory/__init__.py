@@ -1,4 +1,4 @@
-"""Memory: symbols in, symbols out; what goes in, what is asked, and how large it must be."""
+"""Memories: storing pairs, recalling values, joint decoding, capacity and files."""
 
 from carving.memory.memory import Memory
 from carving.memory.slabs import Slabs

@@ -21,7 +21,7 @@ from carving.tensors import lasting
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
 LOST = 0.1  # of the lightest weight is the most that rounding may cost each pair
 LIGHTER = 0.01  # the share of the pairs that may be lighter than what is called the lightest
-NOTHING = "There must be at least one pair, got none; give a document with at least one leaf"
+NOTHING = "There must be at least one pair, got none."
 
 
 def report(on_progress: OnProgress | None, more: int) -> None:
@@ -104,7 +104,7 @@ class Change:
         tensor = self.held.tensor
         if self._copy is not None:
             tensor = self._copy
-            check_finite("the memory", tensor)
+            check_finite("The memory tensor", tensor)
         times = torch.tensor(list(self.counts.values()), dtype=torch.float64)
         after = self.held.holding(tensor, self.counts, self.weight * times)
         solved = None if after.solved is None else after.solved.plus(self.added)
@@ -179,10 +179,8 @@ def check_same(ours: Scheme, theirs: Scheme) -> None:
     differ = [f"{n} ({one.get(n)!r} and {other.get(n)!r})" for n in names if one.get(n) != other.get(n)]
     if differ:
         raise BadValue(
-            f"only memories of one scheme, with the same parameters and seed, can be added; these differ in "
-            f"{', '.join(differ)}; store the pairs of one in a memory like the other: Memory.like(other), or "
-            "`carving store NEW FILES --like OTHER`; where one keeps its paths, memory.absorb(other) and "
-            "`carving merge` do that by themselves"
+            f"Cannot add memories of different schemes: they differ in {', '.join(differ)}. Store the pairs of one in "
+            "a memory like the other, Memory.like(other); if one keeps its paths, memory.absorb(other) does that."
         )
 
 
@@ -195,9 +193,8 @@ def check_same_trained(ours: Codebook, theirs: Codebook) -> None:
             return
     if one is not None or other is not None:
         raise BadValue(
-            "these memories have different trained fillers, so that their tensors do not add; store the pairs of one "
-            "in a memory like the other: Memory.like(other), or `carving store NEW FILES --like OTHER`; where one "
-            "keeps its paths, memory.absorb(other) and `carving merge` do that by themselves"
+            "Cannot add memories with different trained fillers. Store the pairs of one in a memory like the other, "
+            "Memory.like(other); if one keeps its paths, memory.absorb(other) does that."
         )
 
 

@@ -31,7 +31,7 @@ class Codebook:
         self._index: Index | None = None  # and for many fillers
         if self.trained is not None:
             shape = (len(vocabulary), *scheme.facts.filler_shape)
-            check_tensor("fillers", self.trained, shape, "give one for each leaf")
+            check_tensor("fillers", self.trained, shape, "there must be one for each value of the vocabulary")
             check_finite("fillers", self.trained)
             self._fillers = self._extended(self._fillers, self.trained)
 
@@ -137,9 +137,9 @@ class Codebook:
         if all(map(is_number, levels)):
             near = min(levels, key=lambda level: abs(level - number))  # type: ignore[operator]
             raise BadValue(
-                f"this memory was given the fillers of {len(levels):,} numbers, and {number!r} is none of them; the "
-                f"nearest is {near!r}: carving.encodings.rounded(values, low, high, count) tells of each value which "
-                "level that is, and more levels take finer values"
+                f"The memory has fillers for {len(levels):,} numbers, and {number!r} is not one of them; the nearest "
+                f"is {near!r}. Round the values, carving.encodings.rounded(values, low, high, count), or use more "
+                "levels."
             )
 
 
@@ -194,4 +194,4 @@ def check_finite(name: str, tensor: Tensor) -> None:
     """Refuse what is not finite."""
     # One number that is not finite makes the norm so too. A norm may also overflow by itself: then every number counts.
     if not math.isfinite(float(torch.linalg.vector_norm(tensor))) and not bool(torch.isfinite(tensor).all()):
-        raise BadValue(f"{name} must be finite numbers, got not-a-number or infinity; look at where they come from")
+        raise BadValue(f"{name} must be finite, got NaN or infinity.")

@@ -1,4 +1,4 @@
-"""Consolidating a memory: its tensor is solved, so that single questions about its pairs are right (`solving.py`)."""
+"""Consolidation: solve for the memory tensor so that single queries for its pairs are right (`solving.py`)."""
 
 import zlib
 from abc import abstractmethod
@@ -40,21 +40,29 @@ SURE = 0.99  # of answers that were found together, the least mean probability
 
 @dataclass(frozen=True)
 class Consolidation:
-    """How many pairs single questions are answered rightly for, before and after; true if that is what was wished.
+    """The result of a consolidation: correct single queries before and after. True if it reached the accuracy.
 
-    Where `after` is not more than `before`, the memory is as it was.
+    If `after` equals `before`, the memory may be unchanged: see `Memory.consolidated`.
+
+    Attributes:
+        pairs: Number of different pairs.
+        before: Pairs that were answered correctly before.
+        after: Pairs that are answered correctly now.
+        wished: Target accuracy.
+        evaluations: Passes over all pairs.
+        others: Other pairs that the memory holds, which are noise to these.
     """
 
-    pairs: int  # different ones
+    pairs: int
     before: int
     after: int
     wished: float
-    evaluations: int  # passes over all pairs
-    others: int = 0  # pairs that the memory holds beside: noise, and noise is added to them
+    evaluations: int
+    others: int = 0
 
     @property
     def share(self) -> float:
-        """The share of right answers."""
+        """The share of correct answers after consolidation."""
         return self.after / self.pairs
 
     def __bool__(self) -> bool:
@@ -62,14 +70,14 @@ class Consolidation:
 
 
 class Wish(NamedTuple):
-    """What is wished: a share of right answers, and in how few bits a cell."""
+    """The target accuracy, and the bits per cell, None for full precision."""
 
     accuracy: float
     bits: int | None = None
 
 
 class Consolidating(Questions):
-    """What makes a memory of sums one that was solved."""
+    """Consolidation of a memory."""
 
     _lock: RLock
 
@@ -78,7 +86,7 @@ class Consolidating(Questions):
 
     @property
     def consolidated(self) -> bool:
-        """Whether its tensor was solved (`consolidate`), and is no longer the sum of its pairs."""
+        """Whether the memory was consolidated, so that its tensor is no longer the sum of its pairs."""
         return self._state.solved is not None
 
     def consolidate(
@@ -92,14 +100,28 @@ class Consolidating(Questions):
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> Consolidation:
-        """Choose the tensor so that single questions about these pairs are right, as far as its cells allow.
+        """Solve for the tensor so that single queries return these pairs, as far as its cells allow.
 
-        The pairs are those that were stored, one leaf a path. Without them, all that lies under the kept paths (or
-        those given) is decoded together first, and refused where that does not come to rest. It starts from the sum and
-        stops when the share `accuracy` is right; where that is no more than before, nothing changes. A consolidated
-        memory answers from far fewer cells, but takes new pairs as noise, and forgets none. With `bits` (1 to 4, or
-        8) its cells hold no more than 2^bits different numbers, chosen with the solver in the loop. Of a group, all
-        ranks give the same pairs, and share the work.
+        A consolidated memory answers correctly from far fewer cells. But pairs that are stored later are noise to it,
+        and none can be forgotten. If no more pairs are answered correctly than before, the tensor stays unchanged.
+
+        Args:
+            pairs: The stored pairs, one value per path: a document, pairs or a DataFrame, as for `Memory.store`. By
+                default they are decoded from the memory, jointly.
+            accuracy: Target accuracy, above 0 and at most 1: stop when this share of the pairs is answered correctly.
+            paths: The paths to decode the pairs from, instead of `pairs`. By default the kept paths.
+            bits: Restrict the cells to 2^bits different numbers (1, 2, 3, 4 or 8 bits), so that the memory can be
+                quantized without loss. By default full precision.
+            key: The column of a DataFrame with the row names.
+            group: A process group of torch.distributed: all ranks pass the same pairs and share the work.
+            on_progress: Called with the number of additional pairs that are answered correctly.
+
+        Returns:
+            The result: true if the target accuracy was reached.
+
+        Raises:
+            BadValue: If the memory is empty or not a plain sum, a pair was never stored, a path has several values, or
+                the pairs cannot be decoded.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=30, k1=4, compact=True))
@@ -116,7 +138,7 @@ class Consolidating(Questions):
             if bits is not None:
                 check_bits(bits)
             if pairs is not None and paths is not None:
-                raise BadValue("consolidate takes pairs, or paths to decode them from, got both; leave one of them out")
+                raise BadValue("pairs= conflicts with paths=, from which pairs are decoded. Pass only one.")
             ranks = Ranks.of(group)
             listed = None if pairs is None else ranks.agreed(lambda: listed_pairs(pairs, key))
             chosen = decoded(held, paths, group) if listed is None else listed
@@ -129,15 +151,15 @@ def check_solvable(held: State, accuracy: float) -> LinearScheme:
     """The scheme of a state that can be solved for a share of right answers."""
     scheme = held.scheme
     if not 0 < check_number("accuracy", accuracy) <= 1:
-        raise BadValue(f"accuracy must be more than 0 and at most 1, got {accuracy}; 1.0 wants every answer right")
+        raise BadValue(f"accuracy must be above 0 and at most 1, got {accuracy}. The default is 1.0.")
     if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
         raise BadValue(
-            f"only a memory that is a sum can be consolidated, which one of {scheme} is not, because it settles; "
-            'memory="raw" or another scheme is one'
+            f"Cannot consolidate: a memory of {scheme} is not a plain sum of its pairs. Use another scheme, or "
+            'memory="raw".'
         )
     if not len(held.vocabulary):
         raise BadValue(EMPTY)
-    check_finite("the memory", held.tensor)
+    check_finite("The memory tensor", held.tensor)
     return scheme
 
 
@@ -158,11 +180,11 @@ def decoded(held: State, paths: Iterable[Path] | None, group: Group = None) -> l
     else:
         together = memory.recall_all(asked, absence=0.0, group=group)
         answers, rests = list(together), together.converged
-        way_out = "; it is too full, or holds much under other paths"
+        way_out = " The memory is over capacity, or holds many pairs under other paths."
     if not rests or sum(answer.probability for answer in answers) < SURE * len(answers):
         raise BadValue(
-            f"what lies under these {len(answers):,} paths could not be decoded surely{way_out}; give the pairs "
-            "themselves: consolidate(pairs)"
+            f"The pairs under these {len(answers):,} paths could not be decoded with certainty.{way_out} Pass the "
+            "pairs themselves: consolidate(pairs)."
         )
     return [(path, answer.leaf) for path, answer in zip(asked, answers, strict=True)]
 
@@ -178,7 +200,7 @@ class Wanted:
     def of(cls, held: State, pairs: list[Pair]) -> "Wanted":
         """That of pairs which a state holds; contradicting or strange ones are refused."""
         if not pairs:
-            raise BadValue("there must be pairs to consolidate, got none; give those that were stored")
+            raise BadValue("No pairs to consolidate. Pass the pairs that were stored.")
         batch = Batch(pairs)
         rows = held.vocabulary.rows_of(batch.names)
         leaf_of: dict[bytes, int] = {}
@@ -186,15 +208,15 @@ class Wanted:
             path, leaf = batch.paths[place], batch.leaves[place]
             if row < 0 or not held.counts[row] > 0:
                 raise BadValue(
-                    f"consolidate takes pairs that were stored, but {leaf!r} (under {path!r}) is not held; store them "
-                    "first"
+                    f"Cannot consolidate: the value {leaf!r} (under {path!r}) is not in the memory. Store the pair "
+                    "first."
                 )
             if held.known is not None and not held.known.count(name) > 0:
-                raise BadValue(f"consolidate takes pairs that were stored, but {path!r} holds nothing; store it first")
+                raise BadValue(f"Cannot consolidate: no value is stored under {path!r}. Store the pair first.")
             if leaf_of.setdefault(name, row) != row:
                 raise BadValue(
-                    f"consolidating wants one leaf a path, but {path!r} has two, {held.leaf(leaf_of[name])!r} and "
-                    f"{leaf!r}; leave one out, or keep such paths in a memory of their own, as sums"
+                    f"Cannot consolidate: {path!r} has two values, {held.leaf(leaf_of[name])!r} and {leaf!r}. Leave "
+                    "one out, or keep paths with several values in a memory of their own."
                 )
         return cls(batch.paths.distinct()[0], torch.tensor(list(leaf_of.values()), device=held.tensor.device))
 
@@ -225,7 +247,7 @@ def consolidated(
         if not scale > 0:
             return held, replace(outcome, after=before)  # nothing that a pair stored later could be compared with
         solution = found.scaled(scale)
-    check_finite("the solved memory", solution.tensor)
+    check_finite("The consolidated tensor", solution.tensor)
     known = calibrated(scheme, solution, wanted, candidates)
     return replace(held, tensor=solution.tensor, solved=known, kept=Kept()), outcome
 

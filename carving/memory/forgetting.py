@@ -1,4 +1,4 @@
-"""Taking pairs out of a memory: what it holds goes, and what it does not hold is left alone and told."""
+"""Forgetting: subtract the pairs that a memory holds, and return those that it does not hold."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ ROUNDS = 8  # how often strangers are asked for again
 
 
 class Weaker(NamedTuple):
-    """A pair that is there, but not as strongly as it was to be forgotten."""
+    """A pair that was skipped because it is stored more weakly than the weight to forget, and its strength."""
 
     path: Path
     leaf: Leaf
@@ -27,7 +27,7 @@ class Weaker(NamedTuple):
 
 
 class Stronger(NamedTuple):
-    """A pair that was forgotten with less than it was stored with, and what is left of it."""
+    """A pair that was stored more strongly than the weight to forget, and the strength that remains."""
 
     path: Path
     leaf: Leaf
@@ -35,7 +35,11 @@ class Stronger(NamedTuple):
 
 
 class Strangers(list[Pair]):
-    """The pairs that a memory does not hold, at least not as strongly as they were to be forgotten: left alone.
+    """The pairs that `Memory.forget` did not find (as strongly as required) and skipped: a list.
+
+    Attributes:
+        weaker: Those of the pairs that are stored more weakly than the weight to forget.
+        stronger: Other pairs, which were forgotten, but were stored more strongly: a part of each remains.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=3))
@@ -101,7 +105,7 @@ def forgotten(
 
     Pairs hide each other: those that were not found are looked for again when the others are gone.
     """
-    check_sum(held, "forgetting takes pairs out of a sum")
+    check_sum(held, "forget pairs")
     change = Change(held, -weight)
     rests = Rests()
     if not held.scheme.facts.linear or not weight:  # nothing can be told but by paths, or there is nothing to tell

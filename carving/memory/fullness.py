@@ -25,7 +25,7 @@ WORTH_TELLING = 0.001  # of the accuracy of what was consolidated that is lost
 STEP = 64  # near the limit a prediction holds for a 64th more
 SIZES = ("d", "p", "k1", "compact", "basis", "dictionary")  # the parameters of a scheme that predictions take
 _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
-NEW = "store all of them in a new memory of the size that they need, Memory.for_pairs(pairs), or memory.grow(paths=...)"
+NEW = "Store all pairs in a larger memory, Memory.for_pairs(pairs), or call grow(paths=...)."
 
 
 def predicted(
@@ -143,19 +143,16 @@ def _told_of_noise(after: State) -> State:
     if solved.told - now < WORTH_TELLING:
         return after
     _warn(
-        f"what was added is noise to what was consolidated: of those {solved.pairs:,} pairs {now:.1%} are expected "
-        f"to be named, {solved.told:.1%} before; consolidate all pairs again: memory.consolidate(pairs)",
+        f"The added pairs are noise to the consolidated ones: predicted accuracy {now:.1%} on {solved.pairs:,} pairs "
+        f"(was {solved.told:.1%}). Consolidate all pairs again: memory.consolidate(pairs).",
         stacklevel=4,
     )
     return replace(after, solved=replace(solved, told=now))
 
 
 def sentence(before: float | None, now: float, held: State) -> str:
-    """What has become of a memory that falls short, and the way out."""
-    was = "" if before is None else f", {before:.1%} before"
-    wanted = f"it was planned for {held.goal.accuracy:.4g}" if held.goal else f"less than {USUAL:.4g} is little"
-    way_out = "memory.grow() makes a larger one of it" if held.known is not None else NEW
-    return (
-        f"this memory is too full: with {held.pairs:,} pairs it is predicted to name {now:.1%} of its leaves{was}, and "
-        f"{wanted}; {way_out}"
-    )
+    """Return the message of `Overfull`."""
+    was = "" if before is None else f"was {before:.2%}, "
+    target = f"target {100 * held.goal.accuracy:.4g}%" if held.goal else f"{USUAL:.0%} is expected"
+    way_out = "Call grow(), which returns a larger memory." if held.known is not None else NEW
+    return f"Memory over capacity: predicted accuracy {now:.2%} at {held.pairs:,} pairs ({was}{target}). {way_out}"

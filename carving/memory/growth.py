@@ -25,27 +25,27 @@ def check_whole(held: State, found: Holdings, force: bool = False) -> None:
     """Refuse to go on with less than a state holds, or with what it is not sure of."""
     problem = _problem(held, found)
     if problem and not force:
-        raise BadValue(f"{problem}; force=True (--force) takes what was found")
+        raise BadValue(f"{problem} Pass force=True to continue with the pairs that were decoded.")
 
 
 def _problem(held: State, found: Holdings) -> str | None:
     if not held.scheme.facts.linear:
-        return f"{held.scheme} has no probabilities, so that nobody can tell whether what it holds is decoded rightly"
+        return f"{held.scheme} has no probabilities, so it is unknown whether its pairs are decoded correctly."
     if abs(held.stored - found.asked) > 0.5:
         return (
-            f"pairs of a weight of {held.stored:,.6g} are stored, and {found.asked:,} were asked for: what lies under "
-            "other paths, and weights other than 1, would be lost"
+            f"The stored pairs have a total weight of {held.stored:,.6g}, but the paths account for {found.asked:,} "
+            "pairs: pairs under other paths and weights other than 1 would be lost."
         )
     if any(abs(strength - round(strength)) > WHOLE for strength, _ in held.histogram.strengths):
-        return "pairs were stored with weights that are no whole numbers, which would become 1"
+        return "Some pairs were stored with weights that are not whole numbers, which would become 1."
     unsure = found.asked - found.sure
     if unsure > UNSURE * found.asked:
         return (
-            f"only {found.sure:,} of {found.asked:,} answers are sure, which too full a memory, other paths or weights "
-            "other than 1 can do"
+            f"Only {found.sure:,} of {found.asked:,} pairs could be decoded with a probability of 0.9 or more: the "
+            "memory is over capacity, or some paths or weights are not as assumed."
         )
     if found.converged is False:
-        return f"asked together, the {found.asked:,} answers did not come to rest: the memory is too full to be decoded"
+        return f"Joint decoding of {found.asked:,} pairs did not converge: the memory is over capacity."
     return None
 
 
@@ -60,8 +60,8 @@ def larger(
     """An empty state for so many pairs like these, by default twice as many; its scheme is of the same kind."""
     if held.codebook.trained is not None:
         raise BadValue(
-            "this memory has trained fillers, which fit no other size; train fillers for the new size, and store all "
-            "pairs in a memory of them"
+            "Cannot grow: the memory has trained fillers, which fit one size only. Train fillers for the new size, and "
+            "store all pairs in a memory with them."
         )
     expected = _expected(survey(pairs), wanted)
     share = naming_accuracy(USUAL) if held.goal is None else held.goal.accuracy
@@ -79,7 +79,7 @@ def _expected(seen: Survey, wanted: int | None) -> Survey:
     """What is to be stored in all."""
     if wanted is None:
         return seen.grown(2)
-    way_out = "it is how many pairs the memory is to hold in all, those that it holds among them"
+    way_out = "it is the total number of pairs to plan for, including those that are stored"
     return seen.grown(Fraction(check_integer("pairs", wanted, seen.distinct, way_out=way_out), seen.distinct))
 
 

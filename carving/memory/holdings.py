@@ -1,4 +1,4 @@
-"""Everything that a memory holds under known paths: asked together where that is possible, and how sure it is."""
+"""Decoding all pairs under known paths, jointly if possible, with a report of how many answers are certain."""
 
 import math
 from collections.abc import Iterable
@@ -23,25 +23,30 @@ LARGEST = 2**27  # bytes of what all paths show, a few times as much while they 
 
 @dataclass(frozen=True)
 class Holdings:
-    """What a memory holds under paths, each asked for as many leaves as it is to hold, and how sure it is.
+    """The pairs that were decoded from a memory, and how many of them are certain (not whether they are correct).
 
-    There is no truth to compare with: an answer is sure if its probability is at least 0.9.
+    Attributes:
+        pairs: The decoded (path, value) pairs.
+        asked: Number of values that were queried.
+        sure: Answers with a probability of at least 0.9.
+        converged: Whether joint decoding converged; None if the paths were queried one by one.
+        rounds: Rounds of joint decoding.
     """
 
-    pairs: list[Pair] = field(repr=False)  # what was found
-    asked: int  # leaves that were asked for
-    sure: int  # those that were found surely
-    converged: bool | None = None  # whether asking all together came to rest; None where each path was asked alone
+    pairs: list[Pair] = field(repr=False)
+    asked: int
+    sure: int
+    converged: bool | None = None
     rounds: int | None = None
 
     @property
     def nothing(self) -> int:
-        """How many leaves that were asked for were not found."""
+        """The number of queried values that were not found."""
         return self.asked - len(self.pairs)
 
     @property
     def share(self) -> float:
-        """The share of sure answers."""
+        """The share of answers with a probability of at least 0.9."""
         return self.sure / max(1, self.asked)
 
 

@@ -1,4 +1,4 @@
-"""What a memory that keeps its paths knows of them: how many, which, what lies under them, and where a leaf is."""
+"""Mapping interface of memories that keep their paths: length, iteration, lookup, search and decoding of all pairs."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,9 @@ from carving.symbols import Leaf, Path, Role, canonical_path
 
 
 class Inventory(Questions):
-    """The questions to a memory that keeps its paths (`keep_paths=True`); others are told how to.
+    """The mapping interface of a memory that keeps its paths (`keep_paths=True`): paths to values.
+
+    In a memory without kept paths, whatever needs them raises BadValue.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=3), keep_paths=True)
@@ -32,33 +34,34 @@ class Inventory(Questions):
 
     @property
     def keeps_paths(self) -> bool:
-        """Whether it knows its own paths."""
+        """Whether the memory keeps the paths of its pairs."""
         return self._counted.known is not None
 
     def __bool__(self) -> bool:
         return True  # an empty memory is one, too
 
     def __len__(self) -> int:
-        """How many different paths it holds."""
+        """Return the number of different paths that hold a value."""
         return len(known_paths(self._counted))
 
     def __iter__(self) -> Iterator[Path]:
-        """The paths, in the order in which they were first stored."""
+        """Iterate over the paths, in the order in which they were first stored."""
         return iter(known_paths(self._counted))
 
     def __contains__(self, path: object) -> bool:
-        """Whether anything was stored under a path, and not forgotten: it is looked up, not asked for."""
+        """Whether a path is among the kept paths: an exact lookup, not a query."""
         return known_paths(self._counted).count(canonical_path(_as_key(path))) > 0
 
     def __getitem__(self, path: Role | Path) -> Leaf | list[Leaf]:
-        """What is stored under a kept path: its leaf, or the list of its leaves where several pairs were stored.
+        """Recall the value under a kept path, or the list of its values if several pairs were stored under it.
 
-        The memory is asked: for the best leaf, or as `recall_set` does for all. A KeyError where the path is not kept.
+        Raises:
+            KeyError: If the path is not kept.
         """
         held, key = self._state, _as_key(path)
         count = known_paths(held).count(canonical_path(key))
         if not count:
-            raise KeyError(f"nothing was stored under {key!r}, or it was forgotten")
+            raise KeyError(f"No value is stored under {key!r}.")
         asked = Moment(held)
         if count == 1:
             return asked.recall(*key, absence=0.0).leaf
@@ -67,11 +70,15 @@ class Inventory(Questions):
         return [answer.leaf for answer in asked.recall(*key, top=count)]
 
     def packed_paths(self) -> int:
-        """How many bytes of its file the kept paths take."""
+        """Return the number of bytes that the kept paths take in a file."""
         return len(pack(known_paths(self._counted).weights()))
 
     def paths(self, *prefix: Role | Path) -> list[Path]:
-        """The kept paths that begin with these roles, or with those of a path, in the order of being first stored."""
+        """Return the kept paths that begin with a prefix, in the order in which they were first stored.
+
+        Args:
+            *prefix: The roles of the prefix, or one path. Without any, all paths are returned.
+        """
         whole = prefix[0] if len(prefix) == 1 and isinstance(prefix[0], tuple) and prefix[0] else prefix
         return list(known_paths(self._counted).below(whole))  # type: ignore[arg-type]  # a tuple among roles is refused
 
@@ -84,10 +91,21 @@ class Inventory(Questions):
         absence: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[Found]:
-        """The paths that hold a leaf, each with its answer, the most probable first; by default of the kept ones.
+        """Return the paths that hold a value, most probable first.
 
-        A path may hold others besides, as for `recognise`; `absence` is how probable it is beforehand that a path does
-        not hold this leaf: by default as many do as the leaf was stored, but half of them at most.
+        Args:
+            leaf: The value.
+            among: The paths to search. By default the kept paths.
+            threshold: Minimum probability, between 0 and 1.
+            absence: Prior probability that a path does not hold this value. By default derived from how often the value
+                was stored, and at least 0.5.
+            on_progress: Called with the number of paths that were searched since the last call.
+
+        Returns:
+            (path, answer) pairs. Paths may hold other values, too.
+
+        Raises:
+            BadValue: If the memory keeps no paths and none are given, or has no probabilities.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=40, p=3))
@@ -107,9 +125,16 @@ class Inventory(Questions):
         joint: bool | None = None,
         on_progress: OnProgress | None = None,
     ) -> Holdings:
-        """All that it holds under its paths (or those given, each as often as it holds leaves), and how sure it is.
+        """Decode all pairs that the memory holds, and report how surely.
 
-        All are asked together, or, where that takes too much or does not come to rest, one by one; `joint` decides.
+        Args:
+            paths: The paths, each as often as it holds values. By default the kept paths.
+            joint: Decode all paths jointly (True) or one by one (False). By default jointly, and one by one if that
+                takes more than 128 MiB of cores, or does not converge and is less sure.
+            on_progress: Called with the number of paths that were decoded since the last call.
+
+        Raises:
+            BadValue: If the memory keeps no paths and none are given.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=40, p=3), keep_paths=True)

@@ -29,7 +29,7 @@ class Together:
         rounds: int = 100,
         group: Group = None,
     ) -> None:
-        check_sum(held, "asking for all paths together takes pairs out of a sum")
+        check_sum(held, "decode jointly")
         self.held, self.asked = held, asked
         self.rows, candidates = held.held_candidates(among)
         self.times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are

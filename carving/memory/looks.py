@@ -1,4 +1,4 @@
-"""What a memory looks like in a notebook: a table of facts, and pictures."""
+"""Display of memories in notebooks: an HTML table, and plots."""
 
 from typing import Any
 
@@ -13,12 +13,17 @@ from carving.symbols import Role
 
 
 class Looks(Reliability):
-    """How a memory is shown."""
+    """Plots and the notebook display of a memory."""
 
     def plot(self, *path: Role, absence: float = 0.5) -> Any:
-        """A matplotlib figure of its cells and how full it is; of a path, the scores of all leaves there.
+        """Return a matplotlib figure of the memory: its cells and its load, or the scores of all values at a path.
 
-        It needs the extra `plots`.
+        Args:
+            *path: The roles of a path whose scores are shown. Without any, the memory itself is shown.
+            absence: Prior probability that the path is empty.
+
+        Raises:
+            MissingExtra: If matplotlib (the extra `plots`) is not installed.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2))
@@ -33,12 +38,12 @@ class Looks(Reliability):
     def _repr_html_(self) -> str:
         held, named = self._state, self.predicted()
         rows = [
-            ("holds", f"{self.pairs:,} pairs of {len(self.vocabulary):,} different leaves"),
+            ("holds", f"{self.pairs:,} pairs of {len(self.vocabulary):,} different values"),
             ("scheme", words_of(self.scheme)),
             ("size", show_bytes(held_bytes(self))),
         ]
         if held.cells is not None:
-            rows.append(("sealed", f"{show_bits(held.cells.bits)} a cell"))
+            rows.append(("quantized", f"{show_bits(held.cells.bits)} per cell"))
         if named is not None:
-            rows.append(("predicted", f"{named:.2%} of its leaves are named"))
+            rows.append(("predicted accuracy", f"{named:.2%}"))
         return table(type(self).__name__, rows)

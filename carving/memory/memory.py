@@ -1,7 +1,7 @@
-"""Memory: symbols in, symbols out.
+"""Memory: store documents or (path, value) pairs in one tensor of fixed size, and recall values by their paths.
 
-A memory is a scheme, one tensor, and the leaves that were stored (with how often, for the noise and as what is likely
-before the tensor is asked). Everything that fails leaves it as it was.
+A memory consists of a scheme, one tensor, and the values that were stored, with their counts: noise and priors follow
+from these. An operation that fails leaves the memory unchanged.
 """
 
 import os
@@ -63,7 +63,18 @@ if hasattr(os, "register_at_fork"):
 
 
 class Memory(Inventory, Looks, Consolidating):
-    """A memory of fixed size: documents or pairs go in, leaves come out by their paths.
+    """A memory of fixed size that stores documents or (path, value) pairs and recalls values by their paths.
+
+    Args:
+        scheme: The scheme that binds pairs, such as `OSC(d=64)`.
+        vocabulary: Values that are known before anything is stored.
+        fillers: Fillers (values, *filler_shape) of the vocabulary, for example trained ones. By default they are
+            derived from the values.
+        keep_paths: Also keep the stored paths, beside the tensor, so that the memory can list and grow its pairs.
+
+    Raises:
+        BadType: If `scheme` is not a scheme.
+        BadValue: If `fillers` are not finite or do not fit the vocabulary.
 
     >>> from carving import OSC
     >>> memory = Memory(OSC(d=40, p=3))
@@ -81,12 +92,8 @@ class Memory(Inventory, Looks, Consolidating):
         *,
         keep_paths: bool = False,
     ) -> None:
-        """An empty memory. Leaves that are known beforehand may have fillers of their own: trained ones.
-
-        With `keep_paths` it knows the paths that hold something, beside the tensor: see `Inventory` and `grow`.
-        """
         if not isinstance(scheme, Scheme):
-            raise BadType(f'a memory takes a scheme, got {scheme!r}; such as OSC(d=64), or make("HLB", d=4096)')
+            raise BadType(f'scheme must be a scheme such as OSC(d=64) or make("HLB", d=4096), got {scheme!r}.')
         state = State.empty(scheme, Vocabulary(vocabulary), fillers, known=keeping(keep_paths))
         self._state = state
         self._make_lock()
@@ -109,10 +116,24 @@ class Memory(Inventory, Looks, Consolidating):
         keep_paths: bool = False,
         **wishes: Unpack[Wishes],
     ) -> Self:
-        """An empty memory of the smallest scheme that is predicted to answer so many pairs so accurately.
+        """Return an empty memory of the smallest scheme that is predicted to reach an accuracy.
 
-        The accuracy is that of naming the leaf of a path that holds one (`absence=0`). Who wants to be told just as
-        accurately where nothing is stored, or to recall sets, asks for a tenth of the errors: 0.999 for 0.99.
+        Args:
+            pairs: How many pairs will be stored.
+            vocabulary: How many different values they have.
+            accuracy: Target accuracy of recalling a value at paths that hold one (`absence=0`). To detect empty paths,
+                or to recall sets, as accurately, plan for a tenth of the errors: 0.999 instead of 0.99.
+            shared: Values per path, or a mapping {values per path: number of such paths}.
+            seed: Seed of the scheme.
+            keep_paths: As in `Memory`.
+            **wishes: Options of `carving.plan`: `scheme`, `p`, `compact`, `joint`, ...
+
+        Raises:
+            BadValue: If an option is invalid, or no scheme reaches the accuracy.
+
+        >>> memory = Memory.planned(pairs=1_000, vocabulary=500, scheme="TPR")
+        >>> memory.scheme.name, memory.pairs, memory.goal.accuracy
+        ('TPR', 0, 0.99)
         """
         best = planner.plan(pairs, vocabulary, accuracy, shared, **wishes)
         return cls.of_plan(best, vocabulary, accuracy, seed, keep_paths)
@@ -121,7 +142,14 @@ class Memory(Inventory, Looks, Consolidating):
     def of_plan(
         cls, plan: planner.Plan, vocabulary: int, accuracy: float = 0.99, seed: int = 0, keep_paths: bool = False
     ) -> Self:
-        """An empty memory of a plan that was made for so many leaves and this accuracy.
+        """Return an empty memory of a plan.
+
+        Args:
+            plan: The plan, as `carving.plan` returns it.
+            vocabulary: The number of different values that the plan was made for.
+            accuracy: The accuracy that the plan was made for.
+            seed: Seed of the scheme.
+            keep_paths: As in `Memory`.
 
         >>> from carving import plan
         >>> Memory.of_plan(plan(pairs=100, vocabulary=50, scheme="TPR"), vocabulary=50).goal
@@ -145,11 +173,21 @@ class Memory(Inventory, Looks, Consolidating):
         on_progress: OnProgress | None = None,
         **wishes: Unpack[Wishes],
     ) -> Self:
-        """An EMPTY memory of the size that these pairs need: they are only counted, `store` stores them.
+        """Return an EMPTY memory of the size that the pairs need. They are only counted: `store` stores them.
 
-        The accuracy is that of all answers, "nothing is stored there" being one; `room=2` plans for twice these pairs.
-        Of a group, every rank gives its own pairs, and the memory is for those of all.
-        The other wishes are the planner's: `scheme`, `p`, `compact`, ...
+        Args:
+            pairs: A document, (path, value) pairs or a DataFrame, as for `store`.
+            accuracy: Target accuracy of all answers; "nothing is stored there" counts as an answer.
+            room: Spare capacity, at least 1: 2 plans for twice as many pairs.
+            key: The column of a DataFrame with the row names.
+            seed: Seed of the scheme.
+            keep_paths: As in `Memory`.
+            group: A process group of torch.distributed: every rank passes its own pairs, and gets a memory for all.
+            on_progress: Called with the number of pairs that were counted since the last call.
+            **wishes: Options of `carving.plan`: `scheme`, `p`, `compact`, ...
+
+        Raises:
+            BadValue: If there are no pairs, or an option is invalid.
 
         >>> facts = {"dog": {"is a": "animal", "says": "woof"}, "cat": {"is a": "animal", "says": "meow"}}
         >>> memory = Memory.for_pairs(facts)
@@ -164,9 +202,11 @@ class Memory(Inventory, Looks, Consolidating):
 
     @classmethod
     def like(cls, other: "Memory", *, keep_paths: bool | None = None) -> Self:
-        """An EMPTY memory of the same scheme, goal and trained fillers: what is stored in it can be added to the other.
+        """Return an EMPTY memory that can be added to another: with its scheme, target accuracy and trained fillers.
 
-        It keeps paths if the other does, or as `keep_paths` says.
+        Args:
+            other: The memory to imitate.
+            keep_paths: As in `Memory`. By default as in the other memory.
 
         >>> from carving import OSC
         >>> mine = Memory(OSC(d=32, p=2))
@@ -177,13 +217,13 @@ class Memory(Inventory, Looks, Consolidating):
         'moo'
         """
         if not isinstance(other, Memory):
-            raise BadType(f"a memory was wanted to be like, got {other!r}; Memory.load(file) reads one")
+            raise BadType(f"other must be a Memory, got {other!r}. Memory.load(file) reads one.")
         empty = other._state.emptied()
         return cls._of(empty if keep_paths is None else replace(empty, known=keeping(keep_paths)))
 
     def __repr__(self) -> str:
         how = ", consolidated" if self.consolidated else ""
-        return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}{how}"
+        return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} values in {self.scheme}{how}"
 
     def __getstate__(self) -> dict[str, object]:
         return {"_state": self._state}  # a lock stays where it is
@@ -198,27 +238,27 @@ class Memory(Inventory, Looks, Consolidating):
 
     @property
     def tensor(self) -> Tensor:
-        """What holds all pairs."""
+        """The tensor (*scheme.memory_shape) that holds all pairs. It can be assigned."""
         return self._state.tensor
 
     @tensor.setter
     def tensor(self, tensor: Tensor) -> None:
-        facts, way_out = self.scheme.facts, "it is that of the scheme's memories, scheme.zeros()"
-        check_tensor("the tensor", tensor, facts.memory_shape, way_out, facts.memory_dtype)
-        _check_held("the tensor", tensor, self.tensor)
+        facts, way_out = self.scheme.facts, "it is the shape of scheme.zeros()"
+        check_tensor("tensor", tensor, facts.memory_shape, way_out, facts.memory_dtype)
+        _check_held("tensor", tensor, self.tensor)
         with self._lock:
             self._state = replace(self._state, tensor=tensor)
 
     @property
     def counts(self) -> Tensor:
-        """How often each leaf was stored."""
+        """How often each value was stored, (values,), in float64. It can be assigned."""
         return self._state.often.given()
 
     @counts.setter
     def counts(self, counts: Tensor) -> None:
-        way_out = "there is one count a leaf of memory.vocabulary"
-        check_tensor("the counts", counts, (len(self.vocabulary),), way_out, torch.float64)
-        _check_held("the counts", counts, self.counts)
+        way_out = "there is one count for each value of memory.vocabulary"
+        check_tensor("counts", counts, (len(self.vocabulary),), way_out, torch.float64)
+        _check_held("counts", counts, self.counts)
         with self._lock:
             self._state = replace(self._state, often=Counts(counts))
 
@@ -228,13 +268,21 @@ class Memory(Inventory, Looks, Consolidating):
 
     @property
     def trained(self) -> Tensor | None:
-        """The fillers that were trained, those of the vocabulary's first leaves."""
+        """The fillers (n, *filler_shape) that were passed for the first n values of the vocabulary, None if none."""
         return self._state.codebook.trained
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """The same memory on another device, or computing in another precision."""
+        """Return a copy on another device, or in another precision.
+
+        Args:
+            device: Device of the copy; None keeps it.
+            dtype: `torch.float32` or `torch.float64`; None keeps it.
+
+        Raises:
+            BadValue: If the weights of the pairs differ too much for the precision.
+        """
         if isinstance(device, torch.dtype):
-            raise BadType(f"a precision is given by its name, to(dtype={device}), got it as the device")
+            raise BadType(f"device must be a device, got {device}. Pass a precision as to(dtype={device}).")
         changes = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
         moved = self._state.moved(self.scheme.like(**changes))
         if moved.scheme.dtype != self.scheme.dtype:
@@ -252,16 +300,36 @@ class Memory(Inventory, Looks, Consolidating):
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> int:
-        """Store a document, or pairs of a path and a leaf; the number of pairs. Any size: it is read in batches.
+        """Store a document or (path, value) pairs.
 
-        A DataFrame of pandas or polars is a table: a row is named by its cell in the column `key`, or by its number.
-        Where the memory gets too full for what it was planned for (`goal`; or to name 0.9 of its leaves), it is stored
-        all the same, with a warning: `carving.errors.Overfull`.
-        Refused is a weight that rounding in the tensor's dtype would let erase other pairs, or be erased by them: the
-        root mean square of all weights may be 1.6 million times the lightest in float32, 9e14 times in float64.
+        The input is read in batches and may be of any size. If the memory gets over capacity (its predicted accuracy
+        falls below the target accuracy in `goal`, or 0.9 without one), the pairs are stored all the same, with the
+        warning `carving.errors.Overfull`.
 
-        With a process group of torch.distributed every rank gives its own pairs, none of them possibly, and has those
-        of all in its memory then; the number is that of all. What fails on one rank changes nothing on any.
+        Args:
+            what: A document (nested dicts and lists), an iterable of (path, value) pairs, or a DataFrame of pandas or
+                polars.
+            key: The column of a DataFrame with the row names. By default rows are numbered.
+            weight: How strongly to store each pair.
+            group: A process group of torch.distributed: every rank passes its own pairs (possibly none), and afterwards
+                its memory holds the pairs of all ranks. If one rank fails, no memory changes.
+            on_progress: Called with the number of pairs that were bound since the last call.
+
+        Returns:
+            The number of pairs, of all ranks together.
+
+        Raises:
+            BadType: If `what` is neither a document nor pairs.
+            BadValue: If there are no pairs, or the weight is so far from the other weights that rounding would erase
+                pairs: the root mean square of all weights may be 1.6 million times the lightest in float32, and 9e14
+                times in float64.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store([(("dog", "says"), "woof"), (("cat", "says"), "meow")])
+        2
+        >>> memory.store({"cow": {"says": "moo"}})
+        1
         """
         with self._lock:
             held = self._state
@@ -285,12 +353,31 @@ class Memory(Inventory, Looks, Consolidating):
         force: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Strangers:
-        """Take a document or pairs out again: those that are probably not there come back, and are left alone.
+        """Subtract a document or pairs; pairs that are probably not stored are skipped and returned.
 
-        What is there, but more weakly than the weight, is left alone too: the result's `weaker` says how strongly it is
-        held. `force=True` takes all of them out, which leaves less than nothing. Of what is there more strongly the
-        rest stays, and `stronger` says how much. Schemes without probabilities (`scheme.facts.linear`) cannot tell, and
-        take out everything.
+        A pair that is stored more weakly than `weight` is skipped, too (see `Strangers.weaker`); of one that is stored
+        more strongly, the rest stays (see `Strangers.stronger`). Memories without probabilities (`has_probabilities`)
+        cannot tell, and subtract everything.
+
+        Args:
+            what: A document, pairs or a DataFrame, as for `store`.
+            key: The column of a DataFrame with the row names.
+            weight: How strongly the pairs were stored.
+            force: Subtract pairs even if they are probably not stored, which leaves negative traces.
+            on_progress: Called with the number of pairs that were checked since the last call.
+
+        Returns:
+            The pairs that were not found.
+
+        Raises:
+            BadValue: If there are no pairs, or the memory was consolidated.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> memory.forget({"dog": {"says": "woof"}, "cow": {"says": "moo"}}), memory.pairs
+        ([(('cow', 'says'), 'moo')], 1)
         """
         with self._lock:
             held = self._state
@@ -303,25 +390,32 @@ class Memory(Inventory, Looks, Consolidating):
     def _put(self, held: State, state: State) -> None:
         """Put a state in the place of the one that it was made of: one assignment, which happens or does not."""
         if self._state is not held:
-            raise BadValue("a memory cannot be changed by what it is just storing or forgetting; read that first")
+            raise BadValue(
+                "The memory was modified while store() or forget() was consuming its input. Pass a list instead of a "
+                "generator that modifies it."
+            )
         self._state = state
 
     def __add__(self, other: "Memory") -> "Memory":
-        """Both memories' pairs in one: their tensors and counts added, their vocabularies joined; see `store`."""
+        """Return a memory with the pairs of both: the sum of their tensors and counts, with a joint vocabulary."""
         if not isinstance(other, Memory):
             return NotImplemented
         ours, theirs = self._state, other._state
         return self._of(told(max(ours, theirs, key=lambda each: each.pairs), added(ours, theirs)))
 
     def summed(self, group: Group) -> Self:
-        """The memories of all ranks in one, as `+` adds two: every rank gets the same."""
+        """Return the sum of the memories of all ranks of a process group, as `+` adds two; every rank gets all of it.
+
+        Raises:
+            BadValue: If the memories cannot be added, or one was consolidated.
+        """
         held = self._state
         return self._of(told(held, summed(held, Ranks.of(group))))
 
     # Other sizes
 
     def without_paths(self) -> Self:
-        """The same memory, which keeps no paths."""
+        """Return a copy that keeps no paths."""
         return self._of(replace(self._state, known=None))
 
     def grow(
@@ -335,13 +429,26 @@ class Memory(Inventory, Looks, Consolidating):
         on_progress: OnProgress | None = None,
         **wishes: Unpack[Wishes],
     ) -> tuple[Self, Holdings]:
-        """A larger (or smaller) memory with the same pairs, planned for so many in all, and how surely it was decoded.
+        """Return a larger (or smaller) memory with the same pairs, and how surely they were decoded.
 
-        By default it is for twice as many pairs and as accurate as this one was planned to be, of the same kind of
-        scheme and seed. All that lies under the kept paths (or those given, each as often as it holds leaves) is
-        decoded and stored there, every pair with the weight 1. Refused where that would lose something: more than one
-        answer in a hundred is not sure, asking all together does not come to rest, or more was stored than is asked
-        for; `force=True` takes what is found. Fillers that were trained fit no other size.
+        All pairs are decoded and stored again with weight 1, in a memory of the same kind of scheme and the same seed.
+
+        Args:
+            pairs: Total number of pairs to plan for. By default twice as many as are stored.
+            accuracy: Target accuracy, counting "nothing stored" as an answer. By default as this memory was planned.
+            paths: The paths of the pairs, each as often as it holds values. By default the kept paths.
+            keep_paths: Whether the new memory keeps paths. By default as this one.
+            force: Continue even if pairs would be lost.
+            on_progress: Called with the number of pairs that were decoded since the last call.
+            **wishes: Options of `carving.plan`.
+
+        Returns:
+            The new memory, and the decoded pairs as `Holdings`.
+
+        Raises:
+            BadValue: If the memory is empty, keeps no paths and none are given, or has trained fillers, which fit one
+                size only. Without `force` also if pairs would be lost: more than one answer in a hundred is uncertain,
+                joint decoding does not converge, or more pairs are stored than the paths account for.
 
         >>> memory = Memory.planned(pairs=20, vocabulary=20, keep_paths=True)
         >>> memory.store({f"key {i}": f"value {i}" for i in range(20)})
@@ -353,7 +460,9 @@ class Memory(Inventory, Looks, Consolidating):
         held = self._state
         found = holdings(held, paths, on_progress=on_progress)
         if not found.asked:
-            raise BadValue("an empty memory has nothing to grow; Memory.planned(pairs, vocabulary) makes a larger one")
+            raise BadValue(
+                "The memory is empty. Memory.planned(pairs, vocabulary) returns an empty memory of another size."
+            )
         check_whole(held, found, force)
         kept = self.keeps_paths if keep_paths is None else keep_paths
         bigger = self._of(larger(held, found.pairs, pairs, accuracy, kept, wishes))
@@ -361,9 +470,20 @@ class Memory(Inventory, Looks, Consolidating):
         return bigger, found
 
     def absorb(self, other: "Memory", *, force: bool = False, on_progress: OnProgress | None = None) -> Holdings:
-        """Store the pairs of another memory, of whatever scheme, which keeps its paths; how surely they were decoded.
+        """Decode the pairs of another memory, of any scheme, and store them in this one.
 
-        Refused where not all is decoded surely, as by `grow`. Memories of one scheme are better added, with `+`.
+        Memories of one scheme are better added, with `+`.
+
+        Args:
+            other: A memory that keeps its paths.
+            force: Continue even if pairs would be lost.
+            on_progress: Called with the number of pairs that were decoded since the last call.
+
+        Returns:
+            The decoded pairs, and how surely they were decoded.
+
+        Raises:
+            BadValue: If the other memory keeps no paths; without `force` also if pairs would be lost, as in `grow`.
 
         >>> from carving import OSC
         >>> mine, yours = Memory(OSC(d=40, p=3)), Memory(OSC(d=60, p=2), keep_paths=True)
@@ -373,7 +493,7 @@ class Memory(Inventory, Looks, Consolidating):
         (1, 'moo')
         """
         if not isinstance(other, Memory):
-            raise BadType(f"a memory was wanted whose pairs are to be stored, got {other!r}; store(...) takes pairs")
+            raise BadType(f"other must be a Memory, got {other!r}. To store pairs, call store().")
         held = other._state
         found = holdings(held, on_progress=on_progress)
         check_whole(held, found, force)
@@ -393,13 +513,27 @@ class Memory(Inventory, Looks, Consolidating):
         force: bool = False,
         group: Group = None,
     ) -> None:
-        """Write the memory to one file, whole or not at all; `dtype` may be a smaller one for the tensor.
+        """Save the memory to one file, atomically. A memory file of that name is replaced, together with its journal.
 
-        With `index` the index of its compact fillers goes beside it, `path.index`, from where `load` takes it: it only
-        saves the time to make it again.
+        Args:
+            path: Name of the file.
+            dtype: Precision of the tensor in the file, possibly a smaller one, such as `torch.float16`.
+            bits: Quantize the memory first, to 1, 2, 3, 4 or 8 bits per cell or "auto": see `seal`.
+            index: Also save the index of the compact fillers, as `path.index`, so that `load` need not rebuild it.
+            force: Replace a file that is not a memory, or is read-only.
+            group: A process group of torch.distributed: the first rank writes the file, and all ranks wait for it.
 
-        With `bits` it is sealed first (`seal`). A memory that is there is replaced, its journal too; what is something
-        else, or read-only, only with `force`. Of a group, the first rank writes it, and all know whether it is there.
+        Raises:
+            BadValue: If another kind of file has that name (without `force`), or the memory cannot be quantized.
+            OSError: If the file cannot be written; the former file then stays.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}})
+        1
+        >>> memory.save("facts.safetensors", dtype=torch.float16)
+        >>> Memory.load("facts.safetensors").recall("dog", "says").leaf
+        'woof'
         """
         Ranks.of(group).of_one(lambda: self._save(path, dtype, bits, index, force))
 
@@ -409,14 +543,20 @@ class Memory(Inventory, Looks, Consolidating):
         if bits is None:
             save(path, self._state, dtype, index, force)
         elif dtype is not None:
-            raise BadValue(f"a sealed memory has bits={bits}, and no numbers of {dtype}; leave one of them out")
+            raise BadValue(f"bits={bits} conflicts with dtype={dtype}. Pass only one.")
         else:
             self.seal(bits).save(path, force=force)
 
     def seal(self, bits: int | str | None = None) -> "SealedMemory":
-        """The memory in 1, 2, 3, 4 or 8 bits a cell, to be asked alone; see `SealedMemory`. "auto" chooses the bits.
+        """Return the memory quantized to a few bits per cell, for queries only: see `SealedMemory`.
 
-        Unless they are given, they are two, or those that the memory was consolidated in.
+        Args:
+            bits: 1, 2, 3, 4 or 8 bits per cell, or "auto" for the fewest that keep the predicted accuracy. By default
+                2, or the bits that the memory was consolidated for.
+
+        Raises:
+            BadValue: If the memory is empty, its scheme is not linear, pairs were stored twice or with another weight
+                than 1, or it was consolidated for other bits.
         """
         from carving.memory.sealed import sealed  # which unseals to a Memory, and so comes after this file
 
@@ -424,7 +564,18 @@ class Memory(Inventory, Looks, Consolidating):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu", *, group: Group = None) -> Self:
-        """The memory of a file, with the changes that lie in a journal beside it; of a group, every rank reads it."""
+        """Load a memory from its file and the journal beside it.
+
+        The result is detached from the file: `carving.open` returns one that writes its changes to the file.
+
+        Args:
+            path: Name of the file.
+            device: Device of the memory.
+            group: A process group of torch.distributed: every rank reads the file, and all must read the same.
+
+        Raises:
+            BadFile: If the file is corrupt, or not a memory.
+        """
         ranks = Ranks.of(group)
         loaded = ranks.agreed(lambda: load(path, device))
         ranks.check_same(file=f"{shown(path)} ({loaded.base}, {loaded.changes} changes)")
@@ -434,5 +585,5 @@ class Memory(Inventory, Looks, Consolidating):
 def _check_held(name: str, tensor: Tensor, before: Tensor) -> None:
     """Refuse a tensor that is to replace another, but is on another device or not finite."""
     if tensor.device != before.device:
-        raise BadValue(f"{name} must be on {before.device}, got {tensor.device}; use .to({str(before.device)!r})")
+        raise BadValue(f"{name} must be on {before.device}, got {tensor.device}. Use .to({str(before.device)!r}).")
     check_finite(name, tensor)

@@ -1,4 +1,4 @@
-"""A memory and its file as one: what is stored or forgotten is on disk when the call comes back."""
+"""File-backed memories: what is stored or forgotten is on disk when the call returns."""
 
 import os
 import warnings
@@ -62,10 +62,27 @@ class Now(NamedTuple):
 
 
 class Opened(Memory):
-    """A memory whose changes go to its file at once; `carving.open` opens one. Questions are those of `Memory`.
+    """A file-backed memory, as `carving.open` returns it: changes are written to its file at once.
 
-    It takes its turn for each change and then sees what others have changed meanwhile, so any number of processes may
-    have one file open. Between its own changes it answers from what it saw last; `refresh` looks again.
+    Queries are those of `Memory`. Any number of processes may have one file open: each change takes the file's lock and
+    first reads the changes of others. Between its own changes a memory answers from what it read last; `refresh` reads
+    again.
+
+    Args:
+        path: Name of the memory file, which must exist.
+        device: Device of the memory.
+
+    Raises:
+        BadFile: If the file is corrupt, or not a memory.
+        PermissionError: If the file is read-only.
+
+    >>> from carving import OSC, Memory
+    >>> Memory(OSC(d=32, p=2)).save("facts.safetensors")
+    >>> with Opened("facts.safetensors") as memory:
+    ...     memory.store({"dog": {"says": "woof"}})
+    ...     memory.changes, memory.compact(), memory.changes
+    1
+    (1, 1, 0)
     """
 
     def __init__(self, path: Place, device: torch.device | str = "cpu") -> None:
@@ -91,7 +108,7 @@ class Opened(Memory):
         self.close()
 
     def close(self) -> None:
-        """Take no more changes. They are on disk already."""
+        """Close the memory: further changes raise BadValue. Changes up to now are on disk already."""
         self._closed = True
 
     # What is there
@@ -108,7 +125,10 @@ class Opened(Memory):
 
     @_state.setter
     def _state(self, _: State) -> NoReturn:
-        raise BadValue("a memory that was opened changes by store and forget alone; Memory.load(file) gives a free one")
+        raise BadValue(
+            "A memory from carving.open() is file-backed and changes only by store() and forget(). Use "
+            "Memory.load(file) for a detached copy."
+        )
 
     @property
     def _counted(self) -> State:
@@ -116,40 +136,40 @@ class Opened(Memory):
 
     @property
     def scheme(self) -> Scheme:
-        """The scheme that binds its pairs."""
+        """The scheme that binds the pairs."""
         return self._now.state.scheme
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The leaves that were stored."""
+        """The values that the memory can answer with."""
         return self._now.state.vocabulary
 
     @property
     def goal(self) -> Goal | None:
-        """What it was planned for."""
+        """What the memory was planned for (target accuracy, pairs, vocabulary), None if it was not planned."""
         return self._now.state.goal
 
     @property
     def pairs(self) -> int:
-        """How many pairs were stored and not forgotten."""
+        """The number of pairs that were stored and not forgotten."""
         return self._now.state.pairs
 
     @property
     def changes(self) -> int:
-        """How many changes lie in the journal, not in the file itself."""
+        """The number of changes in the journal, which are not in the file itself yet."""
         return self._now.journal.count if self._now.journal is not None else 0
 
     def predicted(self, pairs: int = 0) -> float | None:
-        """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is."""
+        """Return the predicted accuracy, with this many additional pairs; see `Memory.predicted`."""
         return foreseen(self._now.state, check_integer("pairs", pairs, 0))
 
     @property
     def overfull(self) -> bool:
-        """Whether it is predicted to name fewer leaves than it was planned for."""
+        """Whether the predicted accuracy is below the target accuracy; see `Memory.overfull`."""
         return falls_short(self._now.state)
 
     def refresh(self) -> None:
-        """See what others have changed meanwhile, without waiting for those who are just writing."""
+        """Read the changes that others have made, without waiting for changes in progress."""
         with self._lock:
             self._look_again()
             self._doubt = None
@@ -165,15 +185,15 @@ class Opened(Memory):
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> int:
-        """Store a document, or pairs of a path and a leaf, in memory and file; see `Memory.store`.
+        """Store a document or (path, value) pairs, in memory and file; see `Memory.store`.
 
-        Pairs reach the tensor when it is next asked. So many that replaying them would take longer than a second are
-        written with the whole file.
+        Pairs are written to the journal and bound to the tensor at the next query. If replaying them would take longer
+        than a second, the whole file is written instead. `group` is not supported.
         """
         if group is not None:
             raise BadValue(
-                "ranks store in a free memory, which one of them saves, and not in one that was opened; take "
-                "Memory.load(file, group=group), store(..., group=group) and save(file, group=group)"
+                "group= is not supported by memories from carving.open(). Use Memory.load(file, group=group), "
+                "store(..., group=group) and save(file, group=group)."
             )
         weight = check_weight(weight)
         pairs, most = chain.from_iterable(batches(what, key)), self._room
@@ -212,7 +232,10 @@ class Opened(Memory):
                 change.add(Batch(part))
                 report(on_progress, len(part))
             if self._state is not held:
-                raise BadValue("a memory cannot be changed by what it is just storing; read that first")
+                raise BadValue(
+                    "The memory was modified while store() was consuming its input. Pass a list instead of a generator "
+                    "that modifies it."
+                )
             self._write_base(told(held, checked(change)))
         return change.pairs
 
@@ -225,7 +248,7 @@ class Opened(Memory):
         force: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Strangers:
-        """Take a document or pairs out again, of memory and file; see `Memory.forget`."""
+        """Subtract a document or pairs, in memory and file; see `Memory.forget`."""
         weight = check_weight(weight)
         pairs = list(chain.from_iterable(batches(what, key)))
         parts = [pairs[part] for part in slices(len(pairs), BATCH)]
@@ -244,14 +267,14 @@ class Opened(Memory):
                     return strangers
 
     def consolidate(self, *_: object, **__: object) -> NoReturn:
-        """Refused: a file changes by what is stored and forgotten, and consolidating is neither."""
+        """Not supported: raises BadValue. Consolidate a detached copy, `Memory.load(file)`, and save it."""
         raise BadValue(
-            "a memory that was opened changes by store and forget alone; consolidate a free one, Memory.load(file), "
-            "and save it, or take `carving consolidate`"
+            "A memory from carving.open() cannot be consolidated: it changes only by store() and forget(). "
+            "Consolidate a detached copy, Memory.load(file), and save it."
         )
 
     def compact(self) -> int:
-        """Write the file anew with all that lies in its journal: how many changes that were."""
+        """Compact the journal: write the whole file, and return the number of changes that the journal had."""
         with self._turn():
             changes = self.changes
             if changes:
@@ -280,14 +303,14 @@ class Opened(Memory):
                 self._doubt = None
                 if stays or (said_by(self.path) or {}).get("checksum") != self._now.base:
                     raise BadValue(
-                        f"{shown(self.path)} was changed by another program after a change of this one failed, which "
-                        f"{'is' if stays else 'may be'} stored. This call changed nothing; repeat it if it is still "
-                        "wanted"
+                        f"{shown(self.path)} was changed by another process after a change of this process failed. The "
+                        f"failed change {'is' if stays else 'may be'} stored. This call changed nothing; repeat it if "
+                        "it is still needed."
                     )
 
     def _look_again(self) -> None:
         if self._closed:
-            raise BadValue(f"{shown(self.path)} was closed; carving.open(file) opens it again")
+            raise BadValue(f"{shown(self.path)} is closed. Open it again with carving.open(file).")
         self._now = self._caught_up(self._now) or Now.of(load(self.path, self._device))
 
     def _caught_up(self, now: Now) -> Now | None:
@@ -321,7 +344,7 @@ class Opened(Memory):
             except OSError as error:  # the change is made all the same
                 self._tried = written.pairs
                 warnings.warn(
-                    f"{shown(self.path)} could not be written anew: {shown(error)}; its changes stay in the journal",
+                    f"{shown(self.path)} could not be compacted ({shown(error)}). Its changes stay in the journal.",
                     files.NotFlushed,
                     stacklevel=3,
                 )
@@ -365,11 +388,22 @@ def check_paths(scheme: Scheme, paths: Paths) -> None:
 
 
 def open_memory(path: Place, device: torch.device | str = "cpu") -> Opened:
-    """A memory whose changes are on disk when `store` or `forget` come back, for programs that store as they go.
+    """Open a memory file for changes, which are on disk when `store` or `forget` returns.
 
-    A change is written to a journal beside the file, however large that is, and takes milliseconds. `Memory.load` and
-    all commands see it. The file is written anew when replaying its journal would take longer than a second, or by
-    `compact()`. Any number of programs may have the file open, and change it in turn.
+    A change is appended to a journal beside the file, in milliseconds whatever the size of the memory; `Memory.load`
+    reads it, too. The whole file is written when replaying the journal would take longer than a second, or by
+    `compact()`. Any number of processes may have the file open, and change it in turn.
+
+    Args:
+        path: Name of the memory file, which must exist.
+        device: Device of the memory.
+
+    Returns:
+        The memory, also a context manager that closes it.
+
+    Raises:
+        BadFile: If the file is corrupt, or not a memory.
+        PermissionError: If the file is read-only.
 
     >>> from carving import OSC, Memory
     >>> Memory(OSC(d=32, p=2)).save("facts.safetensors")

@@ -29,7 +29,7 @@ def as_pairs(what: Any, key: Label = None) -> Iterable[Pair]:
         return frame_pairs(what, key)
     if key is not None:
         raise BadValue(
-            f"key={key!r} names the column of a DataFrame's row names, got {type(what).__name__}; leave it out"
+            f"key={key!r} names the column of a DataFrame with its row names, got {type(what).__name__}. Omit it."
         )
     if isinstance(what, Mapping):
         return _not_empty(flatten(dict(what)))
@@ -38,15 +38,16 @@ def as_pairs(what: Any, key: Label = None) -> Iterable[Pair]:
             return what
         if what and all(map(_is_listed_pair, what)):
             raise BadValue(
-                f"A list such as {what[0]!r} is a pair of a path and a leaf, or a document of lists; say which. Pairs "
-                "are tuples: [(path, leaf) for path, leaf in pairs]. A document: carving.formats.flatten(document)."
+                f"A list such as {what[0]!r} may be a (path, value) pair or a document of lists. For pairs, pass "
+                "tuples: [(path, value) for path, value in pairs]. For a document, pass "
+                "carving.formats.flatten(document)."
             )
         return _not_empty(flatten(what))
     if isinstance(what, Iterable) and not isinstance(what, str | bytes | Tensor):
         return what
     raise BadType(
-        f"a document (nested dicts and lists) or pairs of a path and a leaf were wanted, got {what!r} "
-        f"of type {type(what).__name__}; a single pair is [(path, leaf)]"
+        f"Expected a document (nested dicts and lists) or (path, value) pairs, got {what!r} of type "
+        f"{type(what).__name__}. For a single pair, pass [(path, value)]."
     )
 
 
@@ -60,7 +61,7 @@ def _is_listed_pair(item: object) -> bool:
 def _not_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
     for path, leaf in pairs:
         if not path:
-            raise BadValue("a document must have at least one leaf with a path, got an empty one")
+            raise BadValue("A document must have at least one value with a path, got an empty one.")
         yield path, leaf
 
 
@@ -69,7 +70,7 @@ def as_pair(pair: object) -> Pair:
     if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is tuple and pair[0]:  # most often
         return pair
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise BadType(f"a pair must be a tuple of a path and a leaf, got {pair!r}; such as (('a', 'b'), 'leaf')")
+        raise BadType(f"A pair must be a tuple of a path and a value, such as (('a', 'b'), 'value'), got {pair!r}.")
     return as_path(pair[0]), pair[1]
 
 
@@ -112,4 +113,4 @@ def _check_leaf(leaf: Leaf, path: Path) -> None:
     try:
         check_leaves([canonical(leaf)])
     except (BadType, BadValue) as error:
-        raise type(error)(f"the leaf at {path!r}: {error}") from None
+        raise type(error)(f"The value at {path!r}: {error}") from None

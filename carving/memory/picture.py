@@ -27,7 +27,7 @@ def picture(memory: Questions) -> Any:
         axes.axvline(seen.fits, color=WARM, linestyle="--", linewidth=1, label=f"{WELL:.0%} up to {seen.fits:,}")
         axes.plot([seen.held], [seen.here], "o", color=INK, label=f"now: {seen.held:,} pairs, {seen.here:.1%}")
         axes.set_xlabel("pairs stored")
-        axes.set_ylabel("share of leaves named (predicted)")
+        axes.set_ylabel("predicted accuracy")
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.set_major_formatter("{x:.0%}")
         axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))  # beside the curve
@@ -40,16 +40,16 @@ def _cells(axes: Any, memory: Questions) -> None:
     seen = slice_of(memory, (0,) * further)
     axes.imshow(seen.numbers.numpy(), cmap="RdBu_r", vmin=-3.5, vmax=3.5, interpolation="nearest")
     shape = " × ".join(f"{side:,}" for side in seen.shape)
-    axes.set_title(f"{'a slice of ' if further else ''}{shape} numbers", fontsize=10)
+    axes.set_title(f"{'a slice of ' if further else ''}{shape} cells", fontsize=10)
     axes.set_axis_off()
 
 
 def _spread(axes: Any, memory: Questions) -> None:
     seen = distribution(memory)
     middles = [(left + right) / 2 for left, right in zip(seen.edges, seen.edges[1:], strict=False)]
-    axes.bar(middles, seen.counts, width=seen.edges[1] - seen.edges[0], color=SOFT, label="its numbers")
+    axes.bar(middles, seen.counts, width=seen.edges[1] - seen.edges[0], color=SOFT, label="cells")
     axes.plot(middles, seen.normal, color=INK, label="normal")
-    axes.set_xlabel("deviations from zero")
+    axes.set_xlabel("standard deviations from zero")
     axes.set_yticks([])
     axes.legend(frameon=False, fontsize=8)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -62,14 +62,14 @@ def question_picture(memory: Questions, path: Path, absence: float) -> Any:
     strengths = seen.strengths.double().tolist()
     (best,) = seen.best(1)
     axes.hist(strengths, bins=80, color=SOFT, edgecolor=INK, linewidth=0.3, log=len(strengths) > 100)
-    axes.axvspan(-2 * seen.noise, 2 * seen.noise, color="0.9", zorder=0, label="noise: two deviations")
+    axes.axvspan(-2 * seen.noise, 2 * seen.noise, color="0.9", zorder=0, label="noise: ± 2 standard deviations")
     if seen.threshold is not None:
-        axes.axvline(seen.threshold, color=WARM, linestyle="--", linewidth=1, label="found from here on")
+        axes.axvline(seen.threshold, color=WARM, linestyle="--", linewidth=1, label="threshold")
     name = brief(leaf_text(memory.vocabulary[best]), 30)
     axes.plot([strengths[best]], [1], "o", color=INK, markersize=9, label=name)
-    once = "score: 0 for what is not here, 1 for what was stored once"
-    axes.set_xlabel("score: how alike they are (cosine)" if seen.likeness else once)
-    axes.set_ylabel("leaves")
+    once = "score: 0 if not stored, 1 if stored once"
+    axes.set_xlabel("score: cosine similarity" if seen.likeness else once)
+    axes.set_ylabel("values")
     if len(strengths) <= 100:
         axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_title(brief(path_text(path), 80), loc="left", fontsize=10)

@@ -60,7 +60,7 @@ def slice_of(memory: Questions, at: tuple[int, ...] = (), side: int = SIDE) -> S
     tensor = tensor.real if tensor.is_complex() else tensor
     shape, side = tuple(tensor.shape), check_integer("side", side, 1, 4096)
     if len(at) != max(0, len(shape) - 2):
-        raise BadValue(f"a memory of shape {shape} has slices by {max(0, len(shape) - 2)} indices, got {len(at)}")
+        raise BadValue(f"at must have {max(0, len(shape) - 2)} indices for a memory of shape {shape}, got {len(at)}.")
     for axis, (index, size) in enumerate(zip(at, shape[2:], strict=True), start=3):
         check_integer(f"the index of axis {axis}", index, 0, size - 1)
     plane = _in_rows(tensor) if tensor.dim() == 1 else tensor

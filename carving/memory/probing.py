@@ -31,15 +31,16 @@ def wished(held: State, probe: float | None, all_leaves: bool, group: Group) -> 
         return USUAL if can else None
     if not 0 < check_number("probe", probe) <= 1:
         raise BadValue(
-            f"probe must be a part of a scan's right answers, above 0 and up to 1, got {probe!r}; 0.999 is usual"
+            f"probe={probe!r} must be above 0 and at most 1: the target recall relative to a full scan. The default is "
+            "0.999 for large vocabularies."
         )
     if probe == 1:
         return None
     if not can:
         raise BadValue(
-            f"probe={probe} asks an index, which there is for all leaves of a memory with compact fillers of labels, "
-            "OSC(..., compact=True), on the CPU, not consolidated, in one process; leave probe out, and all candidates "
-            "are looked at"
+            f"probe={probe} needs an index, which exists for the whole vocabulary of a memory with compact fillers, "
+            "not trained, OSC(..., compact=True), on the CPU, not consolidated, in one process. Omit it to score all "
+            "candidates."
         )
     return float(probe)
 
@@ -48,8 +49,8 @@ def check_indexable(held: State, bits: int | str | None) -> None:
     """Refuse to write an index where there can be none."""
     if not held.codebook.indexable or bits is not None:
         raise BadValue(
-            "an index is that of a memory with compact fillers of labels, OSC(..., compact=True), not sealed; "
-            "leave index=True (--index) out"
+            "index=True requires a memory with compact fillers, not trained, OSC(..., compact=True), and not "
+            "quantized. Omit it."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a memory can be asked, one path at a time, many at once, for sets, or for everything together."""
+"""Queries: recall one path or many, recognize pairs, recall sets, or decode all paths jointly."""
 
 import math
 from abc import ABC
@@ -33,44 +33,41 @@ from carving.vocabulary import Vocabulary
 
 
 class Asking(TypedDict, total=False):
-    """How is asked."""
+    """Keyword arguments of `recall_set` and `rebuild`."""
 
-    among: Iterable[Leaf] | None  # the leaves that may be answered
-    absence: float  # how probable it is, before asking, that nothing is stored there
+    among: Iterable[Leaf] | None  # the values to consider; None for the whole vocabulary
+    absence: float  # prior probability that a path is empty
     on_progress: OnProgress | None
 
 
 class Questions(ABC):
-    """Whatever holds a scheme's tensor and the leaves to answer with: it reads, and changes nothing.
-
-    A question takes the state once, and so sees a whole one, whoever stores meanwhile.
-    """
+    """The queries of a memory. They change nothing, and are safe while another thread stores."""
 
     _state: State
 
     @property
     def scheme(self) -> Scheme:
-        """The scheme that binds its pairs."""
+        """The scheme that binds the pairs."""
         return self._state.scheme
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The leaves that were stored."""
+        """The values that the memory can answer with."""
         return self._state.vocabulary
 
     @property
     def pairs(self) -> int:
-        """How many pairs were stored and not forgotten."""
+        """The number of pairs that were stored and not forgotten."""
         return self._state.pairs
 
     @property
     def goal(self) -> Goal | None:
-        """What it was planned for: the share of leaves that it is to name, the pairs and the different leaves."""
+        """What the memory was planned for (target accuracy, pairs, vocabulary), None if it was not planned."""
         return self._state.goal
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether it can tell how probable answers are: its scheme is linear."""
+        """Whether answers have probabilities: the scheme is linear (`scheme.facts.linear`)."""
         return self._state.scheme.facts.linear
 
     @overload
@@ -101,12 +98,31 @@ class Questions(ABC):
         absence: float = 0.5,
         probe: float | None = None,
     ) -> Answer | list[Answer]:
-        """What is stored under the path, as an `Answer`; with `top`, the so many most probable leaves in a list.
+        """Return the value stored under a path, or the `top` most probable values.
 
-        `among` restricts the candidates; `absence` is how probable it is, before asking, that nothing is stored there.
-        The probability of one answer is that of at most one leaf being there. Those of `top` are each leaf's own of
-        being there, whatever else is: they may add up to more than 1, and are those of `recall_set` for what it finds.
-        `probe` is for very many leaves: see `recall_many`.
+        Args:
+            *path: The roles of the path.
+            top: How many values to return; None for the most probable one, or none.
+            among: The values to consider. By default the whole vocabulary.
+            absence: Prior probability that the path is empty, from 0 (it certainly holds a value) to below 1.
+            probe: For very large vocabularies: see `recall_many`.
+
+        Returns:
+            An `Answer`, whose probability assumes that the path holds at most one value; it is false if the path is
+            more probably empty. With `top` a list of answers, most probable first: each has the probability that the
+            value is stored there, whatever else is, so that probabilities may add up to more than 1.
+
+        Raises:
+            BadValue: If nothing was stored, or `among` contains an unknown value.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> memory.recall("dog", "says").leaf, bool(memory.recall("cow", "says"))
+        ('woof', False)
+        >>> [answer.leaf for answer in memory.recall("cat", "says", top=2)]
+        ['meow', 'woof']
         """
         answer: Answer | list[Answer] = self.recall_many([path], top=top, among=among, absence=absence, probe=probe)[0]
         return answer
@@ -122,13 +138,26 @@ class Questions(ABC):
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> list[Any]:
-        """One answer a path, or one list of answers a path; see `recall`.
+        """Recall many paths at once: one answer for each path, or with `top` one list of answers.
 
-        `probe` is the part of a full scan's right answers that is wished: below 1, an index of compact fillers finds
-        them among a few of the candidates (docs/candidates.md). Without it, all candidates are looked at
-        where the vocabulary is small, and 0.999 is wished where the index is faster. With a process group of
-        torch.distributed, all ranks ask the same, each weighs its part of the vocabulary, all of it, and all have the
-        same answers.
+        Args:
+            paths: The paths, each a tuple of roles.
+            top: How many values to return for each path; None for the most probable one, or none.
+            among: The values to consider. By default the whole vocabulary.
+            absence: Prior probability that a path is empty, from 0 to below 1.
+            probe: Target recall of an approximate search, relative to scoring all candidates, which 1 does. Below 1 an
+                index of compact fillers is used (docs/candidates.md). By default 0.999 for 200,000 values or more that
+                can be indexed, else 1.
+            group: A process group of torch.distributed: all ranks pass the same paths, each scores a part of the
+                vocabulary, and all get the same answers.
+            on_progress: Called with the number of paths that were answered since the last call.
+
+        Returns:
+            n answers, or n lists of answers, as of `recall`.
+
+        Raises:
+            BadValue: If nothing was stored, `among` contains an unknown value, or `probe` needs an index that the
+                memory cannot have.
         """
         held = self._state
         asked, absence, scheme = check_paths(paths, held), check_absence(absence), held.scheme
@@ -148,9 +177,21 @@ class Questions(ABC):
         return _collected(parts, top, on_progress)
 
     def recognise(self, *path: Role, leaf: Leaf, absence: float = 0.5) -> Answer:
-        """How probably the leaf is stored under the path; `found` where it is more probable than not.
+        """Return how probably a value is stored under a path; the answer is true if that is at least 0.5.
 
-        Without probabilities (schemes that are not linear) every leaf is found: look at the score.
+        Without probabilities (`has_probabilities`) every answer is true: compare the scores instead.
+
+        Args:
+            *path: The roles of the path.
+            leaf: The value.
+            absence: Prior probability that the value is not stored there.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> bool(memory.recognise("dog", "says", leaf="woof")), bool(memory.recognise("dog", "says", leaf="meow"))
+        (True, False)
         """
         check_roles(path)
         return self.recognise_many([(path, leaf)], absence=absence)[0]
@@ -158,7 +199,7 @@ class Questions(ABC):
     def recognise_many(
         self, pairs: Iterable[Pair], *, absence: float = 0.5, on_progress: OnProgress | None = None
     ) -> list[Answer]:
-        """How probably each leaf is stored under its path: one answer a pair; see `recognise`."""
+        """Return one answer for each (path, value) pair: how probably the value is stored there; see `recognise`."""
         held = self._state
         if not len(held.vocabulary):
             raise BadValue(EMPTY)
@@ -170,7 +211,23 @@ class Questions(ABC):
         return answers
 
     def recall_set(self, *path: Role, threshold: float = 0.5, **how: Unpack[Asking]) -> list[Answer]:
-        """Every leaf that is stored under the path with at least this probability, most probable first."""
+        """Return every value that is stored under a path with at least a probability, most probable first.
+
+        Args:
+            *path: The roles of the path.
+            threshold: Minimum probability, between 0 and 1.
+            **how: `among` and `absence` as in `recall`; `on_progress`.
+
+        Raises:
+            BadValue: If the scheme has no probabilities.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "hunter")])
+        3
+        >>> sorted(answer.leaf for answer in memory.recall_set("dog", "is a"))
+        ['animal', 'pet']
+        """
         return self.recall_sets([path], threshold=threshold, **how)[0]
 
     def recall_sets(
@@ -183,7 +240,10 @@ class Questions(ABC):
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> list[list[Answer]]:
-        """One list of answers a path, where contexts may hold several leaves; see `recall_set` and `recall_many`."""
+        """Return one list of answers for each path, which may hold several values: see `recall_set`.
+
+        The arguments are those of `recall_many`, and `threshold` is the minimum probability.
+        """
         check_threshold(threshold)
         state = self._state
         asked, absence, scheme = check_paths(paths, state), check_absence(absence), state.scheme
@@ -194,8 +254,8 @@ class Questions(ABC):
             return _likely(parts, threshold, on_progress)
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
-                f"sets need probabilities, which {scheme} has none of, because its memory settles; "
-                'memory="raw" or another scheme has them, and recall(..., top=k) gives the k best'
+                f"recall_set() needs probabilities, which {scheme} does not have, because its memory is not a plain "
+                'sum. Use recall(..., top=k), or another scheme or memory="raw".'
             )
         rows, fillers, odds, scan = scanned(state, scheme, asked, among, absence, group)
         least = math.log(threshold / (1 - threshold))
@@ -225,14 +285,35 @@ class Questions(ABC):
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> Answers:
-        """One answer a path, all found together: exact far beyond the load at which single questions fail.
+        """Decode all paths jointly: exact far beyond the load at which single queries fail.
 
-        Give every path that was stored, as far as known: what others hold stays noise. A path that holds several leaves
-        is given as often, and each time has another answer. Without paths, those that the memory keeps are asked, each
-        as often as it holds pairs; the result's `paths` lists what was asked. It also says whether it `converged` (of
-        a sealed memory that was asked for all that it holds: whether the answers give its cells again); if not, its
-        answers are, but for chance, no worse than single ones. It takes memory for what every path shows, a
-        core each: of a group, all ranks ask the same, and share the paths.
+        Decoded values are subtracted as interference from the others, round by round. Every path takes one core
+        (*scheme.core_shape) of working memory.
+
+        Args:
+            paths: All paths that were stored, as far as they are known: pairs under other paths stay noise. A path that
+                holds several values is listed as often. By default the kept paths, as often as they hold values.
+            among: The values to consider. By default the whole vocabulary.
+            absence: Prior probability that a path is empty.
+            rounds: Maximum number of rounds.
+            group: A process group of torch.distributed: all ranks pass the same paths and share the work.
+            on_progress: Called with the number of paths that were decoded since the last call, an estimate.
+
+        Returns:
+            One answer for each path. `converged` says whether decoding converged (for all pairs of a quantized memory:
+            whether they reproduce its cells); if it is False, answers are about as accurate as single ones. `paths`
+            are the paths, and `rounds` the rounds that it took.
+
+        Raises:
+            BadValue: If the memory was consolidated, is not a plain sum, or keeps no paths and none are given.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2), keep_paths=True)
+        >>> memory.store({f"key {i}": f"value {i}" for i in range(40)})
+        40
+        >>> answers = memory.recall_all()
+        >>> answers.converged, answers.paths[7], answers[7].leaf
+        (True, ('key 7',), 'value 7')
         """
         held = self._state
         asked = check_paths(known_paths(held).each() if paths is None else paths, held)
@@ -244,9 +325,21 @@ class Questions(ABC):
         return going.answers()
 
     def rebuild(self, paths: Iterable[Path] | None = None, **how: Unpack[Asking]) -> Document:
-        """Return the document under these paths, by default the kept ones; a path without an answer is left out.
+        """Return the document of nested dicts and lists under the paths; a path without an answer is left out.
 
-        Refused if a kept path holds several different leaves, which a document cannot have: ask `recall_sets`.
+        Args:
+            paths: The paths of the document. By default the kept paths.
+            **how: `among` and `absence` as in `recall`; `on_progress`.
+
+        Raises:
+            BadValue: If a kept path holds several different values, which a document cannot: use `recall_sets`.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=40, p=3), keep_paths=True)
+        >>> memory.store({"dog": {"says": "woof", "legs": 4}})
+        2
+        >>> memory.rebuild()
+        {'dog': {'says': 'woof', 'legs': 4}}
         """
         known = self._state.known
         paths = known_paths(self._state) if paths is None else paths
@@ -347,14 +440,14 @@ def _answers_without_probability(held: State, ranked: Best, rows: Sequence[int])
 def check_threshold(threshold: float) -> None:
     """Refuse what is no probability to be reached."""
     if not 0 < check_number("threshold", threshold) < 1:
-        raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
+        raise BadValue(f"threshold must be a probability between 0 and 1, got {threshold!r}. The default is 0.5.")
 
 
 def check_roles(path: Path) -> Path:
     """The path; one that was given whole, as a single role, is refused with the way to give it."""
     if len(path) == 1 and isinstance(path[0], tuple | list) and path[0]:
         roles = ", ".join(map(repr, path[0]))
-        raise BadType(f"a path is asked for role by role, recall({roles}), got recall({path[0]!r})")
+        raise BadType(f"Pass a path role by role, recall({roles}), got the tuple recall({path[0]!r}).")
     return path
 
 

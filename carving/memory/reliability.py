@@ -1,4 +1,4 @@
-"""How far a memory can be relied on: asked again for what it should hold, or predicted from how full it is."""
+"""Accuracy of a memory: measured on pairs, or predicted from its load."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -17,7 +17,7 @@ from carving.symbols import Label
 
 
 class Reliability(Questions):
-    """What a memory can tell of its own answers."""
+    """Measured and predicted accuracy of a memory."""
 
     def verify(
         self,
@@ -28,9 +28,18 @@ class Reliability(Questions):
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> Verification:
-        """How many of the pairs it answers rightly, and which wrongly; with `joint`, all of them asked together.
+        """Query the memory for pairs, and report which it answers correctly.
 
-        Of a group, all ranks give the same pairs, and ask for them together.
+        Args:
+            pairs: A document, (path, value) pairs or a DataFrame, as for `Memory.store`; possibly a part of what was
+                stored. A pair is correct if its value is among those that the memory finds under its path.
+            key: The column of a DataFrame with the row names.
+            joint: Decode all pairs jointly instead of querying path by path.
+            group: A process group of torch.distributed: all ranks pass the same pairs and share the work.
+            on_progress: Called with the number of paths that were answered since the last call.
+
+        Returns:
+            The result: true if all answers are correct.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2))
@@ -43,10 +52,14 @@ class Reliability(Questions):
         return verify(Moment(self._state), chain.from_iterable(batches(pairs, key)), joint, on_progress, group)
 
     def predicted(self, pairs: int = 0) -> float | None:
-        """The share of leaves that it is predicted to name, once so many pairs more are stored; None if none is.
+        """Return the predicted accuracy of recalling stored values, None if there is no prediction for the scheme.
 
-        Predictions are for leaves of which each is used about as often, asked for one at a time. An empty memory that
-        was planned expects as many leaves as it was planned for.
+        It is that of single queries, or of joint decoding if the memory was planned for it (`goal.joint`), and assumes
+        that all values are about equally frequent. An empty memory that was planned expects the vocabulary that it was
+        planned for.
+
+        Args:
+            pairs: Predict for this many additional pairs.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2), vocabulary=["woof", "meow"])
@@ -57,5 +70,5 @@ class Reliability(Questions):
 
     @property
     def overfull(self) -> bool:
-        """Whether it is predicted to name fewer leaves than it was planned for (`goal`), or else than 0.9."""
+        """Whether the predicted accuracy is below the target accuracy in `goal`, or below 0.9 without one."""
         return falls_short(self._state)

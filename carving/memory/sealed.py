@@ -1,4 +1,4 @@
-"""SealedMemory: a memory in a few bits a cell, which can be asked but not changed, and unsealed again."""
+"""SealedMemory: a memory quantized to a few bits per cell, for queries only, and its conversion back."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -38,16 +38,15 @@ WORSE = 0.01  # of the answers may be lost by few bits, where nothing was planne
 UNPREDICTED = 4  # bits for schemes of which nothing is predicted: they add a hundredth to the noise
 EXACT = 1e-5  # how near to a cell's mean a number is it
 COUNTED = 2**32  # pairs of one leaf, which a file cannot count
-UNSEAL = "a sealed memory cannot be {}; sealed.unseal(paths) (`carving unseal`) gives one that can"
+UNSEAL = "A quantized memory cannot be {}. Its `unseal(paths)` method returns a memory that can."
 
 
 class SealedMemory(Inventory, Looks):
-    """A memory of which each cell has a few bits; it answers all questions, with probabilities that know of it.
+    """A memory quantized to a few bits per cell. It answers all queries; probabilities include quantization noise.
 
-    `recall_all` finds what lies in all paths together, down to one and a half bits a cell and pair; `unseal` stores
-    that again, and gives the memory back that was sealed. A sealed memory does not add: it cannot be stored to, nor
-    forget, nor merge, before it is unsealed. Pairs that were stored twice are refused at sealing where the sample of
-    pairs or the energy shows them; else `unseal` finds that the cells do not come back.
+    `Memory.seal` and `SealedMemory.load` return quantized memories. They cannot be changed: `store`, `forget`, `+`,
+    `absorb`, `grow` and `consolidate` raise BadValue. `recall_all` decodes all paths jointly, down to about one and a
+    half bits per cell and pair; `unseal` stores the decoded pairs again, which gives the memory before quantization.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=2, compact=True))
@@ -59,60 +58,66 @@ class SealedMemory(Inventory, Looks):
     """
 
     def __init__(self, state: State) -> None:
-        """The sealed memory of a state that has cells: `Memory.seal` and `SealedMemory.load` make them."""
         if not isinstance(state, State) or state.cells is None:
-            raise BadType(f"a sealed memory is made of a memory: memory.seal(bits=2), got {state!r}")
+            raise BadType(f"A quantized memory must come from `memory.seal(bits=2)` or a file, got {state!r}.")
         self._state = state
 
     def __repr__(self) -> str:
-        held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {self.scheme}"
+        held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} values in {self.scheme}"
         how = ", consolidated" if self.consolidated else ""
-        return f"SealedMemory of {held}, {show_bits(self.bits)} a cell{how}"
+        return f"SealedMemory of {held}, {show_bits(self.bits)} per cell{how}"
 
     @property
     def consolidated(self) -> bool:
-        """Whether it was consolidated before: its cells are then all of it, and not what is left of a sum."""
+        """Whether the memory was consolidated before it was quantized, so that quantization lost nothing."""
         return self._state.solved is not None
 
     @property
     def cells(self) -> Cells:
-        """The cells in which the memory's numbers lie."""
+        """The quantized cells."""
         assert self._state.cells is not None
         return self._state.cells
 
     @property
     def bits(self) -> int:
-        """The bits of a cell."""
+        """The number of bits per cell."""
         return self.cells.bits
 
     @property
     def tensor(self) -> Tensor:
-        """The memory's numbers, as far as the cells tell them."""
+        """The dequantized tensor (*scheme.memory_shape)."""
         return self._state.tensor
 
     @property
     def sizes(self) -> Sizes:
-        """The bits of its parts."""
+        """The number of bits that each part of the file takes."""
         return contents_of(self._state).sizes
 
     # What it does not do
 
     store = refused(UNSEAL.format("stored to"))
-    forget = refused(UNSEAL.format("made to forget"))
+    forget = refused(UNSEAL.format("changed by forgetting"))
     absorb = refused(UNSEAL.format("added to"))
     grow = refused(UNSEAL.format("grown"))
     consolidate = refused(UNSEAL.format("consolidated"))
-    seal = refused(UNSEAL.format("sealed again"))
+    seal = refused(UNSEAL.format("quantized again"))
     __add__ = __radd__ = refused(UNSEAL.format("added"))
 
     # Back again
 
     def unseal(self, paths: Iterable[Path] | None = None, on_progress: OnProgress | None = None) -> Memory:
-        """The memory that was sealed: all paths (those that it keeps, or these) are decoded, and stored again.
+        """Decode all pairs and store them again: return the memory that was quantized.
 
-        A path that holds several leaves is given as often. The result is sealed again: unless it has the same cells,
-        but for rounding at their edges, something is missing or wrong, and that is told. One that was consolidated is
-        all there, and needs no paths.
+        The result is quantized for comparison: it must reproduce the cells. A consolidated memory lost nothing and is
+        returned as it is, without decoding.
+
+        Args:
+            paths: All paths, each as often as it holds values. By default the kept paths.
+            on_progress: Called with the number of paths that were decoded since the last call.
+
+        Raises:
+            BadValue: If the number of paths is not that of the pairs, the decoded pairs do not reproduce the cells, or
+                the memory keeps no paths and none are given.
         """
         held = self._state
         if held.solved is not None:
@@ -120,8 +125,8 @@ class SealedMemory(Inventory, Looks):
         known = known_paths(held) if paths is None else counted(paths)
         if known.pairs != held.pairs:
             raise BadValue(
-                f"{held.pairs:,} pairs were sealed, and paths for {known.pairs:,} were given; give all paths, each as "
-                "often as it holds leaves"
+                f"paths must list all {held.pairs:,} pairs of the memory, got {known.pairs:,}. Pass every path as "
+                "often as it holds values."
             )
         answers = self.recall_all(known.each(), absence=0.0, on_progress=on_progress)
         leaves = held.vocabulary
@@ -134,36 +139,54 @@ class SealedMemory(Inventory, Looks):
         outside = self.cells.outside(reals(state.tensor), EDGE)
         if outside:
             raise BadValue(
-                f"decoding did not converge: what was found has {outside:,} of {self.cells.codes.numel():,} cells "
-                f"that are not those of this memory (after {answers.rounds} rounds); it is too full for "
-                f"{show_bits(self.bits)} a cell, or these are not its paths or its labels; nothing was changed"
+                f"Decoding did not converge: {outside:,} of {self.cells.codes.numel():,} cells of the decoded pairs "
+                f"differ from the memory (after {answers.rounds} rounds). It is over capacity for "
+                f"{show_bits(self.bits)} per cell, or the paths or the vocabulary are not those of the memory."
             )
         return Memory._of(state)
 
     # Files
 
     def save(self, path: Place, *, vocabulary: bool = True, force: bool = False) -> None:
-        """Write it to one file, whole or not at all, in a few bits a cell; see `Memory.save`.
+        """Save the memory to one file, atomically, with a few bits per cell.
 
-        With `vocabulary=False` the labels are left out, often most of the file, and how often each was stored: who asks
-        brings them, `SealedMemory.load(file, vocabulary=labels)`.
+        Args:
+            path: Name of the file.
+            vocabulary: Whether to save the values and their counts, often most of the file. Without them, pass the
+                values to `SealedMemory.load(path, vocabulary=values)`.
+            force: Replace a file that is not a quantized memory, or is read-only.
+
+        Raises:
+            BadValue: If another kind of file has that name (without `force`), or `vocabulary=False` would lose the
+                values of trained fillers.
+            OSError: If the file cannot be written; the former file then stays.
         """
         sealedfiles.write(path, contents_of(self._state, vocabulary), force)
 
     @classmethod
     def load(cls, path: Place, vocabulary: Iterable[Leaf] | None = None, *, device: torch.device | str = "cpu") -> Self:
-        """The sealed memory of a file; one that was written without its labels needs them."""
+        """Load a quantized memory.
+
+        Args:
+            path: Name of the file.
+            vocabulary: The values, if the file was saved without them.
+            device: Device of the memory.
+
+        Raises:
+            BadFile: If the file is corrupt, or not a quantized memory.
+            BadValue: If the vocabulary is missing, or is given although the file has one.
+        """
         return cls(_state_of(sealedfiles.read(path), shown(path), vocabulary, device))
 
 
 def load_memory(
     path: Place, vocabulary: Iterable[Leaf] | None = None, *, device: torch.device | str = "cpu"
 ) -> Memory | SealedMemory:
-    """The memory of a file, sealed or not."""
+    """Load a memory, quantized or not, from its file; see `Memory.load` and `SealedMemory.load`."""
     if (said_by(path) or {}).get("format") == SEALED:
         return SealedMemory.load(path, vocabulary, device=device)
     if vocabulary is not None:
-        raise BadValue(f"{shown(path)} has its own vocabulary; leave the labels out")
+        raise BadValue(f"{shown(path)} contains its vocabulary. Omit vocabulary=.")
     return Memory.load(path, device)
 
 
@@ -171,7 +194,7 @@ def load_memory(
 
 
 def sealed(held: State, bits: int | str | None) -> SealedMemory:
-    """A state in so many bits a cell; None are two, or those that it was consolidated in."""
+    """Quantize a state; None means 2 bits per cell, or the bits that it was consolidated for."""
     check_sealable(held)
     if bits is None:
         bits = USUAL if held.solved is None else "auto"
@@ -186,7 +209,7 @@ def _wished(bits: int | str) -> int | None:
     """The bits that are wished, None for those that will do."""
     if isinstance(bits, str):
         if bits != "auto":
-            raise BadValue(f'bits must be one of 1, 2, 3, 4, 8 or "auto", got {bits!r}')
+            raise BadValue(f'bits must be 1, 2, 3, 4, 8 or "auto", got {bits!r}.')
         return None
     return check_bits(bits)
 
@@ -196,20 +219,20 @@ def _packed(held: State, solved: Solved, bits: int | str) -> State:
     grid, wished = solved.grid, _wished(bits)
     if grid is None:
         raise BadValue(
-            "a memory that was consolidated in real numbers, or stored to since, is not sealed, because rounding would "
-            f"break it; do that in few bits: consolidate(pairs, bits={wished or 4})"
+            "Cannot quantize: the memory was consolidated at full precision, or changed since, and rounding would "
+            f"break it. Consolidate again with consolidate(pairs, bits={wished or 4})."
         )
     if wished not in (None, grid.bits):
         raise BadValue(
-            f"this memory was consolidated in {grid.bits} bits a cell, got bits={wished}; take bits={grid.bits}, or "
-            f"consolidate it again: consolidate(pairs, bits={wished})"
+            f"bits must be {grid.bits}, for which the memory was consolidated, got {wished}. To change it, consolidate "
+            f"again with consolidate(pairs, bits={wished})."
         )
     numbers = reals(held.tensor)
     cells = Cells.solved(numbers, grid.bits, grid.deviation)
     if not torch.allclose(cells.numbers(numbers.dtype), numbers, rtol=EXACT, atol=EXACT * grid.deviation):
         raise BadValue(
-            f"this memory was consolidated in {grid.bits} bits a cell, but its numbers are no longer those of cells; "
-            f"consolidate it again: consolidate(pairs, bits={grid.bits})"
+            f"Cannot quantize: the tensor was changed since the memory was consolidated for {grid.bits} bits per cell. "
+            f"Consolidate again with consolidate(pairs, bits={grid.bits})."
         )
     return _with_cells(replace(held, solved=solved.rounded()), cells)
 
@@ -219,18 +242,18 @@ def check_sealable(held: State) -> None:
     scheme, counts = held.scheme, held.counts
     if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
         raise BadValue(
-            f"sealing takes a memory that is a sum, which one of {scheme} is not, because it settles; "
-            'memory="raw" or another scheme is one'
+            f"Cannot quantize: a memory of {scheme} is not a plain sum of its pairs. Use another scheme, or "
+            'memory="raw".'
         )
-    check_finite("the memory", held.tensor)
+    check_finite("The memory tensor", held.tensor)
     if not held.pairs:
-        raise BadValue("an empty memory has nothing to seal; store something first")
+        raise BadValue("Cannot quantize: the memory is empty. Store pairs first.")
     # What was solved does not know how often.
     once = held.solved is not None or (held.strengths == ONCE and not held.histogram.negative)
     if not once or bool(((counts != counts.round()) | (counts < 0) | (counts >= COUNTED)).any()):
         raise BadValue(
-            "sealing takes pairs that were stored once each with the weight 1, which some here were not; store them so "
-            "in a new memory, or keep this one in fewer bytes: save(file, dtype=torch.float16)"
+            "Cannot quantize: every pair must be stored once, with weight 1, and some were not. Store them so in a new "
+            "memory, or save this one in half precision: save(file, dtype=torch.float16)."
         )
 
 
@@ -261,7 +284,7 @@ def contents_of(held: State, vocabulary: bool = True) -> Sealed:
     assert held.cells is not None
     trained = held.codebook.trained
     if trained is not None and not vocabulary:
-        raise BadValue("trained fillers belong to labels, which must stay with them; leave vocabulary=False out")
+        raise BadValue("vocabulary=False would lose the values that the trained fillers belong to. Omit it.")
     return Sealed(
         scheme=held.scheme,
         cells=held.cells,
@@ -282,13 +305,13 @@ def _state_of(found: Sealed, name: str, vocabulary: Iterable[Leaf] | None, devic
     if leaves is None or counts is None:
         if vocabulary is None:
             raise BadValue(
-                f"{name} was sealed without its labels, which must be brought: SealedMemory.load(file, "
-                "vocabulary=labels), or --vocabulary FILE of commands, with a file of pairs that has these leaves"
+                f"{name} was saved without its vocabulary. Pass the values: "
+                "`SealedMemory.load(file, vocabulary=values)`."
             )
         leaves = Vocabulary(vocabulary)
         counts = torch.full((len(leaves),), found.pairs / max(1, len(leaves)), dtype=torch.float64)
     elif vocabulary is not None:
-        raise BadValue(f"{name} has its own vocabulary; leave the labels out")
+        raise BadValue(f"{name} contains its vocabulary. Omit vocabulary=.")
     scheme, trained = found.scheme.like(device=device), 0 if found.fillers is None else len(found.fillers)
     known = None if found.paths is None else KnownPaths(found.paths)
     empty = State.empty(scheme, leaves.first(trained), found.fillers, found.goal, known)

@@ -110,7 +110,7 @@ def _of_all(held: State, own: Change, paths: dict[bytes, float] | None, ranks: R
 
 def summed(held: State, ranks: Ranks) -> State:
     """The memories of all ranks as one, as `+` makes one of two."""
-    check_sum(held, "the memories of ranks are added")
+    check_sum(held, "add the memories of the ranks")
     trained = held.codebook.trained
     known = (
         None

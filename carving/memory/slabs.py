@@ -1,4 +1,4 @@
-"""Slabs: a memory that does not fit into one process: each rank holds some rows of its tensor's first mode."""
+"""Slabs: a memory sharded over the ranks of torch.distributed; each holds some rows of the tensor's first mode."""
 
 import os
 import tempfile
@@ -36,15 +36,24 @@ from carving.symbols import Label, Leaf, parse_labels
 from carving.tensorfiles import AT_ONCE, raw_bytes
 from carving.vocabulary import Vocabulary
 
-WHOLE = "a memory that is spread over ranks stores and answers, and cannot be {}; save it, and Memory.load(file) can"
+WHOLE = "A memory that is sharded over ranks cannot be {}. Save it, and load it with Memory.load(file)."
 
 
 class Slabs(Inventory, Reliability):
-    """A memory whose tensor is spread over ranks: each holds d / n slabs of d^(p-1) numbers, and all of the labels.
+    """A memory whose tensor is sharded over ranks: each of n holds d / n slabs of d^(p-1) cells, and all values.
 
-    All ranks do the same: they store (each its own pairs) and ask (all the same questions) in the same order, in one
-    thread. Questions, and their answers, are those of `Memory`; files are the same files. Properties, `predicted` and
-    `repr` exchange nothing, so that one rank alone may read them.
+    Queries, answers and files are those of `Memory`. All ranks must make the same calls in the same order, in one
+    thread: each stores its own pairs, and all pass the same queries. Properties, `predicted` and `repr` do not
+    communicate, so a single rank may read them.
+
+    Args:
+        scheme: The scheme of the whole memory.
+        group: A process group of torch.distributed.
+        vocabulary: Values that are known before anything is stored.
+        keep_paths: Also keep the stored paths.
+
+    Raises:
+        BadValue: If the scheme's memory cannot be divided into slabs, or the ranks pass different arguments.
 
     >>> from carving import OSC
     >>> from carving.distributed import joined
@@ -58,24 +67,23 @@ class Slabs(Inventory, Reliability):
     def __init__(
         self, scheme: Scheme, group: Group, vocabulary: Iterable[Leaf] = (), *, keep_paths: bool = False
     ) -> None:
-        """An empty memory, spread over the ranks of a process group of torch.distributed."""
         part = Slab(check_sliceable(scheme), Ranks.of(group))
         self._state = replace(State.empty(part, Vocabulary(vocabulary), known=keeping(keep_paths)), norm=0.0)
         part.ranks.check_same(**facts_of(self._state), leaves=len(self.vocabulary))
 
     @property
     def ranks(self) -> Ranks:
-        """The ranks that it is spread over."""
+        """The ranks that share the tensor."""
         return _part_of(self._state).ranks
 
     @property
     def tensor(self) -> Tensor:
-        """This rank's own rows."""
+        """This rank's rows of the tensor, (rows, *scheme.memory_shape[1:])."""
         return self._state.tensor
 
     def __repr__(self) -> str:
         whole, rows = _part_of(self._state).whole, _part_of(self._state).rows
-        held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} leaves in {whole}"
+        held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} values in {whole}"
         return f"Slabs of {held}, rows {rows.start} to {rows.stop - 1} of {whole.d} on rank {self.ranks.rank}"
 
     def store(
@@ -86,11 +94,22 @@ class Slabs(Inventory, Reliability):
         weight: float = 1.0,
         on_progress: OnProgress | None = None,
     ) -> int:
-        """Store the pairs of all ranks, of which each gives its own, none of them possibly; the number of all.
+        """Store the pairs of all ranks; each passes its own, possibly none.
 
-        Every rank makes the contexts and fillers of all pairs, and binds them to its own rows. The order is that of
-        the ranks, so that everything is as if one process had stored their pairs one after the other. What fails on one
-        rank changes nothing on any.
+        The result is as if one process had stored the pairs of the ranks in order. If one rank fails, no rank's memory
+        changes.
+
+        Args:
+            what: This rank's document, pairs or DataFrame, as for `Memory.store`.
+            key: The column of a DataFrame with the row names.
+            weight: How strongly to store each pair.
+            on_progress: Called with the number of pairs, of all ranks, that were bound since the last call.
+
+        Returns:
+            The number of pairs of all ranks.
+
+        Raises:
+            RankFailed: If another rank failed.
         """
         held, ranks = self._state, self.ranks
         change = Change(held, check_weight(weight))
@@ -98,22 +117,26 @@ class Slabs(Inventory, Reliability):
         for pairs in of_all(batches(what, key), ranks):
             change.add(Batch(pairs))
             report(on_progress, len(pairs))
-        ranks.agreed(lambda: check_finite("the memory", change.tensor))
+        ranks.agreed(lambda: check_finite("The memory tensor", change.tensor))
         self._state = _measured(told(held, checked(change)))
         return change.pairs
 
-    forget = refused(WHOLE.format("made to forget"))
+    forget = refused(WHOLE.format("changed by forgetting"))
     absorb = refused(WHOLE.format("added to"))
     grow = refused(WHOLE.format("grown"))
     consolidate = refused(WHOLE.format("consolidated"))
-    seal = refused(WHOLE.format("sealed"))
+    seal = refused(WHOLE.format("quantized"))
     __add__ = __radd__ = refused(WHOLE.format("added"))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the file that a `Memory` of the same pairs writes, whole or not at all.
+        """Save the memory to one file, atomically: the file that a `Memory` of the same pairs writes.
 
-        The first rank writes it. The slabs go through a file without a name in the same folder, for which there must be
-        room as well: no process ever holds the whole tensor.
+        The first rank writes it. No process holds the whole tensor: slabs pass through an unnamed temporary file in the
+        same folder, which takes as much disk space again.
+
+        Args:
+            path: Name of the file.
+            force: Replace a file that is not a memory, or is read-only.
         """
         held, ranks = self._state, self.ranks
         spool = ranks.agreed(lambda: _spool(path, force) if ranks.first else None)
@@ -122,7 +145,16 @@ class Slabs(Inventory, Reliability):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], group: Group) -> Self:
-        """The memory of a file, which every rank looks through, for its checksum, and keeps its own rows of."""
+        """Load a memory from a file. Every rank reads all of it, for the checksum, and keeps its own rows.
+
+        Args:
+            path: Name of the file.
+            group: A process group of torch.distributed.
+
+        Raises:
+            BadFile: If the file is corrupt, or not a memory.
+            BadValue: If the file has a journal, or its memory was consolidated or cannot be divided.
+        """
         ranks = Ranks.of(group)
         contents = ranks.agreed(lambda: _read(path, ranks))
         ranks.check_same(file=f"{shown(path)} ({contents.checksum})")
@@ -202,11 +234,13 @@ def _read(path: Place, ranks: Ranks) -> Contents:
     """A rank's rows of a file; changes that lie beside it would be missing."""
     if (changes := journal.read(path)) is not None and changes.count:
         raise BadValue(
-            f"{shown(path)} has changes in a journal beside it, which only a whole memory reads; `carving compact` "
-            "writes them into the file"
+            f"{shown(path)} has changes in a journal, which a sharded memory cannot read. Write them into the file "
+            "first: carving.open(file).compact()."
         )
     contents = files.read(path, lambda total: rows_of(ranks.rank, ranks.size, total))
     check_sliceable(contents.scheme)
     if contents.solved is not None:
-        raise BadValue(f"{shown(path)} was consolidated, and slabs are sums; Memory.load reads it whole")
+        raise BadValue(
+            f"{shown(path)} was consolidated; a sharded memory must be a plain sum of its pairs. Use Memory.load(file)."
+        )
     return contents

@@ -33,10 +33,10 @@ from carving.vocabulary import Vocabulary
 SIGMAS = 5  # standard deviations of chance
 OFF = 0.05  # and of what theory leaves out: by more, the energy is not that of the sample
 
-EMPTY = "this memory knows no leaf to answer with, because nothing was stored; store something first"
+EMPTY = "The memory is empty: there is no value to answer with. Store pairs first."
 NOT_KEPT = (
-    "this memory keeps no paths, so that it knows none of its own; give them, or store everything in one that does: "
-    "Memory(..., keep_paths=True), `carving store --keep-paths`, or grow(paths=..., keep_paths=True) of this one"
+    "The memory keeps no paths. Pass the paths, or use a memory that keeps them: Memory(..., keep_paths=True), or "
+    "grow(paths=..., keep_paths=True) of this one."
 )
 
 
@@ -235,7 +235,7 @@ class State:
         row = self.vocabulary.find(leaf)
         if row is None:
             raise BadValue(
-                f"among must hold leaves that this memory knows, got {leaf!r}, which was never stored; leave it out"
+                f"among= must contain values that the memory knows, got {leaf!r}, which was never stored. Omit it."
             )
         return row
 
@@ -286,8 +286,8 @@ def check_sum(held: State, what: str) -> None:
     """Refuse what only sums can do."""
     if held.solved is not None:
         raise BadValue(
-            f"{what}, but this memory was consolidated, and is no longer the sum of its pairs; store the pairs in a "
-            "new one: Memory.like(memory)"
+            f"Cannot {what}: the memory was consolidated and is no longer the sum of its pairs. Store the pairs in a "
+            "new memory: Memory.like(memory)."
         )
 
 
@@ -299,8 +299,8 @@ def solved_of_both(ours: State, theirs: State) -> Solved | None:
     if not bool(theirs.counts.any()):
         return ours.solved
     raise BadValue(
-        "these memories were both consolidated, so that each would be noise to the other that nothing is known of; "
-        "store the pairs of both in a new one, Memory.like(memory), and consolidate that"
+        "Cannot add two consolidated memories: each would be noise to the other. Store the pairs of both in a new "
+        "memory, Memory.like(memory), and consolidate that."
     )
 
 
@@ -330,7 +330,7 @@ def paths_of_both(ours: State, theirs: State) -> KnownPaths | None:
             return one.known
         if one.known is not None:
             raise BadValue(
-                "one of these memories keeps its paths and the other does not, so that their sum would not know all of "
-                "its paths; leave those of the one out: memory.without_paths()"
+                "Cannot add a memory that keeps its paths and one that does not: the sum would lack paths. Drop them "
+                "first: memory.without_paths()."
             )
     return None

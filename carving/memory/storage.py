@@ -61,7 +61,7 @@ def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
     try:
         return Loaded(replayed(held, written.records), contents.checksum, written)
     except (NotWhole, UserError) as error:
-        raise BadFile(f"{shown(journal.beside(path))} is damaged: {shown(error)}; take a copy of it") from None
+        raise BadFile(f"{shown(journal.beside(path))} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
 def _base(path: Place, written: Journal | None) -> files.Contents:

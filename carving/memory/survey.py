@@ -60,7 +60,7 @@ def survey(
     repeats = sum((Counter(each[0]) for each in found), Counter[int]())
     shared = sum((Counter(each[1]) for each in found), Counter[int]())
     if not repeats:
-        raise BadValue("there must be pairs to plan a memory for, got none; give at least one")
+        raise BadValue("There must be at least one pair to plan a memory for, got none.")
     total = sum(number * many for number, many in repeats.items())
     load = math.ceil(Histogram(tuple(sorted((float(n), float(many)) for n, many in repeats.items()))).load)
     leaves_of_all = sum(each[2] for each in found)
@@ -94,12 +94,12 @@ def _owner(name: bytes, ranks: Ranks) -> int:
 def naming_accuracy(accuracy: float) -> float:
     """How surely leaves must be named for this share of right answers where "nothing is there" is an answer too."""
     if not 0 < check_number("accuracy", accuracy) < 1:
-        raise BadValue(f"accuracy must lie between 0 and 1, got {accuracy}; 0.99 is usual")
+        raise BadValue(f"accuracy must be between 0 and 1, got {accuracy}. The default is 0.99.")
     return 1 - (1 - accuracy) * NAMING
 
 
 def check_room(room: float) -> float:
     """The growth to plan for, at least 1."""
     if not 1 <= check_number("room", room) < math.inf:
-        raise BadValue(f"room must be a number of at least 1, got {room}; 2 plans for twice these pairs")
+        raise BadValue(f"room={room} must be a number of at least 1. 2 plans for twice as many pairs.")
     return float(room)

@@ -1,4 +1,4 @@
-"""Asking a memory again for what files hold: how many pairs it answers, which wrongly, and what it holds there."""
+"""Verification: query a memory for pairs, and report which it answers correctly."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from carving.symbols import Leaf, Path, canonical, canonical_path
 
 
 class Wrong(NamedTuple):
-    """A pair that was not answered, and what was answered in its stead: None if a set has nothing else."""
+    """A pair that was answered wrongly: its path and value, and the answer, None if no further value was found."""
 
     path: Path
     leaf: Leaf
@@ -24,7 +24,15 @@ class Wrong(NamedTuple):
 
 @dataclass(frozen=True)
 class Verification:
-    """How many pairs a memory was asked for and answered; `converged` and `rounds` where all were asked together."""
+    """The result of `Memory.verify`: true if all pairs were answered correctly.
+
+    Attributes:
+        asked: Number of pairs.
+        right: Pairs that were answered correctly.
+        wrong: The other pairs, with the answers in their place.
+        converged: Whether joint decoding converged; None for single queries.
+        rounds: Rounds of joint decoding; None for single queries.
+    """
 
     asked: int
     right: int
@@ -34,7 +42,7 @@ class Verification:
 
     @property
     def share(self) -> float:
-        """The share of right answers."""
+        """The share of correct answers."""
         return self.right / max(1, self.asked)
 
     def __bool__(self) -> bool:
@@ -48,11 +56,11 @@ def verify(
     on_progress: OnProgress | None = None,
     group: Group = None,
 ) -> Verification:
-    """Ask for every pair, one path at a time (as a set where it holds several leaves) or all together.
+    """Query every pair, path by path (as a set if a path holds several values) or all jointly.
 
-    The pairs may be a part of what the memory holds: where a path is answered with another leaf than the pair's, it is
-    asked for all leaves that it holds, and the pair counts as answered if its own is among them. Of a group, all ranks
-    give the same pairs.
+    The pairs may be a part of what the memory holds: if a path is answered with another value than the pair's, it is
+    queried for all its values, and the pair is correct if its value is among them. All ranks of a group pass the same
+    pairs.
     """
     wanted: dict[bytes, tuple[Path, list[Leaf]]] = {}
     for path, leaf in pairs:
@@ -115,7 +123,7 @@ def _wrong(path: Path, leaves: list[Leaf], answers: Iterable[Answer], as_set: bo
 
 
 def held_pairs(memory: Questions, paths: Iterable[Path], on_progress: OnProgress | None = None) -> list[Pair]:
-    """What a memory holds under these paths; one that is given several times is asked for all that it holds."""
+    """Return the pairs that a memory holds under paths; one that is listed several times is queried as a set."""
     paths = list(paths)
     names = list(map(canonical_path, paths))
     times, first = Counter(names), dict(zip(names, paths, strict=True))

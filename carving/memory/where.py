@@ -26,11 +26,11 @@ def where(
 ) -> list[Found]:
     """The paths that hold a leaf with at least this probability, the most probable first; some are asked at a time."""
     if not 0 < threshold < 1:
-        raise BadValue(f"threshold must lie between 0 and 1, got {threshold!r}; 0.5 is usual")
+        raise BadValue(f"threshold must be a probability between 0 and 1, got {threshold!r}. The default is 0.5.")
     if not held.scheme.facts.linear:
         raise BadValue(
-            f"which paths hold a leaf is told by probabilities, which {held.scheme} has none of, because its memory "
-            'settles; memory="raw" or another scheme has them'
+            f"where() needs probabilities, which {held.scheme} does not have, because its memory is not a plain sum. "
+            'Use another scheme, or memory="raw".'
         )
     row = held.vocabulary.find(leaf)
     if row is None:  # what was never stored is nowhere
