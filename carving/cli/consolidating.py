@@ -36,11 +36,11 @@ def consolidate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Consolidate a memory: solve for its tensor so that single queries return the pairs of FILES.
+    """Solve for a tensor with which single queries are right.
 
-    Exit status 1 if the target accuracy is not reached. Without FILES, the pairs under the paths that the memory keeps
-    are decoded jointly first. Pairs stored later are noise to a consolidated memory, and none can be removed: keep
-    the files.
+    The queries are the pairs of FILES; without FILES, the pairs under the paths that the memory keeps are decoded
+    jointly first. Exit status 1 if the target accuracy is not reached. Pairs stored later are noise to a consolidated
+    memory, and none can be removed: keep the files.
     """
     target = output or memory
     with together(work) as ranks, locked(target, ranks):

@@ -38,7 +38,7 @@ def explore(
         list[str] | None,
         typer.Option(
             metavar="FILE...",
-            help="Files of the pairs stored in it: their paths are offered, and answers compared with them.",
+            help="Files of the pairs stored in MEMORY: supply paths to pick, and correct answers to compare with.",
         ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
@@ -46,7 +46,10 @@ def explore(
     write: Annotated[bool, typer.Option("--write", help="Allow saving changes to MEMORY.")] = False,
     vocabulary: Labels = None,
 ) -> None:
-    """Serve a web page on this machine that shows a memory: its load, its answers and their scores. Ctrl-C stops it."""
+    """Show a memory in a web page on this machine.
+
+    The page shows its load, answers and their scores, changes a copy, and plans other memories. Ctrl-C stops it.
+    """
     from carving.explore import Exhibit, serve  # only here: other commands need not wait for it
 
     load("uvicorn")  # before anything is read

@@ -37,7 +37,10 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT even if it is a memory, or read-only.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the pairs that a memory holds to a file: under the paths of FILES, or under the paths that it keeps."""
+    """Write the pairs of a memory to a file.
+
+    The pairs are decoded under the paths of FILES, or under the paths that the memory keeps.
+    """
     if output != "-":
         check_target(output)
     format = choose_format(output, to, "--to")
@@ -63,7 +66,7 @@ def export(
 
 def answers(memory: Memory | SealedMemory, paths: list[Path] | None) -> Iterator[Pair]:
     """What a memory holds; asked for only once it is known that OUT's format can be written."""
-    with bar(errors, "asking", None if paths is None else len(set(paths))) as advance:
+    with bar(errors, "querying", None if paths is None else len(set(paths))) as advance:
         if paths is None:
             pairs = memory.holdings(on_progress=advance).pairs
         else:

@@ -57,7 +57,10 @@ def grow(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Decode all pairs of a memory and store them in a memory planned for more (or fewer) pairs."""
+    """Move the pairs of a memory to a larger or smaller one.
+
+    All pairs are decoded, and stored in a memory that is planned for more (or fewer) pairs.
+    """
     target = output or memory
     with locked(target):
         held = Memory.load(memory)  # which says what to do with a sealed one

@@ -138,7 +138,7 @@ def check_given(file: FilePath, scheme: Scheme, new: NewMemory) -> None:
 
 
 def compact(memory: MemoryFile, as_json: Json = False) -> None:
-    """Compact a memory: write the changes in its journal into its file."""
+    """Write the changes in the journal of a memory into its file."""
     with locked(memory), open_memory(memory) as held:
         changes = held.compact()
     if as_json:

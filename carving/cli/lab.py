@@ -31,7 +31,7 @@ def demo(
     picture: Annotated[Path, typer.Option(help="File for the figure of the scores.")] = Path("demo.png"),
     as_json: Json = False,
 ) -> None:
-    """Store a thousand parse trees in one tensor and recall every value."""
+    """Store 1,000 parse trees in one tensor and recall them all."""
     from carving import demo as demonstration  # only here: other commands need not wait for it
 
     check_target(picture)
@@ -46,13 +46,16 @@ def demo(
 def reproduce(
     runs: Runs,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]", help="Names of experiments; --list prints them.")
+        list[str] | None, typer.Argument(metavar="[NAME]", help="Experiments to run; --list prints their names.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Run every experiment.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Reproduce tables and figures of the paper, and compare the results with the published numbers."""
+    """Reproduce tables and figures of the paper.
+
+    The report compares the results with the published numbers.
+    """
     from carving import lab  # draws pictures
 
     if listing:
@@ -77,7 +80,7 @@ def reproduce(
 def summary(verdicts: list[str]) -> str:
     """How many numbers agree with the published ones, and how many do not."""
     if not verdicts:
-        return "No published numbers to compare with"
+        return "No reference numbers to compare with"
     kinds = Counter(verdict.partition(":")[0] for verdict in verdicts)
     counts = ", ".join(f"{count} {PLURALS.get(kind, kind)}" for kind, count in kinds.most_common())
-    return f"Of {len(verdicts)} published numbers, {counts}"
+    return f"Of {len(verdicts)} reference {'number' if len(verdicts) == 1 else 'numbers'}, {counts}"

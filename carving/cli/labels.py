@@ -89,7 +89,7 @@ class Training:
     patience: Annotated[
         int, typer.Option(min=1, help="Single network: epochs without improvement before early stopping.")
     ] = 4
-    seed: Annotated[int, typer.Option(min=0, help="Random seed; one seed gives one model.")] = 0
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0
     recipe: Annotated[
         str,
         typer.Option(
@@ -147,7 +147,7 @@ def evaluate(
     all_rows: AllRows = False,
     as_json: Json = False,
 ) -> None:
-    """Evaluate how well a trained classifier ranks the labels of test samples."""
+    """Evaluate a trained classifier on test samples."""
     from carving.labels.classifier import MultiLabelClassifier
     from carving.labels.runs import evaluated
 

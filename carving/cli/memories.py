@@ -68,7 +68,10 @@ def store(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Store the pairs of files in a memory. A new memory gets the size that its pairs need."""
+    """Store the pairs of files in a memory.
+
+    A new memory gets the size that its pairs need.
+    """
     with together(work) as ranks, locked(memory, ranks):
         sources, samples = Files.shared(files, reading, ranks), Samples()
         small = memory.exists() and ranks.size == 1 and not index
@@ -165,7 +168,10 @@ def forget(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove the pairs of files from a memory. Pairs that were probably never stored are skipped and listed."""
+    """Remove the pairs of files from a memory.
+
+    Pairs that were probably never stored are skipped and listed.
+    """
     if not memory.exists():
         raise FileNotFoundError(f"{memory} does not exist.")
     with locked(memory):
@@ -211,7 +217,7 @@ def merge(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Merge memories into one that holds all of their pairs.
+    """Merge memories into one that holds all their pairs.
 
     Memories of one scheme are added. If the schemes differ, the pairs of the smaller memory are decoded and stored
     again, which requires that it keeps its paths.

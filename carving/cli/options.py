@@ -23,7 +23,7 @@ OwnSources = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SLACK_HELP = "Extra size allowed for cheaper queries, as a fraction of the smallest size; 0.1 unless given."
+SLACK_HELP = "Extra size allowed for cheaper queries, as a fraction of the smallest size."
 Accuracy = Annotated[float, typer.Option(help="Target accuracy: the fraction of queries to be answered correctly.")]
 KeepPaths = Annotated[
     bool,
@@ -76,12 +76,15 @@ class NewMemory:
     ] = None
     accuracy: Annotated[
         float | None,
-        typer.Option(help='New memory: target accuracy, counting "nothing stored" as an answer; 0.99 unless given.'),
+        typer.Option(help='New memory: target accuracy, counting "nothing stored" as an answer. Default: 0.99.'),
     ] = None
     room: Annotated[
         float | None, typer.Option(min=1, max=1000, help="New memory: plan for this multiple of the pairs given.")
     ] = None
-    slack: Annotated[float | None, typer.Option(min=0, max=10, help=SLACK_HELP)] = None
+    slack: Annotated[
+        float | None,
+        typer.Option(min=0, max=10, help=f"New memory: {SLACK_HELP[0].lower()}{SLACK_HELP[1:]} Default: {SLACK}."),
+    ] = None
     like: Annotated[
         Path | None, typer.Option(help="New memory: use the scheme of this memory file, so that both can be merged.")
     ] = None
@@ -99,7 +102,7 @@ class Work:
 
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Worker processes to start on this machine; torchrun starts them on several."),
+        typer.Option(min=1, help="Number of worker processes on this machine. For several machines, use torchrun."),
     ] = None
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds a worker waits for the others before all of them stop.")
@@ -117,13 +120,16 @@ class Question:
     threshold: Annotated[float, typer.Option(help="With --set: the minimum probability of a value.")] = 0.5
     leaf: Annotated[str | None, typer.Option(help="Test whether this value is stored under the path.")] = None
     among: Annotated[
-        list[str] | None, typer.Option(help="Consider this value as an answer, and no other; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Consider only this value as an answer; repeat the option for several values."),
     ] = None
     absence: Annotated[float, typer.Option(help="Prior probability that nothing is stored under the path.")] = 0.5
     text: Annotated[bool, typer.Option("--text", help="Read every role and value as text, numbers included.")] = False
     probe: Annotated[
         float | None,
-        typer.Option(help="Approximate search: target recall relative to a full scan; 0.999 above 200,000 values."),
+        typer.Option(
+            help="Approximate search: target recall relative to a full scan. Default: 0.999 above 200,000 values."
+        ),
     ] = None
 
 

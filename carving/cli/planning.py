@@ -34,10 +34,13 @@ def plan(
     pairs: Annotated[int | None, typer.Option(min=1, help="Number of pairs to store.")] = None,
     numbers: Annotated[
         int | None,
-        typer.Option(min=1, help="Instead of --pairs: the budget, as numbers of memory and codebook together."),
+        typer.Option(min=1, help="Instead of --pairs: the budget, in numbers of the memory and its codebook."),
     ] = None,
     joint: Annotated[bool, typer.Option("--joint", help="Also plan for joint decoding of all paths.")] = False,
-    spread: Annotated[float, typer.Option(min=0, max=4, help="With --joint: spread of the amplitudes of paths.")] = 0.0,
+    spread: Annotated[
+        float,
+        typer.Option(min=0, max=4, help="With --joint: spread of the amplitudes of contexts, which adds capacity."),
+    ] = 0.0,
     out: Annotated[
         FilePath | None,
         typer.Option(help="Write an empty memory of the best plan (with --joint: the best joint one) to a new file."),
@@ -45,7 +48,10 @@ def plan(
     keep_paths: KeepPaths = False,
     as_json: Json = False,
 ) -> None:
-    """Plan the smallest memory for a number of pairs, or the most pairs for a budget of numbers."""
+    """Find the smallest memory for a number of pairs.
+
+    With --numbers, find the memory that holds the most pairs within a budget of numbers.
+    """
     best_plans = planner(pairs, numbers)
     check_options(joint, spread, out, keep_paths)
     alone = best_plans(**task.wishes())

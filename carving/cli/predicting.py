@@ -30,14 +30,17 @@ def predict(
         ),
     ],
     points: Points,
-    top: Annotated[int | None, typer.Option(min=1, help="Print the best labels of each sample, this many.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Print this many labels of each sample, best first.")] = None,
     threshold: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Minimum probability of a label. Default: the threshold of the model."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the labels of samples with their probabilities: one line per sample, best first, empty if none."""
+    """Predict the labels of samples, with probabilities.
+
+    Prints one line per sample with its labels, best first; the line is empty if there are none.
+    """
     from carving.labels import MultiLabelClassifier
 
     made = MultiLabelClassifier.load(model)

@@ -76,7 +76,10 @@ class Outcome(NamedTuple):
 
 
 def ask(memory: MemoryFile, roles: Roles, question: Question, vocabulary: Labels = None, as_json: Json = False) -> None:
-    """Query a memory: print what is stored under a path, or under many. Exit status 1 if any path has no answer."""
+    """Query a memory: print the value stored under a path.
+
+    Paths can also be read from standard input. Exit status 1 if any path has no answer.
+    """
     check_question(question)
     held = loaded(memory, vocabulary)
     if question.leaf is not None and not held.scheme.facts.linear:
@@ -205,7 +208,10 @@ def _single(answers: list[Answer]) -> list[Outcome]:
 
 
 def info(memory: MemoryFile, as_json: Json = False) -> None:
-    """Describe a memory (its scheme, size and predicted accuracy) or a label model."""
+    """Describe a memory or a label model.
+
+    Of a memory: its scheme, size and predicted accuracy.
+    """
     kind = kind_of(memory)
     if kind == "sealed memory":
         write_sealed(memory, sealedfiles.read(memory), as_json)
@@ -242,15 +248,16 @@ def verify(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE]...", help="Files of pairs to compare the answers with.")
     ] = None,
-    joint: Annotated[bool, typer.Option(help="Decode all paths jointly, which finds far more.")] = False,
+    joint: Annotated[bool, typer.Option(help="Decode all paths jointly, which is correct far more often.")] = False,
     wrong: Annotated[bool, typer.Option("--wrong", help="List the wrong answers.")] = False,
     vocabulary: Labels = None,
     as_json: Json = False,
 ) -> None:
-    """Check that a memory file is intact, and count the pairs of FILES that the memory answers correctly.
+    """Check a memory file, and count its correct answers.
 
-    Exit status 2 if the file is corrupt, 1 if some answers are wrong. Without FILES, a memory that keeps its paths
-    is queried for all of them; this counts confident answers, not correct ones.
+    Answers are compared with the pairs of FILES. Without FILES, a memory that keeps its paths is queried for all of
+    them; this counts confident answers, not correct ones. Exit status 2 if the file is corrupt, 1 if some answers are
+    wrong.
     """
     if wrong and not files:
         raise BadValue("--wrong requires FILES to compare the answers with. Name files of pairs.")
@@ -275,13 +282,13 @@ def asked_for(
     """How much of files a memory answers."""
     pairs = ranks.agreed(lambda: list(Files.open(files, reading)))
     group = ranks if ranks.size > 1 else None
-    with bar(errors, "asking", len(pairs)) as advance:
+    with bar(errors, "querying", len(pairs)) as advance:
         return memory.verify((pair for pair in pairs), joint=joint, group=group, on_progress=advance)
 
 
 def own_holdings(memory: Memory | SealedMemory, joint: bool) -> Holdings:
     """What a memory holds under the paths that it keeps."""
-    with bar(errors, "asking", memory.pairs) as advance:
+    with bar(errors, "querying", memory.pairs) as advance:
         return memory.holdings(joint=joint or None, on_progress=advance)
 
 

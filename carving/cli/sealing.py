@@ -20,11 +20,11 @@ from carving.sealedfiles import Sealed
 from carving.symbols import Leaf, canonical
 
 SEAL_EPILOG = examples(
-    "carving seal facts.safetensors -o sealed.safetensors",
-    "carving seal facts.safetensors -o sealed.safetensors --bits 1 --no-vocabulary",
+    "carving seal facts.safetensors -o quantized.safetensors",
+    "carving seal facts.safetensors -o quantized.safetensors --bits 1 --no-vocabulary",
 )
 UNSEAL_EPILOG = examples(
-    "carving unseal sealed.safetensors facts.json -o facts.safetensors",
+    "carving unseal quantized.safetensors facts.json -o facts.safetensors",
     "carving unseal keeps-paths.safetensors -o facts.safetensors",
 )
 
@@ -57,7 +57,10 @@ def seal(
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT even if it is not a quantized memory.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Quantize a memory to a few bits per cell. The result can be queried, not changed; `unseal` restores a memory."""
+    """Quantize a memory to a few bits per cell.
+
+    The result can be queried, but not changed; `carving unseal` turns it back into a memory.
+    """
     check_replaceable(output, "sealed memory", force)
     held = Memory.load(memory)
     with locked(output):
@@ -75,9 +78,10 @@ def unseal(
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT even if it is not a memory.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Decode all pairs of a quantized memory and store them in a memory that can be changed.
+    """Turn a quantized memory back into one that can be changed.
 
-    The paths are those of FILES, or those that the memory keeps. A consolidated memory needs neither.
+    All pairs are decoded and stored again. The paths are those of FILES, or those that the memory keeps. A consolidated
+    memory needs neither.
     """
     check_replaceable(output, "memory", force)
     held = SealedMemory.load(memory, labels_of(vocabulary, reading))

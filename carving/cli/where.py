@@ -23,7 +23,7 @@ WHERE_EPILOG = examples(
 def where(
     memory: MemoryFile,
     leaf: Annotated[
-        str, typer.Argument(metavar="LEAF", help="Value to look for; a number is tried as a number and as text.")
+        str, typer.Argument(metavar="VALUE", help="Value to look for; a number is tried as a number and as text.")
     ],
     reading: Reading,
     among: Annotated[
@@ -42,7 +42,7 @@ def where(
     held = loaded(memory, vocabulary, reading)
     paths = [path for path, _ in Files.open(among, reading)] if among else None
     readings = leaf_readings(leaf, text)
-    with bar(errors, "asking", None) as advance:
+    with bar(errors, "querying", None) as advance:
         answers = (held.where(read, paths, threshold=threshold, on_progress=advance) for read in readings)
         found = sorted(chain.from_iterable(answers), key=lambda each: -each[1].probability)
     if as_json:
