@@ -137,7 +137,7 @@ class SealedMemory(Inventory, Looks):
             change.add(Batch(pairs[start : start + BATCH]))
         state = replace(change.state(), room=held.room, told=held.told)
         outside = self.cells.outside(reals(state.tensor), EDGE)
-        if outside:
+        if outside or not answers.converged:  # in a full memory wrong pairs may have the same cells
             raise BadValue(
                 f"Decoding did not converge: {outside:,} of {self.cells.codes.numel():,} cells of the decoded pairs "
                 f"differ from the memory (after {answers.rounds} rounds). It is over capacity for "
