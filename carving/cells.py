@@ -46,7 +46,7 @@ class Cells:
         flat, bits = numbers.detach().reshape(-1), check_bits(bits)
         energy = math.fsum(float(part.double().square().sum()) for part in flat.split(AT_ONCE))
         if not math.isfinite(energy):
-            raise BadValue("only finite numbers have cells, got infinity or not-a-number; store the pairs again")
+            raise BadValue("Only finite numbers can be quantized, got infinity or not-a-number. Store the pairs again.")
         deviation = single(math.sqrt(energy / max(1, len(flat))))
         codes = torch.empty(flat.shape, dtype=torch.uint8, device=flat.device)
         inner, common = edges(bits, flat.device)[1:-1], 0.0
@@ -116,7 +116,7 @@ class Within(NamedTuple):
 
 def check_bits(bits: int) -> int:
     """Refuse bits that no cells have."""
-    way_out = f"cells have {', '.join(map(str, BITS[:-1]))} or {BITS[-1]} of them"
+    way_out = f"a cell has {', '.join(map(str, BITS[:-1]))} or {BITS[-1]} bits"
     return check_choice("bits", check_integer("bits", bits, BITS[0], BITS[-1], way_out), BITS)
 
 
@@ -196,13 +196,13 @@ def unpacked(data: Tensor, bits: int, count: int) -> Tensor:
     """
     raw = data.numpy()
     if len(raw) != -(-count * bits // 8):
-        raise BadValue(f"its {count} cells of {bits} bits do not fill {len(raw)} bytes")
+        raise BadValue(f"{count} cells of {bits} bits need {-(-count * bits // 8)} bytes, got {len(raw)}")
     codes = np.empty(count, dtype=np.uint8)
     for part in slices(count, AT_ONCE):  # whole bytes, of all bits
         width = part.stop - part.start
         chosen = np.unpackbits(raw[part.start * bits // 8 : -(-part.stop * bits // 8)])
         if chosen[width * bits :].any():
-            raise BadValue("its last byte holds more than cells")
+            raise BadValue("the last byte has bits beyond the last cell")
         wide = np.zeros((width, 8), dtype=np.uint8)
         wide[:, 8 - bits :] = chosen[: width * bits].reshape(width, bits)
         codes[part] = np.packbits(wide, axis=1)[:, 0]

@@ -19,7 +19,7 @@ LONG = 3000  # bytes of an integer that is looked at for itself
 TEXT, INTEGER, BYTES = b"sib"
 EMPTY = np.frombuffer(b"tfn{[", dtype=np.uint8)  # tags of labels that have no content
 TAGS = np.frombuffer(b"".join(PARSERS), dtype=np.uint8)
-MIDDLE = "its vocabulary ends in the middle of a label"
+MIDDLE = "the vocabulary ends in the middle of a label"
 
 
 def label_ends(data: Octets) -> Places:
@@ -90,7 +90,7 @@ def _check(data: Octets, starts: Places, heads: Places, ends: Places) -> None:
     """Refuse labels that would have other canonical bytes."""
     tags, sizes = data[starts], ends - heads
     if bool((sizes[np.isin(tags, EMPTY)] != 0).any()):
-        raise BadValue("its vocabulary has a label of a kind without content, and with some")
+        raise BadValue("the vocabulary has a label with content of a kind that has none")
     large, others = data >= 128, np.zeros(len(tags), dtype=bool)
     if bool(large.any()):
         others |= (tags == TEXT) & (_within(large, heads, ends) > 0)
@@ -103,7 +103,7 @@ def _check(data: Octets, starts: Places, heads: Places, ends: Places) -> None:
     for place in np.flatnonzero(others).tolist():  # few, most often
         name = data[int(starts[place]) : int(ends[place])].tobytes()
         if canonical(parse_labels(name)[0]) != name:
-            raise BadValue(f"its vocabulary has a label of the bytes {name[:40]!r}, which no label has")
+            raise BadValue(f"the vocabulary contains the bytes {name[:40]!r}, which encode no label")
 
 
 def _within(flags: NDArray[np.bool_], heads: Places, ends: Places) -> NDArray[np.int32]:

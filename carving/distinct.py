@@ -202,7 +202,7 @@ class Distinct:
         first, last = int(ends[0]), int(ends[-1])
         end = held + last - first
         if start + more >= ROW:
-            raise OverflowError(f"there may be {ROW:,} strings, got {start + more:,}")
+            raise OverflowError(f"A vocabulary holds fewer than {ROW:,} values, got {start + more:,}.")
         if len(self.data) < end + SPARE or not self.data.flags.writeable:
             self.data = _longer(self.data, held, end + SPARE)
         self.data[held:end] = data[first:last]

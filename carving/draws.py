@@ -201,7 +201,7 @@ def signs(words: Bits, count: int) -> Tensor:
 def integers(words: Bits, below: int) -> Tensor:
     """One integer of 0 .. below-1 from each word, uniform but for 2^-32, as int64."""
     if not 1 <= below <= 2**32:
-        raise BadValue(f"below must lie between 1 and 2^32, got {below}; draw larger integers in two parts")
+        raise BadValue(f"below must be between 1 and 2^32, got {below}. Draw larger integers in two parts.")
     # floor(word * below / 2^64), from the word's halves so that nothing overflows
     factor, half = np.uint64(below), np.uint64(32)
     carry = ((words & np.uint64(0xFFFFFFFF)) * factor) >> half

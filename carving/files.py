@@ -89,7 +89,7 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
     What is no memory is not replaced, unless `force` is given (`check_replaceable`). A journal beside the old one goes.
     """
     if dtype is not None and dtype not in DTYPES.values():
-        raise BadType(f"dtype must be one of {', '.join(DTYPES)} of torch, got {dtype!r}")
+        raise BadType(f"dtype must be one of {', '.join(f'torch.{name}' for name in DTYPES)}, got {dtype!r}")
     tensors = _tensors(contents, dtype or contents.scheme.dtype)
     metadata = _metadata(contents, tensors["memory"])
     metadata["checksum"] = checksum(tensors, metadata)
@@ -126,9 +126,11 @@ def _tensors(contents: Contents, dtype: torch.dtype) -> dict[str, Tensor]:
     """What a file holds as tensors."""
     kept = reals(contents.tensor).to("cpu", dtype)
     if not all_finite(kept):
-        raise BadValue(f"the memory holds numbers that {kept.dtype} cannot; keep it in torch.float32")
+        raise BadValue(
+            f"The memory contains numbers that {kept.dtype} cannot represent. Save it with dtype=torch.float32."
+        )
     if not float(contents.counts.abs().sum()) <= MOST:
-        raise BadValue(f"the memory counts more than {MOST:.0f} pairs; store them with smaller weights")
+        raise BadValue(f"The counts of the memory add up to more than {MOST:.0f}. Store pairs with smaller weights.")
     tensors = {
         "memory": kept.contiguous(),
         "vocabulary": names_of(contents.vocabulary),
@@ -188,7 +190,7 @@ def read(path: Place, part: Callable[[int], slice] | None = None) -> Contents:
     try:
         return _contents(metadata, tensors, part)
     except DAMAGE as error:
-        raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+        raise BadFile(f"{shown(path)} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
 def _contents(
@@ -198,7 +200,7 @@ def _contents(
     memory, counts = tensors["memory"], tensors["counts"]
     fillers, paths = tensors.get("fillers"), tensors.get("paths")
     if memory.dtype not in DTYPES.values() or counts.dtype != torch.float64:
-        raise BadValue(f"its tensors are of {memory.dtype} and {counts.dtype}")
+        raise BadValue(f"memory and counts have unsupported dtypes, {memory.dtype} and {counts.dtype}")
     scheme = scheme_of(_parameters(metadata), memory.numel(), DTYPES[metadata["dtype"]])
     vocabulary = vocabulary_of(tensors["vocabulary"], counts)
     trained = None if fillers is None else trained_of(scheme, fillers, len(vocabulary))
@@ -209,14 +211,14 @@ def _contents(
         counts=counts,
         fillers=trained,
         goal=goal_of(metadata),
-        paths=None if paths is None else unpack(raw_bytes_of("paths are", paths)),
+        paths=None if paths is None else unpack(raw_bytes_of("paths", paths)),
         sample=sample_of(metadata, counts),
         solved=Solved.of_json(metadata["solved"]) if "solved" in metadata else None,
         checksum=metadata["checksum"],
     )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
         if numbers is not None and not all_finite(numbers):
-            raise BadValue(f"its {name} hold not-a-number or infinity")
+            raise BadValue(f"the tensor {name!r} contains infinity or not-a-number")
     return contents
 
 
@@ -228,7 +230,7 @@ def raw_bytes_of(name: str, tensor: Tensor) -> bytes:
 def octets_of(name: str, tensor: Tensor) -> NDArray[np.uint8]:
     """The same where they lie."""
     if tensor.dtype != torch.uint8 or tensor.dim() != 1:
-        raise BadValue(f"its {name} of {tensor.dtype} and {tensor.dim()} dimensions")
+        raise BadValue(f"the tensor {name!r} must be of uint8 with 1 dimension, got {tensor.dtype} with {tensor.dim()}")
     return tensor.numpy()
 
 
@@ -254,11 +256,11 @@ def outline(path: Place) -> Outline:
         scheme = scheme_of(_parameters(metadata), tensors["memory"].numel(), DTYPES[metadata["dtype"]])
         names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
         if counts.dim() != 1 or not all_finite(counts):
-            raise BadValue("its counts are no numbers, one a leaf")
+            raise BadValue("counts must be finite numbers, one for each value")
         has, goal, sample = ("fillers" in tensors, "paths" in tensors), goal_of(metadata), sample_of(metadata, counts)
         return Outline(scheme, names, counts, *has, goal, sample, metadata["checksum"], "solved" in metadata)
     except DAMAGE as error:
-        raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+        raise BadFile(f"{shown(path)} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
 def goal_of(metadata: dict[str, str]) -> Goal | None:
@@ -285,13 +287,13 @@ def sample_of(metadata: dict[str, str], counts: Tensor) -> PairSample | Histogra
     keys = [packed[start : start + KEY_BYTES] for start in range(0, len(packed), KEY_BYTES)]
     weights, fewer = said.get("weights", [1.0] * len(keys)), said.get("fewer", [0] * len(keys))
     if type(bits) is not int or not 0 <= bits <= MOST_BITS or len(packed) % KEY_BYTES or len(keys) > MAX_SAMPLED_PAIRS:
-        raise BadValue(f"its sample of pairs has {len(packed)} bytes of keys with {bits!r} zero bits")
+        raise BadValue(f"the sample of pairs has {len(packed)} bytes of keys with {bits!r} zero bits")
     if len({len(keys), len(set(keys)), len(weights), len(fewer)}) > 1:
-        raise BadValue(f"its sample of pairs has {len(set(keys))} keys and {len(weights)} weights")
+        raise BadValue(f"the sample of pairs has {len(set(keys))} keys and {len(weights)} weights")
     if not all(type(less) is int and 0 <= less <= MOST_BITS for less in fewer):
-        raise BadValue("its sample of pairs holds numbers of bits that are none")
+        raise BadValue("the sample of pairs has invalid numbers of bits")
     if not all(type(weight) in (int, float) and 0 < abs(weight) <= MOST for weight in weights):
-        raise BadValue("its sample of pairs holds weights that are no numbers")
+        raise BadValue("the sample of pairs has invalid weights")
     known = {key: less for key, less in zip(keys, fewer, strict=True) if less}
     return PairSample(bits, dict(zip(keys, map(float, weights), strict=True)), known)
 
@@ -302,9 +304,9 @@ def histogram_of(said: dict[str, Any]) -> Histogram:
     histogram = Histogram(strengths, tuple(map(float, said["leaves"])))
     numbers = (*histogram.leaves, *(number for level in strengths for number in level))
     if len(said) != 2 or len(strengths) > MAX_LEVELS or len(histogram.leaves) > MAX_VALUES:
-        raise BadValue(f"its histogram holds {len(strengths)} strengths and {len(histogram.leaves)} numbers of leaves")
+        raise BadValue(f"the histogram has {len(strengths)} strengths and {len(histogram.leaves)} counts of values")
     if not all(0 < number <= MOST for number in numbers):
-        raise BadValue("its histogram holds numbers that count nothing")
+        raise BadValue(f"the numbers of the histogram must be positive, and at most {MOST:.0f}")
     return histogram
 
 
@@ -315,11 +317,11 @@ def names_of(vocabulary: Vocabulary) -> Tensor:
 
 def vocabulary_of(names: Tensor, counts: Tensor) -> Vocabulary:
     """The leaves, of which each has a count that counts."""
-    vocabulary = Vocabulary.of_bytes(octets_of("vocabulary is", names))
+    vocabulary = Vocabulary.of_bytes(octets_of("vocabulary", names))
     if counts.shape != (len(vocabulary),):
-        raise BadValue(f"it holds {len(vocabulary)} leaves, and counts of shape {tuple(counts.shape)}")
+        raise BadValue(f"the file has {len(vocabulary)} values and counts of shape {tuple(counts.shape)}")
     if float(counts.abs().sum()) > MOST:
-        raise BadValue(f"its counts add up to more than {MOST:.0f}")
+        raise BadValue(f"the counts add up to more than {MOST:.0f}")
     return vocabulary
 
 
@@ -327,7 +329,7 @@ def _tensor(scheme: Scheme, memory: Tensor, part: Callable[[int], slice] | None 
     """The memory in the scheme's own numbers, or these rows of it."""
     shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
     if tuple(memory.shape) != shape:
-        raise BadValue(f"its scheme {scheme} wants a tensor of shape {shape}, it holds {tuple(memory.shape)}")
+        raise BadValue(f"the scheme {scheme} needs a tensor of shape {shape}, got {tuple(memory.shape)}")
     tensor = memory.to(scheme.dtype) if part is None else memory[part(len(memory))].to(scheme.dtype, copy=True)
     return torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
 
@@ -335,13 +337,13 @@ def _tensor(scheme: Scheme, memory: Tensor, part: Callable[[int], slice] | None 
 def trained_of(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
     """The trained fillers of the first leaves."""
     if not fillers.is_floating_point():
-        raise BadValue(f"its fillers are of {fillers.dtype}")
+        raise BadValue(f"the fillers must be floating point numbers, got {fillers.dtype}")
     if scheme.memory_dtype.is_complex and fillers.shape[-1:] != (2,):
-        raise BadValue(f"its complex fillers have shape {tuple(fillers.shape)}")
+        raise BadValue(f"complex fillers must have 2 as their last dimension, got shape {tuple(fillers.shape)}")
     if scheme.memory_dtype.is_complex:
         fillers = torch.view_as_complex(fillers.to(scheme.dtype))
     if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= leaves:
-        raise BadValue(f"its fillers have shape {tuple(fillers.shape)} for {leaves} leaves")
+        raise BadValue(f"the fillers have shape {tuple(fillers.shape)} for {leaves} values")
     return fillers
 
 
@@ -349,7 +351,7 @@ def _parameters(metadata: dict[str, str]) -> dict[str, Any]:
     """What a file says of its scheme."""
     parameters = json.loads(metadata["scheme"])
     if not isinstance(parameters, dict):
-        raise BadValue("its scheme is no object with a name and parameters")
+        raise BadValue("the scheme must be a JSON object with a name and parameters")
     return parameters
 
 
@@ -358,10 +360,10 @@ def scheme_of(parameters: dict[str, Any], numbers: int, dtype: torch.dtype) -> S
     for name, value in parameters.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
         if name not in ("seed", "r", "dictionary") and whole and value > 2 * numbers + 64:
-            raise BadValue(f"it speaks of {name}={value}, but its tensor has {numbers} numbers")
+            raise BadValue(f"the scheme has {name}={value}, but the tensor has only {numbers} numbers")
     scheme = make(**parameters, dtype=dtype)
     if identity(scheme) != parameters:
-        raise BadValue(f"its parameters {sorted(parameters)} are not those of {scheme}")
+        raise BadValue(f"the parameters {sorted(parameters)} do not match {scheme}")
     return scheme
 
 
@@ -374,11 +376,14 @@ def check_kind(path: Place, metadata: dict[str, str]) -> None:
     """Raise an error if a file is of another kind or version."""
     if metadata.get("format") == SEALED:
         raise BadFile(
-            f"{shown(path)} is a sealed memory, which can be asked, but not changed: SealedMemory.load reads it, and "
-            "unseal (`carving unseal`) makes a memory of it again"
+            f"{shown(path)} is a quantized memory, which answers queries but cannot be changed. Read it with "
+            "SealedMemory.load(file), or convert it to a memory with unseal() or `carving unseal`."
         )
     if metadata.get("format") != "carving memory":
-        raise BadFile(f"{shown(path)} is a safetensors file, but no memory of Carving; `carving store` makes one")
+        raise BadFile(
+            f"{shown(path)} is a safetensors file, but not a memory of Carving. Memory.save(file) and `carving store` "
+            "write one."
+        )
     check_versions(path, metadata, VERSION, "Store its pairs in a new memory.")
 
 

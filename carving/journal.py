@@ -125,7 +125,9 @@ def _head(path: Place) -> bytes:
 def _content(place: FilePath) -> bytes | None:
     try:
         if not stat.S_ISREG(os.stat(place).st_mode):
-            raise BadFile(f"{shown(place)} is no file, but must be the journal of the one beside it; move it away")
+            raise BadFile(
+                f"{shown(place)} is not a regular file, but the memory's journal must have this name. Move it away."
+            )
         with open(place, "rb", buffering=0) as file:
             return file.readall()
     except OSError as error:
@@ -141,8 +143,8 @@ def _damaged(place: FilePath, problem: NotWhole) -> BadFile:
             "that wrote them, or move the journal away to discard them."
         )
     return BadFile(
-        f"{shown(place)} is damaged: {shown(problem)}; it holds changes of the memory beside it: take a copy of it, or "
-        "move it away to give them up"
+        f"{shown(place)} is corrupt ({shown(problem)}). It holds changes of the memory beside it. Restore it from a "
+        "backup, or move it away to discard them."
     )
 
 
@@ -209,7 +211,7 @@ def take_back(path: Place, record: Record) -> bool:
 
 def _begun(place: FilePath, path: Place, base: str, record: Record) -> Journal:
     if not possible(path):
-        raise BadValue(f"{shown(place)} is too long a name, so there can be no journal; give the file a shorter one")
+        raise BadValue(f"{shown(place)}, the name of the journal, is too long. Give the file a shorter name.")
     empty = Journal(new_head(base))
     data = packed(record, empty)
 
@@ -246,11 +248,11 @@ def _told(place: FilePath) -> Iterator[None]:
     except FileNotFoundError:
         raise Changed from None
     except OSError as error:
-        failed = OSError(f"{shown(place)} could not be written ({shown(error)}); nothing was changed")
+        failed = OSError(f"{shown(place)} could not be written ({shown(error)}). Nothing was changed.")
         if isinstance(error, InDoubt):
             failed = InDoubt(
-                f"{shown(place)} could not be written ({error.strerror}), nor could the change be taken back: it may "
-                "be stored. An open memory takes it back before its next change; refresh() keeps it, if it is there"
+                f"{shown(place)} could not be written ({error.strerror}), and the change could not be undone: it may "
+                "be stored. An open memory undoes it before its next change; refresh() keeps it if it was stored."
             )
         failed.errno = error.errno
         raise failed from error
@@ -268,7 +270,7 @@ def make_way(path: Place, force: bool = False) -> None:
     if found is not None and found.base == (said_by(path) or {}).get("checksum"):
         return
     if found is not None and found.count and not os.path.exists(path) and not force:
-        raise BadValue(f"{orphaned(path, found)}; save(file, force=True) gives them up")
+        raise BadValue(f"{orphaned(path, found)} Or pass force=True to discard the changes.")
     _remove(place)
 
 
@@ -279,16 +281,19 @@ def _there(path: Place, place: FilePath, force: bool) -> Journal | None:
     except BadFile:
         if not force and (_content(place) or b"")[: len(MAGIC)] != MAGIC:
             raise BadValue(
-                f"{shown(place)} is no journal of Carving, but lies where one must; move it away, or save with "
-                "force=True to give it up"
+                f"{shown(place)} is not a journal of Carving, but the memory's journal must have this name. Move "
+                "it away, or pass force=True to delete it."
             ) from None
         return None
 
 
 def orphaned(path: Place, found: Journal) -> str:
     """What is said of a journal whose base is gone."""
-    changes = f"{shown(beside(path))} holds {found.count:,} changes of a memory that is no longer there"
-    return f"{changes}; put it back, or move the journal away"
+    changes = f"{found.count:,} change{'' if found.count == 1 else 's'}"
+    return (
+        f"{shown(beside(path))} holds {changes} of a memory file that no longer exists. Restore that file, or move the "
+        "journal away."
+    )
 
 
 def retire(path: Place, base: str, flushed: bool) -> None:

@@ -22,7 +22,7 @@ class Roles(dict[bytes, Role]):
     def __missing__(self, name: bytes) -> Role:
         role = () if name == ROLE_ALONE else cast(Role, parse_labels(name)[0])
         if canonical(role) != name:
-            raise BadValue(f"it has a role of the bytes {name[:40]!r}, which no label has")
+            raise BadValue(f"a role has the bytes {name[:40]!r}, which encode no label")
         self[name] = role
         return role
 
@@ -33,7 +33,7 @@ class Weights(dict[bytes, float]):
     def __missing__(self, name: bytes) -> float:
         weight = parse_labels(name)[0]
         if type(weight) not in (int, float) or canonical(weight) != name or not 0 < cast(float, weight) <= MOST:
-            raise BadValue(f"it has a weight of {name[:40]!r} under a path")
+            raise BadValue(f"the weight of a path has the invalid bytes {name[:40]!r}")
         self[name] = cast(float, weight)
         return self[name]
 
@@ -62,7 +62,7 @@ def _end(data: bytes, at: int) -> int:
     colon = data.index(b":", at, at + 24)
     size = int(data[at + 1 : colon])
     if size < 0 or colon + 1 + size > len(data):
-        raise BadValue("its paths end in the middle of a role")
+        raise BadValue("the paths end in the middle of a role")
     return colon + 1 + size
 
 
@@ -90,14 +90,14 @@ def unpack(packed: bytes) -> dict[bytes, float]:
         start, at = at, body.index(b":", at, at + 24) + 1
         roles = int(body[start + 1 : at - 1])
         if roles < 1 or body[start:at] != b"p%d:" % roles:
-            raise BadValue(f"it has a path of the bytes {body[start:at]!r}")
+            raise BadValue(f"a path begins with the invalid bytes {body[start:at]!r}")
         for _ in range(roles):
             stop = _end(body, at)
             known[body[at:stop]]  # looked at, once
             at = stop
         name, stop = body[start:at], _end(body, at)
         if name in weights:
-            raise BadValue("its paths are not all different")
+            raise BadValue("the paths are not all different")
         weights[name] = numbers[body[at:stop]]
         at = stop
     return weights
@@ -108,11 +108,11 @@ def _inflated(packed: bytes) -> bytes:
     try:
         body = stream.decompress(packed, limit + 1)
     except zlib.error as error:
-        raise BadValue(f"its paths are not packed as they should be ({error})") from None
+        raise BadValue(f"the paths cannot be decompressed ({error})") from None
     if len(body) > limit:
-        raise BadValue(f"its paths, {len(packed)} bytes, would unpack to more than {limit}")
+        raise BadValue(f"the {len(packed)} bytes of paths would decompress to more than {limit}")
     if not stream.eof or stream.unused_data:
-        raise BadValue("its paths are not packed as they should be (they end too early or too late)")
+        raise BadValue("the compressed paths are truncated, or followed by other data")
     return body
 
 

@@ -53,13 +53,13 @@ def check_target(file: Place) -> None:
     path = FilePath(file)
     folder = FilePath(os.path.realpath(path)).parent  # a link's file lies elsewhere
     if path.is_dir():
-        raise IsADirectoryError(f"{shown(path)} is a folder; name a file in a folder that exists")
+        raise IsADirectoryError(f"{shown(path)} is a folder. Name a file.")
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{shown(path)} lies in a folder that does not exist: {shown(folder)}; name a file in a folder that exists"
+            f"The folder of {shown(path)} does not exist: {shown(folder)}. Create it, or choose another one."
         )
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{shown(path)} lies in a folder where you may not write: {shown(folder)}; name another")
+        raise PermissionError(f"The folder of {shown(path)} is not writable: {shown(folder)}. Choose another one.")
 
 
 def check_folder(folder: Place) -> None:
@@ -67,9 +67,13 @@ def check_folder(folder: Place) -> None:
     path = FilePath(folder)
     there = next(above for above in (path, *path.absolute().parents) if above.exists())
     if not there.is_dir():
-        raise NotADirectoryError(f"{shown(path)} must be a folder, but {shown(there)} is a file; name another")
+        raise NotADirectoryError(
+            f"{shown(path)} must be a folder, but {shown(there)} is a file. Choose another folder."
+        )
     if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"you may not write in {shown(there)}; name another folder than {shown(path)}")
+        raise PermissionError(
+            f"{shown(path)} cannot be written: {shown(there)} is not writable. Choose another folder."
+        )
 
 
 def lock_for(file: Place) -> FileLock:
@@ -95,7 +99,11 @@ def turn(file: Place) -> Iterator[None]:
     try:
         lock = lock_for(file)
     except OSError as error:
-        warnings.warn(f"{shown(file)} is written without waiting for others: {error}", NotLocked, stacklevel=3)
+        warnings.warn(
+            f"{shown(file)} is written without a lock, so another process may overwrite it: {error}",
+            NotLocked,
+            stacklevel=3,
+        )
     with contextlib.nullcontext() if lock is None else acquired(lock, file):
         yield
 
@@ -124,13 +132,13 @@ def _wait(attempt: Callable[[], bool], file: Place, limit: float) -> None:
         waited = time.monotonic() - start
         if waited > limit:
             raise TimeoutError(
-                f"the lock of {shown(file)} was expected within {limit:g} s, but another process still holds it; end "
-                "that process (`lslocks` lists it), or repeat the call when it has finished"
+                f"The lock of {shown(file)} was not released within {limit:g} s by another process. End that process "
+                "(`lslocks` lists it), or try again when it has finished."
             )
         if waited > NOTICE and not warned:
             warned = True
             warnings.warn(
-                f"waiting for another process that holds the lock of {shown(file)}, for at most {limit:g} s",
+                f"Waiting for another process that holds the lock of {shown(file)}, for at most {limit:g} s.",
                 Waiting,
                 stacklevel=2,
             )
@@ -156,16 +164,16 @@ def _checked_folder(place: FilePath) -> FilePath:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         failed = OSError(
-            f"there is no place for locks: {shown(folder)} cannot be made ({error.strerror}); set CARVING_LOCKS to a "
-            "folder that is there, on a local disk"
+            f"The folder for locks, {shown(folder)}, cannot be created ({error.strerror}). Set CARVING_LOCKS to an "
+            "existing folder on a local disk."
         )
         failed.errno = error.errno
         raise failed from None
     seen = folder.lstat()
     if hasattr(os, "getuid") and (not stat.S_ISDIR(seen.st_mode) or seen.st_uid != user or seen.st_mode & 0o077):
         raise PermissionError(
-            f"{shown(folder)} must be a folder of your own, closed to others, for locks; remove it, or set "
-            "CARVING_LOCKS to a folder where only you may write"
+            f"{shown(folder)}, the folder for locks, must be yours and closed to others. Remove it, or set "
+            "CARVING_LOCKS to a folder where only you can write."
         )
     _check_locks(folder)
     return folder
@@ -180,8 +188,8 @@ def _check_locks(folder: FilePath) -> None:
             fcntl.flock(trial, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
             raise OSError(
-                f"{shown(folder)} lies on a file system without locks ({error.strerror}), so that two commands could "
-                "overwrite each other's work; set CARVING_LOCKS to a folder on a local disk"
+                f"{shown(folder)} is on a file system without locks ({error.strerror}), so two processes could "
+                "overwrite each other's changes. Set CARVING_LOCKS to a folder on a local disk."
             ) from None
 
 

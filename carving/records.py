@@ -43,7 +43,9 @@ class Record(NamedTuple):
         """Of pairs by their canonical bytes."""
         body = b"".join(path + leaf for path, leaf in names)
         if len(body) > LARGEST:
-            raise BadValue(f"a change in a journal may have {LARGEST} bytes, got {len(body)}; store less at once")
+            raise BadValue(
+                f"A change in a journal may have at most {LARGEST:,} bytes, got {len(body):,}. Store fewer at once."
+            )
         return cls(weight, body, len(names), uncounted, os.urandom(16))
 
     def names(self) -> Iterator[Name]:
@@ -62,9 +64,9 @@ class Record(NamedTuple):
         try:
             pairs = [(parsed_path(path), _label(leaf, 0)[0]) for path, leaf in self.names()]
         except (LookupError, ValueError) as error:
-            raise NotWhole(f"a record holds no pairs ({error})") from None
+            raise NotWhole(f"a record has malformed pairs ({error})") from None
         if len(pairs) != self.pairs or not 0 <= self.uncounted <= self.pairs or not isfinite(self.weight):
-            raise NotWhole(f"a record speaks of {self.pairs} pairs and has {len(pairs)}")
+            raise NotWhole(f"a record is inconsistent: it declares {self.pairs} pairs and has {len(pairs)}")
         return pairs  # type: ignore[return-value]  # `()` is no leaf, which is looked at where pairs are stored
 
 
@@ -128,13 +130,13 @@ class Journal:
 def whole(data: bytes) -> Journal:
     """The journal of these bytes; what is none, or damaged, is not whole."""
     if data[: len(MAGIC)] != MAGIC:
-        raise NotWhole("it is no journal of Carving, or its head is damaged")
+        raise NotWhole("not a journal of Carving, or its header is corrupt")
     if len(data) < HEAD.size:
-        raise NotWhole(f"its head has {len(data)} of {HEAD.size} bytes")
+        raise NotWhole(f"the header has {len(data)} of {HEAD.size} bytes")
     head = data[: HEAD.size]
     _, version, _, _, digest = HEAD.unpack(head)
     if digest != _digest(head[:-DIGEST]):
-        raise NotWhole("its head is damaged")
+        raise NotWhole("the header is corrupt")
     if version != VERSION:
         raise OtherVersion(f"has format version {version}, and this Carving reads {VERSION}")
     return continued(Journal(head), data[HEAD.size :])
@@ -147,7 +149,7 @@ def continued(seen: Journal, data: bytes) -> Journal:
         records.append(found[1])
         at += FRAME + len(found[1].body)
     if at < len(data) and _is_followed(data, at, seen, seen.count + len(records)):
-        raise NotWhole(f"its record {seen.count + len(records)} is damaged or missing, and others follow")
+        raise NotWhole(f"record {seen.count + len(records)} is corrupt or missing, and others follow")
     pairs = seen.pairs + sum(record.pairs for record in records)
     count, end, last = seen.count + len(records), seen.end + at, data[at - DIGEST : at] if at else seen.last
     others = data[at - FRAME - len(records[-1].body) : at] if records else seen.others

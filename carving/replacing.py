@@ -37,18 +37,22 @@ def check_replaceable(path: Place, kind: str, force: bool | None = False) -> Non
     except FileNotFoundError:
         return
     if not stat.S_ISREG(there.st_mode):
-        raise BadValue(f"{shown(path)} is a pipe or a device, which no file may replace; name another file")
+        raise BadValue(f"{shown(path)} is a pipe or a device and cannot be replaced. Choose another path.")
     if force:
         return
-    forcing = "" if force is None else ", or say force=True (--force) to give it up"
+    forcing = "" if force is None else ", or pass force=True to overwrite it"
     if not there.st_mode & 0o222 or not os.access(path, os.W_OK):
-        raise PermissionError(
-            f"{shown(path)} is read-only, so it is not replaced; name another file, or make it writable{forcing}"
-        )
+        raise PermissionError(f"{shown(path)} is read-only. Make it writable, choose another path{forcing}.")
     found = kind_of(path) if there.st_size else kind
     if (found or PAIRS) != kind:
-        what = f"a {found}" if found else "not from Carving"
-        raise BadValue(f"{shown(path)} is {what}, so no {kind} takes its place; name another file{forcing}")
+        what = f"is {_a(found)}" if found else "was not written by Carving"
+        raise BadValue(f"{shown(path)} {what}, so it is not replaced by {_a(kind)}. Choose another path{forcing}.")
+
+
+def _a(kind: str) -> str:
+    """Return the kind with its article, in prose."""
+    kind = kind.replace("sealed", "quantized")
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def replace_whole(path: Place, tensors: Tensors, metadata: Metadata) -> bool:
@@ -90,7 +94,7 @@ def put_whole(path: Place, write: Callable[[BinaryIO], None], like: Place | None
                     disown(file.fileno())
                 file.close()
     except OSError as error:
-        failed = OSError(f"{shown(path)} could not be written ({shown(error)}); nothing was changed")
+        failed = OSError(f"{shown(path)} could not be written ({shown(error)}). Nothing was changed.")
         failed.errno = error.errno
         raise failed from error
     return flush_folder(target)
@@ -126,8 +130,8 @@ def flush_folder(target: FilePath) -> bool:
             os.close(folder)
     except OSError as error:
         warnings.warn(
-            f"{shown(target)} is written, but its folder could not be flushed ({error.strerror or error}): should the "
-            "power fail within the next seconds, what was there before may come back",
+            f"{shown(target)} was written, but its folder could not be flushed ({error.strerror or error}). If the "
+            "power fails within the next seconds, the previous file may come back.",
             NotFlushed,
             stacklevel=5,
         )

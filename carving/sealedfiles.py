@@ -146,29 +146,34 @@ def _packed_counts(counts: Tensor) -> bytes:
 
 def read(path: Place) -> Sealed:
     """What a file holds at one moment; one that is no sealed memory, or not as it was written, is a `BadFile`."""
-    metadata, tensors = read_whole(path, "sealed memory", lambda said: _check_kind(path, said))
+    metadata, tensors = read_whole(path, "quantized memory", lambda said: _check_kind(path, said))
     try:
         return _sealed(metadata, tensors)
     except DAMAGE as error:
-        raise BadFile(f"{shown(path)} is damaged: {shown(error)}; take a copy of it") from None
+        raise BadFile(f"{shown(path)} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
 def _check_kind(path: Place, metadata: dict[str, str]) -> None:
     if metadata.get("format") != SEALED:
-        raise BadFile(f"{shown(path)} is no sealed memory of Carving; `carving seal` makes one of a memory")
-    check_versions(path, metadata, VERSION, "Seal the memory again.")
+        raise BadFile(
+            f"{shown(path)} is not a quantized memory of Carving. Memory.save(file, bits=...) and `carving seal` "
+            "write one."
+        )
+    check_versions(path, metadata, VERSION, "Quantize the memory again.")
 
 
 def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
     check_sum(metadata, tensors)
     parameters, bits = json.loads(metadata["scheme"]), int(metadata["bits"])
     if not isinstance(parameters, dict) or bits not in BITS:
-        raise BadValue(f"its scheme is no object with a name and parameters, or its cells have {bits} bits")
+        raise BadValue(
+            f"the scheme must be a JSON object with a name and parameters, and bits one of {BITS}, got bits={bits}"
+        )
     scheme = scheme_of(parameters, 8 * tensors["cells"].numel() // bits, DTYPES[metadata["dtype"]])
     vocabulary, counts = _leaves(tensors)
     pairs = int(metadata["pairs"])
     if not 0 < pairs <= MOST or (counts is not None and float(counts.sum()) != pairs):
-        raise BadValue(f"it speaks of {pairs} pairs, and does not count as many")
+        raise BadValue(f"pairs={pairs} is invalid, or does not match the counts")
     paths, solved = tensors.get("paths"), _solved(metadata, tensors.get("fitted"))
     return Sealed(
         scheme=scheme,
@@ -179,7 +184,7 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
         counts=counts,
         fillers=_fillers(scheme, tensors.get("fillers"), len(vocabulary or ())),
         goal=goal_of(metadata),
-        paths=None if paths is None else unpack(raw_bytes_of("paths are", paths)),
+        paths=None if paths is None else unpack(raw_bytes_of("paths", paths)),
         solved=solved,
     )
 
@@ -187,40 +192,40 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
 def _solved(metadata: dict[str, str], weights: Tensor | None) -> Solved | None:
     """How a tensor was solved; None for a sum."""
     if ("solved" in metadata) != (weights is not None):
-        raise BadValue("it has only one of `solved` and `fitted`, which say how its tensor was solved")
+        raise BadValue("the file has only one of `solved` and `fitted`")
     return None if weights is None else Solved.of_json(metadata["solved"], weights)
 
 
 def _fillers(scheme: Scheme, fillers: Tensor | None, leaves: int) -> Tensor | None:
     trained = None if fillers is None else trained_of(scheme, fillers, leaves)
     if trained is not None and not all_finite(trained):
-        raise BadValue("its fillers hold not-a-number or infinity")
+        raise BadValue("the tensor 'fillers' contains infinity or not-a-number")
     return trained
 
 
 def _cells(metadata: dict[str, str], scheme: Scheme, data: Tensor, bits: int) -> Cells:
-    raw_bytes_of("cells are", data)
+    raw_bytes_of("cells", data)
     shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
     deviation, kept = float(metadata["deviation"]), float(metadata["kept"])
     if not all(0 < number < math.inf and number == single(number) for number in (deviation, kept)):
-        raise BadValue(f"its cells speak of a deviation of {deviation}, of which they keep {kept}")
+        raise BadValue(f"deviation={deviation} and kept={kept} must be positive float32 numbers")
     return Cells(unpacked(data, bits, math.prod(shape)).view(shape), bits, deviation, kept)
 
 
 def _leaves(tensors: dict[str, Tensor]) -> tuple[Vocabulary | None, Tensor | None]:
     """The labels and how often each was stored, or neither."""
     if ("vocabulary" in tensors) != ("counts" in tensors):
-        raise BadValue("it has labels without counts, or counts without labels")
+        raise BadValue("the file has values without counts, or counts without values")
     if "vocabulary" not in tensors:
         return None, None
     names = tensors["vocabulary"]
     stream, limit = zlib.decompressobj(), COUNT.itemsize * (names.numel() // 3)  # a label has three bytes at least
     try:
-        raw = stream.decompress(raw_bytes_of("counts are", tensors["counts"]), limit + 1)
+        raw = stream.decompress(raw_bytes_of("counts", tensors["counts"]), limit + 1)
     except zlib.error as error:
-        raise BadValue(f"its counts are not packed as they should be ({error})") from None
+        raise BadValue(f"the counts cannot be decompressed ({error})") from None
     if len(raw) > limit or not stream.eof or stream.unused_data or len(raw) % COUNT.itemsize:
-        raise BadValue("its counts are not packed as they should be")
+        raise BadValue("the compressed counts are truncated, or followed by other data")
     counts = torch.from_numpy(np.frombuffer(raw, COUNT).astype(np.float64))
     return vocabulary_of(names, counts), counts
 
@@ -231,5 +236,5 @@ def _histogram(metadata: dict[str, Any], pairs: int, is_sum: bool) -> Histogram:
         return Histogram(((1.0, float(pairs)),))
     histogram = histogram_of(json.loads(metadata["histogram"]))
     if is_sum and any(strength != 1 for strength, _ in histogram.strengths):
-        raise BadValue("its pairs are not held once each")
+        raise BadValue("the pairs of a sum must have strength 1")
     return histogram

@@ -40,7 +40,7 @@ def canonical(label: Role | Leaf) -> bytes:
 
 def _integer(label: int) -> tuple[bytes, bytes]:
     if label.bit_length() > 10_000:
-        raise BadValue(f"an integer label may have 10,000 bits, got one of {label.bit_length()}; use bytes")
+        raise BadValue(f"an integer label may have at most 10,000 bits, got {label.bit_length():,}. Use bytes.")
     return b"i", b"%d" % label
 
 
@@ -67,7 +67,7 @@ def _no_label(label: object) -> BadType:
     # shortened: a label's whole repr may be endless, or nested deeper than Python can show
     return BadType(
         "a label must be a string, an integer, a float, a boolean, bytes, None or an empty dict, list or tuple, "
-        f"got {shortened(label)} of type {type(label).__name__}; str(...) makes a label of it"
+        f"got {shortened(label)} of type {type(label).__name__}. Convert it with str(...)."
     )
 
 
@@ -106,7 +106,7 @@ def canonical_all(labels: Iterable[Leaf]) -> list[bytes]:
 def check_leaves(names: list[bytes]) -> None:
     """Refuse the leaf `()`, by its canonical bytes: it is a role alone, which no document has below it."""
     if ROLE_ALONE in names:
-        raise BadType("an empty tuple is a role, but no leaf, got (); [], {} or None say that there is nothing")
+        raise BadType("a value must not be an empty tuple, got (). Use [], {} or None for nothing.")
 
 
 def canonical_path(path: Path) -> bytes:
@@ -122,7 +122,7 @@ def label_end(data: bytes, at: int) -> int:
     colon = data.index(b":", at, at + 24)
     end = colon + 1 + int(data[at + 1 : colon])
     if not colon < end <= len(data):
-        raise BadValue("there is the beginning of a label, and not its end")
+        raise BadValue("a label is truncated")
     return end
 
 
@@ -143,7 +143,7 @@ def parse_labels(data: bytes) -> list[Leaf]:
         start, size = colon + 1, int(data[at + 1 : colon])
         end = start + size
         if end > len(data) or size < 0:
-            raise BadValue("its vocabulary ends in the middle of a label")
+            raise BadValue("the vocabulary ends in the middle of a label")
         labels.append(PARSERS[data[at : at + 1]](data[start:end]))
         at = end
     return labels

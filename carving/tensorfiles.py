@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from carving.checks import sentence
 from carving.errors import BadValue
 from carving.places import Place, shown
 from carving.tensors import lasting
@@ -53,7 +54,7 @@ Tensors = dict[str, Tensor]
 
 
 class BadFile(BadValue):
-    """A file that is no memory, is damaged, or of a version that this Carving does not read."""
+    """A file that is corrupt, of another kind, or of a format version that this Carving does not read."""
 
 
 class NotWhole(ValueError):
@@ -84,7 +85,7 @@ def read_whole(
     noun: str,
     check: Callable[[Metadata], None],
     error: type[BadFile] = BadFile,
-    way_out: str = "take a copy",
+    way_out: str = "Restore it from a backup.",
     only: Collection[str] | None = None,
     left: Collection[str] = (),
 ) -> tuple[Metadata, Tensors]:
@@ -99,8 +100,8 @@ def read_whole(
             metadata, entries = _header(file, size)
         except (NotWhole, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
             raise error(
-                f"{shown(path)} is no whole {noun} ({shown(problem)}); it was cut off or damaged, or is of another "
-                f"kind: {way_out}"
+                f"{shown(path)} is not a complete {noun} ({shown(problem)}). It is truncated, corrupt or of another "
+                f"kind. {sentence(way_out)}"
             ) from None
         check(metadata)
         try:
@@ -114,11 +115,9 @@ def read_whole(
                 for entry in entries
             }
         except NotWhole as problem:
-            raise error(
-                f"{shown(path)} is no whole {noun} ({problem}); it was cut off as it was read: {way_out}"
-            ) from None
+            raise error(f"{shown(path)} was truncated while it was read ({problem}). {sentence(way_out)}") from None
         except MemoryError:
-            raise MemoryError(f"{shown(path)} has {size:,} bytes, for which there is not enough memory") from None
+            raise MemoryError(f"{shown(path)} has {size:,} bytes: not enough memory to read it") from None
 
 
 @contextlib.contextmanager
@@ -127,7 +126,7 @@ def _opened(path: Place) -> Iterator[FileIO]:
     try:
         there = os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a name that none can have
-        raise FileNotFoundError(f"there is no file {shown(path)}") from None
+        raise FileNotFoundError(f"{shown(path)} does not exist") from None
     if not stat.S_ISREG(there.st_mode):
         raise FileNotFoundError(f"{shown(path)} is not a file")
     with open(path, "rb", buffering=0) as file:
@@ -149,23 +148,23 @@ def _header(file: FileIO, size: int) -> tuple[Metadata, list[_Entry]]:
     """Metadata and tensors of a file of this size, in their order; nothing that the size does not warrant."""
     length = int.from_bytes(_bytes(file, 8), "little")
     if not 2 <= length <= min(LARGEST, size - 8):
-        raise NotWhole(f"its header would have {length} of {size} bytes")
+        raise NotWhole(f"the header declares {length} of {size} bytes")
     raw = _bytes(file, length)
     header = json.loads(raw.decode())
     # Every byte counts: what says the same in other bytes was changed by someone, or by chance.
     if not isinstance(header, dict) or _packed(header) != raw:
-        raise NotWhole("its header is not as it was written")
+        raise NotWhole("the header is not in the form that Carving writes")
     metadata = _texts(header.pop("__metadata__", {}))
     entries = sorted(starmap(_entry, header.items()), key=attrgetter("start", "end"))
     ends, there = [0, *(entry.end for entry in entries)], size - 8 - length
     if [entry.start for entry in entries] != ends[:-1] or ends[-1] != there:
-        raise NotWhole(f"its tensors have {ends[-1]} bytes, and {there} are there")
+        raise NotWhole(f"the header declares {ends[-1]} bytes of tensors, the file has {there}")
     return metadata, entries
 
 
 def _texts(metadata: Any) -> Metadata:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise NotWhole("its metadata are no texts")
+        raise NotWhole("the metadata must be strings")
     return metadata
 
 
@@ -173,7 +172,7 @@ def _entry(name: str, said: Any) -> _Entry:
     """What a header says of a tensor, once it has passed every check."""
     for holds, problem in CLAIMS:
         if not holds(said):
-            raise NotWhole(problem.format(f"its tensor {name!r}"))
+            raise NotWhole(problem.format(f"tensor {name!r}"))
     return _Entry(name, DTYPES[said["dtype"]], tuple(said["shape"]), *said["data_offsets"])
 
 
@@ -197,10 +196,10 @@ def _fills(said: dict[str, Any]) -> bool:
 
 # What must hold of what a header says of a tensor, each if those before do, and what is said where it does not.
 CLAIMS: tuple[tuple[Callable[[Any], bool], str], ...] = (
-    (_is_known, "it says nothing useful of {}"),
-    (_has_sizes, "{} has no shape or place"),
-    (_ends, "{} would be endless"),
-    (_fills, "{} does not fill its place"),
+    (_is_known, "malformed header entry of {}"),
+    (_has_sizes, "{} has an invalid shape or offsets"),
+    (_ends, "{} is too large"),
+    (_fills, "the shape of {} does not match its offsets"),
 )
 
 
@@ -215,7 +214,7 @@ def _tensor(file: FileIO, start: int, entry: _Entry) -> Tensor:
             tensor = torch.empty(entry.shape, dtype=entry.dtype)
     except RuntimeError as error:  # all that torch says where the system gives no memory
         raise MemoryError(str(error)) from None
-    _fill(file, raw_bytes(tensor), f"its tensor {entry.name!r}")
+    _fill(file, raw_bytes(tensor), f"tensor {entry.name!r}")
     return tensor
 
 
@@ -227,7 +226,7 @@ def _left(file: FileIO, start: int, entry: _Entry) -> Tensor:
 
 def _bytes(file: FileIO, count: int) -> bytes:
     data = bytearray(count)
-    _fill(file, memoryview(data), "it")
+    _fill(file, memoryview(data), "the header")
     return bytes(data)
 
 
@@ -251,7 +250,7 @@ def mapped(path: Place, noun: str, check: Callable[[Metadata], None]) -> tuple[M
             metadata, entries = _header(file, os.fstat(file.fileno()).st_size)
         except (NotWhole, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
             raise BadFile(
-                f"{shown(path)} is no whole {noun} ({shown(problem)}); it is made anew if it is removed"
+                f"{shown(path)} is not a complete {noun} ({shown(problem)}). Remove it to have it rebuilt."
             ) from None
         check(metadata)
         start = file.tell()
@@ -271,7 +270,7 @@ def _array_dtype(dtype: torch.dtype) -> np.dtype[Any]:
 def check_sum(metadata: Metadata, tensors: Tensors) -> None:
     """Raise an error if the checksum in the metadata is not that of the tensors and the metadata."""
     if metadata.get("checksum") != checksum(tensors, metadata):
-        raise NotWhole("its checksum does not match what it holds")
+        raise NotWhole("the checksum does not match the contents")
 
 
 def checksum(tensors: Tensors, metadata: Metadata) -> str:

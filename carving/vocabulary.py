@@ -31,11 +31,11 @@ class Vocabulary:
     def __init__(self, labels: Iterable[Leaf] = ()) -> None:
         self._shared, self._size = Distinct(), 0
         if isinstance(labels, str | bytes):
-            raise BadType(f"a vocabulary must be a list, got {labels!r}; for a single label write [{labels!r}]")
+            raise BadType(f"A vocabulary must be a list, got {labels!r}. For a single value write [{labels!r}].")
         if not isinstance(labels, Iterable):
-            raise BadType(f"a vocabulary must be a list of labels, got {labels!r}")
+            raise BadType(f"A vocabulary must be a list of values, got {labels!r}")
         if isinstance(labels, set | frozenset):
-            raise BadType("a vocabulary must have an order, got a set; sorted(...) gives it one")
+            raise BadType("A vocabulary must have an order, got a set. Pass a list, for example sorted(...).")
         given = iter(labels)
         while part := list(islice(given, AT_ONCE)):  # of which no more are held at a time
             start, names = self._size, canonical_all(part)
@@ -49,8 +49,8 @@ class Vocabulary:
         """Say which label is there twice, where labels from a start on have these rows."""
         place = next(place for place, row in enumerate(rows) if row != start + place)
         raise BadValue(
-            f"the labels of a vocabulary must differ, got {self[rows[place]]!r} at places {rows[place]} and "
-            f"{start + place}; leave out the second"
+            f"The values of a vocabulary must differ, got {self[rows[place]]!r} at positions {rows[place]} and "
+            f"{start + place}. Remove the second."
         )
 
     @classmethod
@@ -128,7 +128,7 @@ class Vocabulary:
     def name(self, place: int) -> bytes:
         """The canonical bytes of a label."""
         if not -self._size <= place < self._size:
-            raise IndexError(f"there is no label {place} among {self._size}")
+            raise IndexError(f"index {place} is out of range for {self._size} values")
         return self._shared[place if place >= 0 else place + self._size]
 
     def names(self, start: int = 0, stop: int | None = None) -> list[bytes]:
@@ -153,7 +153,7 @@ class Vocabulary:
         """The label's row; one that has none is refused."""
         row = self.find(label)
         if row is None:
-            raise KeyError(f"{label!r} is not among the {len(self)} labels of this vocabulary")
+            raise KeyError(f"{label!r} is not among the {len(self)} values of this vocabulary")
         return row
 
     # Growing
@@ -230,4 +230,4 @@ def _check_distinct(data: Octets, ends: Rows, values: Words) -> None:
         rows = np.flatnonzero(np.isin(values, again)).tolist()
         names = [data[ends[row] : ends[row + 1]].tobytes() for row in rows]
         if len(set(names)) < len(names):
-            raise BadValue(f"it holds {len(ends) - 1} leaves, not all different")
+            raise BadValue(f"the {len(ends) - 1} values of the vocabulary are not all different")

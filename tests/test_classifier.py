@@ -214,7 +214,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
         with pytest.raises(ValueError, match="another run"):
             run(**(dict(data=data) | other), checkpoint=checkpoint)
     checkpoint.write_bytes(checkpoint.read_bytes()[:-9])
-    with pytest.raises(ValueError, match="no whole checkpoint"):
+    with pytest.raises(ValueError, match="not a complete checkpoint"):
         run(data, checkpoint=checkpoint)
 
 
@@ -604,12 +604,12 @@ def test_mistakes_are_told(fitted, tmp_path):
         MultiLabelClassifier().fit(data.features, csr_matrix((20, 12)))
     with pytest.raises(ValueError, match="recipe trains OSC heads only"):
         MultiLabelClassifier("HLB").fit(data.features, data.labels)
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         MultiLabelClassifier.load(tmp_path / "nothing")
     (tmp_path / "junk").write_bytes(b"junk")
-    with pytest.raises(ValueError, match="no whole model"):
+    with pytest.raises(ValueError, match="not a complete model"):
         MultiLabelClassifier.load(tmp_path / "junk")
     fitted.save(tmp_path / "model")
     (tmp_path / "model").write_bytes((tmp_path / "model").read_bytes()[:-100])
-    with pytest.raises(ValueError, match="no whole model"):
+    with pytest.raises(ValueError, match="not a complete model"):
         MultiLabelClassifier.load(tmp_path / "model")

@@ -121,7 +121,7 @@ def test_a_file_that_is_cut_off_is_told(file):
     whole = file.read_bytes()
     for size in (0, 4, 8, 100, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:size])
-        with pytest.raises(files.BadFile, match="no whole memory file"):
+        with pytest.raises(files.BadFile, match="not a complete memory file"):
             Memory.load(file)
 
 
@@ -150,53 +150,53 @@ def rewritten(file, **changes):
     ("changes", "message"),
     [
         (dict(version="5"), r"has format version '5', and this Carving reads '4'\. Store its pairs in a new memory"),
-        (dict(solved="{}"), "damaged"),
-        (dict(solved='{"slope": 1, "pairs": 1, "right": 1, "levels": []}'), "tell how probable"),
+        (dict(solved="{}"), "is corrupt"),
+        (dict(solved='{"slope": 1, "pairs": 1, "right": 1, "levels": []}'), "calibration of probabilities"),
         (dict(version="3"), "has format version '3', and this Carving reads '4'"),
         (dict(version="x"), "has format version 'x'"),
         (dict(stream="carving 2"), "labels of version 'carving 2', and this Carving has 'carving 1'"),
-        (dict(format="something"), "no memory of Carving"),
-        (dict(scheme='{"name": "OSC", "d": 1000000000000, "p": 2}'), "it speaks of d=1000000000000"),
-        (dict(scheme='{"name": "MAP-B", "d": 1000000000000}'), "it speaks of d=1000000000000"),
+        (dict(format="something"), "not a memory of Carving"),
+        (dict(scheme='{"name": "OSC", "d": 1000000000000, "p": 2}'), "has d=1000000000000"),
+        (dict(scheme='{"name": "MAP-B", "d": 1000000000000}'), "has d=1000000000000"),
         (
             dict(scheme='{"name": "OSC", "d": 25, "p": 3, "k1": 5, "signed": true, "basis": "blocks", "seed": 0}'),
-            "wants a tensor of shape",
+            "needs a tensor of shape",
         ),
-        (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "workspace": 9}'), "multiple values|are not those of"),
-        (dict(scheme='{"name": "TPR", "d": 20, "depth": 100000000}'), "it speaks of depth=100000000"),
+        (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "workspace": 9}'), "multiple values|do not match"),
+        (dict(scheme='{"name": "TPR", "d": 20, "depth": 100000000}'), "has depth=100000000"),
         (dict(scheme='{"name": "none", "d": 25}'), "Unknown scheme 'none'"),
-        (dict(scheme="{"), "damaged"),
-        (dict(dtype="int7"), "damaged"),
+        (dict(scheme="{"), "is corrupt"),
+        (dict(dtype="int7"), "is corrupt"),
         (dict(memory=torch.full((24, 24, 24), torch.nan)), "not-a-number"),
         (dict(counts=torch.zeros(2, dtype=torch.float64)), "counts of shape"),
-        (dict(counts=torch.zeros(13)), "its tensors are of"),
-        (dict(memory=torch.zeros(24, 24, 24, dtype=torch.int32)), "its tensors are of"),
+        (dict(counts=torch.zeros(13)), "have unsupported dtypes"),
+        (dict(memory=torch.zeros(24, 24, 24, dtype=torch.int32)), "have unsupported dtypes"),
         (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.uint8)), "not all different"),
-        (dict(fillers=torch.zeros(2, 3, 25)), "its fillers have shape"),
+        (dict(fillers=torch.zeros(2, 3, 25)), "the fillers have shape"),
         (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "middle of a label"),
-        (dict(vocabulary=torch.tensor([1, 2, 3], dtype=torch.uint8)), "damaged"),
-        (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.int16)), "its vocabulary is of"),
-        (dict(scheme="[]"), "its scheme is no object"),
-        (dict(scheme='"OSC"'), "its scheme is no object"),
-        (dict(scheme="null"), "its scheme is no object"),
-        (dict(scheme="[" * 100_000), "damaged"),
-        (dict(scheme='{"name": ["OSC"], "d": 24}'), "damaged"),
+        (dict(vocabulary=torch.tensor([1, 2, 3], dtype=torch.uint8)), "is corrupt"),
+        (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.int16)), "'vocabulary' must be of uint8"),
+        (dict(scheme="[]"), "scheme must be a JSON object"),
+        (dict(scheme='"OSC"'), "scheme must be a JSON object"),
+        (dict(scheme="null"), "scheme must be a JSON object"),
+        (dict(scheme="[" * 100_000), "is corrupt"),
+        (dict(scheme='{"name": ["OSC"], "d": 24}'), "is corrupt"),
         (dict(scheme='{"name": "OSC", "d": 1e308}'), "d must be an integer"),
         (dict(scheme='{"name": "OSC", "d": NaN}'), "d must be an integer"),
         (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "seed": %s}' % ("9" * 4000)), "seed must be"),
-        (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "seed": %s}' % ("9" * 5000)), "damaged"),
+        (dict(scheme='{"name": "OSC", "d": 24, "p": 3, "seed": %s}' % ("9" * 5000)), "is corrupt"),
         (dict(scheme='{"name": "\\u001b[2J\\u0007", "d": 24}'), r"Unknown scheme '\\x1b\[2J"),
-        (dict(scheme='{"name": "OSC", "d": 24, "\\u001b[2J": 10000000}'), r"speaks of \\x1b\[2J=10000000"),
+        (dict(scheme='{"name": "OSC", "d": 24, "\\u001b[2J": 10000000}'), r"has \\x1b\[2J=10000000"),
         (dict(version="\x1b[2J" * 1000), r"has format version '\\x1b\[2J"),
         (dict(counts=torch.full((13,), 1e308, dtype=torch.float64)), "add up to more"),
         (dict(counts=torch.full((13,), -1e308, dtype=torch.float64)), "add up to more"),
         (dict(counts=torch.full((13,), torch.nan, dtype=torch.float64)), "not-a-number"),
         (dict(counts=torch.zeros((13, 1), dtype=torch.float64)), "counts of shape"),
-        (dict(fillers=torch.zeros(2, 3, 24, dtype=torch.int64)), "its fillers are of"),
+        (dict(fillers=torch.zeros(2, 3, 24, dtype=torch.int64)), "must be floating point numbers"),
         (dict(sample='{"bits": 0, "keys": "AAAA"}'), "3 bytes of keys with 0 zero bits"),
         (dict(sample='{"bits": 0, "keys": "", "weights": [1]}'), "has 0 keys and 1 weights"),
-        (dict(sample=json.dumps(dict(bits=0, keys=KEY, fewer=[-1]))), "numbers of bits that are none"),
-        (dict(sample=json.dumps(dict(bits=0, keys=KEY, weights=["x"]))), "weights that are no numbers"),
+        (dict(sample=json.dumps(dict(bits=0, keys=KEY, fewer=[-1]))), "invalid numbers of bits"),
+        (dict(sample=json.dumps(dict(bits=0, keys=KEY, weights=["x"]))), "invalid weights"),
     ],
 )
 def test_files_that_lie_are_refused(file, changes, message):
@@ -213,7 +213,7 @@ def test_complex_fillers_come_back_and_other_shapes_are_refused(tmp_path):
     memory.save(tmp_path / "file")
     assert Memory.load(tmp_path / "file").recall("x").leaf == "a"
     rewritten(tmp_path / "file", fillers=torch.zeros(1, 8, 3))
-    with pytest.raises(files.BadFile, match="its complex fillers have shape"):
+    with pytest.raises(files.BadFile, match="complex fillers must have 2"):
         Memory.load(tmp_path / "file")
 
 
@@ -237,25 +237,25 @@ def test_a_memory_that_counts_too_much_to_be_loaded_is_not_saved(file):
 def test_nothing_is_allocated_that_only_a_header_claims(tmp_path):
     header = json.dumps({"memory": {"dtype": "F32", "shape": [10**6, 10**7], "data_offsets": [0, 4 * 10**13]}}).encode()
     (tmp_path / "file").write_bytes(struct.pack("<Q", len(header)) + header + bytes(100))
-    with pytest.raises(files.BadFile, match="no whole memory file"):
+    with pytest.raises(files.BadFile, match="not a complete memory file"):
         Memory.load(tmp_path / "file")
     (tmp_path / "file").write_bytes(struct.pack("<Q", 2**60) + bytes(100))
-    with pytest.raises(files.BadFile, match="no whole memory file"):
+    with pytest.raises(files.BadFile, match="not a complete memory file"):
         Memory.load(tmp_path / "file")
 
 
 def test_files_of_another_kind_are_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         Memory.load(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="is not a file"):
         Memory.load(tmp_path)
     (tmp_path / "text").write_text("hello, this is no memory\n" * 9)
-    with pytest.raises(files.BadFile, match="no whole memory file"):
+    with pytest.raises(files.BadFile, match="not a complete memory file"):
         Memory.load(tmp_path / "text")
     save_file({"x": torch.ones(2)}, tmp_path / "other")
-    with pytest.raises(files.BadFile, match="no memory of Carving"):
+    with pytest.raises(files.BadFile, match="not a memory of Carving"):
         Memory.load(tmp_path / "other")
-    with pytest.raises(FileNotFoundError, match="a folder that exists"):
+    with pytest.raises(FileNotFoundError, match=r"The folder of .* does not exist"):
         filled(OSC(8)).save(tmp_path / "none" / "file")
 
 

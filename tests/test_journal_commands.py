@@ -142,8 +142,8 @@ def test_info_verify_and_compact_tell_what_lies_beside_a_file(carving, large):
     with open("memory.journal", "wb") as damaged:
         damaged.write(data[:120] + b"?" + data[121:])
     for command in ("info", "verify", "compact"):
-        assert "memory.journal is damaged" in carving(command, "memory", status=2).stderr
-    assert "memory.journal is damaged" in store(carving, lines(13), status=2).stderr
+        assert "memory.journal is corrupt" in carving(command, "memory", status=2).stderr
+    assert "memory.journal is corrupt" in store(carving, lines(13), status=2).stderr
     with open("memory.journal", "wb") as mended:
         mended.write(data)
     assert "Wrote 2 changes into memory: 13 pairs." in carving("compact", "memory").output
@@ -170,10 +170,10 @@ def test_a_journal_without_its_file_is_told_with_what_to_do(carving, large):
     store(carving, lines(2))
     Path("memory").rename("elsewhere")
     told = " ".join(carving("ask", "memory", "head 2", "next", status=2).stderr.split())
-    assert "there is no file memory" in told and "holds 1 changes of a memory that is no longer there" in told
-    assert "put it back, or move the journal away" in told
+    assert "memory does not exist" in told and "holds 1 change of a memory file that no longer exists" in told
+    assert "Restore that file, or move the journal away" in told
     told = " ".join(store(carving, lines(0), "--d", "24", status=2).stderr.split())
-    assert "put it back, or move the journal away" in told
+    assert "Restore that file, or move the journal away" in told
     Path("elsewhere").rename("memory")
     carving("ask", "memory", "head 2", "next")
 

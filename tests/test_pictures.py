@@ -75,13 +75,13 @@ def test_labels_that_are_long_stay_in_their_picture():
 def test_scores_of_schemes_that_settle_are_not_said_to_be_1_for_what_was_stored():
     held = Memory(make("MAP-B", d=512))
     held.store({f"key {i}": f"leaf {i}" for i in range(20)})
-    assert "alike" in drawn(held.plot("key 3")).axes[0].get_xlabel()
+    assert "cosine" in drawn(held.plot("key 3")).axes[0].get_xlabel()
     said = [text.get_text() for text in drawn(held.recall("key 3").plot()).axes[0].texts]
-    assert said == ["not alike", "the same"]
+    assert said == ["orthogonal", "identical"]
 
 
 def test_notebooks_show_text_and_no_markup(memory):
-    assert "31 pairs of 31 different leaves" in memory._repr_html_()
+    assert "31 pairs of 31 different values" in memory._repr_html_()
     assert "a row of 4,096 numbers" in memory._repr_html_()
     assert "&lt;script&gt;" in Answer(NASTY, 1.0, 0.5)._repr_html_()
     assert "<script>" not in memory.recall("nasty")._repr_html_()

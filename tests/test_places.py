@@ -85,12 +85,12 @@ def test_a_file_system_without_locks_is_told_at_once(file, monkeypatch):
 
     monkeypatch.setattr(places.fcntl, "flock", missing)
     start = time.monotonic()
-    with pytest.raises(OSError, match=r"without locks .*set CARVING_LOCKS to a folder on a local disk"):
+    with pytest.raises(OSError, match=r"without locks .*Set CARVING_LOCKS to a folder on a local disk"):
         lock_for(file)
     assert time.monotonic() - start < 5
     left = file.with_name(f".carving-{'0' * 32}.part")
     left.write_bytes(b"of nobody knows whom")
-    with pytest.warns(places.NotLocked, match="file is written without waiting for others: .*without locks"):
+    with pytest.warns(places.NotLocked, match="file is written without a lock, .*without locks"):
         Memory.load(file).save(file)  # to save needs none
     assert left.exists()
     os.utime(left, (0, 0))  # only its age tells now
@@ -110,12 +110,12 @@ def test_the_place_of_locks_may_be_named(file, tmp_path, monkeypatch):
 
 def test_a_place_of_locks_that_is_not_there_is_told_with_the_way_out(file, tmp_path, monkeypatch):
     monkeypatch.setenv("CARVING_LOCKS", str(tmp_path / "no" / "where"))
-    told = "there is no place for locks: .*no/where.*No such file.*; set CARVING_LOCKS to a folder that is there"
+    told = "The folder for locks, .*no/where.*No such file.*Set CARVING_LOCKS to an existing folder"
     with pytest.raises(OSError, match=told) as failed:
         lock_for(file)
     assert failed.value.errno == errno.ENOENT
     before = file.read_bytes()
-    with pytest.warns(places.NotLocked, match=r"set CARVING_LOCKS"):
+    with pytest.warns(places.NotLocked, match=r"Set CARVING_LOCKS"):
         Memory.load(file).save(file)
     assert file.read_bytes() == before
 
@@ -144,9 +144,9 @@ def test_waiting_for_a_journal_that_another_holds_is_announced_and_ends(file, mo
             places.fcntl.flock(other, places.fcntl.LOCK_SH)
             late = threading.Timer(5, places.fcntl.flock, (other, places.fcntl.LOCK_UN))  # no test waits for ever
             late.start()
-            held = "journal was expected within 0.3 s, but another process still holds it; end .*nothing was changed"
+            held = "journal was not released within 0.3 s by another process. End .*Nothing was changed"
             with (
-                pytest.warns(UserWarning, match=r"waiting for another process .*journal, for at most 0.3 s"),
+                pytest.warns(UserWarning, match=r"Waiting for another process .*journal, for at most 0.3 s"),
                 pytest.raises(OSError, match=held),
             ):
                 memory.store({"third": "z"})
@@ -166,7 +166,7 @@ def test_waiting_for_the_turn_is_announced_and_ends(file, monkeypatch):
         for change in (lambda: memory.store({"second": "y"}), lambda: Memory.load(file).save(file)):
             with (
                 pytest.warns(places.Waiting, match=r"lock of .*file, for at most 0.3 s"),
-                pytest.raises(TimeoutError, match=r"lock of .*file was expected within 0.3 s"),
+                pytest.raises(TimeoutError, match=r"lock of .*file was not released within 0.3 s"),
             ):
                 change()
         holder.kill()

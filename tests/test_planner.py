@@ -357,14 +357,14 @@ def test_info_tells_of_a_memory_of_side_two(tmp_path):
     ],
 )
 def test_an_accuracy_that_any_number_of_pairs_reaches_is_refused(arguments, memory):
-    with pytest.raises(ValueError, match="however many pairs"):
+    with pytest.raises(ValueError, match="at any number of pairs"):
         pairs_within(*arguments, **memory)
 
 
 def test_bad_memories_are_refused():
     with pytest.raises(ValueError, match="k1 must be"):
         predict(10, 10, d=8, k1=8)
-    with pytest.raises(ValueError, match="has no k1"):
+    with pytest.raises(ValueError, match=r"k1=.* does not apply"):
         predict(10, 10, d=8, scheme="HLB", k1=3)
     with pytest.raises(ValueError, match="has no spread"):
         predict(10, 10, d=8, scheme="HLB", joint=True, spread=1.0)
@@ -497,9 +497,7 @@ def test_plans_for_joint_decoding_converge_for_all_seeds(pairs, vocabulary, spre
 
 def test_a_wish_that_there_is_not_is_told_with_those_like_it():
     for ask in (lambda: plan(10, 10, acuracy=0.9), lambda: predict(10, 10, d=20, sprad=1)):
-        with pytest.raises(
-            TypeError, match=r"there is no wish 'acuracy'|there is no wish 'sprad'.*Did you mean spread"
-        ):
+        with pytest.raises(TypeError, match=r"Unknown option 'acuracy'|Unknown option 'sprad'.*Did you mean spread"):
             ask()
     with pytest.raises(ValueError, match="compact must be one of None, True, False, got 'x'"):
         plan(10, 10, compact="x")

@@ -178,7 +178,7 @@ def test_too_full_a_memory_says_that_it_did_not_converge(d):
     memory, held = stored(OSC(d, 2, compact=True), pairs=200, leaves=100)
     sealed, paths = memory.seal(1), [path for path, _ in held]
     assert not sealed.recall_all(paths, absence=0.0).converged
-    with pytest.raises(BadValue, match=r"did not converge: what was found has .* cells that are not those"):
+    with pytest.raises(BadValue, match=r"did not converge: .* cells of the decoded pairs"):
         sealed.unseal(paths)
 
 
@@ -257,13 +257,13 @@ def test_what_cannot_be_sealed_is_told():
     for bits in (0, 5, 16, "two", 2.5):
         with pytest.raises((BadValue, TypeError), match="bits must be"):
             memory.seal(bits)
-    with pytest.raises(BadValue, match=r"got 0. Cells have 1, 2, 3, 4 or 8 of them"):
+    with pytest.raises(BadValue, match=r"got 0. A cell has 1, 2, 3, 4 or 8 bits"):
         memory.seal(0)
     with pytest.raises(BadValue, match="empty"):
         Memory(OSC(30, 2)).seal()
     settled = Memory(make("MAP-B", d=64))
     settled.store({"a": 1})
-    with pytest.raises(BadValue, match=r'settles; memory="raw" or another scheme'):
+    with pytest.raises(BadValue, match=r'not a plain sum of its pairs.*memory="raw"'):
         settled.seal()
     with pytest.raises(BadValue, match=r'8 or "auto", got .two'):
         memory.seal("two")
@@ -293,7 +293,7 @@ def test_other_paths_and_other_labels_are_told_at_unsealing(tmp_path):
     with pytest.raises(BadValue, match="keeps no paths"):
         sealed.unseal()
     sealed.save(tmp_path / "bare", vocabulary=False)
-    with pytest.raises(BadValue, match="without its labels"):
+    with pytest.raises(BadValue, match="without its vocabulary"):
         SealedMemory.load(tmp_path / "bare")
     with pytest.raises(BadValue, match="or its labels"):
         SealedMemory.load(tmp_path / "bare", vocabulary=range(100, 125)).unseal(paths)
@@ -347,23 +347,23 @@ def packed_counts(*counts, cut=0):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(bits="5"), "its cells have 5 bits"),
-        (dict(scheme="[]"), "its scheme is no object"),
-        (dict(pairs="0"), "speaks of 0 pairs"),
-        (dict(pairs="9"), "speaks of 9 pairs, and does not count as many"),
+        (dict(bits="5"), "got bits=5"),
+        (dict(scheme="[]"), "scheme must be a JSON object"),
+        (dict(pairs="0"), "pairs=0 is invalid"),
+        (dict(pairs="9"), "pairs=9 is invalid, or does not match the counts"),
         (dict(solved="{}"), "has only one of `solved` and `fitted`"),
-        (dict(version="1"), r"has format version '1', and this Carving reads '2'\. Seal the memory again"),
+        (dict(version="1"), r"has format version '1', and this Carving reads '2'\. Quantize the memory again"),
         (dict(version="3"), "has format version '3'"),
-        (dict(deviation="0"), "speak of a deviation of 0"),
-        (dict(kept="inf"), "of which they keep inf"),
-        (dict(cells=torch.zeros(54)), "its cells are of torch.float32"),
-        (dict(fillers=torch.full((1, 2, 12), torch.nan)), "its fillers hold not-a-number"),
-        (dict(counts=packed_counts(1, 3, 2, 2, cut=2)), "counts are not packed"),
-        (dict(counts=packed_counts(*[0] * 99)), "counts are not packed"),
-        (dict(counts=torch.zeros(9, dtype=torch.uint8)), r"counts are not packed as they should be \("),
-        (dict(histogram='{"strengths": [[2, 8]], "leaves": [1]}'), "not held once each"),
-        (dict(histogram='{"strengths": [[1, 8]], "leaves": [0]}'), "numbers that count nothing"),
-        (dict(histogram='{"strengths": [], "leaves": [], "x": 1}'), "its histogram holds 0 strengths"),
+        (dict(deviation="0"), "deviation=0.0 and kept"),
+        (dict(kept="inf"), "kept=inf must be positive"),
+        (dict(cells=torch.zeros(54)), "'cells' must be of uint8 .*torch.float32"),
+        (dict(fillers=torch.full((1, 2, 12), torch.nan)), "'fillers' contains infinity or not-a-number"),
+        (dict(counts=packed_counts(1, 3, 2, 2, cut=2)), "compressed counts are truncated"),
+        (dict(counts=packed_counts(*[0] * 99)), "compressed counts are truncated"),
+        (dict(counts=torch.zeros(9, dtype=torch.uint8)), r"counts cannot be decompressed \("),
+        (dict(histogram='{"strengths": [[2, 8]], "leaves": [1]}'), "must have strength 1"),
+        (dict(histogram='{"strengths": [[1, 8]], "leaves": [0]}'), "must be positive"),
+        (dict(histogram='{"strengths": [], "leaves": [], "x": 1}'), "the histogram has 0 strengths"),
     ],
 )
 def test_sealed_files_that_lie_are_refused(tmp_path, changes, message):
@@ -378,7 +378,7 @@ def test_sealed_files_that_lie_are_refused(tmp_path, changes, message):
 def test_a_sealed_file_has_labels_and_counts_or_neither(tmp_path):
     stored(OSC(12, 2), pairs=8)[0].save(tmp_path / "file", bits=3)
     rewritten(tmp_path / "file", "counts")
-    with pytest.raises(BadFile, match="labels without counts"):
+    with pytest.raises(BadFile, match="values without counts"):
         SealedMemory.load(tmp_path / "file")
 
 
@@ -399,13 +399,13 @@ def test_files_know_whether_they_are_sealed(tmp_path):
     memory.save(tmp_path / "sealed", bits=2)
     assert isinstance(load_memory(tmp_path / "whole"), Memory)
     assert isinstance(load_memory(tmp_path / "sealed"), SealedMemory)
-    with pytest.raises(BadFile, match=r"is a sealed memory, .*`carving unseal`"):
+    with pytest.raises(BadFile, match=r"is a quantized memory, .*`carving unseal`"):
         Memory.load(tmp_path / "sealed")
     with pytest.raises(BadFile, match="`carving seal`"):
         SealedMemory.load(tmp_path / "whole")
-    with pytest.raises(BadValue, match="so no sealed memory takes its place"):
+    with pytest.raises(BadValue, match="is not replaced by a quantized memory"):
         memory.save(tmp_path / "whole", bits=2)
-    with pytest.raises(BadValue, match="is a sealed memory, so no memory takes its place"):
+    with pytest.raises(BadValue, match="is a quantized memory, so it is not replaced by a memory"):
         memory.save(tmp_path / "sealed")
 
 
@@ -440,7 +440,7 @@ def test_commands_seal_ask_verify_and_unseal(tmp_path, monkeypatch):
     for changing in ("store", "consolidate", "grow"):
         told = run(changing, "sealed.safetensors", "facts.json", code=2)
         assert "unseal" in told and "--force" not in told
-    assert "takes its place" in run("seal", "facts.safetensors", "-o", "facts.safetensors", code=2)
+    assert "not replaced" in run("seal", "facts.safetensors", "-o", "facts.safetensors", code=2)
     assert "bits" in run("seal", "facts.safetensors", "-o", "other.safetensors", "--bits", "7", code=2)
     run("unseal", "sealed.safetensors", "facts.json", "-o", "back.safetensors")
     assert_close(Memory.load("back.safetensors").tensor, Memory.load("facts.safetensors").tensor, rtol=1e-5, atol=1e-6)

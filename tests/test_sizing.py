@@ -58,13 +58,13 @@ def test_a_memory_for_a_document_may_have_room_and_wishes():
 
 @pytest.mark.parametrize("accuracy", [0, 1, 2, -5, float("nan")])
 def test_an_accuracy_is_a_share(accuracy):
-    with pytest.raises(ValueError, match="accuracy must lie between 0 and 1"):
+    with pytest.raises(ValueError, match="accuracy must be between 0 and 1"):
         Memory.for_pairs(PAIRS, accuracy)
 
 
 @pytest.mark.parametrize("room", [0, 0.5, float("inf"), float("nan")])
 def test_there_is_no_less_room_than_for_the_pairs(room):
-    with pytest.raises(ValueError, match="room must be a number of at least 1"):
+    with pytest.raises(ValueError, match="must be a number of at least 1"):
         Memory.for_pairs(PAIRS, room=room)
 
 

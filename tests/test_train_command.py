@@ -110,12 +110,12 @@ def test_mistakes_end_with_status_two_and_a_sentence(files, tmp_path):
     assert run("train", train, tmp_path / "model", "--epochs", 1, "--trunk", "linear").exit_code == 0
     for arguments, words in [
         (("train", tmp_path / "none.txt", tmp_path / "m"), "there is no file"),
-        (("train", train, tmp_path / "no" / "m"), "folder that does not exist"),
+        (("train", train, tmp_path / "no" / "m"), "does not exist"),
         (("train", train, tmp_path / "m", "--test", other), "Check that the two belong together"),
         (("train", train, tmp_path / "m", "--head", "HBL"), "Did you mean HLB"),
         (("train", train, tmp_path / "m", "--trunk", "tree"), "trunk must be one of"),
-        (("evaluate", tmp_path / "none", test), "there is no file"),
-        (("evaluate", test, test), "no whole model"),
+        (("evaluate", tmp_path / "none", test), "does not exist"),
+        (("evaluate", test, test), "not a complete model"),
         (("evaluate", tmp_path / "model", other), "another label set"),
     ]:
         result = run(*arguments)

@@ -26,7 +26,7 @@ def test_a_vocabulary_keeps_order_and_tells_alike_labels_apart():
 @pytest.mark.parametrize(
     ("labels", "error", "message"),
     [
-        (["a", "b", "a"], ValueError, "'a' at places 0 and 2; leave out"),
+        (["a", "b", "a"], ValueError, "'a' at positions 0 and 2. Remove"),
         ([0.0, -0.0], ValueError, "must differ"),
         ("dog", TypeError, "must be a list"),
         ({"dog", "cat"}, TypeError, "must have an order, got a set"),
@@ -39,7 +39,7 @@ def test_bad_vocabularies_are_refused(labels, error, message):
 
 
 def test_an_unknown_label_is_told():
-    with pytest.raises(KeyError, match="'cat' is not among the 1 labels"):
+    with pytest.raises(KeyError, match="'cat' is not among the 1 values"):
         Vocabulary(["dog"]).index("cat")
 
 

@@ -321,7 +321,7 @@ def test_what_is_ours_or_read_only_is_not_replaced_without_force(tmp_path):
     other.chmod(0o444)
     before = old.read_bytes()
     for file, error in ((old, ValueError), (other, PermissionError)):
-        with pytest.raises(error, match=r"(is a memory|is read-only), so .*force=True"):
+        with pytest.raises(error, match=r"(is a memory, so it is not|is read-only).*force=True"):
             write(given, file)
     assert old.read_bytes() == before and other.read_text() == "kept\tas\tit is\n"
     for file in (old, other):

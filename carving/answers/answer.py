@@ -49,7 +49,7 @@ class Answer:
     def _repr_html_(self) -> str:
         leaf = str(self.leaf) if self.found or self.leaf is not None else "nothing is stored there"
         sure = [] if math.isnan(self.probability) else [("probability", f"{self.probability:.2%}")]
-        return table("Answer", [("leaf", leaf), *sure, ("score", f"{self.score:.3f}")])
+        return table("Answer", [("value", leaf), *sure, ("score", f"{self.score:.3f}")])
 
 
 class Answers(list[Answer]):

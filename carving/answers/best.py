@@ -93,12 +93,12 @@ class Listing:
         else:
             candidates = listed(candidates, "candidates")
             if among is not None:
-                raise BadValue("among needs the candidates themselves; give scheme.fillers(labels) instead of labels")
+                raise BadValue("among needs candidates as fillers, got labels. Pass scheme.fillers(labels).")
         choices = None if among is None else checked_choices(among, contexts, len(candidates))
         fewest = len(candidates) if choices is None else int(choices.lt(len(candidates)).sum(-1).min())
         if not fewest:
-            raise BadValue("every context needs a candidate, but among leaves some with none; give them one or more")
-        check_integer("k", k, 1, fewest, "there are no more candidates to answer with")
+            raise BadValue("Every context needs at least one candidate, but among has none for some contexts.")
+        check_integer("k", k, 1, fewest, "it cannot exceed the number of candidates")
         return cls(candidates, choices)
 
     @property
@@ -191,16 +191,21 @@ def checked_choices(among: object, contexts: int, absent: int) -> Tensor:
     if not isinstance(among, Tensor) or among.dtype not in INTEGERS:
         kind = among.dtype if isinstance(among, Tensor) else type(among).__name__
         raise BadType(
-            f"among must be a tensor of integers, got {kind}; "
-            "torch.tensor(indices) makes one, mask.nonzero().squeeze(1) turns a mask into one"
+            f"among must be a tensor of integers, got {kind}. Pass torch.tensor(indices), or "
+            "mask.nonzero().squeeze(1) for a mask."
         )
     own = among.dim() != 1
-    check_tensor("among", among, (contexts, -1) if own else (-1,), "give (m,) for all contexts or (n, m), a row each")
+    check_tensor(
+        "among",
+        among,
+        (contexts, -1) if own else (-1,),
+        "pass (m,) for all contexts, or (n, m) with one row for each context",
+    )
     among, low = among.to(torch.int64), -1 if own else 0
     if among.min() < low or among.max() >= absent:
         raise BadValue(
-            f"among must hold indices of {low} .. {absent - 1}, got {int(among.min())} .. {int(among.max())}; "
-            "they are those of the vocabulary"
+            f"among must have indices from {low} to {absent - 1}, got {int(among.min())} to {int(among.max())}. They "
+            "are positions in the vocabulary."
         )
     if not own:
         return among.unique()

@@ -119,9 +119,11 @@ class Solved:
             float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right")), levels, grid=grid, **said
         )
         if grid is not None and (grid.bits not in BITS or not 0 < grid.deviation < math.inf):
-            raise BadValue(f"its numbers lie in cells of {grid.bits} bits, for a deviation of {grid.deviation}")
+            raise BadValue(f"the grid has bits={grid.bits} and deviation={grid.deviation}")
         if not solved.slope > 0 or not solved.added >= 0 or not 0 <= solved.right <= solved.pairs:
-            raise BadValue(f"its slope is {solved.slope}, and {solved.added} was added to {solved.pairs} pairs")
+            raise BadValue(
+                f"invalid slope={solved.slope}, added={solved.added}, right={solved.right} or pairs={solved.pairs}"
+            )
         solved._check_levels()
         return solved
 
@@ -131,7 +133,7 @@ class Solved:
         numbers = [self.slope, self.added, self.told, *chain.from_iterable(map(_numbers, self.levels))]
         sized = all(tuple(map(len, level[2:])) == SIZES for level in self.levels)
         if not all(map(math.isfinite, numbers)) or not self.levels or self.levels[0].added or not rising or not sized:
-            raise BadValue("it holds no numbers that tell how probable its answers are")
+            raise BadValue("the calibration of probabilities is missing or malformed")
 
     def plus(self, energy: float) -> "Solved":
         """The same with so much stored more."""
@@ -140,7 +142,7 @@ class Solved:
 
 def _levels(weights: Tensor) -> tuple[Level, ...]:
     if weights.dtype != torch.float32 or weights.dim() != 2 or weights.shape[1] != 2 + sum(SIZES):
-        raise BadValue(f"it holds {tuple(weights.shape)} numbers of {weights.dtype} that tell how probable answers are")
+        raise BadValue(f"the calibration of probabilities has shape {tuple(weights.shape)} and dtype {weights.dtype}")
     return tuple(Level.of(*each[:2].tolist(), *(part.tolist() for part in each[2:].split(SIZES))) for each in weights)
 
 

@@ -67,7 +67,9 @@ class NumbersSeen:
         self.scheme, self.even = scheme, scheme.without_traces(memory)
         self.energy, self.scalars = scheme.squared_norm(self.even), scheme.facts.memory_scalars
         if not math.isfinite(self.energy):
-            raise BadValue("the memory must hold finite numbers, got infinity or not-a-number; store its pairs again")
+            raise BadValue(
+                "The memory must contain finite numbers, got infinity or not-a-number. Store its pairs again."
+            )
         self.least = LEAST * max(self.energy, 1.0) / self.scalars  # an empty memory has no energy at all
 
     def residual(self, written: Tensor | None, onsager: Tensor, doubt: float) -> Residual:
@@ -90,7 +92,7 @@ class CellsSeen:
 
     def __init__(self, scheme: LinearScheme, cells: Cells) -> None:
         shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
-        check_tensor("cells", cells.codes, shape, "seal a memory of this scheme", torch.uint8)
+        check_tensor("cells", cells.codes, shape, "quantize a memory of this scheme", torch.uint8)
         self.scheme, self.cells = scheme, cells
         self.whole = max(cells.deviation**2, torch.finfo(torch.float32).tiny)
         self.variance = self.whole  # of what is open, as it was fitted last

@@ -26,7 +26,7 @@ def picture(leaf: str, score: float, probability: float, found: bool) -> Any:
     axes.axhline(0, color=SOFT, linewidth=6, solid_capstyle="round", zorder=1)
     axes.plot([score], [0], "o", color=INK if found else "0.5", markersize=13, zorder=3)
     # Without a probability the score is a cosine, of a scheme that settles.
-    ends = ("not alike", "the same") if math.isnan(probability) else ("not stored here", "stored once")
+    ends = ("orthogonal", "identical") if math.isnan(probability) else ("not stored here", "stored once")
     for place, words in enumerate(ends):
         axes.plot([place], [0], "|", color="0.4", markersize=16, zorder=2)
         axes.annotate(words, (place, 0), (0, -22), textcoords="offset points", ha="center", color="0.35")

@@ -48,7 +48,8 @@ def _failed(error: Exception) -> int:
         errors.quiet = False
     if show_traceback.get() or not is_mistake:
         _tell(traceback.format_exc())
-    _tell(f"Error: {visible(str(error)) or 'out of memory'}" if is_mistake else REPORT)
+    told = visible(str(error).replace("force=True", "--force"))  # the option of commands that have one
+    _tell(f"Error: {told or 'out of memory'}" if is_mistake else REPORT)
     return MISTAKE if is_mistake else BUG
 
 

@@ -25,7 +25,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         if not 0 < check_number("accuracy", self.accuracy) < 1:
-            raise BadValue(f"accuracy must lie between 0 and 1, got {self.accuracy}; 0.99 is usual")
+            raise BadValue(f"accuracy must be between 0 and 1, got {self.accuracy}. A typical value is 0.99.")
         check_integer("pairs", self.pairs, 0)
         check_integer("vocabulary", self.vocabulary, 0)
         if not isinstance(self.joint, bool):

@@ -72,7 +72,7 @@ class Plan:
             ("memory", f"{self.kind}, {sizes}"),
             ("numbers", f"{self.cells:,}, and {self.codebook:,} of its codebook"),
             ("bytes", show_bytes(self.bytes)),
-            ("predicted", f"{self.accuracy:.2%} of {self.pairs:,} pairs{' asked together' if self.joint else ''}"),
+            ("predicted", f"{self.accuracy:.2%} of {self.pairs:,} pairs{' by joint decoding' if self.joint else ''}"),
         ]
         return table("Plan", rows)
 
@@ -170,7 +170,7 @@ def _offers(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes
     """What kinds of memories offer for these wishes."""
     wish = wish_for(pairs, vocabulary, accuracy, shared, wishes)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
-        raise BadValue(f"shared must speak of all {pairs} pairs, got contexts that hold {total}; correct one of them")
+        raise BadValue(f"shared must add up to pairs={pairs}, got contexts that hold {total}. Correct one of them.")
     return telling([Offer(wish, kind) for kind in kinds_for(wish)])
 
 
@@ -236,15 +236,15 @@ def plans_within(
     >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
     """
-    check_integer("numbers", numbers, 1, LARGEST, "they are what the memory may take, with its codebook if that counts")
+    check_integer("numbers", numbers, 1, LARGEST, "it is the size of the memory, including the codebook if that counts")
     wish = _one_context(vocabulary, accuracy, shared, wishes)
     full = [(offer, *fullest_size(offer, numbers)) for offer in (Offer(wish, kind) for kind in kinds_for(wish))]
     offers = [offer for offer, pairs, _ in full if pairs]
     fullest = [_plan(offer.holding(pairs), size) for offer, pairs, size in full if pairs]
     if not fullest:
         raise BadValue(
-            f"no memory of {numbers} numbers holds a single context of a vocabulary of {vocabulary} with accuracy "
-            f"{accuracy}; allow more numbers, or do not count the codebook (codebook=False)"
+            f"No memory of {numbers} numbers stores a single context at accuracy {accuracy} with a vocabulary of "
+            f"{vocabulary}. Allow more numbers, or do not count the codebook (codebook=False)."
         )
     most = max(fullest, key=lambda each: each.pairs)
     least = max(wish.pairs, math.ceil(most.pairs / (1 + wish.slack)))
@@ -320,7 +320,7 @@ def _given(wish: Wish, d: int, k1: int | None) -> tuple[Offer, int, int]:
 def _width(kind: Kind, d: int, k1: int | None) -> int:
     if not kind.has_width:
         if k1 is not None:
-            raise BadValue(f"{kind.scheme} has no k1, got k1={k1}; leave it out")
+            raise BadValue(f"k1={k1} does not apply to {kind.scheme}. Omit it.")
         return 0
     usual = round(math.sqrt(d))
     return check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")

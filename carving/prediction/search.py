@@ -74,7 +74,7 @@ class TooLarge(BadValue):
 
 def _too_much(offer: Offer) -> TooLarge:
     wanted = f"accuracy {offer.wish.accuracy}"
-    return TooLarge(f"no {offer.kind.scheme} of a possible size reaches {wanted}; ask for less")
+    return TooLarge(f"No {offer.kind.scheme} of a possible size reaches {wanted}. Lower it, or store fewer pairs.")
 
 
 def _lowest_side(offer: Offer) -> int:
@@ -192,8 +192,8 @@ def most_pairs(offer: Offer, d: int, k1: int, draft: bool = False) -> int:
     def fails(pairs: int, draft: bool) -> bool:
         if pairs > LARGEST:
             raise BadValue(
-                f"{offer.kind.scheme} of d={d} answers a share of {offer.wish.accuracy} however many pairs it holds; "
-                "ask for a higher accuracy, or for more candidates"
+                f"{offer.kind.scheme} with d={d} has an accuracy of {offer.wish.accuracy} at any number of pairs. "
+                "Require a higher accuracy, or a larger vocabulary."
             )
         return not offer.holding(pairs).suffices(d, k1, draft)
 

@@ -34,9 +34,9 @@ def check_told_apart(vocabulary: int, dictionary: int, p: int, accuracy: float) 
     share = told_apart(vocabulary, dictionary, p)
     if share < accuracy:
         enough = math.ceil((vocabulary / (2 * (1 - accuracy))) ** (1 / p))
-        way_out = f"dictionary={enough} does" if enough <= LARGEST else "no dictionary does; leave it out"
+        way_out = f"Use dictionary={enough}." if enough <= LARGEST else "No dictionary is large enough: omit it."
         raise BadValue(
-            f"a dictionary of {dictionary} vectors has {dictionary**p:,} fillers for p={p}, so that of {vocabulary:,} "
-            f"labels {twins(vocabulary, dictionary, p):,.0f} pairs have the same, and at most {share:.4f} are named, "
-            f"not {accuracy}; {way_out}"
+            f"A dictionary of {dictionary} vectors has {dictionary**p:,} fillers for p={p}: "
+            f"{twins(vocabulary, dictionary, p):,.0f} pairs of the {vocabulary:,} values would share a filler, and the "
+            f"accuracy would be at most {share:.4f}, below {accuracy}. {way_out}"
         )

@@ -48,7 +48,7 @@ class Wish:
 
     >>> Wish(pairs=100, vocabulary=50, accuracy=99)
     Traceback (most recent call last):
-    carving.errors.BadValue: accuracy must lie between 0 and 1, got 99; 0.99 is usual
+    carving.errors.BadValue: accuracy must be between 0 and 1, got 99. A typical value is 0.99.
     """
 
     pairs: int
@@ -83,10 +83,10 @@ class Wish:
         if self.bits is not None:
             check_bits(self.bits)  # True is equal to 1
         check_integer(
-            "dictionary", self.dictionary, 0, LARGEST_DICTIONARY, "0 is for none; 65536 for ten million labels"
+            "dictionary", self.dictionary, 0, LARGEST_DICTIONARY, "0 means none; 65536 suits ten million values"
         )
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
-            raise BadValue(f"{self.shared} fillers in every context are more than the {self.pairs} pairs")
+            raise BadValue(f"shared={self.shared} fillers in every context exceed pairs={self.pairs}.")
         self._check_ranges()
         self._check_joint()
 
@@ -94,29 +94,31 @@ class Wish:
         if not isinstance(self.shared, Mapping):
             check_integer("shared", self.shared, 1, way_out="it is the number of fillers in every context")
         elif not self.shared:
-            raise BadValue("shared must not be empty: give {fillers in a context: number of such contexts}")
+            raise BadValue("shared must not be empty. Pass {fillers in a context: number of such contexts}.")
         for size, count in self.contexts.items():
-            check_integer("fillers in a context", size, 1, self.vocabulary, "a context holds a filler once")
+            check_integer("fillers in a context", size, 1, self.vocabulary, "a context holds every filler at most once")
             check_integer(f"the number of contexts with {size} fillers", count, 1)
 
     def _check_ranges(self) -> None:
         if not 0 < check_number("accuracy", self.accuracy) < 1:
-            raise BadValue(f"accuracy must lie between 0 and 1, got {self.accuracy}; 0.99 is usual")
+            raise BadValue(f"accuracy must be between 0 and 1, got {self.accuracy}. A typical value is 0.99.")
         if self.widest is not None and not check_number("widest", self.widest) > 0:
-            raise BadValue(f"widest must be above 0, got {self.widest}; k1 = widest * sqrt(d), 2 is usual")
+            raise BadValue(
+                f"widest must be above 0, got {self.widest}. It bounds k1 <= widest * sqrt(d); a typical value is 2."
+            )
         if not 0 <= check_number("slack", self.slack) <= 10:
-            raise BadValue(f"slack must be a number from 0 to 10, got {self.slack}; 0.1 admits a tenth more numbers")
+            raise BadValue(f"slack must be a number from 0 to 10, got {self.slack}. 0.1 allows a tenth more numbers.")
         if not 0 <= check_number("spread", self.spread) <= 4:
-            raise BadValue(f"spread must be a number from 0 to 4, got {self.spread}; 0 makes all contexts alike")
+            raise BadValue(
+                f"spread must be a number from 0 to 4, got {self.spread}. With 0 all contexts have the same amplitude."
+            )
 
     def _check_joint(self) -> None:
         if self.spread and not self.joint:
-            raise BadValue(
-                f"a spread of amplitudes, {self.spread}, helps joint decoding alone; leave it out, or take joint=True"
-            )
+            raise BadValue(f"spread={self.spread} helps joint decoding only. Omit it, or pass joint=True.")
         if self.joint and set(self.contexts) != {1}:
             raise BadValue(
-                f"joint decoding is planned for one filler in each context, got shared={self.shared}; leave it out"
+                f"Joint decoding is planned for one filler in each context, got shared={self.shared}. Omit it."
             )
 
     @property
@@ -138,5 +140,5 @@ def wish_for(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishe
     """The wish, whose fields people give by name."""
     for name in wishes:
         if name not in Wishes.__annotations__:
-            raise BadType(f"there is no wish {name!r} for a memory. {nearest(name, Wishes.__annotations__)}")
+            raise BadType(f"Unknown option {name!r} of a plan. {nearest(name, Wishes.__annotations__)}")
     return Wish(pairs, vocabulary, accuracy, shared, **wishes)  # type: ignore[arg-type]  # which refuses other bits

@@ -32,7 +32,15 @@ SECONDS = 120
 MOST = 1 << 30  # bytes that an act may need
 LEAST = 1 << 10  # bytes of the smallest piece that fills the heap
 LACK = ("not enough memory", "can't allocate memory", "bad_alloc")
-WRONG = ("damaged", "no whole", "not from Carving", "is no file", "is not a file", "no memory of", "cut off", "bug of")
+WRONG = (
+    "corrupt",
+    "not a complete",
+    "not written by Carving",
+    "not a regular file",
+    "is not a file",
+    "truncated",
+    "bug of",
+)
 PAIRS = [((f"new {i}", "fact"), f"value {i % 60}") for i in range(400)]
 PATHS = [(f"dog {i}", "says") for i in range(150)]
 
