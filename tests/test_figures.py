@@ -101,9 +101,9 @@ def test_names_do_not_cover_each_other(heights):
 def test_settings_are_told_in_words():
     setting = {"scheme": "OSC", "d": 60, "p": 3, "compact": True, "joint": True, "spread": 1.2, "N": 1000}
     words = setting_words(setting, list(setting))
-    assert words == "OSC, 60 x 60 x 60, compact fillers, asked together, loudness 1.2, 1,000 pairs"
+    assert words == "OSC, 60 x 60 x 60, compact fillers, joint decoding, spread 1.2, 1,000 pairs"
     assert setting_words({"scheme": "HLB", "d": 4096}, ("scheme", "d")) == "HLB, 4,096 numbers"
-    assert family(words) == "OSC, compact fillers, asked together, loud, 1,000 pairs" and SIZE.search(words)
+    assert family(words) == "OSC, compact fillers, joint decoding, spread, 1,000 pairs" and SIZE.search(words)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -122,7 +122,7 @@ def test_dimensions_become_cells_where_kinds_of_them_meet():
     rows = [{"setting": setting, "measured": {"d": 10}} for setting in grid(scheme=["OSC", "TPR", "HLB"], p=3)]
     assert [with_cells(row)["measured"]["cells"] for row in rows] == [1000, 100, 10]
     assert "cells" not in with_cells({"setting": {}, "measured": {"d": 10}})["measured"]
-    assert AXES["cells"] == "numbers in the memory"
+    assert AXES["cells"] == "cells of the memory"
 
 
 def test_ticks_are_short():

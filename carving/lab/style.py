@@ -43,9 +43,9 @@ class Look:
 KNOWN = {  # families that many figures have, the most important first
     "OSC": Look(BLUE, "o"),
     "OSC, compact fillers": Look(GREEN, "^"),
-    "OSC, compact fillers, asked together": Look(ORANGE, "D"),
-    "OSC, compact fillers, asked together, loud": Look(YELLOW, "P"),
-    "OSC, compact fillers, loud": Look(YELLOW, "P"),
+    "OSC, compact fillers, joint decoding": Look(ORANGE, "D"),
+    "OSC, compact fillers, joint decoding, spread": Look(YELLOW, "P"),
+    "OSC, compact fillers, spread": Look(YELLOW, "P"),
     "OSC, signed contexts": Look(SKY, "v"),
     "OSC, contexts without signs": Look(BLUE, "o"),
     "OSC, signed contexts, compact fillers": Look(GREEN, "^"),
@@ -71,14 +71,14 @@ NUMBER = r"\d+(?:,\d{3})*"
 SIZE = re.compile(rf", (?:{NUMBER} x )+{NUMBER}|, {NUMBER} numbers|, (?:side|blades)[^,]*")
 ORDER = re.compile(r", order \d|, context’s size rounded up")
 PAIRS = re.compile(rf", {NUMBER} pairs")
-LOUD = re.compile(r"loudness [\d.]+")
+LOUD = re.compile(r"spread [\d.]+")
 BITS = re.compile(r", (\d+) bits?$")
 BIT_DASHES: dict[int, Dash] = {32: "-", 1: "-", 2: "--", 3: ":", 4: "-.", 8: (0, (4, 1, 1, 1, 1, 1))}
 
 
 def family(name: str) -> str:
-    """A series without what its shade, its dash and its mark tell: size, order, loudness, bits."""
-    return BITS.sub("", LOUD.sub("loud", ORDER.sub("", SIZE.sub("", name))))
+    """The name of a series without its size, order, spread and bits, which its shade, dash and mark show."""
+    return BITS.sub("", LOUD.sub("spread", ORDER.sub("", SIZE.sub("", name))))
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:

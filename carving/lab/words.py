@@ -1,83 +1,83 @@
-"""Settings and quantities in words, for axes, legends and tables: "order 2", never p=2."""
+"""Names of settings and quantities for axes, legends and tables: "order 2", never p=2."""
 
 from collections.abc import Sequence
 
 from carving.lab.experiment import Setting
 
-AXES = {  # what a key or a quantity is called where it stands alone
+AXES = {  # names of axes
     "N": "pairs stored",
-    "L": "words in the vocabulary",
+    "L": "values in the vocabulary",
     "d": "side of the memory",
     "k1": "dimensions of a context",
     "p": "order of the memory",
     "depth": "roles in a path",
-    "shared": "leaves a path",
-    "cells": "numbers in the memory",
-    "cells a pair": "numbers in the memory, a pair",
-    "bits a pair": "bits in the memory, a pair",
-    "about": "bits in the memory, a pair",
-    "bits": "bits a number",
-    "numbers": "numbers, memory and codebook",
-    "total": "numbers, memory and codebook",
-    "footprint": "numbers in the memory",
-    "retrieval": "questions answered rightly",
+    "shared": "values per path",
+    "cells": "cells of the memory",
+    "cells a pair": "cells per pair",
+    "bits a pair": "bits per pair",
+    "about": "bits per pair",
+    "bits": "bits per cell",
+    "numbers": "numbers of memory and codebook",
+    "total": "numbers of memory and codebook",
+    "footprint": "numbers of the memory",
+    "retrieval": "queries answered correctly",
     "recognition": "stored filler beats a wrong one",
-    "unbinding": "questions answered rightly",
-    "alone": "questions answered rightly",
-    "together": "questions answered rightly",
-    "right": "questions answered rightly",
-    "by addition": "questions answered rightly",
-    "solved": "questions answered rightly",
-    "simulated": "answered rightly, simulated",
-    "predicted": "answered rightly, predicted",
-    "decoded": "answered rightly, decoded together",
-    "probability": "probability that answers carry",
-    "share right": "share of them that is right",
-    "relative": "variance, times the theorem’s",
+    "unbinding": "queries answered correctly",
+    "alone": "queries answered correctly",
+    "together": "queries answered correctly",
+    "right": "queries answered correctly",
+    "by addition": "queries answered correctly",
+    "solved": "queries answered correctly",
+    "simulated": "answered correctly, simulated",
+    "predicted": "answered correctly, predicted",
+    "decoded": "answered correctly, joint decoding",
+    "probability": "predicted probability",
+    "share right": "share of correct answers",
+    "relative": "variance, relative to the theorem",
     "variance": "variance of a score",
     "noise": "variance of a score",
     "gain": "difference of accuracy",
     "rounds": "rounds",
-    "symbols": "symbols stored in each 500 numbers",
+    "symbols": "symbols stored per 500 numbers",
     "m": "vectors in each codebook",
     "share": "share of the published capacity",
-    "same answer": "questions answered alike",
+    "same answer": "queries with equal answers",
     "over the bound": "coherence, as a multiple of Welch’s bound",
     "error": "error",
 }
-FLAGS = {  # keys that are true or false: what either says
+FLAGS = {  # names of keys that are true or false
     "compact": ("compact fillers", ""),
-    "joint": ("asked together", ""),
+    "joint": ("joint decoding", ""),
     "signed": ("signed contexts", "contexts without signs"),
     "up": ("context’s size rounded up", ""),
 }
-STRINGS = {"even": "words equally often", "uniform": "words equally often", "zipf": "some words oftener (Zipf)"}
-NUMBERS = {  # keys that are numbers: how they are said beside others
+STRINGS = {"even": "uniform values", "uniform": "uniform values", "zipf": "values by Zipf’s law"}
+NUMBERS = {  # formats of keys that are numbers
     "N": "{:,} pairs",
-    "L": "{:,} words",
+    "L": "{:,} values",
     "d": "dimension {:,}",
     "p": "order {}",
     "k1": "contexts of {}",
     "depth": "depth {}",
     "bits": "{} bits",
-    "shared": "{} leaves a path",
+    "shared": "{} values per path",
     "cells": "{:,} numbers",
     "numbers": "{:,} numbers",
-    "cells a pair": "{} numbers a pair",
-    "bits a pair": "{} bits a pair",
-    "questions": "{:,} questions",
-    "asked": "{:,} questions",
+    "cells a pair": "{} cells per pair",
+    "bits a pair": "{} bits per pair",
+    "questions": "{:,} queries",
+    "asked": "{:,} queries",
     "repeats": "{:,} repeats",
     "load": "load {}",
     "n": "dimension {}",
     "factors": "{} factors",
 }
 
-SINGLE = {"bits": "1 bit", "shared": "1 leaf a path", "N": "1 pair"}
+SINGLE = {"bits": "1 bit", "shared": "1 value per path", "N": "1 pair"}
 
 
 def axis_words(key: str) -> str:
-    """What an axis of this key or quantity is called.
+    """Return the name of an axis for a key or quantity.
 
     >>> axis_words("N")
     'pairs stored'
@@ -86,7 +86,7 @@ def axis_words(key: str) -> str:
 
 
 def setting_words(setting: Setting, keys: Sequence[str]) -> str:
-    """These keys of a setting in words.
+    """Return the given keys of a setting in words.
 
     >>> setting_words({"scheme": "OSC", "d": 200, "p": 2, "compact": True}, ("scheme", "d", "compact"))
     'OSC, 200 x 200, compact fillers'
@@ -98,7 +98,7 @@ def setting_words(setting: Setting, keys: Sequence[str]) -> str:
 
 
 def value_words(key: str, value: object) -> str:
-    """One value of a setting in words."""
+    """Return one value of a setting in words."""
     if isinstance(value, bool):
         yes, no = FLAGS.get(key, (key, f"not {key}"))
         return yes if value else no
@@ -107,12 +107,12 @@ def value_words(key: str, value: object) -> str:
     if value == 1 and key in SINGLE:
         return SINGLE[key]
     if key == "spread":
-        return f"loudness {value}" if value else ""
+        return f"spread {value}" if value else ""
     return NUMBERS[key].format(value) if key in NUMBERS else f"{key} {value}"
 
 
 def size_words(setting: Setting) -> str:
-    """How large the memory is: what `d` means depends on the scheme."""
+    """Return the size of a memory in words: the meaning of `d` depends on the scheme."""
     d, p = setting["d"], setting.get("p", 2 if setting.get("scheme") == "TPR" else 1)
     if setting.get("scheme", "OSC").startswith("Clifford"):
         return f"blades of order {p} in {d} dimensions"
@@ -120,7 +120,7 @@ def size_words(setting: Setting) -> str:
 
 
 def cells_of(setting: Setting, d: float) -> float | None:
-    """The numbers of a memory of dimension d, where the setting tells its scheme."""
+    """Return the numbers of a memory of dimension d; None if the setting has no scheme."""
     scheme = setting.get("scheme")
     if scheme is None or scheme.startswith("Clifford"):
         return None

@@ -29,9 +29,9 @@ def words_of(scheme: Scheme) -> str:
 
     >>> from carving import OSC
     >>> words_of(OSC(d=40, p=3, compact=True))
-    'OSC (Orthogonal Subspace Carving): a cube of 40 x 40 x 40 = 64,000 numbers, with compact fillers'
+    'OSC (Orthogonal Subspace Carving): a cube of 40 x 40 x 40 = 64,000 cells, with compact fillers'
     """
-    shape, numbers = scheme.memory_shape, f"{scheme.facts.memory_scalars:,} numbers"
+    shape, numbers = scheme.memory_shape, f"{scheme.facts.memory_scalars:,} cells"
     sides = " x ".join(f"{side:,}" for side in shape)
     whole = f"{SHAPES.get(len(shape), 'a block')} of {sides} = {numbers}" if len(shape) > 1 else f"a row of {numbers}"
     compact = ", with compact fillers" if scheme.parameters.get("compact") else ""

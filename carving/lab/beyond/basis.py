@@ -1,4 +1,4 @@
-"""Not in the paper: contexts of blocks beside those of normals, in all that memories are asked for."""
+"""Not in the paper: block contexts against Gaussian contexts, in all that memories are asked for."""
 
 from carving.lab.beyond import calibration, capacity_prediction
 from carving.lab.experiment import Cells, Experiment, Gaps, Lines, Points, Published, Setting, grid, trials
@@ -39,12 +39,12 @@ def settings(all_of: dict[str, list[Setting]], *steps: int) -> list[list[Setting
 
 PAPER = settings(kinds(6000, 1, 80, 50_000), 1, 1, 1, 3, 1)
 EXPERIMENT = Experiment(
-    "basis", "contexts of blocks beside those of normals", "nothing: its subspaces are those of normals", bases,
+    "basis", "block contexts against Gaussian contexts", "nothing: its subspaces are those of normals", bases,
     {"smoke": tuple(trials(1, rows) for rows in settings(kinds(100, 0.1, 2, 400), 6, 9, 9, 40, 7)),
      "small": tuple(map(trials, (6, 2, 6, 1, 1), settings(kinds(400, 0.3, 10, 4_000), 1, 1, 3, 8, 3))),
      "paper": tuple(map(trials, (10, 3, 10, 10, 3), PAPER))},
     (Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"), "blocks less normals", band=0.005),
-     *(Lines("d", "retrieval", ("basis", "compact"), f"decoded together, order {p}", only={"asks": "joint", "p": p})
+     *(Lines("d", "retrieval", ("basis", "compact"), f"joint decoding, order {p}", only={"asks": "joint", "p": p})
        for p in (2, 3)),
      Lines("k1", "relative", ("basis", "compact"), "noise in 24 x 24 numbers", percent=False),
      Points("predicted", "simulated", ("p",), "predicted for blocks", band=0.02),

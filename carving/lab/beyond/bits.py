@@ -40,7 +40,7 @@ MARKS = {
 }
 EXPERIMENT = Experiment(
     name="bits",
-    title="the share of pairs named against bits a pair",
+    title="accuracy against bits per pair",
     source="nothing: it counts numbers, not bits",
     notes=f"As many fillers as pairs, 1,000: the limit is log2 L = {math.log2(1000):.2f} bits a pair, and a static "
     f"retrieval structure takes {RIBBON * math.log2(1000):.2f} by its formula, but cannot add, merge or forget, and "

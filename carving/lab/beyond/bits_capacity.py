@@ -16,7 +16,7 @@ def memories(pairs: int, bits: int, spread: float, sizes: list[int], k1: int = 2
 SERIES = ("N", "bits", "spread", "k1")
 EXPERIMENT = Experiment(
     name="bits-capacity",
-    title="bits a pair of sealed memories near the threshold",
+    title="bits per pair of quantized memories near the threshold",
     source="nothing: it has 32 bits a cell",
     notes="As many fillers as pairs, compact, contexts known, no prior; bits a pair (`about`) are those of the "
     "cells, and 64 for the scale. Wanted, with ten of ten seeds: all of 1,000 right with at most 13.0 bits a pair (2 "

@@ -30,7 +30,7 @@ def reliability(d: int, p: int) -> Points:
 
 EXPERIMENT = Experiment(
     name="calibration",
-    title="probabilities beside the share of answers that is right",
+    title="calibration: probabilities against the share of correct answers",
     source="nothing: it has no probabilities",
     notes="Half of the questions ask for what was never stored. Answers are put into 15 bins by their probability; "
     "`error`, the expected calibration error, is the mean distance between probability and truth. `perfect` is that of "

@@ -30,7 +30,7 @@ def searches(sizes: list[int], repeats: int, kinds: str, questions: int = 1000) 
 ALONE, EVERY = "osc tpr compact", "osc tpr hlb compact joint loud"
 EXPERIMENT = Experiment(
     name="compact",
-    title="numbers in all for 99 %: the paper's OSC, TPR, HLB, compact fillers, joint decoding",
+    title="numbers needed for 99 %: the paper's OSC, TPR, HLB, compact fillers, joint decoding",
     source="nothing; the paper's own OSC, TPR and HLB beside them",
     notes="Memory and codebook for as many fillers as pairs. Compact fillers have p k1 numbers, k1 as the table in the "
     "file says. 'joint' decodes all contexts together, with 'spread' some contexts are written louder than others. HLB "

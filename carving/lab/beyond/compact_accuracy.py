@@ -19,7 +19,7 @@ PAPER = settings(LOADS, 400)
 
 EXPERIMENT = Experiment(
     name="compact-accuracy",
-    title="compact fillers against ordinary ones",
+    title="compact against ordinary fillers",
     source="nothing: its fillers have d numbers a component",
     notes="gain = compact - ordinary, of trials with the same seed; both have signed contexts and k1 = sqrt(d). A "
     "gain of 0 is 'as good'. It is above 0 for p=3, because components with a basis each interfere less.",

@@ -22,7 +22,7 @@ LARGER = [sized(4000, 200, 5), sized(10_000, 331, 5)]
 
 EXPERIMENT = Experiment(
     name="consolidated",
-    title="accuracy against cells a pair, one question at a time: by addition and solved",
+    title="accuracy of single queries against cells per pair, added and consolidated",
     source="nothing: its memories are sums; for 99 % of 1,000 pairs of as many fillers it needs 44 cells a pair",
     notes="As many leaves as pairs; `bits` is what a cell takes, with the solver in the loop where it is less than 32. "
     "`error` is the calibration error of answers when half of the paths hold nothing, on paths that nothing was fitted "

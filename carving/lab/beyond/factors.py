@@ -33,7 +33,7 @@ def paper(questions: int) -> list[Setting]:
 
 EXPERIMENT = Experiment(
     name="factors",
-    title="factors found by resonators, beside their published capacity",
+    title="factors found by resonators against their published capacity",
     source="nothing: it has no resonators",
     notes="Vectors of random signs (MAP-I) where a number is published; d counts real numbers. Codes of segments "
     "(BSDC-SEG, 32 segments of 32 places) are those of the block code factorizer of Hersche et al. 2024, tuned for "

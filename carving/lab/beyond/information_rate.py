@@ -19,7 +19,7 @@ def settings(scale: int, step: int, *symbols: int) -> list[Setting]:
 OTHER = "their codebooks have other sizes than ours, and 500 dimensions are ours: the abstract gives no more"
 EXPERIMENT = Experiment(
     name="information-rate",
-    title="bits of information a dimension",
+    title="bits of information per dimension",
     source="nothing; Kleyko et al. 2023 (arXiv 2305.16873) have 1.40 bits a dimension for smaller codebooks, 1.26 for "
     "larger ones",
     notes="N symbols, each drawn from a codebook of its place (random signs, MAP-I), are summed in d dimensions of "
@@ -32,7 +32,7 @@ EXPERIMENT = Experiment(
         "paper": (trials(20, settings(1, 1, *LOADS)), trials(1, settings(8, 2, *LOADS))),
     },
     panels=(
-        Lines("symbols", "rate together", ("L", "d"), "decoded together", "bits a dimension", percent=False),
+        Lines("symbols", "rate together", ("L", "d"), "joint decoding", "bits per dimension", percent=False),
         Lines("symbols", "rate alone", ("L", "d"), "one at a time", "bits a dimension", percent=False),
         Cells(("L", "d"), "symbols", "together", "share of symbols named, together"),
     ),

@@ -36,7 +36,7 @@ def carved(n: int, loads: list[float]) -> list[Setting]:
 SERIES = ("scheme", "p", "compact", "spread")
 EXPERIMENT = Experiment(
     name="joint",
-    title="accuracy against cells a pair, one at a time and joint",
+    title="accuracy against cells per pair, single queries and joint decoding",
     source="nothing: it asks one context at a time, and concedes that VSAs hold slightly more a cell",
     notes="As many fillers as pairs; the same memories are asked both ways. All schemes have the same decoder. Where "
     "thresholds are the same, only the codebook tells them apart; 'spread' writes some contexts louder, which any "

@@ -39,7 +39,7 @@ SETTINGS = [
 SMALL = [setting for setting in SETTINGS if setting["N"] <= 500 and setting["L"] <= 1000]
 EXPERIMENT = Experiment(
     name="joint-prediction",
-    title="state evolution beside joint decoding of real memories",
+    title="state evolution against simulated joint decoding",
     source="nothing: it does not decode together",
     notes="The band is two points wide on either side. Pale: near the threshold, where 7 % more or fewer pairs would "
     "be predicted to end on the other side of it; there, finite memories end on either side.",

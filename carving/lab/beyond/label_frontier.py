@@ -7,7 +7,7 @@ SETS = ("Bibtex", "Delicious", "Mediamill", "Eurlex-20K")
 
 EXPERIMENT = Experiment(
     name="label-frontier",
-    title="labels found against training time and size",
+    title="accuracy of label models against training time and size",
     source="nothing: it has no times, and no rivals but heads",
     notes="Test part, over the points that have labels; processor time of one thread. `best` and `fast` are our "
     "recipes, PLT and BR napkinxc's label trees and one-vs-rest with its own settings, `PLT x 3` three trees together. "

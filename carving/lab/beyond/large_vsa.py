@@ -9,7 +9,7 @@ QUANTITIES = ("retrieval", "predicted", "GiB", "storing seconds", "asking second
 
 EXPERIMENT = Experiment(
     name="large-vsa",
-    title="HLB with a codebook of 13.7 and 16.9 GB that is never held",
+    title="HLB with a codebook of 13.7 and 16.9 GB, generated part by part",
     source="table of figure memory comparison, p=3, whose accuracies superposition-p3 has; at d=421,875 the paper ran "
     "out of memory",
     notes="All cores, nothing beside it. `GiB` is the largest resident memory of the process: run it alone.",

@@ -20,7 +20,7 @@ def panel(how: str) -> Lines:
         "L",
         "retrieval",
         ("scheme", "d", "signed", "compact"),
-        {"uniform": "words equally often", "zipf": "some words oftener (Zipf)"}[how],
+        {"uniform": "uniform values", "zipf": "values by Zipf’s law"}[how],
         log_x=True,
         only={"fillers": how},
     )

@@ -40,7 +40,7 @@ SETTINGS = [
 ]  # fmt: skip
 EXPERIMENT = Experiment(
     name="sealed-prediction",
-    title="state evolution with the quantiser beside joint decoding of sealed memories",
+    title="state evolution with a quantizer against simulated joint decoding",
     source="nothing: it has 32 bits a cell",
     notes="The band is two points wide on either side. Pale: near the threshold, where 7 % more or fewer pairs would "
     "be predicted to end on the other side of it.",

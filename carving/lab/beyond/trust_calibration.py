@@ -26,7 +26,7 @@ def settings(asked: int, step: int = 1) -> list[Setting]:
 
 EXPERIMENT = Experiment(
     name="trust-calibration",
-    title="probabilities with weights, repeats, shared paths, forgotten pairs, files and merges",
+    title="calibration with weights, repeats, shared paths, forgotten pairs, files and merges",
     source="nothing: it has no probabilities",
     notes="Half of the paths that are asked for hold nothing. `error` is the expected calibration error over 15 bins: "
     "of the best answer to each path, of all leaves that sets are found to hold, or of the five most probable leaves. "

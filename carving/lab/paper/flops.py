@@ -40,7 +40,7 @@ def rows(table: Mapping[tuple[str, str], Sequence[tuple[float, float] | None]], 
 
 EXPERIMENT = Experiment(
     name="flops",
-    title="operations of one question",
+    title="operations per query",
     source="appendix, table FLOPs: 2Ld for HLB, 2 k1 d² + 2Lp d² + 2L d^p for OSC, k1 = floor(sqrt(d))",
     notes="In core coordinates OSC reads the memory once (the sum of 2 k1^m d^(p-m+1)), and then takes 2 p d k1 + 2 "
     "k1^p for a candidate: the larger count is the published algorithm's, not the scheme's. `counted` are the "

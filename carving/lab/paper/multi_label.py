@@ -36,7 +36,7 @@ PUBLISHED = tuple(
 
 EXPERIMENT = Experiment(
     name="multi-label",
-    title="heads for very many labels",
+    title="heads for extreme multi-label classification",
     source="section 6.2, its table, and appendix E",
     notes="Test part, over the points that have labels, with the hyper-parameters of the paper (`paper`) and of the "
     "published code of HLB (`code`). OSC has p=2 and k1=d/3 in carved coordinates; `OSC p=3` has k1=sqrt(d). Of VTB on "

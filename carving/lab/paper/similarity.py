@@ -20,7 +20,7 @@ def schemes(sides: list[int]) -> list[Setting]:
 
 EXPERIMENT = Experiment(
     name="similarity",
-    title="how similar a bound filler is to the filler, to itself in another context, to a stranger",
+    title="similarity of a bound filler to the filler, to itself in another context, and to another filler",
     source="appendix A: binding keeps similarity in OSC, and not in VSAs",
     notes="OSC: the product of the components' cosines, in theory about (k1/d)^(p/2) to the filler and (k1/d)^p in two "
     "contexts, so small where k1 = sqrt(d); only k1 near d keeps a filler as it is. BSDC-CDT is the VSA "

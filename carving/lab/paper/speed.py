@@ -32,7 +32,7 @@ def within(numbers: float, sizes: list[int]) -> list[Setting]:
 
 EXPERIMENT = Experiment(
     name="speed",
-    title="wall-clock time of one question, and parameters",
+    title="wall-clock time per query, and parameters",
     source="table speed: HLB is faster for small vocabularies, OSC for large ones",
     notes="All cores, nothing beside it, the median of many questions. OSC is our own code, in core coordinates. HLB's "
     "codebook of B3 at L=10,000 would take 17 GB, and is not made here either.",
