@@ -250,7 +250,7 @@ def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
         (("store", memory, tmp_path / "odd.xyz"), "format"),
         (("store", memory, tmp_path / "trees.json", "--d", 99), "has d=32, got 99"),
         (("store", tmp_path / "no" / "where", tmp_path / "trees.json"), "does not exist"),
-        (("ask", tmp_path / "none", "a"), "there is no file"),
+        (("ask", tmp_path / "none", "a"), "does not exist"),
         (("ask", memory, "a", "--top", 2, "--set"), "Pass only one"),
         (("store", memory, tmp_path / "trees.json", "--room", 2), "exists already, got --room"),
         (("store", memory, tmp_path / "trees.json", "--seed", 7), "has seed=0, got 7"),
@@ -258,8 +258,8 @@ def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
         (("store", tmp_path, tmp_path / "trees.json"), "is a folder"),
         (("forget", tmp_path / "none", tmp_path / "trees.json"), "does not exist"),
         (("plan", "--vocabulary", 10), "either --pairs or --numbers"),
-        (("info", tmp_path / "bad.tsv"), "no whole memory file"),
-        (("verify", tmp_path / "bad.tsv"), "no whole memory file"),
+        (("info", tmp_path / "bad.tsv"), "not a complete memory file"),
+        (("verify", tmp_path / "bad.tsv"), "not a complete memory file"),
         (("merge", tmp_path / "x", memory), "at least two memories"),
         (("plan", "--pairs", 10, "--vocabulary", 10, "--accuracy", 2), "accuracy"),
     ]:
@@ -621,7 +621,7 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(memory,
     monkeypatch.setattr(demo, "run", lambda *_, **__: pytest.fail("it worked"))
     (tmp_path / "file").write_text("")
     nowhere, folder, trees = tmp_path / "no" / "where", tmp_path, tmp_path / "trees.json"
-    for target, message in [(nowhere, "a folder that does not exist"), (folder, "is a folder")]:
+    for target, message in [(nowhere, "does not exist"), (folder, "is a folder")]:
         assert message in carving("store", target, trees, status=2).stderr
         assert message in carving("merge", target, memory, memory, status=2).stderr
         assert message in carving("demo", "--picture", target, status=2).stderr
@@ -629,8 +629,8 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(memory,
     assert "is a file" in carving("reproduce", "tpr", "--out", tmp_path / "file", status=2).stderr
     assert "is a file" in carving("reproduce", "tpr", "--out", tmp_path / "file" / "deep", status=2).stderr
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
-    assert "you may not write" in carving("merge", tmp_path / "x", memory, memory, status=2).stderr
-    assert "you may not write" in carving("reproduce", "tpr", "--out", tmp_path / "deep" / "er", status=2).stderr
+    assert "is not writable" in carving("merge", tmp_path / "x", memory, memory, status=2).stderr
+    assert "is not writable" in carving("reproduce", "tpr", "--out", tmp_path / "deep" / "er", status=2).stderr
 
 
 def test_what_force_gives_up_is_told_where_there_is_force(memory, tmp_path, carving, monkeypatch):
@@ -640,7 +640,11 @@ def test_what_force_gives_up_is_told_where_there_is_force(memory, tmp_path, carv
         with monkeypatch.context() as patched:
             patched.setattr(Memory, "predicted", lambda *_: pytest.fail("it worked"))
             refused = carving(*words, status=2).stderr
-        assert "not from Carving" in refused and "(--force) to give it up" in refused and "too full" not in refused
+        assert (
+            "was not written by Carving" in refused
+            and "pass --force to overwrite it" in refused
+            and "too full" not in refused
+        )
         assert table.read_text().startswith("head")
         carving(*words, "--force")
         assert Memory.load(table).pairs > 0
@@ -652,7 +656,7 @@ def test_who_cannot_force_is_not_told_to(memory, tmp_path, carving):
     before = memory.read_bytes()
     for words in (("store", memory, tmp_path / "trees.json", "--force"), ("forget", memory, tmp_path / "trees.json")):
         refused = carving(*words, status=2).stderr
-        assert "is read-only, so it is not replaced; name another file, or make it writable" in refused
+        assert "is read-only. Make it writable, choose another path." in refused
         assert "force=True" not in refused and "--force" not in refused
     assert memory.read_bytes() == before
     carving("merge", memory, memory, memory, "--force")
@@ -662,7 +666,7 @@ def test_who_cannot_force_is_not_told_to(memory, tmp_path, carving):
 def test_a_place_for_locks_that_is_not_there_is_told(memory, tmp_path, carving, monkeypatch):
     monkeypatch.setenv("CARVING_LOCKS", str(tmp_path / "no" / "where"))
     refused = carving("store", memory, tmp_path / "trees.json", status=2).stderr
-    assert "there is no place for locks" in refused and "set CARVING_LOCKS to a folder" in refused
+    assert "The folder for locks" in refused and "Set CARVING_LOCKS to an existing folder" in refused
     assert "Errno" not in refused
 
 
@@ -684,5 +688,5 @@ def test_a_folder_of_locks_that_others_may_write_is_refused(memory, tmp_path, mo
     monkeypatch.setenv("CARVING_LOCKS", str(tmp_path))
     files.lock_for(memory)
     (tmp_path / f"carving-{os.getuid()}").chmod(0o777)
-    with pytest.raises(PermissionError, match=r"of your own.*CARVING_LOCKS"):
+    with pytest.raises(PermissionError, match=r"must be yours.*CARVING_LOCKS"):
         files.lock_for(memory)
