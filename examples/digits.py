@@ -1,4 +1,4 @@
-"""Handwritten digits: sums of encoded images as classes, and the same refined. Needs `pip install 'carving[labels]'`.
+"""Handwritten digits: class centroids of encoded images, plain and refined. Needs `pip install 'carving[labels]'`.
 
 prints:
 centroids alone: 90 %

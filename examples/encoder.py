@@ -1,9 +1,9 @@
-"""A small transformer that names the topics of texts, of 20,000 topics: `OSCHead` in the place of its last layer.
+"""A small transformer that predicts the topics of texts, out of 20,000: `OSCHead` replaces the output layer.
 
 prints:
 outputs: 1,024 instead of 20,000
-beside the network: 12,160 numbers instead of 1,300,000 weights
-both topics of a text are the two best in more than 80 % of them: True
+stored by the head: 12,160 numbers instead of 1,300,000 weights
+both topics ranked first in more than 80 % of the texts: True
 """
 
 import torch
@@ -13,12 +13,12 @@ from carving.labels import OSCHead
 
 TOPICS, USED, WORDS, WIDE = 20_000, 40, 200, 64
 torch.manual_seed(0)
-topics = torch.randperm(TOPICS)[:USED]  # those that the corpus speaks of
-brings = torch.randint(WORDS, (USED, 5))  # each brings five words along
+topics = torch.randperm(TOPICS)[:USED]  # topics that occur in the corpus
+brings = torch.randint(WORDS, (USED, 5))  # each topic has five words
 
 
 def corpus(texts):
-    """Texts of two topics: three words of each, and two of no meaning."""
+    """Draw texts of two topics: three words of each topic and two random words, shuffled."""
     own = torch.rand(texts, USED).argsort(1)[:, :2]
     words = brings[own].gather(2, torch.rand(texts, 2, 5).argsort(2)[..., :3]).flatten(1)
     words = torch.cat([words, torch.randint(WORDS, (texts, 2))], 1)
@@ -26,7 +26,7 @@ def corpus(texts):
 
 
 class Encoder(nn.Module):
-    """Words to a vector: embedding, a layer of attention, the mean, and as many outputs as the head wants."""
+    """Embedding, one attention layer, mean pooling and a linear layer of the width that the head needs."""
 
     def __init__(self, outputs):
         super().__init__()
@@ -35,7 +35,7 @@ class Encoder(nn.Module):
         self.last = nn.Linear(WIDE, outputs)
 
     def forward(self, texts):
-        """The outputs for texts."""
+        """Return the outputs (texts, width)."""
         return self.last(self.layer(self.words(texts)).mean(1))
 
 
@@ -53,5 +53,5 @@ with torch.no_grad():
 right = (found == own).all(1).float().mean()
 print(f"outputs: {head.width:,} instead of {TOPICS:,}")
 kept = sum(numbers.numel() for numbers in head.buffers())
-print(f"beside the network: {kept:,} numbers instead of {TOPICS * (WIDE + 1):,} weights")
-print(f"both topics of a text are the two best in more than 80 % of them: {bool(right > 0.8)}")
+print(f"stored by the head: {kept:,} numbers instead of {TOPICS * (WIDE + 1):,} weights")
+print(f"both topics ranked first in more than 80 % of the texts: {bool(right > 0.8)}")

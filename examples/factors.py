@@ -1,4 +1,4 @@
-"""What is seen: a thing, its colour and its place, all bound in one vector, found by a resonator network.
+"""Factor scenes: color, shape and place are bound in one vector; a resonator network recovers them.
 
 prints:
 found: a green circle on the left, a red square on the right
@@ -21,5 +21,5 @@ scenes = torch.stack([
     for which in [(1, 0, 0), (0, 1, 1)]
 ])  # fmt: skip
 found = factorise(scheme, scenes, books).found.tolist()
-told = [[names[i] for names, i in zip(words.values(), each, strict=True)] for each in found]
-print("found:", ", ".join(f"a {colour} {shape} on the {place}" for colour, shape, place in told))
+named = [[names[i] for names, i in zip(words.values(), each, strict=True)] for each in found]
+print("found:", ", ".join(f"a {colour} {shape} on the {place}" for colour, shape, place in named))

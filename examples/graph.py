@@ -1,4 +1,4 @@
-"""A map of roads as one vector: where they lead, and what is left when one is closed.
+"""A directed graph of roads in one vector: query the neighbors of a city, and remove an edge.
 
 prints:
 from Oslo: Bergen, Stockholm
@@ -17,7 +17,7 @@ for start, end in [("Oslo", "Bergen"), ("Oslo", "Stockholm"), ("Stockholm", "Mal
 
 
 def reached(start):
-    """The cities that are as alike to what roads from the start lead to as neighbours are."""
+    """Return the cities whose similarity to the neighbors of `start` exceeds 0.3."""
     likeness = scheme.similarity(roads.neighbours(cities[start]), scheme.fillers(names))
     return ", ".join(name for name, alike in zip(names, likeness.tolist(), strict=True) if alike > 0.3)
 

@@ -1,4 +1,4 @@
-"""Numbers in a memory of symbols: opening hours on a circle of 24, recalled with OSC.
+"""Numbers as values: opening hours encoded on a circle of 24, stored and recalled with OSC.
 
 prints:
 monday opens 8, closes 18

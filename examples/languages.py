@@ -1,4 +1,4 @@
-"""Which language is it? Texts as bundles of three successive letters, and the nearest of three languages.
+"""Language identification: texts as bundles of letter trigrams, compared with three reference texts.
 
 prints:
 english: the cat sat by the window and slept
@@ -23,7 +23,7 @@ scheme = make("BSC", d=8192)
 
 
 def encode(text):
-    """The text's triples of letters, bundled."""
+    """Bundle the letter trigrams of a text."""
     return ngrams(scheme, scheme.fillers(list(text)), 3)
 
 

@@ -1,4 +1,4 @@
-"""Things at places of a plane: fractional powers bind coordinates, and adding vectors moves things.
+"""Objects in a plane: fractional power encoding of coordinates; binding with a displacement moves the scene.
 
 prints:
 the cup is at (1.0, -2.0)
@@ -21,7 +21,7 @@ codes = place(grid)
 
 
 def where(thing, scene):
-    """The place of the grid that is most like what the scene shows of a thing."""
+    """Return the grid point that is most similar to the position of an object in the scene."""
     return tuple(grid[scheme.similarity(scheme.unbind(scene, thing), codes).argmax()].tolist())
 
 

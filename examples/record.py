@@ -1,4 +1,4 @@
-"""What is the dollar of Mexico? Two countries as records, and what in one plays the part of a thing of the other.
+"""What is the dollar of Mexico? Analogy between two records: the value that fills the same role in the other one.
 
 prints:
 USA -> dollar, Mexico -> peso
@@ -19,7 +19,7 @@ usa, mexico = hash_table(scheme, roles, things[:3]), hash_table(scheme, roles, t
 money = [words[nearest(scheme, scheme.unbind(country, roles[2]), things)] for country in (usa, mexico)]
 print(f"USA -> {money[0]}, Mexico -> {money[1]}")
 
-# What the dollar is bound with in one record is its role, about; the other record unbound from it shows its like.
+# Unbinding the dollar from its record gives a noisy version of its role, which is then unbound from the other record.
 role = scheme.unbind(usa, things[2])
 like = scheme.unbind(mexico, torch.where(role < 0, -1.0, 1.0))
 print(f"the dollar of Mexico is the {words[nearest(scheme, like, things)]}")

@@ -1,4 +1,4 @@
-"""A dictionary in one vector: put, get, replace, remove.
+"""A hash table in one vector: add, get, replace and remove values.
 
 prints:
 apple: red, banana: yellow, plum: blue
@@ -16,7 +16,7 @@ table.add(keys, values[:3])
 
 
 def shown():
-    """What is there, or nothing if it is like no colour."""
+    """Show the color of every fruit, or nothing if no color is similar enough."""
     found = nearest(scheme, table.get(keys), values, threshold=0.3).tolist()
     return ", ".join(f"{key}: {colours[i] if i >= 0 else 'nothing'}" for key, i in zip(fruits, found, strict=True))
 

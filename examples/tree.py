@@ -1,4 +1,4 @@
-"""A family tree in one vector, and a stack of plates: what was put in is found again, and taken out again.
+"""A binary tree and a stack, each in one vector: store, query and remove items.
 
 prints:
 left of right: Cleo

@@ -1,10 +1,10 @@
 """Files of pairs: documents, graphs, trees, treebanks and tables, read and written; and DataFrames.
 
-    for path, leaf in pairs("wn18rr_train.tsv.xz"):
+    for path, value in pairs("wn18rr_train.tsv.xz"):
         ...
 
-A format is a file here, its reader beside its writer (`jsons`, `anypairs`, `tables`, `triples`, `conllu`, `brackets`),
-and a row of `registry.FORMATS`.
+Each format is one module with its reader and writer (`jsons`, `anypairs`, `tables`, `triples`, `conllu`, `brackets`),
+and one row of `registry.FORMATS`.
 """
 
 from carving.formats.brackets import parse_brackets, show_brackets

@@ -109,8 +109,8 @@ def _check_fields(fields: Sequence[str]) -> None:
 def show_conllu(sentences: Document, fields: Sequence[str] | None = None) -> str:
     r"""Sentences by their names as CoNLL-U, with "_" for every field that they do not have.
 
-    Names that are strings become sent_ids; others must be the sentence's number from 0. Read again with the same
-    `fields` (of None: with all that the tokens have), the sentences are the same.
+    Names that are strings become sent_ids; others must be the number of the sentence, from 0. Reading the text with
+    equal `fields` (None: all fields of the tokens) returns equal sentences.
 
     >>> print(show_conllu({"a": {1: {"form": "Dogs", "head": 0}}}).expandtabs(5))
     # sent_id = a

@@ -11,7 +11,7 @@ _FIELD = re.compile(r"[^\t\n\r]+")
 
 
 def read_triples(lines: Lines, refuse: Refuse = raise_bad_line) -> Iterator[Pair]:
-    r"""A graph's edges: the context (head, relation) with the leaf tail.
+    r"""Yield the edges of a graph: the path (head, relation) with the value tail.
 
     >>> list(read_triples([(1, "dog\tis a\tanimal\n")]))
     [(('dog', 'is a'), 'animal')]

@@ -1,4 +1,4 @@
-"""Labels and paths as people type them, and as they are shown: numbers may be meant as such or as text."""
+"""Labels and paths as typed text: parsing them (a number may also be meant as text), and showing them."""
 
 import json
 import math
@@ -11,7 +11,7 @@ BETWEEN = " / "  # the roles of a path that is typed, or shown, in one line
 
 
 def parse_label(text: str) -> Label:
-    """A role or leaf that was typed: numbers, true, false, null and quoted text as in JSON, the rest as text."""
+    """Parse a typed role or value: numbers, true, false, null and quoted text as in JSON, all else as text."""
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -41,7 +41,7 @@ def path_readings(roles: Sequence[str], as_text: bool) -> list[Path]:
 
 
 def leaf_readings(text: str, as_text: bool) -> list[Leaf]:
-    """The leaves that an argument may mean: a number, or the same as text."""
+    """Return the values that an argument may mean: a number, and the text of the number."""
     typed = text if as_text else parse_label(text)
     return [text] if typed == text else [typed, text]
 
@@ -75,7 +75,7 @@ def _array(line: str) -> Path | None:
 
 
 def path_line(path: Path) -> str | None:
-    """The line that is read as this path first of all; None if there is none.
+    """Return the line whose first reading is this path; None if there is none.
 
     >>> path_line(("dog", "says")), path_line(("1984", 3)), path_line(("a / b",)), path_line((b"x",))
     ('dog / says', '"1984" / 3', '["a / b"]', None)
@@ -90,14 +90,14 @@ def path_line(path: Path) -> str | None:
 
 
 def leaf_json(leaf: object) -> object:
-    """A leaf for JSON; bytes and what JSON has no number for as text."""
+    """Return a value for JSON; bytes, NaN and infinities become text."""
     if isinstance(leaf, bytes):
         return leaf.decode(errors="backslashreplace")
     return str(leaf) if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
 
 
 def leaf_text(leaf: object) -> str:
-    """A leaf for people: text as it is, the rest as in JSON."""
+    """Return a value as text: strings unchanged, all else as in JSON."""
     return leaf if isinstance(leaf, str) else json.dumps(leaf_json(leaf))
 
 

@@ -24,8 +24,8 @@ def write(
 ) -> int:
     """Write pairs to a file, a text stream or standard output ("-"), and return the number of pairs.
 
-    The write is atomic: after an error, an existing file is unchanged. Reading the file with the same options returns
-    the same pairs, in the order of the documents that they form.
+    The write is atomic: after an error, an existing file is unchanged. Reading the file with these options returns
+    equal pairs, in the order of the documents that they form.
 
     Args:
         pairs: Pairs (path, value).
