@@ -98,7 +98,7 @@ def test_kept_paths_are_decoded_together_first():
 def test_what_cannot_be_decoded_is_not_consolidated():
     memory = of(scheme=OSC(12, 2, 3, compact=True), keep_paths=True)
     state = memory._state
-    with pytest.raises(BadValue, match="could not be decoded surely"):
+    with pytest.raises(BadValue, match="could not be decoded"):
         memory.consolidate()
     assert memory._state is state
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_decoded_is_not_consolidated():
 @pytest.mark.parametrize(
     ("pairs", "way_out"),
     [
-        ([*PAIRS, (("key 3",), "leaf 0")], "one leaf a path, but .*key 3.* has two"),
+        ([*PAIRS, (("key 3",), "leaf 0")], "key 3.* has two values"),
         ([*PAIRS, (("key 3",), "never")], "'never' .* is not held; store them"),
         ([*PAIRS, (("elsewhere",), "leaf 0")], "holds nothing; store it first"),
         (iter(()), "there must be pairs"),
@@ -139,7 +139,7 @@ def test_wishes_that_cannot_be_are_refused(wrong, kind):
 
 
 def test_memories_that_settle_or_are_empty_or_not_finite_are_refused():
-    with pytest.raises(BadValue, match="because it settles"):
+    with pytest.raises(BadValue, match="not a plain sum"):
         of(PAIRS[:5], make("MAP-B", d=200)).consolidate(PAIRS[:5])
     with pytest.raises(BadValue, match="store something first"):
         Memory(OSC(20)).consolidate(PAIRS)
@@ -239,7 +239,7 @@ def probabilities(answers):
 
 def test_what_is_stored_later_is_said_to_blur_what_was_consolidated(solved):
     memory = solved.to()
-    with pytest.warns(Overfull, match="noise to what was consolidated: of those 200 pairs"):
+    with pytest.warns(Overfull, match="noise to the consolidated ones: .* on 200 pairs"):
         memory.store([(("later", i), f"leaf {i}") for i in range(40)])
     said, true = memory.predicted(), named(memory) / 200
     # Four deviations of 200 draws, and what lies between levels
@@ -253,7 +253,7 @@ def test_nothing_is_forgotten_and_nothing_asked_together(solved):
     memory = solved.to()
     state = memory._state
     for attempt in (lambda: memory.forget(PAIRS[:1]), memory.recall_all, lambda: memory.verify(PAIRS, joint=True)):
-        with pytest.raises(BadValue, match=r"no longer the sum of its pairs; .*Memory.like"):
+        with pytest.raises(BadValue, match=r"no longer the sum of its pairs\. .*Memory.like"):
             attempt()
     assert memory._state is state and not Memory.like(memory).consolidated
 
@@ -264,7 +264,7 @@ def test_a_sum_is_added_as_noise_and_two_solved_ones_are_refused(solved):
         with pytest.warns(Overfull, match="noise"):
             both = one + other
         assert both.consolidated and both.pairs == 230 and both.predicted() < 1
-    with pytest.raises(BadValue, match="both consolidated"):
+    with pytest.raises(BadValue, match="two consolidated memories"):
         solved + solved.to()
 
 
@@ -391,7 +391,7 @@ def test_what_is_consolidated_whole_is_consolidated_again_without_its_pairs():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Overfull)
         memory.store({"new": "leaf 3"})
-    with pytest.raises(BadValue, match="could not be decoded surely"):
+    with pytest.raises(BadValue, match="could not be decoded"):
         memory.consolidate()
     with pytest.raises(BadValue, match=r"or stored to since, .* consolidate\(pairs, bits=4\)"):
         memory.seal(4)

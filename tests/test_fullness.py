@@ -58,7 +58,7 @@ def test_overfilling_is_told_where_all_pairs_have_one_leaf():
     assert told(lambda: memory.store([(path, "yes") for path, _ in FEW])) == []
     assert memory.predicted() > 0.99 and not memory.overfull
     (words,) = told(lambda: memory.store([(path, "yes") for path, _ in MANY]))
-    assert "this memory is too full" in words and "planned for" in words
+    assert "over capacity" in words and "target 99%" in words
     assert memory.predicted() < 0.9 and memory.overfull
 
 
@@ -155,7 +155,7 @@ def test_a_pair_stored_again_and_again_in_calls_of_its_own_fills_a_memory(scheme
     memory = Memory.for_pairs(pairs) if scheme is None else Memory(scheme)
     assert told(lambda: memory.store(pairs)) == []
     words = told(lambda: [memory.store(pairs[:1]) for _ in range(29)])
-    assert words and "too full" in words[0] and memory.overfull
+    assert words and "over capacity" in words[0] and memory.overfull
     assert memory._state.load == 99 + 30**2 and memory.pairs == 129
     answers = memory.recall_many(path for path, _ in pairs)
     found = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))

@@ -65,7 +65,7 @@ def test_what_is_too_full_for_single_questions_grows():
 
 def test_what_cannot_be_decoded_is_refused():
     memory = of(FACTS, OSC(10, 2))
-    with pytest.raises(ValueError, match=r"answers are sure.*force=True"):
+    with pytest.raises(ValueError, match=r"could be decoded .*force=True"):
         memory.grow()
     bigger, found = memory.grow(force=True, scheme="TPR")
     assert found.share < 0.9 and bigger.pairs == len(found.pairs)
@@ -183,7 +183,7 @@ def test_two_that_are_full_become_one_of_a_new_size():
 
 
 def test_unlike_memories_without_paths_stay_apart():
-    with pytest.raises(ValueError, match="only memories of one scheme"):
+    with pytest.raises(ValueError, match="Cannot add memories of different schemes"):
         merged(of(FACTS).without_paths(), of(SHARED, OSC(60, 3)).without_paths())
 
 

@@ -164,7 +164,7 @@ def test_a_memory_knows_its_paths():
     assert memory.paths("do") == memory.paths("dog", "says", "x") == []
     assert memory["cat", "says"] == "meow" and memory["dog", "says"] == "woof"
     assert sorted(memory["dog", "is"]) == ["animal", "pet"]
-    with pytest.raises(KeyError, match="nothing was stored under"):
+    with pytest.raises(KeyError, match="No value is stored under"):
         memory["dog", "has"]
     memory.store({"alone": {}})
     assert memory["alone"] == {} and "alone" in memory
@@ -439,7 +439,7 @@ def test_probabilities_of_places_mean_what_they_say():
 
 
 def test_where_needs_probabilities():
-    with pytest.raises(ValueError, match="settles"):
+    with pytest.raises(ValueError, match="not a plain sum"):
         keeping(scheme=make("MAP-B", d=1024)).where("woof")
     with pytest.raises(ValueError, match="threshold"):
         keeping().where("woof", threshold=1.5)

@@ -91,7 +91,7 @@ def test_a_closed_memory_answers_and_takes_nothing(file):
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
     assert memory.recall("head 5", "next").leaf == "leaf 5"
-    with pytest.raises(BadValue, match=r"was closed; carving.open\(file\) opens it again"):
+    with pytest.raises(BadValue, match=r"is closed\. Open it again with carving\.open\(file\)"):
         memory.store(PAIRS[6:7])
 
 

@@ -210,7 +210,7 @@ def test_an_error_in_a_late_batch_changes_nothing(binding, monkeypatch):
             with pytest.raises((TypeError, ValueError)):
                 verb([*pairs, bad, *pairs])
     monkeypatch.setattr("carving.memory.memory.check_weight", float)
-    with pytest.raises(ValueError, match="the memory must be finite"):
+    with pytest.raises(ValueError, match="memory tensor must be finite"):
         memory.store(pairs, weight=1e300)
     assert memory.tensor is tensor and torch.equal(tensor, before)
     assert torch.equal(memory.counts, counts) and list(memory.vocabulary) == ["x"]
@@ -231,7 +231,7 @@ def test_large_numbers_are_finite_though_their_norm_is_not():
     memory.store({"a": "x"})
     assert torch.isfinite(memory.tensor).all()
     memory.tensor[3, 4] = -torch.inf
-    with pytest.raises(ValueError, match="the memory must be finite"):
+    with pytest.raises(ValueError, match="memory tensor must be finite"):
         memory.store({"b": "y"})
 
 

@@ -151,7 +151,7 @@ def test_unlike_memories_are_merged_where_paths_are_kept(memory, plain, tmp_path
     assert both.recall("more 3", "next").leaf == "leaf 3" and both.recall("head 7", "next").leaf == "leaf 7"
     carving("store", tmp_path / "unlike", tmp_path / "more.tsv", "--scheme", "HLB")
     assert (
-        "only memories of one scheme" in carving("merge", tmp_path / "no", plain, tmp_path / "unlike", status=2).stderr
+        "Cannot add memories of different schemes" in carving("merge", tmp_path / "no", plain, tmp_path / "unlike", status=2).stderr
     )
     told = carving("merge", tmp_path / "none", memory, plain, "--force")
     assert "the result keeps none" in told.stderr and not Memory.load(tmp_path / "none").keeps_paths

@@ -258,8 +258,8 @@ def test_a_bad_pair_on_one_rank_changes_nothing_on_any(crew, count):
     memory = Memory(OSC(d=24, p=2), keep_paths=True)
     memory.store(PAIRS[:10])
     words = crew(stored_badly, pickle.dumps(memory), ranks=count)
-    assert words[0].startswith("Rank 1 failed, and nothing was changed: the leaf at ('a',)")
-    assert words[1].startswith("the leaf at ('a',)")
+    assert words[0].startswith("Rank 1 failed, and nothing was changed: The value at ('a',)")
+    assert words[1].startswith("The value at ('a',)")
 
 
 def stored_unlike(ranks, copies):
@@ -298,7 +298,7 @@ def test_ranks_count_together_what_a_memory_is_planned_for(crew, count):
     assert wanted.shared == {1: 200, 2: 100} and wanted.distinct == 400 and wanted.pairs == 430
     assert crew(surveyed, pairs, ranks=count) == [wanted] * count
     for _, words in crew.errors(surveyed, [], ranks=count):
-        assert words.startswith("there must be pairs to plan a memory for")
+        assert words.startswith("There must be at least one pair")
 
 
 # Sums and files

@@ -73,7 +73,7 @@ def test_schemes_without_a_first_mode_are_refused_with_the_way_out():
 @pytest.mark.parametrize("verb", ["forget", "absorb", "grow", "consolidate", "seal", "__add__"])
 def test_what_slabs_do_not_do_is_told_with_the_way_out(verb):
     memory = Slabs(OSC(d=20, p=2), Ranks.alone())
-    with pytest.raises(BadValue, match=r"spread over ranks .* Memory\.load\(file\) can"):
+    with pytest.raises(BadValue, match=r"sharded over ranks .* Memory\.load\(file\)"):
         getattr(memory, verb)({"a": "b"})
 
 
@@ -215,11 +215,11 @@ def test_what_fails_on_one_rank_fails_on_all_and_changes_nothing(crew, tmp_path)
     assert one[0] == third[0] == "RankFailed: Rank 1 failed, and nothing was changed: line 7 is bad"
     assert other[0] == "BadValue: line 7 is bad"
     wanted = [
-        "the leaf at",
+        "The value at",
         "at least one pair",
         "nowhere",
         "was consolidated",
-        "damaged",
+        "is corrupt",
         "split into rows",
         "same scheme",
     ]
