@@ -1,8 +1,8 @@
-"""Bytes become a key, the key bits, the bits numbers: all randomness that labels give.
+"""Random numbers derived from labels: canonical bytes -> key (SHA-256) -> bits (Philox) -> numbers.
 
-The same labels give the same bits on every machine, for ever, and the same real numbers to 1e-6. torch's
-own generators promise neither, so the bits come from NumPy's Philox (a stream that NumPy guarantees) and
-the transforms are written here. Golden values in the tests guard both.
+Equal labels give equal bits on every machine and in every version, and equal real numbers to 1e-6. torch's generators
+guarantee neither, so the bits come from NumPy's Philox, whose stream NumPy guarantees, and the transforms are
+implemented here. Golden values in the tests guard both.
 """
 
 import hashlib

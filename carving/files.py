@@ -1,8 +1,8 @@
-"""Memories in files: one safetensors file each, written whole or not at all.
+"""Files of memories: one safetensors file each, written atomically.
 
-A file holds the tensor `memory` (complex numbers as pairs of reals), `vocabulary` (the leaves' canonical bytes, one
-after the other), `counts` (how often each was stored), `fillers` where they were trained, `paths` where they are kept
-(`packing.py`), and in its metadata the scheme with its parameters and a checksum over all of it.
+Tensors: `memory` (complex numbers as pairs of reals), `vocabulary` (the concatenated canonical bytes of the values),
+`counts` (how often each value was stored), `fillers` if they were trained, `paths` if the memory keeps them
+(`packing.py`). The metadata contain the scheme with its parameters and a checksum of everything.
 """
 
 import base64
@@ -69,24 +69,34 @@ READ = ("vocabulary", "counts")  # what an outline is made of
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds."""
+    """The contents of a memory file."""
 
     scheme: Scheme
     tensor: Tensor
     vocabulary: Vocabulary
     counts: Tensor
-    fillers: Tensor | None = None  # of the first leaves, where they were trained
-    goal: Goal | None = None  # what it was planned for, if that is known
-    paths: Mapping[bytes, float] | None = None  # by their canonical bytes, with the weight that each holds, where kept
-    sample: PairSample | Histogram = NOTHING_SAMPLED  # of the pairs, with their net weights
-    solved: Solved | None = None  # how the tensor was solved, where it is no sum
-    checksum: str = ""  # of the file that it was read from
+    fillers: Tensor | None = None  # trained fillers of the first values
+    goal: Goal | None = None  # the target that it was planned for
+    paths: Mapping[bytes, float] | None = None  # canonical bytes of paths -> stored weight, if the memory keeps paths
+    sample: PairSample | Histogram = NOTHING_SAMPLED  # a sample of the pairs with their net weights
+    solved: Solved | None = None  # the calibration of a consolidated memory
+    checksum: str = ""  # of the file that was read
 
 
 def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> str:
-    """Write a file, and give its checksum: killed at any moment, the old one or the new one is there whole.
+    """Write a memory file atomically, and return its checksum.
 
-    What is no memory is not replaced, unless `force` is given (`check_replaceable`). A journal beside the old one goes.
+    A process that is killed leaves either the old file or the new one. The journal of the old file is removed.
+
+    Args:
+        path: The file.
+        contents: The memory.
+        dtype: The precision of the stored tensor, such as torch.bfloat16; None keeps that of the scheme.
+        force: Overwrite a file that is not a memory, or read-only.
+
+    Raises:
+        BadValue: If the memory cannot be represented in this dtype, or the path is another kind of file.
+        OSError: If the file cannot be written; the old one is then unchanged.
     """
     if dtype is not None and dtype not in DTYPES.values():
         raise BadType(f"dtype must be one of {', '.join(f'torch.{name}' for name in DTYPES)}, got {dtype!r}")
@@ -102,9 +112,9 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
 
 
 def precision(path: Place, tensor: Tensor) -> torch.dtype | None:
-    """The precision of a file that is to be written anew with this tensor: what was saved in bfloat16 stays so.
+    """Return the precision of a memory file, to keep it when the file is rewritten with this tensor.
 
-    None where there is no file, or where the tensor's numbers are too large for it.
+    None if the file does not exist, or if the tensor is not finite in that precision.
     """
     try:
         _, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), only=())
@@ -115,7 +125,7 @@ def precision(path: Place, tensor: Tensor) -> torch.dtype | None:
 
 
 def rounded(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """The tensor as a file of this precision gives it back."""
+    """Return the tensor rounded as by saving and loading it in this precision."""
     if not tensor.is_complex():
         return tensor.to(dtype).to(tensor.dtype)
     numbers = torch.view_as_real(tensor)
@@ -180,10 +190,16 @@ def _energy(tensor: Tensor) -> float:
 
 
 def read(path: Place, part: Callable[[int], slice] | None = None) -> Contents:
-    """What a file holds at one moment; nothing is allocated that its size does not warrant.
+    """Read a memory file. Allocations are bounded by the size of the file.
 
-    A file that is no memory, or is not as it was written, is a `BadFile`. With `part`, which says which of so many, the
-    tensor is only these rows of the file's: all of it is looked at, for the checksum, and never held.
+    Args:
+        path: The file.
+        part: A function from the number of rows of the tensor to the rows to load; None loads all. The checksum covers
+            the whole tensor, which is streamed.
+
+    Raises:
+        BadFile: If the file is corrupt, of another kind, or of another format version.
+        FileNotFoundError: If it does not exist.
     """
     left = () if part is None else ("memory",)
     metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), left=left)
@@ -236,21 +252,21 @@ def octets_of(name: str, tensor: Tensor) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class Outline:
-    """What a file says when its tensor is not read; none of it is compared with the checksum."""
+    """The contents of a memory file without its tensor; not verified by the checksum."""
 
     scheme: Scheme
-    names: bytes  # the leaves' canonical bytes, one after the other
+    names: bytes  # the concatenated canonical bytes of the values
     counts: Tensor
-    trained: bool  # whether it has fillers of its own
+    trained: bool  # whether it has trained fillers
     keeps_paths: bool
     goal: Goal | None
     sample: PairSample | Histogram
     checksum: str
-    solved: bool = False  # whether the tensor is no sum
+    solved: bool = False  # whether the memory was consolidated
 
 
 def outline(path: Place) -> Outline:
-    """What a file says, but for its tensor: however large it is, that takes a few milliseconds."""
+    """Read a memory file without its tensor, in milliseconds whatever its size; raises as `read` does."""
     metadata, tensors = read_whole(path, "memory file", lambda said: check_kind(path, said), only=READ)
     try:
         scheme = scheme_of(_parameters(metadata), tensors["memory"].numel(), DTYPES[metadata["dtype"]])
@@ -264,7 +280,7 @@ def outline(path: Place) -> Outline:
 
 
 def goal_of(metadata: dict[str, str]) -> Goal | None:
-    """What a file says that it was planned for."""
+    """Return the target that a memory file was planned for, or None."""
     return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
 
 
@@ -368,7 +384,7 @@ def scheme_of(parameters: dict[str, Any], numbers: int, dtype: torch.dtype) -> S
 
 
 def identity(scheme: Scheme) -> dict[str, Any]:
-    """The scheme's name and parameters: what `make` makes it from again."""
+    """Return the name and parameters of a scheme, the arguments from which `make` creates it again."""
     return {"name": scheme.name} | scheme.parameters
 
 

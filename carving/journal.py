@@ -45,7 +45,7 @@ ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # what is said of a 
 
 
 class Changed(Exception):
-    """Another one has changed the journal since it was looked at."""
+    """The journal was changed since it was read."""
 
 
 def beside(path: Place) -> FilePath:
@@ -152,7 +152,7 @@ def _damaged(place: FilePath, problem: NotWhole) -> BadFile:
 
 
 class InDoubt(OSError):
-    """A change could neither be flushed nor be taken back, so that it may be stored."""
+    """A change could neither be flushed to disk nor be undone, so it may be stored."""
 
 
 def append(path: Place, base: str, seen: Journal | None, record: Record) -> Journal:

@@ -1,4 +1,4 @@
-"""Where files are written: what a place must be, who writes there now, and names as people may be shown them."""
+"""Paths of files: checks before writing, locks between writers, and printable names for messages."""
 
 import contextlib
 import errno
@@ -35,21 +35,27 @@ SHARED_LIMIT = 60.0  # seconds to wait for a lock on a file that others may read
 
 
 class NotLocked(UserWarning):
-    """A file is written, but two who write it at once cannot wait for each other: who is last wins."""
+    """Warning that a file is written without a lock: of two concurrent writers the last one wins."""
 
 
 class Waiting(UserWarning):
-    """Another process holds a lock that is needed to write a file."""
+    """Warning that another process holds the lock of a file, so that writing it has to wait."""
 
 
 def shown(text: object) -> str:
-    """A name, or words that a file says, for a message: in one line, without what a terminal would obey."""
+    """Return text for a message: in one line, shortened, with control characters escaped."""
     plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
     return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}..."
 
 
 def check_target(file: Place) -> None:
-    """Refuse a place where no file can be written, before the work that would fill it."""
+    """Raise an OSError if no file can be written at this path; call it before expensive work.
+
+    Raises:
+        IsADirectoryError: The path is a folder.
+        FileNotFoundError: Its folder does not exist.
+        PermissionError: Its folder is not writable.
+    """
     path = FilePath(file)
     folder = FilePath(os.path.realpath(path)).parent  # a link's file lies elsewhere
     if path.is_dir():
@@ -63,7 +69,12 @@ def check_target(file: Place) -> None:
 
 
 def check_folder(folder: Place) -> None:
-    """Refuse a place where no folder can be made or written to, before the work that would fill it."""
+    """Raise an OSError if this folder cannot be created or written to; call it before expensive work.
+
+    Raises:
+        NotADirectoryError: A file is in the way.
+        PermissionError: The folder, or its nearest existing parent, is not writable.
+    """
     path = FilePath(folder)
     there = next(above for above in (path, *path.absolute().parents) if above.exists())
     if not there.is_dir():
@@ -77,14 +88,17 @@ def check_folder(folder: Place) -> None:
 
 
 def lock_for(file: Place) -> FileLock:
-    """The lock of those who write the file, by whatever name or symbolic link; a place for no file is refused.
+    """Return the write lock of a file, which is the same for all its names and symbolic links.
 
-    It is named after the real file and lies in a folder of the user's own, so that nothing is left beside the file:
-    `.cache/carving` in the home folder of the passwd entry, whatever HOME says; `/tmp` where that cannot be used; or
-    below `CARVING_LOCKS`, which must then be the same for all who write. The system lets go of it when its process
-    ends, however it ends. It holds between processes of one user on one machine. Two users, machines or containers that
-    write one file do not wait for each other: the file is always whole, but who saves last wins, and what the other
-    stored meanwhile is lost. Readers need no lock. A thread that has it may take it again, as `save` does.
+    The lock is reentrant, and the system releases it when its process ends. It excludes processes of one user on one
+    machine. Writers of other users, machines or containers are not excluded: the file is never corrupted, but the last
+    one to save wins, and changes of the others are lost. Readers need no lock.
+
+    Lock files are kept in a folder of the user: `.cache/carving` in the home folder of the passwd entry (whatever HOME
+    says), `/tmp` if that cannot be used, or below `CARVING_LOCKS`, which must be the same for all writers.
+
+    Raises:
+        OSError: If no file can be written at this path (`check_target`), or there is no folder for locks.
     """
     check_target(file)
     name = hashlib.sha256(os.fsencode(os.path.realpath(file))).hexdigest()
@@ -93,7 +107,7 @@ def lock_for(file: Place) -> FileLock:
 
 @contextlib.contextmanager
 def turn(file: Place) -> Iterator[None]:
-    """Where only one at a time writes the file; where there are no locks, whoever comes, which is told."""
+    """Hold the write lock of a file; where locking is not available, warn (`NotLocked`) and continue."""
     check_target(file)
     lock: FileLock | None = None
     try:
@@ -110,7 +124,7 @@ def turn(file: Place) -> Iterator[None]:
 
 @contextlib.contextmanager
 def acquired(lock: BaseFileLock, file: Place) -> Iterator[None]:
-    """Hold the lock of a file's writers; warn of waiting, and raise `TimeoutError` after `TURN_LIMIT`."""
+    """Hold the write lock of a file; warn of waiting, and raise TimeoutError after `TURN_LIMIT` seconds."""
 
     def attempt() -> bool:
         try:

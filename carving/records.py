@@ -26,7 +26,7 @@ Name = tuple[bytes, bytes]  # the canonical bytes of a path and its leaf
 
 
 class OtherVersion(NotWhole):
-    """A journal of a version that this Carving does not read."""
+    """A journal of a format version that this Carving does not read."""
 
 
 class Record(NamedTuple):

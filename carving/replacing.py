@@ -1,4 +1,4 @@
-"""How files are put in their place: whole or not at all, and never in the place of something else."""
+"""Atomic writing of files, and checks that a file of another kind is not overwritten."""
 
 import contextlib
 import os
@@ -19,16 +19,24 @@ PAIRS = "file of pairs"  # whatever is none of ours may be one
 
 
 class NotFlushed(UserWarning):
-    """A file is in its place, but whether a power failure would leave it there cannot be said."""
+    """Warning that a file was written, but may be lost in a power failure, because its folder could not be flushed."""
 
 
 def check_replaceable(path: Place, kind: str, force: bool | None = False) -> None:
-    """Refuse to put a file of this kind (one of `KINDS`) where something else would be lost.
+    """Raise an error if writing a file of this kind would overwrite a file of another kind, or a read-only one.
 
-    A name that is free, an empty file and what Carving wrote as the same kind are fine; a "file of pairs" may take the
-    place of anything but the others. `force` (`--force` of commands) gives up a file of another kind, or one that is
-    read-only; None is for those who cannot give it, and are not told of it. Folders, pipes and devices are never
-    replaced. Commands call it before the work whose result goes there; whoever saves calls it again.
+    A free name, an empty file and a file that Carving wrote as the same kind may be written. A "file of pairs" may
+    overwrite all files that Carving did not write. Folders, pipes and devices are never overwritten.
+
+    Args:
+        path: The file to write.
+        kind: One of `KINDS`, or "file of pairs".
+        force: Allow overwriting a file of another kind, or a read-only one. None: not allowed, and not suggested by
+            the message.
+
+    Raises:
+        BadValue: If the file is of another kind.
+        OSError: If it is read-only, or cannot be written (`check_target`).
     """
     check_choice("kind", kind, (*KINDS, PAIRS))
     check_target(path)

@@ -1,9 +1,9 @@
-"""Sealed memories in files: the cells of a memory, a few bits each, written whole or not at all as other memories are.
+"""Files of quantized memories: the cells of a memory in 1 to 8 bits each, written atomically.
 
-A file holds the tensor `cells` (packed bits), `vocabulary` and `counts` (packed) unless the labels are to be brought by
-who asks, `fillers` where they were trained, `paths` where they are kept, and in its metadata the scheme, the bits, the
-deviation of the numbers and what the cells keep of them, and a checksum over all of it. That of a memory which was
-consolidated also says so, and holds what its probabilities are made of in the tensor `fitted`.
+Tensors: `cells` (packed bits); `vocabulary` and `counts` (compressed), unless the caller supplies the values; `fillers`
+if they were trained; `paths` if the memory keeps them; `fitted`, the calibration of a consolidated memory. The metadata
+contain the scheme, the bits, the standard deviation of the numbers and the share of it that the cells keep, and a
+checksum of everything.
 """
 
 import json
@@ -54,7 +54,7 @@ COUNT = np.dtype("<u4")  # how often a leaf was stored
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a sealed memory's file holds."""
+    """The contents of a file of a quantized memory."""
 
     scheme: Scheme
     cells: Cells
@@ -69,7 +69,7 @@ class Sealed:
 
     @property
     def sizes(self) -> "Sizes":
-        """What its parts take."""
+        """The sizes of its parts, in bits."""
         return Sizes(
             cells=self.cells.codes.numel() * self.cells.bits,
             numbers=NUMBERS if self.solved is None else NUMBERS + 32 * self.solved.weights.numel(),
@@ -80,7 +80,7 @@ class Sealed:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bits of the parts of a sealed memory."""
+    """The sizes of the parts of a quantized memory, in bits."""
 
     cells: int
     numbers: int
@@ -89,12 +89,12 @@ class Sizes:
 
     @property
     def decoding(self) -> int:
-        """All that answers are made of, beside the labels."""
+        """The bits that queries need, without the labels."""
         return self.cells + self.numbers + self.counts
 
 
 def write(path: Place, sealed: Sealed, force: bool = False) -> None:
-    """Write a file: killed at any moment, the old one or the new one is there whole; see `files.write`."""
+    """Write the file of a quantized memory atomically; raises as `files.write` does."""
     tensors, metadata = _tensors(sealed), _metadata(sealed)
     metadata["checksum"] = checksum(tensors, metadata)
     with turn(path):
@@ -145,7 +145,7 @@ def _packed_counts(counts: Tensor) -> bytes:
 
 
 def read(path: Place) -> Sealed:
-    """What a file holds at one moment; one that is no sealed memory, or not as it was written, is a `BadFile`."""
+    """Read the file of a quantized memory; raises as `files.read` does."""
     metadata, tensors = read_whole(path, "quantized memory", lambda said: _check_kind(path, said))
     try:
         return _sealed(metadata, tensors)

@@ -1,7 +1,6 @@
-"""Symbols: what labels and paths are, their canonical bytes and back.
+"""Labels and paths, and their canonical bytes, from which all random numbers are derived (`draws.py`).
 
-`("ab", "c")`, `("a", "bc")` and `("abc",)` are three paths, `1`, `"1"`, `1.0` and `True` four labels: everything that
-is drawn from a label (`draws.py`) is drawn from its canonical bytes.
+`("ab", "c")`, `("a", "bc")` and `("abc",)` are three paths; `1`, `"1"`, `1.0` and `True` are four labels.
 """
 
 import math
@@ -21,9 +20,10 @@ Path = tuple[Role, ...]
 
 
 def canonical(label: Role | Leaf) -> bytes:
-    """The label's bytes, unambiguous: `1`, `"1"`, `1.0` and `True` are four labels; so are `{}`, `[]` and `()` three.
+    """Return the canonical bytes of a label: a tag, the length of the content, a colon, the content.
 
-    A tag, a length, a colon, the content. Text is taken as it is, without Unicode normalisation.
+    They are unambiguous: `1`, `"1"`, `1.0` and `True` are four labels; `{}`, `[]` and `()` are three. Unicode is not
+    normalized.
     """
     if isinstance(label, str):  # first and without a further call: most labels are strings
         text = label.encode() if label.isascii() else label.encode("utf-8", "surrogatepass")
@@ -98,19 +98,19 @@ class Names(dict[str, bytes]):
 
 
 def canonical_all(labels: Iterable[Leaf]) -> list[bytes]:
-    """The canonical bytes of many labels."""
+    """Return the canonical bytes of labels."""
     known = Names()
     return [known[label] if type(label) is str else canonical(label) for label in labels]
 
 
 def check_leaves(names: list[bytes]) -> None:
-    """Refuse the leaf `()`, by its canonical bytes: it is a role alone, which no document has below it."""
+    """Raise BadType if a value, given as canonical bytes, is `()`, which is allowed as a role only."""
     if ROLE_ALONE in names:
         raise BadType("a value must not be an empty tuple, got (). Use [], {} or None for nothing.")
 
 
 def canonical_path(path: Path) -> bytes:
-    """The path's bytes: `("ab", "c")`, `("a", "bc")` and `("abc",)` differ, and the order counts."""
+    """Return the canonical bytes of a path."""
     try:
         return b"p%d:" % len(path) + b"".join(map(canonical, path))
     except (BadType, BadValue) as error:

@@ -1,8 +1,8 @@
-"""Files of tensors: safetensors with a checksum, read from one open descriptor and written whole or not at all.
+"""Files of tensors: safetensors with a checksum, read from one open descriptor and written atomically.
 
-The same content gives the same bytes, which the library of that name does not promise. A file is opened once: what is
-read was there at one moment, whoever puts another in its place meanwhile. What a header claims is compared with the
-file's size before anything is made, and tensors are copies: what is done to the file later does nothing to them.
+Equal contents give equal bytes, which the safetensors library does not guarantee. A file is opened once, so that a
+concurrent replacement does not mix two versions. The sizes in the header are compared with the size of the file before
+memory is allocated, and tensors are copies, independent of later changes of the file.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ class BadFile(BadValue):
 
 
 class NotWhole(ValueError):
-    """What is wrong with a file; for a person, its name must be said as well."""
+    """A problem of a file, without the name of the file, which the caller adds."""
 
 
 def check_version(
@@ -89,10 +89,16 @@ def read_whole(
     only: Collection[str] | None = None,
     left: Collection[str] = (),
 ) -> tuple[Metadata, Tensors]:
-    """What a file says and holds; `check` looks at what it says before tensors are made. See `check_sum`.
+    """Read the metadata and the tensors of a file; `check_sum` verifies the checksum.
 
-    With `only`, tensors of other names have a shape but no numbers (they lie on torch's device "meta"). Those that are
-    `left` stay in the file, and are read from there when they are looked at.
+    Args:
+        path: The file.
+        noun: The expected kind of file, for messages.
+        check: Called with the metadata before tensors are loaded, to refuse files of another kind or version.
+        error: The class of errors.
+        way_out: What to do about a corrupt file, for messages.
+        only: The tensors to load; others are on torch's device "meta", with a shape but no data. None loads all.
+        left: The tensors to map into memory instead of loading them.
     """
     with _opened(path) as file:
         try:
@@ -241,9 +247,9 @@ def _fill(file: FileIO, view: memoryview, what: str) -> None:
 
 
 def mapped(path: Place, noun: str, check: Callable[[Metadata], None]) -> tuple[Metadata, dict[str, NDArray[Any]]]:
-    """What a file says, and its tensors as arrays that are read from it when they are looked at, and cannot be changed.
+    """Return the metadata and the tensors of a file as read-only memory-mapped arrays; no checksum is verified.
 
-    They are those of the file that was there, whichever is put in its place later. Its numbers are not checked here.
+    They remain valid if the file is replaced later.
     """
     with _opened(path) as file:
         try:
@@ -274,7 +280,7 @@ def check_sum(metadata: Metadata, tensors: Tensors) -> None:
 
 
 def checksum(tensors: Tensors, metadata: Metadata) -> str:
-    """SHA-256 over the tensors and what the metadata says about them."""
+    """Return the SHA-256 of the tensors and of the metadata, without the checksum itself."""
     digest = hashlib.sha256()
     said = {key: value for key, value in metadata.items() if key != "checksum"}
     digest.update(json.dumps(said, sort_keys=True).encode())
@@ -307,7 +313,7 @@ def said_by(path: Place) -> Metadata | None:
 
 
 def kind_of(path: Place) -> str | None:
-    """What Carving wrote a file as, of `KINDS`; None if it did not."""
+    """Return the kind of a file that Carving wrote, one of `KINDS`; None for other files."""
     try:
         metadata = said_by(path) or {}
     except OSError as error:

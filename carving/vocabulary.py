@@ -1,6 +1,6 @@
-"""The vocabulary that a memory answers from: distinct labels in order, ten million of them if need be.
+"""The vocabulary of a memory: distinct values in order, up to tens of millions of them.
 
-Labels are kept as their canonical bytes (`distinct.py`), and made again when they are asked for.
+Values are stored as canonical bytes (`distinct.py`) and parsed on access.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -18,7 +18,17 @@ AT_ONCE = 2**14  # labels that are made at a time where all are asked for
 
 
 class Vocabulary:
-    """Distinct labels in order. `1`, `1.0` and `True` are three of them, though Python calls them equal.
+    """The distinct values that a memory can answer with, in order.
+
+    Values are compared by type and content: `1`, `1.0` and `True` are three values. Supports `len`, iteration, indexing
+    by position and `in`.
+
+    Args:
+        labels: The values, such as strings or integers.
+
+    Raises:
+        BadValue: If a value occurs twice.
+        BadType: If a value is not a label, or `labels` is a string or a set.
 
     >>> words = Vocabulary(["dog", "cat"])
     >>> words.add("bird"), words.find("cat"), words[0], 1 in words
@@ -55,7 +65,7 @@ class Vocabulary:
 
     @classmethod
     def of_bytes(cls, data: Octets) -> "Vocabulary":
-        """The labels whose canonical bytes stand one after the other; what is none, or is there twice, is refused.
+        """Return the vocabulary of concatenated canonical bytes; raises BadValue for invalid or repeated values.
 
         >>> list(Vocabulary.of_bytes(np.frombuffer(b"s3:dogi1:7", dtype=np.uint8)))
         ['dog', 7]
@@ -90,30 +100,30 @@ class Vocabulary:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, together with longer ones that share its names."""
+        """The size in bytes, including names that longer vocabularies share with it."""
         return self._shared.nbytes
 
     @property
     def labels(self) -> list[Leaf]:
-        """The labels, in a list of their own."""
+        """The values, as a new list."""
         return self.since(0)
 
     @property
     def rows(self) -> dict[bytes, int]:
-        """The labels' rows by their canonical bytes, in a dictionary of their own."""
+        """The position of each value by its canonical bytes, as a new dictionary."""
         return {name: row for row, name in enumerate(self.names())}
 
     @property
     def named(self) -> dict[bytes, Leaf]:
-        """The labels by their canonical bytes, in their order."""
+        """The values by their canonical bytes, in order, as a new dictionary."""
         return dict(zip(self.names(), self.labels, strict=True))
 
     def since(self, row: int) -> list[Leaf]:
-        """The labels from this row on."""
+        """Return the values from this position on."""
         return self._between(min(row, self._size), self._size)
 
     def first(self, count: int) -> "Vocabulary":
-        """The first labels, in one that shares them."""
+        """Return the vocabulary of the first `count` values, which shares their storage."""
         return Vocabulary._seeing(self._shared, min(count, self._size))
 
     def _between(self, start: int, stop: int) -> list[Leaf]:
@@ -122,35 +132,35 @@ class Vocabulary:
     # Canonical bytes
 
     def packed(self, start: int = 0, stop: int | None = None) -> Octets:
-        """The canonical bytes of rows, one after the other, where they lie."""
+        """Return the concatenated canonical bytes of positions start to stop, as a view."""
         return self._shared.span(start, self._size if stop is None else stop)
 
     def name(self, place: int) -> bytes:
-        """The canonical bytes of a label."""
+        """Return the canonical bytes of the value at a position."""
         if not -self._size <= place < self._size:
             raise IndexError(f"index {place} is out of range for {self._size} values")
         return self._shared[place if place >= 0 else place + self._size]
 
     def names(self, start: int = 0, stop: int | None = None) -> list[bytes]:
-        """The canonical bytes of rows, an object each."""
+        """Return the canonical bytes of the values at positions start to stop, as a list."""
         stop = self._size if stop is None else stop
         ends = self._shared.ends[start : stop + 1]
         data, places = self._shared.span(start, stop).tobytes(), (ends - ends[0]).tolist()
         return [data[one:other] for one, other in pairwise(places)]
 
     def rows_of(self, names: Iterable[bytes]) -> list[int]:
-        """The rows of labels by their canonical bytes; -1 for those that have none."""
+        """Return the positions of values given as canonical bytes; -1 for unknown values."""
         given = names if isinstance(names, Sequence) else list(names)
         rows: list[int] = self._shared.rows_of(given, self._size).tolist()
         return rows
 
     def find(self, label: Leaf) -> int | None:
-        """The label's row, if it has one."""
+        """Return the position of a value, or None."""
         row = self.rows_of([canonical(label)])[0]
         return None if row < 0 else row
 
     def index(self, label: Leaf) -> int:
-        """The label's row; one that has none is refused."""
+        """Return the position of a value; raises KeyError if it is unknown."""
         row = self.find(label)
         if row is None:
             raise KeyError(f"{label!r} is not among the {len(self)} values of this vocabulary")
@@ -159,13 +169,13 @@ class Vocabulary:
     # Growing
 
     def add(self, label: Leaf) -> int:
-        """The label's row; a new label gets the next one."""
+        """Return the position of a value, which is appended if it is new."""
         name = canonical(label)
         check_leaves([name])
         return self.add_named([name])[0]
 
     def add_named(self, names: Collection[bytes]) -> list[int]:
-        """The rows of labels by their canonical bytes, each given once, new ones in their order."""
+        """Return the positions of distinct values given as canonical bytes; new ones are appended in order."""
         given = list(names)
         rows = self._shared.rows_of(given, self._size)
         new = np.flatnonzero(rows < 0)
@@ -187,9 +197,9 @@ class Vocabulary:
     @overload
     def extended(self, names: "Vocabulary") -> tuple["Vocabulary", Rows]: ...
     def extended(self, names: "Collection[bytes] | Vocabulary") -> tuple["Vocabulary", list[int] | Rows]:
-        """The vocabulary with these labels (another one, if any is new), and their rows.
+        """Return a vocabulary that includes these values (self, if none is new), and their positions.
 
-        They are given by their canonical bytes, each once, or as a vocabulary.
+        `names`: distinct canonical bytes, or a vocabulary.
         """
         if isinstance(names, Vocabulary):
             return self._joined(names)

@@ -1,7 +1,8 @@
-"""Answers: how a memory is asked. `best` finds the best candidates, `likelihood` says how probable they are, `sets` and
-`together` find several fillers in one context and what all contexts hold. `sample`, `numbers` and `subsets` know how
-strongly pairs are held, how many leaves paths hold, and what that makes of probabilities. `sieve` bounds what scores in
-few bits may miss, `precision` says where they are faster, `sifting` gives float32's answers by them.
+"""Queries of a memory: the best candidates and their probabilities, sets of fillers, and joint decoding.
+
+`best` finds the k best candidates, `likelihood` their probabilities; `sets` finds several fillers in one context and
+`together` decodes all contexts jointly. `sample`, `numbers` and `subsets` estimate the strengths of pairs and the
+number of values under a path. `sieve`, `precision` and `sifting` speed up exact scans with scores in few bits.
 """
 
 from carving.answers.answer import Answer

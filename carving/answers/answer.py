@@ -1,4 +1,4 @@
-"""What a memory answers."""
+"""Answers of a memory."""
 
 import math
 from collections.abc import Iterable
@@ -12,11 +12,15 @@ from carving.symbols import Leaf, Path
 
 @dataclass(frozen=True)
 class Answer:
-    """A leaf with how strongly the memory holds it (1 if stored once) and how probably it was stored there.
+    """The answer to a query: a value, its score and its probability. True in a condition if a value was found.
 
-    Where nothing is stored, `found` is False, the leaf None and the probability that of nothing being there. Schemes
-    that are not linear (`scheme.facts.linear`) have no probabilities: not-a-number then. Those of HRR are too sure
-    where paths share roles; `unitary=True` mends it.
+    Attributes:
+        leaf: The value; None if nothing was found.
+        score: The estimated strength of the pair: about 1 if it was stored once, about 0 if it was not stored.
+        probability: The posterior probability that the value is stored under the path or, if nothing was found, that
+            the path is empty. Not-a-number for schemes that are not linear (`scheme.facts.linear`). Probabilities of
+            HRR are overconfident where paths share roles; use `unitary=True`.
+        found: Whether a value was found.
 
     >>> Answer("dog", 1.02, 0.99)
     Answer(leaf='dog', score=1.02, probability=0.99)
@@ -37,9 +41,9 @@ class Answer:
         return f"Answer(leaf={self.leaf!r}, score={self.score!r}, probability={self.probability!r}{missing})"
 
     def plot(self) -> Any:
-        """A matplotlib figure: the score between nothing and stored once, and how probable it is (extra `plots`).
+        """Return a matplotlib figure of the score and the probability; needs the extra `plots`.
 
-        `memory.plot(*path)` shows the scores of all other leaves beside it.
+        `memory.plot(*path)` also shows the scores of all other values.
 
         >>> Answer("dog", 1.02, 0.99).plot().axes[0].get_title(loc="left")
         'dog, with a probability of 0.99'
@@ -53,10 +57,16 @@ class Answer:
 
 
 class Answers(list[Answer]):
-    """Answers that were found together, to which paths, and whether they came to rest with hardly a doubt left."""
+    """The answers of joint decoding, as a list.
+
+    Attributes:
+        paths: The path of each answer.
+        converged: Whether decoding converged; if not, the answers are not reliable.
+        rounds: The number of rounds, each of which reads the memory once.
+    """
 
     def __init__(self, answers: Iterable[Answer], converged: bool, rounds: int, paths: tuple[Path, ...] = ()) -> None:
         super().__init__(answers)
-        self.paths = paths  # one for each answer
+        self.paths = paths
         self.converged = converged
-        self.rounds = rounds  # how often the memory was read
+        self.rounds = rounds

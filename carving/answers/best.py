@@ -1,6 +1,6 @@
-"""The best candidates of a vocabulary, exactly: every one is rated, in chunks, and the k best of all are kept.
+"""Exact top-k search: every candidate is scored, in chunks, and the k best are kept.
 
-One scan serves every caller: plain scores (`top`), log odds (`likelihood.py`), sets (`sets.py`), labels of a head.
+All callers share one scan: plain scores (`top`), log odds (`likelihood.py`), sets (`sets.py`) and label heads.
 """
 
 import math
@@ -35,11 +35,23 @@ def top(
     *,
     among: Tensor | None = None,
 ) -> Best:
-    """The k best candidates of each context: every one is scored, in chunks.
+    """Return the k best candidates of each context, by an exact scan in chunks.
 
-    Candidates may be labels: their fillers are then made chunk by chunk and never held together; what the contexts show
-    of the memory is. `among` restricts the candidates by their indices: (m,) for all contexts alike, (n, m) for each
-    its own, where -1 stands for no candidate, so that some contexts may have fewer.
+    Args:
+        scheme: The scheme of the memory.
+        memory: (*memory_shape).
+        contexts: n contexts, or n paths.
+        candidates: Fillers (L, *filler_shape), or L values. Fillers of values are created chunk by chunk, so that they
+            never need memory all at once.
+        k: The number of candidates to return.
+        among: Indices that restrict the candidates: (m,) for all contexts, or (n, m) with one row for each context,
+            padded with -1. None considers all candidates.
+
+    Returns:
+        Scores (n, k) and indices (n, k) of the candidates, best first.
+
+    Raises:
+        BadValue: If k exceeds the number of candidates of a context, or an index or a shape is invalid.
 
     >>> from carving import OSC
     >>> scheme = OSC(d=64)

@@ -26,10 +26,13 @@ class Indexed(Protocol):
 
 
 class Best(NamedTuple):
-    """The best candidates of each context, best first; equal scores stand in the vocabulary's order.
+    """The best candidates of each context, best first; ties are in the order of the vocabulary.
 
-    Equal means to the last bit, as in architectures that count. Two copies of one filler may differ there, by where
-    they stand in a product.
+    Only scores that are equal to the last bit are ties. Two copies of one filler may differ by rounding.
+
+    Attributes:
+        scores: (n, k).
+        indices: (n, k) positions among the candidates.
 
     >>> best_of(torch.tensor([[0.2, 0.9, 0.9]]), 2).indices
     tensor([[1, 2]])

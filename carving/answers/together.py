@@ -35,25 +35,25 @@ OnRound = Callable[[int, float], None]  # the round, and the share of the memory
 
 @dataclass(frozen=True)
 class Decoded:
-    """What contexts hold, answered together. One that holds several fillers has as many rows, one after the other."""
+    """The result of joint decoding. A context with several fillers has several consecutive rows."""
 
-    indices: Tensor  # (rows,) of candidates; -1 where nothing is held
-    probabilities: Tensor  # (rows,) of that answer
-    scores: Tensor  # (rows,) how strongly the memory, less all else, holds it: about 1
-    converged: bool  # whether the answers came to rest, with hardly a doubt left
-    rounds: int  # how often the memory was read
-    noise: tuple[float, ...]  # the variance of the interference in each round, in one number of the memory
-    explained: bool = False  # whether these answers, stored again, give the memory: its numbers, or all of its cells
+    indices: Tensor  # (rows,) positions among the candidates; -1 for an empty row
+    probabilities: Tensor  # (rows,) posterior probabilities
+    scores: Tensor  # (rows,) strengths once all other pairs are subtracted: about 1
+    converged: bool  # whether decoding converged to a confident result
+    rounds: int  # the number of rounds, each of which reads the memory
+    noise: tuple[float, ...]  # the variance of the interference in a cell, for each round
+    explained: bool = False  # whether the decoded pairs, stored again, reproduce the memory
 
 
 class Known(TypedDict, total=False):
-    """What is known before the memory is asked."""
+    """Prior knowledge of joint decoding."""
 
-    holds: int | Sequence[int]  # how many fillers the contexts hold at most, or each of them; 1 where nothing is said
-    prior: Tensor | None  # (L,) the candidates' probabilities, up to a factor
-    shares: Tensor | None  # (L,) which part of all stored pairs holds each: one that others hold as well echoes here
-    absence: float  # the probability of nothing being there
-    strengths: Strengths  # how strongly fillers are stored; 1 where nothing is said
+    holds: int | Sequence[int]  # maximum number of fillers, of all contexts or of each; default 1
+    prior: Tensor | None  # (L,) prior probabilities of the candidates, up to a factor
+    shares: Tensor | None  # (L,) the share of all stored pairs that have this filler: it interferes with itself
+    absence: float  # prior probability that a context is empty
+    strengths: Strengths  # the strengths of stored pairs; default 1
 
 
 class Round(NamedTuple):
@@ -77,12 +77,30 @@ def decode(
     ranks: Ranks | None = None,
     **known: Unpack[Known],
 ) -> Decoded:
-    """The candidate of every context, found together: the more contexts are given, the less noise is left.
+    """Decode all contexts jointly, by approximate message passing (AMP).
 
-    Of a sealed memory, its `Cells` are given. `known` is what is known beforehand (`Known`). Stored contexts that are
-    not given stay noise; given ones that hold nothing come out as empty, if `absence` allows. The first round asks one
-    at a time; the round that explains most of the memory counts, or the first, where that promises less.
-    Of several ranks each gives its own contexts (and what they hold), and gets the answers of all, in their order.
+    Every round subtracts the expected contents of all contexts from the memory, which leaves less interference for the
+    next one. Stored contexts that are not given remain noise. The result is that of the round that explains the memory
+    best.
+
+    Args:
+        scheme: A linear scheme (`scheme.facts.linear`).
+        memory: (*memory_shape), or the `Cells` of a quantized memory.
+        contexts: n contexts, or n paths. With `ranks` the contexts of this rank.
+        candidates: Fillers (L, *filler_shape).
+        rounds: The maximum number of rounds.
+        on_round: Called after every round with its number and the share of the memory that is not yet explained.
+        ranks: The ranks that decode together; every rank gets the results of all of them, in the order of ranks.
+        **known: Prior knowledge. `holds`, the maximum number of fillers of the contexts (an integer, or one for each;
+            default 1); `prior` (L,), the prior probabilities of the candidates up to a factor; `absence`, the prior
+            probability that a context is empty; `shares` (L,), the share of all stored pairs that have this filler;
+            `strengths`, the strengths of stored pairs.
+
+    Returns:
+        Indices, probabilities and scores of the rows, and whether decoding converged.
+
+    Raises:
+        BadValue: If the scheme is not linear, the memory is not finite, or the prior knowledge is invalid.
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, compact=True)
@@ -99,17 +117,19 @@ def decode(
 
 
 class Step(NamedTuple):
-    """What is known after a round."""
+    """The state after a round of joint decoding."""
 
     number: int
-    noise: float  # the variance of the interference, in one number of the memory
-    left: float  # the share of the memory that is not explained yet
-    indices: Tensor  # (rows,) of this rank's candidates; -1 where nothing is more probable
-    probabilities: Tensor  # (rows,) of these answers
+    noise: float  # the variance of the interference in a cell
+    left: float  # the share of the memory that is not yet explained
+    indices: Tensor  # (rows,) positions among the candidates, for this rank; -1 for an empty row
+    probabilities: Tensor  # (rows,) posterior probabilities
 
 
 class Decoding:
-    """A decoding, round by round: who iterates over it sees every `Step`, may stop, and asks for what was `decoded`.
+    """Joint decoding, round by round: iterate over it to get a `Step` for each round, then call `decoded`.
+
+    The arguments are those of `decode`. Iteration may stop before the last round.
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, compact=True)
@@ -138,7 +158,7 @@ class Decoding:
         self.state = State(scheme.zeros(), self.seen.steady, self.seen.patience)
 
     def __iter__(self) -> Iterator[Step]:
-        """The rounds, one after the other, until the answers rest."""
+        """Run rounds until the answers no longer change."""
         question, seen, state, ranks, scheme = self.question, self.seen, self.state, self.ranks, self.question.scheme
         cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=scheme.device)
         for number in range(self.rounds):
@@ -154,7 +174,7 @@ class Decoding:
             cores = state.damped(answers, cores, residual.numbers, scheme.facts.memory_scalars)
 
     def decoded(self) -> Decoded:
-        """What the rounds so far have found."""
+        """Return the result of the rounds so far."""
         decoded, best = self.state.decoded(self.ranks), self.state.best
         if not decoded.converged or best is None:
             return decoded

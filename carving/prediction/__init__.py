@@ -1,7 +1,7 @@
-"""Prediction: what a memory will hold, before there is one.
+"""Prediction of the accuracy and the capacity of memories, from theory.
 
-`carving.plan` chooses a memory; here are the questions the other way round, and what predictions are made of. (`plan`
-itself is the module here: its function is `carving.plan`.)
+`carving.plan` chooses the smallest memory for a number of pairs; `plan_within`, `pairs_within` and `predict` answer the
+inverse questions. In this package `plan` is the module; the function is `carving.plan`.
 """
 
 from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy

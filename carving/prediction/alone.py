@@ -52,7 +52,18 @@ def osc_accuracy(
     compact: bool = False,
     basis: Basis = "blocks",
 ) -> float:
-    """The share of contexts that OSC answers wholly right, `shared` fillers in each.
+    """Return the predicted accuracy of OSC for single queries.
+
+    Args:
+        d, p, k1: Side of the memory, its order, and the dimensions that a context keeps.
+        pairs: The number of stored pairs.
+        vocabulary: The number of candidates.
+        shared: The number of fillers in every context.
+        compact: Whether fillers are compact.
+        basis: "blocks" or "gaussian", for ordinary fillers.
+
+    Returns:
+        The share of contexts in which every stored filler outranks every other candidate.
 
     >>> round(osc_accuracy(d=150, p=2, k1=12, pairs=1_000, vocabulary=1_000), 2)
     0.9
@@ -109,7 +120,9 @@ def vsa_stray(cells: int, stored: Stored) -> Stray:
 
 
 def tpr_accuracy(d: int, pairs: int, vocabulary: int, shared: int = 1, rounding: float = 0.0) -> float:
-    """The share of contexts that a TPR of depth one answers wholly right, with random unit roles and fillers.
+    """Return the predicted accuracy of a TPR of depth one, with random unit roles and fillers, for single queries.
+
+    The arguments are those of `osc_accuracy`; `rounding` is the noise of few bits, as a number of pairs.
 
     >>> round(tpr_accuracy(d=60, pairs=200, vocabulary=300), 2)
     0.8
@@ -119,7 +132,10 @@ def tpr_accuracy(d: int, pairs: int, vocabulary: int, shared: int = 1, rounding:
 
 
 def vsa_accuracy(cells: int, pairs: int, vocabulary: int, shared: int = 1, rounding: float = 0.0) -> float:
-    """The share of contexts that a vector symbolic architecture answers wholly right that keeps a raw sum of reals.
+    """Return the predicted accuracy of a vector symbolic architecture that keeps a raw sum, for single queries.
+
+    `cells` is the number of real numbers of the memory; the other arguments are those of `osc_accuracy`, and
+    `rounding` is the noise of few bits, as a number of pairs.
 
     >>> round(vsa_accuracy(cells=4_096, pairs=1_000, vocabulary=1_000), 3)
     0.125

@@ -1,17 +1,23 @@
-"""A goal: what a memory was planned for, kept with it, so that it can tell when it is fuller than that."""
+"""The target that a memory was planned for; it is stored with the memory, which warns when it is over capacity."""
 
 from dataclasses import dataclass
 
 from carving.checks import check_integer, check_number
 from carving.errors import BadType, BadValue
 
-USUAL = 0.9  # the share of leaves to be named that a memory without a goal is expected to reach
-TOLERANCE = 0.1  # so many more errors than planned, as a fraction, are let pass: predictions are no better
+USUAL = 0.9  # the target accuracy of a memory without a goal
+TOLERANCE = 0.1  # relative excess of errors that is tolerated: predictions are no more precise
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The share of leaves that a memory is to name, and with how many pairs and different leaves.
+    """The target accuracy of a memory, with the numbers of pairs and of distinct values that it was planned for.
+
+    Attributes:
+        accuracy: The target accuracy, between 0 and 1.
+        pairs: The planned number of pairs; 0 if unknown.
+        vocabulary: The planned number of distinct values; 0 if unknown.
+        joint: Whether the target is for joint decoding.
 
     >>> goal = Goal(accuracy=0.99, pairs=1000, vocabulary=500)
     >>> goal.missed_by(0.9895), goal.missed_by(0.98)
@@ -21,7 +27,7 @@ class Goal:
     accuracy: float
     pairs: int = 0
     vocabulary: int = 0
-    joint: bool = False  # whether all paths are to be asked together
+    joint: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < check_number("accuracy", self.accuracy) < 1:
@@ -32,5 +38,5 @@ class Goal:
             raise BadType(f"joint must be True or False, got {self.joint!r}")
 
     def missed_by(self, accuracy: float) -> bool:
-        """Whether so accurate a memory falls short of it."""
+        """Return whether a memory of this predicted accuracy misses the target by more than the tolerance."""
         return 1 - accuracy > (1 - self.accuracy) * (1 + TOLERANCE)

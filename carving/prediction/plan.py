@@ -32,7 +32,25 @@ SEALED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the
 
 @dataclass(frozen=True)
 class Plan:
-    """A memory: what makes it, what it takes, and the share of contexts that it is predicted to answer wholly right.
+    """A planned memory: the parameters of its scheme, its size and its predicted accuracy.
+
+    `make(plan.scheme, **plan.parameters)` creates the scheme.
+
+    Attributes:
+        scheme: The name of the scheme.
+        d, p, k1, compact: Its parameters; p and k1 are None where they do not apply.
+        pairs: The number of pairs.
+        accuracy: The predicted accuracy: the share of contexts in which every stored filler outranks all others.
+        cells: The numbers of the memory tensor.
+        codebook: The numbers of all fillers; they need not be stored, since labels determine them.
+        numbers: The numbers that were minimized: the cells and, if it counts, the codebook.
+        bytes: The size in bytes.
+        operations: The cost of a query, in multiply-adds of a matrix product of equal time.
+        parameters: The arguments of `make`.
+        joint: Whether the accuracy is that of joint decoding.
+        rounds: The number of times that a query reads the memory.
+        bits: Bits a cell of a quantized memory; `bytes` then counts the cells only. None for real numbers.
+        extreme: The smallest plan (or the one of the most pairs), where another was chosen for its cheaper queries.
 
     >>> best = plan(pairs=1_000, vocabulary=500, scheme="TPR")
     >>> best.cells, best.codebook
@@ -49,21 +67,20 @@ class Plan:
     compact: bool
     pairs: int
     accuracy: float
-    cells: int  # numbers of the memory
-    codebook: int  # numbers of all fillers, if they are kept; labels give them again
-    numbers: int  # what was made small: cells and, if it counts, the codebook
+    cells: int
+    codebook: int
+    numbers: int
     bytes: int
-    operations: int  # of a question, in those of a matrix product that take as long
-    parameters: Parameters  # make(plan.scheme, **plan.parameters) makes the scheme
-    joint: bool = False  # whether all contexts are to be answered together
-    rounds: int = 1  # how often the memory is then read
-    bits: int | None = None  # of a cell, where it is to be sealed: its bytes are those of the cells alone
-    # The one of the fewest numbers, or of the most pairs, where another was chosen for its cheaper questions.
+    operations: int
+    parameters: Parameters
+    joint: bool = False
+    rounds: int = 1
+    bits: int | None = None
     extreme: "Plan | None" = field(default=None, repr=False)
 
     @property
     def kind(self) -> str:
-        """Which kind of memory it is, in words."""
+        """The kind of memory in words, such as "OSC of order 2, compact"."""
         return kind_words(self.scheme, self.p, self.compact)
 
     def _repr_html_(self) -> str:
@@ -78,26 +95,32 @@ class Plan:
 
 
 def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]) -> Plan:
-    """The smallest memory that is predicted to answer this share of its contexts wholly right.
+    """Return the smallest memory whose predicted accuracy reaches a target.
 
-    A context is answered wholly right when each filler stored in it outranks every other candidate of the vocabulary.
-    `shared` is the number of fillers in every context, or a mapping {fillers: contexts} where it varies. Fillers come
-    from their labels, so the codebook need not be kept: with `codebook=False` the memory's own cells count alone.
-    `dtype` is what numbers are kept in, for their bytes. `scheme`, `p` and `compact` restrict the choice: OSC has
-    ordinary fillers alone with `compact=False`, compact ones alone with `True`. `widest` bounds k1, in units of
-    sqrt(d); by default 2, and d/2 if contexts are shared. `basis` is how OSC draws contexts: "blocks", or "gaussian" as
-    in the paper.
+    The accuracy is the share of contexts in which every stored filler outranks every other candidate.
 
-    Of the memories within a tenth of the fewest numbers it is the one of the fewest operations a question, times its
-    numbers; `extreme` is then that of the fewest. Another `slack` than 0.1 admits more or fewer, `slack=0` the smallest
-    alone.
+    Args:
+        pairs: The number of pairs to store.
+        vocabulary: The number of candidates.
+        accuracy: The target accuracy, between 0 and 1.
+        shared: The number of fillers in every context, or a mapping {fillers: contexts} where it varies.
+        **wishes: Further requirements, all optional. `scheme`, `p` and `compact` restrict the kind of memory; None
+            allows all. `codebook` (default True) counts the numbers of all fillers; with False only the cells of the
+            memory count, since labels determine the fillers. `dtype` (float32) determines the bytes. `widest` bounds
+            k1 in units of sqrt(d): by default 2, or d / 2 if contexts have several fillers. `slack` (0.1) allows a
+            tenth more numbers than the minimum where queries get cheaper; 0 gives the smallest memory. `basis` is
+            "blocks", or "gaussian" as in the paper. `dictionary` is the size of a dictionary of compact fillers.
+            `joint=True` plans for joint decoding with one filler in each context: the memory is several times smaller,
+            and smaller still with a `spread` of amplitudes; it has headroom, since joint decoding fails abruptly above
+            its threshold. `bits` plans for a quantized memory of 1 to 8 bits a cell, or with "auto" for the number of
+            bits that needs the fewest bytes; the codebook then does not count.
 
-    `joint` plans for all contexts being answered together, one filler in each: such a memory is several times smaller,
-    and still smaller with a `spread` of amplitudes. Near its threshold joint decoding fails all at once, so the plan
-    has room for some pairs more (`together.margin`).
+    Returns:
+        The plan; where `slack` gave a larger memory, `extreme` is the smallest one.
 
-    `bits` plans for a memory that is sealed with so many bits a cell, or "auto" with those that take the fewest bytes.
-    The codebook then does not count, because labels give it.
+    Raises:
+        BadValue: If a requirement is invalid, or no memory reaches the target.
+        BadType: If there is no requirement of this name.
 
     >>> best = plan(pairs=1_000, vocabulary=1_000, scheme="OSC", p=3, compact=True)
     >>> best.numbers, best.extreme.numbers
@@ -123,7 +146,9 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
 def plans(
     pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
 ) -> list[Plan]:
-    """The best memory of each kind: first that which `plan` chooses, then the smallest; it takes longer than `plan`.
+    """Return the best memory of each kind: first the choice of `plan`, then the others by size.
+
+    The arguments are those of `plan`, which is faster.
 
     >>> [each.scheme for each in plans(pairs=100, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
@@ -137,7 +162,9 @@ def plans(
 def each_plan(
     pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
 ) -> Iterator[Plan]:
-    """The smallest memory of each kind as it is found, in no order: for who wants to see something before all is done.
+    """Yield the smallest memory of each kind as soon as it is found, in no particular order.
+
+    The arguments are those of `plan`.
 
     >>> [each.numbers for each in each_plan(pairs=1_000, vocabulary=500, scheme="TPR")]
     [140000]
@@ -150,7 +177,9 @@ def each_plan(
 def drafts(
     pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
 ) -> list[tuple[str, int]]:
-    """About how many numbers each kind takes, in milliseconds; none where only a search can tell (`joint`).
+    """Return estimates of the numbers that each kind of memory needs, as (kind, numbers), in milliseconds.
+
+    The arguments are those of `plan`. Kinds that need a search (`joint`) are omitted.
 
     >>> drafts(pairs=1_000, vocabulary=500, scheme="HLB")
     [('HLB', 15387714)]
@@ -217,9 +246,16 @@ def _sealed(wishes: Wishes, bits: int | None) -> Wishes:
 def plan_within(
     numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
 ) -> Plan:
-    """The memory of at most so many numbers that holds the most pairs with this accuracy; for wishes see `plan`.
+    """Return the memory of limited size that stores the most pairs at a target accuracy.
 
-    `slack` here admits memories that hold fewer pairs: with 0.1 the most divided by 1.1.
+    Args:
+        numbers: The maximum size, including the codebook if it counts.
+        vocabulary, accuracy, shared: As in `plan`.
+        **wishes: As in `plan`. `slack` allows fewer pairs where queries get cheaper: with 0.1 the maximum divided by
+            1.1.
+
+    Raises:
+        BadValue: If a requirement is invalid, or no memory of this size stores a single context.
 
     >>> best = plan_within(numbers=100_000, vocabulary=500, scheme="TPR")
     >>> best.d, best.pairs
@@ -231,7 +267,9 @@ def plan_within(
 def plans_within(
     numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
 ) -> list[Plan]:
-    """The memory of each kind that holds the most pairs: first that which `plan_within` chooses, then the fullest.
+    """Return the memory of each kind that stores the most pairs: first the choice of `plan_within`, then by pairs.
+
+    The arguments are those of `plan_within`.
 
     >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
@@ -268,11 +306,15 @@ def pairs_within(
     k1: int | None = None,
     **wishes: Unpack[Wishes],
 ) -> int:
-    """How many pairs this memory holds with this accuracy: 0 if not even those of one context.
+    """Return the number of pairs that a given memory stores at a target accuracy; 0 if not even one context fits.
 
-    The memory is OSC if no other `scheme` is given, of `p` = 2 and not `compact` if nothing else is said. With `joint`,
-    all contexts are answered together, and the margin of `plan` is kept. What only concerns the size of a memory
-    (`codebook`, `dtype`, `widest`) changes nothing.
+    Args:
+        vocabulary, accuracy, shared: As in `plan`.
+        d: The size parameter of the scheme.
+        k1: The dimensions that a context of OSC keeps; None for round(sqrt(d)).
+        **wishes: The memory, as in `plan`: by default `scheme="OSC"` with p = 2 and ordinary fillers. With
+            `joint=True` all contexts are decoded jointly, with the headroom of `plan`. Options of size (`codebook`,
+            `dtype`, `widest`) have no effect.
 
     >>> pairs_within(vocabulary=500, d=4_096, scheme="HLB")
     134
@@ -291,10 +333,14 @@ def predict(
     draft: bool = False,
     **wishes: Unpack[Wishes],
 ) -> float:
-    """The share of contexts that this memory is predicted to answer wholly right, one at a time or all together.
+    """Return the predicted accuracy of a given memory: the share of contexts that are answered without any error.
 
-    Which memory it is, is said as in `pairs_within`. A draft takes milliseconds, and is some points off where k1 is
-    small.
+    Args:
+        pairs: The number of stored pairs.
+        vocabulary, shared: As in `plan`.
+        d, k1: As in `pairs_within`.
+        draft: Return an estimate in milliseconds, which is some percentage points off where k1 is small.
+        **wishes: The memory, as in `pairs_within`; with `joint=True` the accuracy is that of joint decoding.
 
     >>> round(predict(pairs=1_000, vocabulary=1_000, d=8_000, scheme="HLB"), 2)
     0.35

@@ -32,20 +32,25 @@ ALONG = 19
 
 
 class FixedPoint(NamedTuple):
-    """Where joint decoding comes to rest."""
+    """The fixed point of state evolution: the predicted result of joint decoding."""
 
     accuracy: float  # the share of contexts whose filler has the largest score
     noise: float  # tau^2
-    rounds: int  # until then
+    rounds: int  # until convergence
 
 
 @lru_cache(maxsize=2**12)
 def fixed_point(
     load: float, p: int, k1: int, vocabulary: int, spread: float = 0.0, bits: int | None = None
 ) -> FixedPoint:
-    """The fixed point, from the noise of all pairs on; `p = 0` stands for candidates without overlaps (VSAs).
+    """Return the fixed point of state evolution, which predicts joint decoding, starting at the noise of all pairs.
 
-    A memory that is sealed has so many bits a cell, of which less is told than of real numbers.
+    Args:
+        load: The load factor, pairs / cells.
+        p, k1: The order of OSC and the dimensions that a context keeps; p = 0 for candidates without overlaps (VSAs).
+        vocabulary: The number of candidates.
+        spread: The spread of amplitudes, as in `OSC`.
+        bits: Bits a cell of a quantized memory; None for real numbers.
 
     >>> [round(fixed_point(load, p=0, k1=0, vocabulary=100).accuracy, 2) for load in (0.1, 0.2, 0.4)]
     [1.0, 1.0, 0.22]

@@ -1,4 +1,4 @@
-"""A wish: what is to be stored, how well it is to be answered, and which memories may do it."""
+"""Requirements of a plan: what to store, the target accuracy, and the kinds of memories to consider."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ BASIS: Basis = "blocks"
 
 
 class Wishes(TypedDict, total=False):
-    """What may be wished by keyword, beside what is to be stored: the later fields of `Wish`."""
+    """Optional requirements, by keyword: the later fields of `Wish`."""
 
     scheme: str | None
     p: int | None
@@ -41,7 +41,7 @@ LARGEST = 2**50  # candidates that nobody will have
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of a memory.
+    """The requirements of a plan.
 
     A new field stands here and in `Wishes`; if it concerns some kinds of memory and not others also in `kinds.OPTIONS`,
     and the rows of `kinds.KINDS` say which ones.
