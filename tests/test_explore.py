@@ -141,7 +141,7 @@ def test_a_slice_is_what_lies_in_the_tensor():
     row = slice_of(vector)
     assert torch.allclose(row.numbers.flatten()[:1000] * row.deviation, vector.tensor)
     assert float(row.numbers.flatten()[1000:].abs().sum()) == 0
-    with pytest.raises(BadValue, match="2 indices, got 1"):
+    with pytest.raises(BadValue, match="2 indices"):
         slice_of(held, (3,))
     with pytest.raises(BadValue, match="axis 3"):
         slice_of(held, (12, 0))

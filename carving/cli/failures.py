@@ -15,6 +15,17 @@ from carving.distributed import LostRank
 from carving.errors import UserError
 
 MISTAKE, BUG, CLOSED_PIPE = 2, 3, 141  # exit statuses; the last as of any program that a closed pipe ends
+# Advice in errors of the library, and how the command line words it.
+ADVICE = (
+    ("force=True", "--force"),
+    ("Pass the values: `SealedMemory.load(file, vocabulary=values)`.", "Pass --vocabulary FILE."),
+    ("Omit vocabulary=.", "Omit --vocabulary."),
+    (
+        "Store the pairs of one in a memory like the other, Memory.like(other); if one keeps its paths, "
+        "memory.absorb(other) does that.",
+        "Run `carving store NEW FILES --like OTHER` with the files of one of them, then merge NEW and OTHER.",
+    ),
+)
 REPORT = "This is a bug in Carving. Please report it to the authors, with the lines above."
 
 show_traceback: ContextVar[bool] = ContextVar("show_traceback", default=False)  # what --traceback says
@@ -48,9 +59,15 @@ def _failed(error: Exception) -> int:
         errors.quiet = False
     if show_traceback.get() or not is_mistake:
         _tell(traceback.format_exc())
-    told = visible(str(error).replace("force=True", "--force"))  # the option of commands that have one
-    _tell(f"Error: {told or 'out of memory'}" if is_mistake else REPORT)
+    _tell(f"Error: {visible(_advised(str(error))) or 'out of memory'}" if is_mistake else REPORT)
     return MISTAKE if is_mistake else BUG
+
+
+def _advised(message: str) -> str:
+    """The message of an error with advice for the command line."""
+    for advice, option in ADVICE:
+        message = message.replace(advice, option)
+    return message
 
 
 def _unheard(error: BaseException | None, is_done: bool) -> int:

@@ -18,7 +18,7 @@ def load(name: str) -> Experiment:
         BadValue: If there is no experiment of this name.
 
     >>> load("flops").title
-    'operations of one question'
+    'operations per query'
     """
     if name not in FOLDERS:
         raise BadValue(f"Unknown experiment {name!r}. {nearest(name, NAMES)}")
