@@ -162,7 +162,7 @@ def test_an_unlike_memory_is_absorbed():
     assert len(mine) == 180 and yours.pairs == len(SHARED)
     with pytest.raises(ValueError, match="keeps no paths"):
         mine.absorb(yours.without_paths())
-    with pytest.raises(TypeError, match="a memory was wanted"):
+    with pytest.raises(TypeError, match="other must be a Memory"):
         mine.absorb({"a": "x"})
 
 

@@ -196,11 +196,11 @@ def test_questions_in_two_threads_are_answered_as_in_one(asked):
 @pytest.mark.parametrize(
     ("probe", "how", "message"),
     [
-        (0, {}, "above 0 and up to 1, got 0"),
-        (1.5, {}, "above 0 and up to 1"),
+        (0, {}, "probe=0 must be above 0 and at most 1"),
+        (1.5, {}, "above 0 and at most 1"),
         (True, {}, "probe must be a number, got True"),
         ("all", {}, "probe must be a number"),
-        (0.9, {"among": ["word 1"]}, "for all leaves of a memory with compact fillers"),
+        (0.9, {"among": ["word 1"]}, "for the whole vocabulary of a memory with compact fillers"),
     ],
 )
 def test_wishes_that_no_index_fulfils_are_refused(asked, probe, how, message):

@@ -534,7 +534,7 @@ def test_a_file_that_cannot_be_written_anew_goes_on_in_its_journal(file, monkeyp
     with carving.open(file) as memory:
         with monkeypatch.context() as patched:
             patched.setattr(files, "replace_whole", full)
-            with pytest.warns(files.NotFlushed, match=r"could not be written anew: .*its changes stay in the journal"):
+            with pytest.warns(files.NotFlushed, match=r"could not be compacted .*Its changes stay in the journal"):
                 store_all(memory, PAIRS[5:15])
         assert memory.changes == 10 and Memory.load(file).pairs == 15
         store_all(memory, PAIRS[15:])

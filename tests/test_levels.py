@@ -95,13 +95,13 @@ def test_a_number_that_is_no_level_is_refused_with_the_nearest(tmp_path):
     memory.store([(("a",), 0.3), (("b",), "warm"), (("c",), True)])  # what is no number is a symbol as ever
     before = memory.tensor.clone()
     for number, nearest in ((0.24, "0.2"), (99.0, "1.0"), (1, "1.0")):
-        with pytest.raises(ValueError, match=f"{number} is none of them; the nearest is {nearest}: .*rounded"):
+        with pytest.raises(ValueError, match=f"{number} is not one of them; the nearest is {nearest}. .*rounded"):
             memory.store([(("d",), 0.5), (("e",), number)])
     assert memory.tensor.equal(before) and len(memory.vocabulary) == 13
     memory.save(tmp_path / "m.safetensors")
-    with pytest.raises(ValueError, match="is none of them"):
+    with pytest.raises(ValueError, match="is not one of them"):
         Memory.load(tmp_path / "m.safetensors").store([(("d",), 0.25)])
-    with open_memory(tmp_path / "m.safetensors") as opened, pytest.raises(ValueError, match="is none of them"):
+    with open_memory(tmp_path / "m.safetensors") as opened, pytest.raises(ValueError, match="is not one of them"):
         opened.store([(("d",), 0.25)])
     assert memory.forget([(("a",), 0.25)]) == [(("a",), 0.25)]
 

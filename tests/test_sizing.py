@@ -22,7 +22,7 @@ def test_a_survey_counts_what_differs():
 
 
 def test_a_survey_needs_pairs():
-    with pytest.raises(ValueError, match="there must be pairs"):
+    with pytest.raises(ValueError, match="There must be at least one pair"):
         Memory.for_pairs(iter([]))
 
 
