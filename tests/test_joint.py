@@ -310,7 +310,7 @@ def test_so_they_do_in_other_schemes(name):
 
 
 @pytest.mark.parametrize(
-    "scheme", [OSC(80, 2, compact=True), OSC(80, 2), OSC(20, 3, k1=6, compact=True)], ids=short_name
+    "scheme", [OSC(88, 2, compact=True), OSC(88, 2), OSC(20, 3, k1=6, compact=True)], ids=short_name
 )
 @pytest.mark.parametrize("each", [2, 3])
 def test_contexts_may_hold_several_fillers(scheme, each):
