@@ -106,7 +106,7 @@ def canonical_all(labels: Iterable[Leaf]) -> list[bytes]:
 def check_leaves(names: list[bytes]) -> None:
     """Raise BadType if a value, given as canonical bytes, is `()`, which is allowed as a role only."""
     if ROLE_ALONE in names:
-        raise BadType("a value must not be an empty tuple, got (). Use [], {} or None for nothing.")
+        raise BadType("an empty tuple is a role, not a value, got (). Use [], {} or None for nothing.")
 
 
 def canonical_path(path: Path) -> bytes:

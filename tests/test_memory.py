@@ -262,7 +262,7 @@ class Late(dict):
 def test_a_leaf_that_is_an_empty_tuple_is_refused_at_the_door(memory, leaf):
     state = memory._state
     for verb in (memory.store, memory.forget, memory.recognise_many):
-        with pytest.raises(TypeError, match=r"The value at \('b',\): an empty tuple is a role, but no leaf"):
+        with pytest.raises(TypeError, match=r"The value at \('b',\): an empty tuple is a role, not a value"):
             verb([(("a",), "x"), (("b",), leaf)])
     with pytest.raises(TypeError, match="an empty tuple is a role"):
         Memory(OSC(20), [leaf])

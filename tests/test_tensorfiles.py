@@ -282,7 +282,7 @@ def test_a_file_whose_folder_cannot_be_flushed_is_written_all_the_same(file, mon
     (file.parent / "more.json").write_text('{"c": "z"}')
     told = CliRunner().invoke(app, ["store", str(file), str(file.parent / "more.json"), "--json"])
     assert told.exit_code == 0 and json.loads(told.stdout)["stored"] == 1
-    assert told.stderr.startswith("Warning: ") and "is written" in told.stderr
+    assert told.stderr.startswith("Warning: ") and "was written" in told.stderr
     assert Memory.load(file).recall("c").leaf == "z"
 
 

@@ -180,4 +180,4 @@ def kinds_for(wish: Wish) -> list[Kind]:
 def _check_concerns(kind: Kind, wish: Wish) -> None:
     for name in OPTIONS:
         if (value := getattr(wish, name)) and name not in kind.concerns:
-            raise BadValue(f"{name}={value} does not apply to {kind.scheme}. Omit it.")
+            raise BadValue(f"{name}={value!r} does not apply to {kind.scheme}. Omit it.")
