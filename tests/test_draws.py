@@ -99,7 +99,7 @@ def test_numbers_of_numpy_are_the_labels_that_they_equal():
 
 
 def test_a_huge_integer_is_refused():
-    with pytest.raises(ValueError, match="use bytes"):
+    with pytest.raises(ValueError, match="Use bytes"):
         symbols.canonical(10**5_000)
 
 

@@ -139,7 +139,7 @@ def test_paths_will_do_for_contexts(asked):
         (
             dict(k=51),
             ValueError,
-            "k must be an integer between 1 and 50, got 51. There are no more candidates",
+            "k must be an integer between 1 and 50, got 51. It cannot exceed the number of candidates",
         ),
         (dict(k=0), ValueError, "k must be"),
         (dict(k=1.0), TypeError, "k must be"),
@@ -150,13 +150,13 @@ def test_paths_will_do_for_contexts(asked):
             "k must be an integer between 1 and 1, got 2",
         ),
         (dict(among=torch.tensor([[1, 2]])), ValueError, r"among must have shape \(9, any\), got \(1, 2\)"),
-        (dict(among=torch.tensor([50])), ValueError, r"indices of 0 \.\. 49, got 50 \.\. 50"),
-        (dict(among=torch.tensor([-1])), ValueError, r"indices of 0 \.\. 49, got -1"),
-        (dict(among=torch.tensor([[-2]] * 9)), ValueError, r"indices of -1 \.\. 49, got -2"),
-        (dict(among=torch.tensor([[-1]] * 9)), ValueError, "among leaves some with none"),
+        (dict(among=torch.tensor([50])), ValueError, r"indices from 0 to 49, got 50 to 50"),
+        (dict(among=torch.tensor([-1])), ValueError, r"indices from 0 to 49, got -1"),
+        (dict(among=torch.tensor([[-2]] * 9)), ValueError, r"indices from -1 to 49, got -2"),
+        (dict(among=torch.tensor([[-1]] * 9)), ValueError, "among has none for some"),
         (dict(among=torch.ones(50, dtype=torch.bool)), TypeError, r"nonzero\(\).squeeze\(1\)"),
         (dict(among=torch.tensor([1.0])), TypeError, "among must be a tensor of integers, got torch.float32"),
-        (dict(among=[1, 2]), TypeError, r"got list. torch.tensor\(indices\) makes one"),
+        (dict(among=[1, 2]), TypeError, r"got list. Pass torch.tensor\(indices\)"),
     ],
 )
 def test_bad_questions_are_refused(asked, arguments, error, message):
