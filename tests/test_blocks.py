@@ -214,7 +214,7 @@ def test_the_basis_is_part_of_what_a_scheme_is():
     one, other = Memory(blocks), Memory(gaussian)
     for memory in (one, other):
         memory.store({"a": "x"})
-    with pytest.raises(ValueError, match=r"these differ in basis \('blocks' and 'gaussian'\)"):
+    with pytest.raises(ValueError, match=r"they differ in basis \('blocks' and 'gaussian'\)"):
         one + other
 
 

@@ -239,7 +239,7 @@ def test_a_large_vocabulary_is_never_held(monkeypatch):
         ({}, ValueError, "at least one value with a path, got an empty one"),
         ([], ValueError, "at least one value with a path, got an empty one"),
         (iter(()), ValueError, "at least one pair, got none"),
-        ("dog", TypeError, "a document .* or pairs .* were wanted, got 'dog'"),
+        ("dog", TypeError, "Expected a document .* or .* pairs, got 'dog'"),
     ],
 )
 def test_bad_input_changes_nothing(memory, bad, error, message):
@@ -522,7 +522,7 @@ def test_a_data_frame_is_stored_as_the_table_that_it_is():
     assert not memory.recall("oak", "kind")
     memory.store(frame)
     assert memory.recall(1, "name").leaf == "oak"
-    with pytest.raises(ValueError, match="key='name' names the column of a DataFrame's row names, got dict"):
+    with pytest.raises(ValueError, match="key='name' names the column of a DataFrame with its row names, got dict"):
         memory.store({"a": "b"}, key="name")
 
 
