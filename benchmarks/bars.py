@@ -79,7 +79,7 @@ def bits_chart(results: dict[str, dict]) -> str:
         "memory, each asked alone": "memory, asked alone, 99 %",
         "SQLite, a file": "SQLite, a file",
         "JSON, compressed by xz": "JSON, compressed by xz",
-        "sealed memory, all asked together": "sealed memory, asked together, 100.00% right",
+        "quantized memory, all asked together": "quantized memory, asked together, 100.00% right",
     }
     bars = [(name, rows[row], f"{rows[row]:,.0f}") for name, row in names.items()]
     return chart([*bars, ("the least possible", math.log2(1000), f"{math.log2(1000):,.0f}")], lowest=4)

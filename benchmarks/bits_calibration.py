@@ -3,7 +3,7 @@
     python benchmarks/bits_calibration.py [--memories 8] [--only solved]
 
 Of each memory of 1,000 pairs, those that were not used for fitting are asked for, and as many paths that hold nothing;
-recognised are their pairs, as many others of the same paths, and others of empty ones. Beside the calibration error (15
+recognized are their pairs, as many others of the same paths, and others of empty ones. Beside the calibration error (15
 bins) stands that of a perfect model which says the same. A minute a line, or two.
 """
 
@@ -30,20 +30,20 @@ Said = list[tuple[float, bool]]  # probabilities, and whether it was so
 def asked(d: int, k1: int, bits: int, solve: bool, seed: int) -> tuple[Said, Said]:
     """What one memory says of answers, and of pairs."""
     drawn = torch.randint(PAIRS, (PAIRS,), generator=Generator().manual_seed(seed)).tolist()
-    pairs = [(("there", i), leaf) for i, leaf in enumerate(drawn)]
+    pairs = [(("there", i), value) for i, value in enumerate(drawn)]
     memory = Memory(OSC(d, 2, k1, compact=True, seed=seed), range(PAIRS))
     memory.store(pairs)
     if solve:
         memory.consolidate(pairs, bits=bits or None)
         pairs = pairs[1::2]  # the others were used for fitting
-    asking = memory.seal(bits) if bits else memory
+    asking = memory.quantize(bits) if bits else memory
     empty = [("nowhere", i) for i in range(len(pairs))]
     answers = asking.recall_many([path for path, _ in pairs] + empty)
-    leaves = [leaf for _, leaf in pairs] + [None] * len(empty)
-    right = [(one.probability, one.leaf == leaf) for one, leaf in zip(answers, leaves, strict=True)]
-    others = [(path, (leaf + 1 + i) % PAIRS) for i, (path, leaf) in enumerate(pairs) if i % 2 and (i + 1) % PAIRS]
+    values = [value for _, value in pairs] + [None] * len(empty)
+    right = [(one.probability, one.value == value) for one, value in zip(answers, values, strict=True)]
+    others = [(path, (value + 1 + i) % PAIRS) for i, (path, value) in enumerate(pairs) if i % 2 and (i + 1) % PAIRS]
     questions = [*pairs, *others, *((path, i) for i, path in enumerate(empty[::2]))]
-    known = asking.recognise_many(questions)
+    known = asking.recognize_many(questions)
     return right, [(one.probability, i < len(pairs)) for i, one in enumerate(known)]
 
 

@@ -175,7 +175,7 @@ def alone(n: int, grade: int, batch: int = 100) -> Row:
 
 
 class Live(torch.utils._python_dispatch.TorchDispatchMode):
-    """Notes how many bytes of fresh tensors an operation leaves and makes at a time, at most."""
+    """Notes how many bytes of fresh tensors an operation values and makes at a time, at most."""
 
     most = 0
 

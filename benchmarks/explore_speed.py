@@ -1,4 +1,4 @@
-"""How fast the explorer answers: every question of its JSON interface to memories of 100 MB and 10,000 leaves.
+"""How fast the explorer answers: every question of its JSON interface to memories of 100 MB and 10,000 values.
 
 `python benchmarks/explore_speed.py`: two minutes, 1.5 GB.
 """
@@ -9,23 +9,23 @@ import time
 import torch
 
 from carving import OSC, Memory
-from carving.explore import Exhibit
+from carving.explore import MemoryDocument
 from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.routes import ROUTES
 
-LEAVES, TIMES = 10_000, 5
+VALUES, TIMES = 10_000, 5
 QUESTIONS = {
     "ask": ("GET", "ask", dict(path="key 55 / of")),
     "best five": ("GET", "ask", dict(path="key 55 / of", kind="top")),
     "set": ("GET", "ask", dict(path="key 55 / of", kind="set")),
-    "one leaf": ("GET", "ask", dict(path="key 55 / of", kind="leaf", leaf="leaf 55")),
+    "one value": ("GET", "ask", dict(path="key 55 / of", kind="value", value="value 55")),
     "overview": ("GET", "overview", {}),
     "gauge": ("GET", "gauge", {}),
     "cells": ("GET", "cells", {}),
     "histogram": ("GET", "histogram", {}),
     "paths": ("GET", "paths", dict(text="key 55")),
-    "store": ("POST", "store", dict(path="new / pair", leaf="leaf 55")),
+    "store": ("POST", "store", dict(path="new / pair", value="value 55")),
 }
 
 
@@ -40,8 +40,8 @@ def main():
     torch.set_num_threads(1)
     for scheme in (OSC(d=5000, p=2, compact=True), OSC(d=5000, p=2), OSC(d=292, p=3, compact=True)):
         memory = Memory(scheme, keep_paths=True)
-        memory.store([((f"key {i}", "of"), f"leaf {i}") for i in range(LEAVES)])
-        gallery = Gallery(Exhibit(memory, "large"))
+        memory.store([((f"key {i}", "of"), f"value {i}") for i in range(VALUES)])
+        gallery = Gallery(MemoryDocument(memory, "large"))
         session = gallery.open()
         print(f"\n{scheme}: {memory.tensor.nbytes / 1e6:.0f} MB")
         for words, question in QUESTIONS.items():

@@ -1,11 +1,11 @@
 """Questions to a million or ten million candidates: the index beside the full scan, in time, memory and right answers.
 
-    python benchmarks/index_speed.py                       # ten million leaves, d=200, p=2
-    python benchmarks/index_speed.py --leaves 1000000 --pairs 550
+    python benchmarks/index_speed.py                       # ten million values, d=200, p=2
+    python benchmarks/index_speed.py --values 1000000 --pairs 550
 
 Each step is a process of its own, which says what it takes at most (its resident memory, files that it maps included).
-Pairs are so many that a scan is about 99 % right; all leaves are as likely as each other beforehand. Times are those of
-the clock, for a quiet machine, and of the processor. The last step asks a memory of a million leaves whether its
+Pairs are so many that a scan is about 99 % right; all values are as likely as each other beforehand. Times are those of
+the clock, for a quiet machine, and of the processor. The last step asks a memory of a million values whether its
 probabilities are as often right as they say. What was wanted stands beside what was measured, by the clock; with ten
 million leaves it goes into results/index-speed.json, and from there into docs/candidates.md by tables.py.
 """
@@ -31,22 +31,24 @@ from carving.lab.measures.calibration import error
 from carving.memory import probing
 
 STEPS = ("build", "index", "scan", "calibration")
-MILLION, FULL, MEMORIES = 1_000_000, (640, 900), 4  # leaves whose probabilities are looked at, pairs, fillings
-WANTED = 10_000_000  # the leaves of which something is wanted
+MILLION, FULL, MEMORIES = 1_000_000, (640, 900), 4  # values whose probabilities are looked at, pairs, fillings
+WANTED = 10_000_000  # the values of which something is wanted
 
 
 def main() -> None:
     """Run every step, and print what it tells."""
-    wishes = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    wishes.add_argument("--leaves", type=int, default=10_000_000)
-    wishes.add_argument("--pairs", type=int, default=550, help="550 for ten million, 640 for a million: 99 %% right")
-    wishes.add_argument("--questions", type=int, default=256, help="of a batch")
-    wishes.add_argument("--singles", type=int, default=20)
-    wishes.add_argument("--dictionary", type=int, default=0)
-    wishes.add_argument("--threads", type=int, default=2)
-    wishes.add_argument("--step", choices=STEPS)
-    wishes.add_argument("--file")
-    given = wishes.parse_args()
+    requirements = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    requirements.add_argument("--values", type=int, default=10_000_000)
+    requirements.add_argument(
+        "--pairs", type=int, default=550, help="550 for ten million, 640 for a million: 99 %% right"
+    )
+    requirements.add_argument("--questions", type=int, default=256, help="of a batch")
+    requirements.add_argument("--singles", type=int, default=20)
+    requirements.add_argument("--dictionary", type=int, default=0)
+    requirements.add_argument("--threads", type=int, default=2)
+    requirements.add_argument("--step", choices=STEPS)
+    requirements.add_argument("--file")
+    given = requirements.parse_args()
     if given.step:
         torch.set_num_threads(given.threads)
         globals()[given.step](given)
@@ -64,8 +66,8 @@ def main() -> None:
                     figures[str(said["what"])] = said
     kept = compare(given, answers)
     rows = compared(figures, kept)
-    show(Console(), f"Wanted and measured, {given.leaves:,} leaves, {given.threads} threads", rows)
-    if given.leaves == WANTED and not given.dictionary:
+    show(Console(), f"Wanted and measured, {given.values:,} values, {given.threads} threads", rows)
+    if given.values == WANTED and not given.dictionary:
         write("index-speed.json", dict(threads=given.threads, wanted=rows, figures=figures, kept=kept))
 
 
@@ -75,7 +77,11 @@ def compared(figures: dict[str, dict], kept: dict[str, dict]) -> list[Row]:
     both = 1e3 / (each["vocabulary"] + each["index"])
     wish = str(probing.USUAL)
     rows: list[Row] = [
-        dict(figure=f"of the scan's right answers, probe={wish}", wanted=0.99, measured=kept[wish]["of_the_scans"]),
+        dict(
+            figure=f"of the scan's right answers, recall_target={wish}",
+            wanted=0.99,
+            measured=kept[wish]["of_the_scans"],
+        ),
         dict(
             figure="one question: times the scan's speed",
             wanted=20,
@@ -93,17 +99,17 @@ def compared(figures: dict[str, dict], kept: dict[str, dict]) -> list[Row]:
     ]
     for pairs in FULL:
         off = figures[f"calibration with {pairs} pairs"]["error"]
-        rows.append(dict(figure=f"calibration error, a million leaves, {pairs} pairs", wanted=0.02, measured=off))
+        rows.append(dict(figure=f"calibration error, a million values, {pairs} pairs", wanted=0.02, measured=off))
     return rows
 
 
 def compare(given: argparse.Namespace, answers: dict[str, list[str | None]]) -> dict[str, dict]:
     """Right answers of the scan, and which part of them each wish kept."""
     told = dict[str, dict]()
-    right = [leaf for _, leaf in pairs_of(given)]
-    scanned = [one == leaf for one, leaf in zip(answers["scan"], right, strict=False)]
+    right = [value for _, value in pairs_of(given)]
+    scanned = [one == value for one, value in zip(answers["scan"], right, strict=False)]
     for wish, found in answers.items():
-        kept = sum(one == leaf for one, leaf, sure in zip(found, right, scanned, strict=False) if sure)
+        kept = sum(one == value for one, value, sure in zip(found, right, scanned, strict=False) if sure)
         told[wish] = dict(right=kept / len(scanned), of_the_scans=kept / max(1, sum(scanned)), asked=len(scanned))
     print(json.dumps(told))
     return told
@@ -112,7 +118,7 @@ def compare(given: argparse.Namespace, answers: dict[str, list[str | None]]) -> 
 def pairs_of(given: argparse.Namespace) -> list[tuple[tuple[str], str]]:
     """What is stored."""
     chance = Random(1)
-    return [((f"key {i}",), f"word {chance.randrange(given.leaves)}") for i in range(given.pairs)]
+    return [((f"key {i}",), f"word {chance.randrange(given.values)}") for i in range(given.pairs)]
 
 
 def told(what: str, run: Callable[[], object], times: int = 1, **more: object) -> object:
@@ -128,20 +134,20 @@ def told(what: str, run: Callable[[], object], times: int = 1, **more: object) -
 
 
 def build(given: argparse.Namespace) -> None:
-    """A memory of so many leaves, its index, and both in files."""
+    """A memory of so many values, its index, and both in files."""
     scheme = OSC(200, 2, compact=True, **({"dictionary": given.dictionary} if given.dictionary else {}))
-    leaves: Iterable[str] = (f"word {i}" for i in range(given.leaves))
-    memory = told("vocabulary", lambda: Memory(scheme, leaves), given.leaves)
+    values: Iterable[str] = (f"word {i}" for i in range(given.values))
+    memory = told("vocabulary", lambda: Memory(scheme, values), given.values)
     assert isinstance(memory, Memory)
-    told("index", lambda: memory._codebook.index(), given.leaves)
+    told("index", lambda: memory._codebook.index(), given.values)
     memory.store(pairs_of(given))
-    told("store one more", lambda: memory.store([(("one more",), "a new leaf")]))
-    memory.forget([(("one more",), "a new leaf")], force=True)
-    memory.counts = torch.full((len(memory.vocabulary),), given.pairs / given.leaves, dtype=torch.float64)
+    told("store one more", lambda: memory.store([(("one more",), "a new value")]))
+    memory.forget([(("one more",), "a new value")], force=True)
+    memory.counts = torch.full((len(memory.vocabulary),), given.pairs / given.values, dtype=torch.float64)
     words, index = memory.vocabulary, memory._codebook.index()
     sizes = dict(vocabulary=words.nbytes / len(words), labels=len(words.packed()) / len(words))
     told(
-        "save", lambda: memory.save(given.file, index=True), bytes_a_leaf=sizes | dict(index=index.nbytes / len(index))
+        "save", lambda: memory.save(given.file, index=True), bytes_a_value=sizes | dict(index=index.nbytes / len(index))
     )
     files = {path.name: path.stat().st_size / 1e6 for path in sorted(Path(given.file).parent.iterdir())}
     print(json.dumps(dict(what="files", mb=files)))
@@ -153,7 +159,7 @@ def index(given: argparse.Namespace) -> None:
     assert isinstance(memory, Memory)
     ask(memory, given, (0.99, probing.USUAL))
     absent = [("nothing", number) for number in range(given.singles)]
-    told("nothing there", lambda: memory.recall_many(absent, probe=probing.USUAL), given.singles)
+    told("nothing there", lambda: memory.recall_many(absent, recall_target=probing.USUAL), given.singles)
 
 
 def scan(given: argparse.Namespace) -> None:
@@ -163,19 +169,19 @@ def scan(given: argparse.Namespace) -> None:
 
 
 def calibration(given: argparse.Namespace) -> None:
-    """Questions to a million leaves, of four fillings of a memory: half of the paths hold something."""
-    leaves = min(MILLION, given.leaves)
-    memory = Memory(OSC(200, 2, compact=True), range(leaves))
+    """Questions to a million values, of four fillings of a memory: half of the paths hold something."""
+    values = min(MILLION, given.values)
+    memory = Memory(OSC(200, 2, compact=True), range(values))
     for pairs in FULL:
         told, right = list[float](), list[bool]()
         for turn in range(MEMORIES):
-            held = [((turn, i), (1_009 * i + 7_919 * turn) % leaves) for i in range(pairs)]
+            held = [((turn, i), (1_009 * i + 7_919 * turn) % values) for i in range(pairs)]
             memory.store(held)
-            memory.counts = torch.full((leaves,), pairs / leaves, dtype=torch.float64)
+            memory.counts = torch.full((values,), pairs / values, dtype=torch.float64)
             some = held[:500]
             paths = [path for path, _ in some] + [("nothing", turn, i) for i in range(500)]
-            found = memory.recall_many(paths, probe=probing.USUAL)
-            right += [one.found and one.leaf == leaf for one, (_, leaf) in zip(found, some, strict=False)]
+            found = memory.recall_many(paths, recall_target=probing.USUAL)
+            right += [one.found and one.value == value for one, (_, value) in zip(found, some, strict=False)]
             right += [not one.found for one in found[len(some) :]]
             told += [one.probability for one in found]
             memory.forget(held, force=True)
@@ -187,23 +193,23 @@ def calibration(given: argparse.Namespace) -> None:
         print(json.dumps(facts | dict(right=sum(right) / len(right))))
 
 
-def ask(memory: Memory, given: argparse.Namespace, wishes: Iterable[float]) -> None:
+def ask(memory: Memory, given: argparse.Namespace, requirements: Iterable[float]) -> None:
     """Single questions and a batch."""
     paths = [path for path, _ in pairs_of(given)]
-    for wish in wishes:
+    for wish in requirements:
         name = "scan" if wish == 1 else str(wish)
-        told(f"{name}: first question", lambda: memory.recall(*paths[0], probe=wish))
-        memory.recall_many(paths[:5], probe=wish)
+        told(f"{name}: first question", lambda: memory.recall(*paths[0], recall_target=wish))
+        memory.recall_many(paths[:5], recall_target=wish)
         told(
             f"{name}: single",
-            lambda: [memory.recall(*path, probe=wish) for path in paths[: given.singles]],
+            lambda: [memory.recall(*path, recall_target=wish) for path in paths[: given.singles]],
             given.singles,
         )
         batch = told(
-            f"{name}: batch", lambda: memory.recall_many(paths[: given.questions], probe=wish), given.questions
+            f"{name}: batch", lambda: memory.recall_many(paths[: given.questions], recall_target=wish), given.questions
         )
         assert isinstance(batch, list)
-        print(json.dumps({"answers": {name: [answer.leaf for answer in batch]}}))
+        print(json.dumps({"answers": {name: [answer.value for answer in batch]}}))
 
 
 if __name__ == "__main__":

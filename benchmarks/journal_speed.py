@@ -2,7 +2,7 @@
 
     python benchmarks/journal_speed.py [FOLDER]
 
-A memory of 100 MB with 40,000 leaves lies in the folder, whose file system is told; everything is flushed to disk. One
+A memory of 100 MB with 40,000 values lies in the folder, whose file system is told; everything is flushed to disk. One
 thread, and clocks on the wall, since a disk is waited for, and the processor's beside them, where others use the
 machine. Each `carving store` is the first of a process of its own, timed from the end of its imports.
 """
@@ -24,7 +24,7 @@ from rich.console import Console
 import carving
 from carving import OSC, Memory
 
-LEAVES, STORES, PART = 40_000, 10_000, 1_000
+VALUES, STORES, PART = 40_000, 10_000, 1_000
 STORE = """
 import sys, time
 from pathlib import Path
@@ -55,7 +55,7 @@ def one_pair(file: Path) -> Row:
     times = []
     for number in range(16):
         source = file.with_name("pair.tsv")
-        source.write_text(f"new {number}\tsays\t{'another' if number % 2 else 'leaf 7'}\n")
+        source.write_text(f"new {number}\tsays\t{'another' if number % 2 else 'value 7'}\n")
         times.append(command(file, source))
     held = Memory.load(file)
     whole = statistics.median(wall(lambda: held.save(file.with_name("copy"))) for _ in range(3))
@@ -71,12 +71,12 @@ def one_pair(file: Path) -> Row:
 
 
 def many(file: Path) -> Row:
-    """10,000 pairs of 10,000 new leaves, stored one by one."""
+    """10,000 pairs of 10,000 new values, stored one by one."""
     with carving.open(file) as memory:
         before, changes = memory.pairs, []
         times, busy = [], time.process_time()
         for number in range(STORES):
-            times.append(wall(lambda: memory.store([(("one by one", number), f"new leaf {number}")])))
+            times.append(wall(lambda: memory.store([(("one by one", number), f"new value {number}")])))
             changes.append(memory.changes)
         busy = time.process_time() - busy
         written = sum(one > other for one, other in pairwise(changes))
@@ -104,7 +104,7 @@ def main() -> None:
         kind = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True).stdout.strip()
         console, file = Console(), Path(folder) / "large.safetensors"
         memory = Memory(OSC(d=292, p=3))
-        memory.store([((f"word {i}", "says"), f"leaf {i}") for i in range(LEAVES)])
+        memory.store([((f"word {i}", "says"), f"value {i}") for i in range(VALUES)])
         memory.save(file)
         del memory
         for title, row in (("one pair into a large file", one_pair(file)), ("pairs one by one", many(file))):

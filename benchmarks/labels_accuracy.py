@@ -24,7 +24,7 @@ from carving.lab.experiment import Points
 from carving.lab.figures import draw
 from carving.lab.measures.rivals import METHODS, PREDICTION, SIZE, TRAINING, measured
 from carving.lab.rows import Row, versions
-from carving.labels.data import read
+from carving.multilabel.data import read
 
 OUTPUT = Path(__file__).parent.parent / "results" / "labels-accuracy.json"
 FIGURE = OUTPUT.with_name("labels-frontier")

@@ -1,6 +1,6 @@
 """What a fit takes of memory at the sizes of the largest data sets: 782,585 features and 205,443 labels.
 
-`python benchmarks/labels_memory.py [--points 1000 4000 16000] [--recipes fast best] [--rankers 1]` - minutes to half an
+`python benchmarks/labels_memory.py [--points 1000 4000 16000] [--recipes fast best] [--rerank-min-count 1]` - minutes to half an
 hour each, one thread, each fit in a process of its own. Synthetic points: 343 features by a law of Zipf, and 75 labels
 that bring two words each along. Prints the most that the process took beside what it had with the points made, seconds
 of the processor and the model's file, and writes results/labels-memory.json, where every result is kept as it comes.
@@ -20,7 +20,7 @@ from measuring import RESULTS, Row, rise, show
 from rich.console import Console
 from scipy.sparse import csr_matrix
 
-from carving.labels import Dataset, MultiLabelClassifier
+from carving.multilabel import Dataset, MultiLabelClassifier
 
 FEATURES, LABELS = 782_585, 205_443
 STORED, OWN, BROUGHT = 343, 75, 2  # numbers of a point, its labels, words that each of them brings along
@@ -49,10 +49,10 @@ def _ones(columns: np.ndarray, width: int) -> csr_matrix:
     return matrix.sign()
 
 
-def fitted(recipe: str, count: int, rankers: int | None, epochs: int | None) -> Row:
+def fitted(recipe: str, count: int, rerankers: int | None, epochs: int | None) -> Row:
     """One fit: in a fresh process."""
     torch.set_num_threads(1)
-    data, made = points(count), MultiLabelClassifier(recipe=recipe, rankers=rankers, epochs=epochs)
+    data, made = points(count), MultiLabelClassifier(recipe=recipe, rerank_min_count=rerankers, epochs=epochs)
     MultiLabelClassifier(recipe="fast").fit(np.eye(30), np.eye(30))  # all that is imported on the way is there
     start = time.process_time()
     taken = rise(lambda: made.fit(data.features, data.labels))
@@ -60,7 +60,7 @@ def fitted(recipe: str, count: int, rankers: int | None, epochs: int | None) -> 
     with tempfile.TemporaryDirectory() as folder:
         made.save(Path(folder) / "model")
         size = (Path(folder) / "model").stat().st_size
-    chosen: Row = dict(recipe=recipe, points=count, rankers=rankers, epochs=epochs)
+    chosen: Row = dict(recipe=recipe, points=count, rerank_min_count=rerankers, epochs=epochs)
     return chosen | dict(MB=taken / 2**20, seconds=spent, file_MB=size / 2**20)
 
 
@@ -68,7 +68,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, nargs="+", default=[1_000, 4_000, 16_000])
     parser.add_argument("--recipes", nargs="+", default=["fast", "best"], choices=["fast", "best"])
-    parser.add_argument("--rankers", type=int, default=1, help="the points of a label with a ranker; 0 for none")
+    parser.add_argument(
+        "--rerank-min-count", type=int, default=1, help="the points of a label with a reranker; 0 for none"
+    )
     parser.add_argument("--epochs", type=int, help="of the networks of best")
     given = parser.parse_args()
     rows = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else []
@@ -76,8 +78,8 @@ def main() -> None:
     for count in given.points:
         for recipe in given.recipes:
             with console.status(f"{recipe}, {count:,} points"), ProcessPoolExecutor(1, get_context("spawn")) as process:
-                row = process.submit(fitted, recipe, count, given.rankers or None, given.epochs).result()
-            same = [all(old[name] == row[name] for name in ("recipe", "points", "rankers", "epochs")) for old in rows]
+                row = process.submit(fitted, recipe, count, given.rerankers or None, given.epochs).result()
+            same = [all(old[name] == row[name] for name in ("recipe", "points", "rerankers", "epochs")) for old in rows]
             rows = [old for old, replaced in zip(rows, same, strict=True) if not replaced] + [row]
             OUTPUT.write_text(json.dumps(rows, indent=1) + "\n")
     show(console, "megabytes (2^20) beside the points, seconds of the processor", rows)

@@ -23,7 +23,7 @@ from measuring import Row, Run, medians, show, write
 from rich.console import Console
 from torch import Tensor, nn
 
-from carving.labels.osc import OSCHead
+from carving.multilabel.osc import OSCHead
 
 SIZES = (1_000, 10_000, 50_000, 100_000, 300_000, 1_000_000)
 POINTS, FEATURES, OWN, HIDDEN = 256, 100, 5, 512
@@ -42,7 +42,7 @@ SPARE = 3 * 2**30  # bytes that others on the machine may need
 Runs = dict[str, Run]
 
 
-def trunk(outputs: int) -> nn.Sequential:
+def architecture(outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.LeakyReLU(), nn.Linear(HIDDEN, outputs))
 
 
@@ -65,7 +65,7 @@ def trained(network: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> 
 
 
 def with_head(head: OSCHead, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Run, Run]:
-    network = trunk(head.width)
+    network = architecture(head.width)
 
     def best() -> object:
         with torch.no_grad():
@@ -80,7 +80,7 @@ def kept(labels: int) -> tuple[nn.Module, Run, Run]:
 
 
 def with_layer(labels: int, x: Tensor, own: list[list[int]]) -> tuple[nn.Module, Run, Run]:
-    network = trunk(labels)
+    network = architecture(labels)
     rows = torch.tensor([row for row, labels_of_point in enumerate(own) for _ in labels_of_point])
     columns = torch.tensor([label for labels_of_point in own for label in labels_of_point])
 

@@ -21,7 +21,7 @@ BLOCKS = any(field.name == "basis" for field in fields(OSC))
 KINDS = ("gaussian", "gaussian compact", *(("blocks", "blocks compact") if BLOCKS else ()))
 SIEVES = ("off", "auto", "bfloat16", "int8") if hasattr(answers, "set_sieve") else ()
 VOCABULARIES = (100, 1_000, 10_000)
-CONTEXTS, PAIRS, LEAVES, QUESTIONS, BATCH, TRACED = 2_000, 5_000, 2_000, 512, 256, 10_000
+CONTEXTS, PAIRS, VALUES, QUESTIONS, BATCH, TRACED = 2_000, 5_000, 2_000, 512, 256, 10_000
 TURN = 100_000
 
 
@@ -48,32 +48,32 @@ def drawing(setting: str, kind: str) -> Run:
 def storing(setting: str, kind: str) -> Run:
     """`Memory.store` into an empty memory."""
     osc = scheme(setting, kind)
-    batches = cycle([pairs(PAIRS, LEAVES, f"{rows.start} ") for rows in turns(PAIRS)])
+    batches = cycle([pairs(PAIRS, VALUES, f"{rows.start} ") for rows in turns(PAIRS)])
     return lambda: Memory(osc).store(next(batches))
 
 
 def asking(setting: str, kind: str) -> Run:
     """`Memory.recall_many`, of paths that were not asked before."""
-    memory = filled(setting, kind, LEAVES)
+    memory = filled(setting, kind, VALUES)
     batches = cycle([[(f"sentence {i}", "subject") for i in rows] for rows in turns(QUESTIONS)])
     return lambda: memory.recall_many(next(batches))
 
 
 def asking_one(setting: str, kind: str) -> Run:
-    """`Memory.recall` of one path of 10,000 leaves."""
+    """`Memory.recall` of one path of 10,000 values."""
     memory = filled(setting, kind, 10_000)
     paths = cycle([(f"sentence {i}", "subject") for i in range(TURN)])
     return lambda: memory.recall(*next(paths))
 
 
-def filled(setting: str, kind: str, leaves: int) -> Memory:
+def filled(setting: str, kind: str, values: int) -> Memory:
     memory = Memory(scheme(setting, kind))
-    memory.store(pairs(leaves, leaves))
+    memory.store(pairs(values, values))
     return memory
 
 
-def pairs(number: int, leaves: int, prefix: str = "") -> list[tuple[tuple[str, str], str]]:
-    return [((f"{prefix}sentence {i}", "subject"), f"{prefix}noun {i * 7 % leaves}") for i in range(number)]
+def pairs(number: int, values: int, prefix: str = "") -> list[tuple[tuple[str, str], str]]:
+    return [((f"{prefix}sentence {i}", "subject"), f"{prefix}noun {i * 7 % values}") for i in range(number)]
 
 
 # With contexts given

@@ -244,7 +244,7 @@ KEYS = ("setting", "vocabulary", "threads")
 COMPARED = {">=": operator.ge, "<=": operator.le}
 
 
-def wishes(found: dict[str, list[Row]]) -> list[Row]:
+def requirements(found: dict[str, list[Row]]) -> list[Row]:
     """Each wanted figure beside what was measured; one thread judges."""
     told = []
     for part, setting, size, name, sign, number in WANTED:
@@ -296,7 +296,7 @@ def main() -> None:
             in_parts(console, f"{part}: {PARTS[part].__doc__ or from_labels.__doc__}", found[part])
     names = {name: None for row in memory for name in row}
     show(console, "peak memory of a call, MB", [{name: row.get(name) for name in names} for row in memory])
-    told = wishes(found)
+    told = requirements(found)
     show(console, "wanted, and measured", [row for row in told if row["part"] in chosen])
     if set(chosen) == set(PARTS):
         write("osc-speed.json", {"threads": list(thread_counts()), **found, "peak memory": memory, "wanted": told})

@@ -49,7 +49,7 @@ def timed(run: Callable[[], object], questions: int, runs: int = 5) -> float:
 
 def dictionary(facts: Facts) -> Row:
     tracemalloc.start()
-    held = {tuple("".join(list(role)) for role in path): "".join(list(leaf)) for path, leaf in facts.items()}
+    held = {tuple("".join(list(role)) for role in path): "".join(list(value)) for path, value in facts.items()}
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     return {"what": "dict of Python", "bytes": size, "us": timed(lambda: [held[path] for path in facts], len(facts)),
@@ -57,7 +57,7 @@ def dictionary(facts: Facts) -> Row:
 
 
 def text(facts: Facts) -> Row:
-    size = len(lzma.compress(json.dumps([[*path, leaf] for path, leaf in facts.items()]).encode()))
+    size = len(lzma.compress(json.dumps([[*path, value] for path, value in facts.items()]).encode()))
     return {"what": "JSON, compressed by xz", "bytes": size, "us": None, "changes": "no", "strangers": "told"}
 
 
@@ -68,7 +68,9 @@ def database(facts: Facts, folder: Path) -> Row:
     base.execute("create table words (id integer primary key, word text)")
     base.execute("create table facts (path text primary key, word integer) without rowid")
     base.executemany("insert into words values (?, ?)", ((i, word) for word, i in words.items()))
-    base.executemany("insert into facts values (?, ?)", (("/".join(path), words[leaf]) for path, leaf in facts.items()))
+    base.executemany(
+        "insert into facts values (?, ?)", (("/".join(path), words[value]) for path, value in facts.items())
+    )
     base.commit()
     base.execute("vacuum")
     query = "select words.word from facts join words on words.id = facts.word where path = ?"
@@ -116,26 +118,26 @@ def memory(facts: Facts) -> Row:
     """The planner's, for single questions."""
     held = Memory.for_pairs(facts.items(), accuracy=0.99)
     held.store(facts.items())
-    assert held.verify(facts.items()).share > 0.98
+    assert held.verify(facts.items()).accuracy > 0.98
     return {"what": "memory, asked alone, 99 %", "bytes": held.tensor.nbytes, "us": asked(held, facts),
             "changes": "yes", "strangers": "told, with a probability"}  # fmt: skip
 
 
-def sealed(facts: Facts) -> Row:
+def quantized(facts: Facts) -> Row:
     """Two bits a cell, and everything asked together."""
     side = round((6.4 * len(facts) * np.log2(len(facts)) / np.log2(1000)) ** 0.5 * 1.01)
     held = Memory(OSC(side, 2, 8, compact=True, spread=0.6))
     held.store(facts.items())
-    few = held.seal(bits=2)
+    few = held.quantize(bits=2)
     found = []
 
     def ask() -> None:
-        found[:] = few.recall_all(list(facts), absence=0.0)
+        found[:] = few.decode(list(facts), prior_empty=0.0)
 
     us = timed(ask, len(facts), 1)
-    right = sum(answer.leaf == leaf for answer, leaf in zip(found, facts.values(), strict=True)) / len(facts)
-    return {"what": f"sealed memory, asked together, {right:.2%} right", "bytes": len(packed(few.cells.codes, 2)),
-            "us": us, "changes": "after unsealing", "strangers": "told, with a probability"}  # fmt: skip
+    right = sum(answer.value == value for answer, value in zip(found, facts.values(), strict=True)) / len(facts)
+    return {"what": f"quantized memory, asked together, {right:.2%} right", "bytes": len(packed(few.cells.codes, 2)),
+            "us": us, "changes": "after decoding", "strangers": "told, with a probability"}  # fmt: skip
 
 
 def asked(held: Memory, facts: Facts) -> float:
@@ -151,7 +153,7 @@ def main() -> None:
         facts = facts_of(count)
         with tempfile.TemporaryDirectory() as folder:
             rows = [dictionary(facts), database(facts, Path(folder)), text(facts), hashes(facts), retrieval(facts),
-                    memory(facts), sealed(facts)]  # fmt: skip
+                    memory(facts), quantized(facts)]  # fmt: skip
         for row in rows:
             row["bits a fact"] = 8 * row["bytes"] / count
         show(console, f"{count:,} facts of {len(set(facts.values())):,} words; microseconds of a question", rows)

@@ -12,7 +12,7 @@ THEIRS: dict[str, Callable[..., Tensor]] = {"hrr": torchhd.HRRTensor, "map": tor
 
 
 def carved(basis: Tensor, candidates: Tensor) -> Tensor:
-    """Every candidate projected in R^d and normalised, as the paper writes it."""
+    """Every candidate projected in R^d and normalized, as the paper writes it."""
     projected = candidates @ (basis.T @ basis)
     return projected / projected.norm(dim=-1, keepdim=True)
 

@@ -28,11 +28,11 @@ from measuring import Row, show, write
 from rich.console import Console
 
 from carving import OSC, Memory, formats
-from carving.distributed import Ranks, joined
+from carving.distributed import Ranks, process_group
 from carving.distributed.launching import launch
 from carving.errors import Overfull
 
-LEAVES = 20_000
+VALUES = 20_000
 ENOUGH = 200_000  # pairs of which figures are kept
 WANTED = {"storing": 1.6, "decoding": 1.5}  # times as fast as one process, with two workers
 EXCHANGES = 0.1  # of the time, at most
@@ -47,12 +47,12 @@ def storing(ranks: Ranks, given: argparse.Namespace) -> Callable[[], object]:
 def decoding(ranks: Ranks, given: argparse.Namespace) -> Callable[[], object]:
     """A memory that only joint decoding reads."""
     memory = Memory(OSC(d=44, p=3, compact=True))
-    pairs = [((f"place {i}",), f"leaf {i * 7 % 2_000}") for i in range(given.paths)]
+    pairs = [((f"place {i}",), f"value {i * 7 % 2_000}") for i in range(given.paths)]
     memory.store(pairs)
     paths = [path for path, _ in pairs]
 
     def run() -> None:
-        answers = memory.recall_all(paths, group=ranks if ranks.size > 1 else None)
+        answers = memory.decode(paths, group=ranks if ranks.size > 1 else None)
         assert answers.converged, "the memory is too full"
 
     return run
@@ -62,14 +62,14 @@ def learning(ranks: Ranks, given: argparse.Namespace) -> Callable[[], object]:
     """One pass over points of 2,000 features and 1,000 labels, in batches of 512."""
     from scipy.sparse import random_array
 
-    from carving.labels import MultiLabelClassifier, Settings
-    from carving.labels.ranks import learning_on
+    from carving.multilabel import MultiLabelClassifier, Settings
+    from carving.multilabel.ranks import learning_on
 
     chance = np.random.default_rng(0)
     features = random_array((given.points, 2_000), density=0.05, rng=0, dtype=np.float32).tocsr()
     labels = np.zeros((given.points, 1_000), dtype=np.float32)
     np.put_along_axis(labels, chance.integers(0, 1_000, (given.points, 3)), 1, axis=1)
-    settings = Settings(trunk="deep", hidden=512, loss="softmax", batch=512, epochs=1)
+    settings = Settings(architecture="deep", hidden=512, loss="softmax", batch_size=512, epochs=1)
 
     def run(points: int = given.points) -> None:
         with learning_on(ranks):
@@ -108,7 +108,7 @@ def work(given: argparse.Namespace) -> None:
     """What a rank does; the first writes what all took."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", Overfull)
-    with joined() as ranks:
+    with process_group() as ranks:
         if given.only == "sums":
             figures: object = summing(ranks)
         else:
@@ -175,7 +175,7 @@ def rates(folder: Path) -> Row:
     """What the page reckons with."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", Overfull)
-    lines = (f"entity {i % 9_973}\trelation {i % 37} {i}\tleaf {i * 7 % LEAVES}\n" for i in range(20_000))
+    lines = (f"entity {i % 9_973}\trelation {i % 37} {i}\tleaf {i * 7 % VALUES}\n" for i in range(20_000))
     (folder / "rates.tsv").write_text("".join(lines))
 
     def stored(scheme: OSC, pairs: int = 20_000) -> float:
@@ -185,12 +185,12 @@ def rates(folder: Path) -> Row:
     reading = busy(lambda: list(formats.shared([folder / "rates.tsv"], Ranks.alone()))) / 20_000
     small, large = stored(OSC(d=80, p=3)), stored(OSC(d=160, p=3), 6_000)
     operations = 2 * (160**3 - 80**3) / (large - small)  # of which the two differ
-    compact, leaves = OSC(d=200, p=2, compact=True), 50_000
-    memory = Memory(compact, range(leaves))
+    compact, values = OSC(d=200, p=2, compact=True), 50_000
+    memory = Memory(compact, range(values))
     memory.store([((i,), i) for i in range(500)])
     paths = [(i,) for i in range(512)]
-    memory.recall_many(paths, probe=1)
-    weighed = 512 * leaves / busy(lambda: memory.recall_many(paths, probe=1))
+    memory.recall_many(paths, recall_target=1)
+    weighed = 512 * values / busy(lambda: memory.recall_many(paths, recall_target=1))
     labels = [f"entity {i * 7919 % 10_000_019}" for i in range(10_000)]
     sent = len(pickle.dumps({f"s{len(label)}:{label}".encode(): 1.0 for label in labels})) / len(labels)
     return dict(
@@ -217,7 +217,7 @@ def main() -> None:
     console, found = Console(), dict[str, object]()
     with tempfile.TemporaryDirectory() as folder:
         given.folder = Path(folder)
-        lines = (f"entity {i % 9_973}\trelation {i % 37} {i}\tleaf {i * 7 % LEAVES}\n" for i in range(given.pairs))
+        lines = (f"entity {i % 9_973}\trelation {i % 37} {i}\tleaf {i * 7 % VALUES}\n" for i in range(given.pairs))
         (given.folder / "graph.tsv").write_text("".join(lines))
         if given.only in (None, "rates"):
             found["rates"] = rates(given.folder)

@@ -6,7 +6,7 @@
 from functools import partial
 
 import torch
-from lines import BATCH, LEAVES, QUESTIONS, VOCABULARIES, pairs
+from lines import BATCH, QUESTIONS, VALUES, VOCABULARIES, pairs
 from measuring import Row, Run, medians, peak, show
 from rich.console import Console
 
@@ -39,7 +39,7 @@ def orders() -> list[Row]:
 
 def filled(osc: OSC) -> Memory:
     memory = Memory(osc)
-    memory.store(pairs(LEAVES, LEAVES))
+    memory.store(pairs(VALUES, VALUES))
     return memory
 
 

@@ -24,8 +24,8 @@ from carving.console import bar
 from carving.errors import Overfull
 from carving.prediction.plan import Plan
 from carving.schemes.osc import OSC
-from carving.symbols import Leaf
 from carving.symbols import Path as RolePath
+from carving.symbols import Value
 
 RESULTS = Path(__file__).parent.parent / "results" / "structures.json"
 SOLVED_K1 = 6  # small cores hold most where the tensor is solved
@@ -48,22 +48,22 @@ def plain_figures(plan: Plan) -> dict[str, Any]:
     return dict(parameters=plan.parameters, numbers=plan.cells, operations=plan.operations)
 
 
-def micro_f1(held: dict[RolePath, set[Leaf]], answers: dict[RolePath, set[Leaf]]) -> float:
+def micro_f1(held: dict[RolePath, set[Value]], answers: dict[RolePath, set[Value]]) -> float:
     both = sum(len(answers[path] & held[path]) for path in answers)
     return 2 * both / sum(len(answers[path]) + len(held[path]) for path in answers)
 
 
 def wordnet(console: Console, file: Path) -> dict[str, Any]:
     pairs = list(formats.pairs(file))
-    held: dict[RolePath, set[Leaf]] = defaultdict(set)
-    for path, leaf in pairs:
-        held[path].add(leaf)
-    leaves = len({leaf for _, leaf in pairs})
+    held: dict[RolePath, set[Value]] = defaultdict(set)
+    for path, value in pairs:
+        held[path].add(value)
+    values = len({value for _, value in pairs})
     start = time.perf_counter()
     # More than 0.99, because a set must not only come first but be told from the rest, and because the share is one of
-    # questions: the largest fail first, and one of them holds 442 leaves.
+    # questions: the largest fail first, and one of them holds 442 values.
     sizes = dict(Counter(len(tails) for tails in held.values()))
-    chosen = plan(len(pairs), leaves, 0.9995, shared=sizes, scheme="OSC")
+    chosen = plan(len(pairs), values, 0.9995, shared=sizes, scheme="OSC")
     planning = time.perf_counter() - start
     console.print(f"WordNet: {len(pairs):,} triples, {len(held):,} questions; planned in {planning:.0f} s: {chosen}")
     scheme = OSC(**chosen.parameters)
@@ -78,8 +78,8 @@ def wordnet(console: Console, file: Path) -> dict[str, Any]:
         answers = memory.recall_sets(list(held), on_progress=advance)
     asking = time.perf_counter() - start
     third = gemm_rate()
-    found = {path: {answer.leaf for answer in answer} for path, answer in zip(held, answers, strict=True)}
-    work = reading_work(scheme, blocks) + matching_work(scheme, blocks, leaves)
+    found = {path: {answer.value for answer in answer} for path, answer in zip(held, answers, strict=True)}
+    work = reading_work(scheme, blocks) + matching_work(scheme, blocks, values)
     unsigned = Memory(paper_like(chosen))
     unsigned.store(pairs)
     some = list(held)[:: max(1, len(held) // SAMPLE)]
@@ -99,7 +99,7 @@ def wordnet(console: Console, file: Path) -> dict[str, Any]:
         asking_share=len(held) * work / asking / ((second + third) / 2),
         gemm_gflops=second / 1e9,
         unsigned_micro_f1=micro_f1(
-            held, {path: {answer.leaf for answer in answer} for path, answer in zip(some, plain, strict=True)}
+            held, {path: {answer.value for answer in answer} for path, answer in zip(some, plain, strict=True)}
         ),
         unsigned_questions=len(some),
     )
@@ -107,8 +107,8 @@ def wordnet(console: Console, file: Path) -> dict[str, Any]:
 
 def treebank(console: Console, file: Path) -> dict[str, Any]:
     pairs = list(formats.pairs(file, fields=["form", "upos", "deprel"]))
-    # More than 0.99, because tags come thousands of times and the planner takes every leaf to come about as often.
-    chosen = plan(len(pairs), len({leaf for _, leaf in pairs}), 0.9995, scheme="OSC")
+    # More than 0.99, because tags come thousands of times and the planner takes every value to come about as often.
+    chosen = plan(len(pairs), len({value for _, value in pairs}), 0.9995, scheme="OSC")
     console.print(f"treebank: {len(pairs):,} pairs; planned: {chosen}")
     rates, seconds = {}, {}
     for signed in (True, False):
@@ -118,9 +118,9 @@ def treebank(console: Console, file: Path) -> dict[str, Any]:
             memory.store(pairs, on_progress=advance)
         asked = pairs if signed else pairs[:: max(1, len(pairs) // SAMPLE)]
         with bar(console, "asking", len(asked)) as advance:
-            answers = memory.recall_many([path for path, _ in asked], absence=0.0, on_progress=advance)
+            answers = memory.recall_many([path for path, _ in asked], prior_empty=0.0, on_progress=advance)
         seconds[signed] = time.perf_counter() - start
-        right = [(path[-1], answer.leaf == leaf) for (path, leaf), answer in zip(asked, answers, strict=True)]
+        right = [(path[-1], answer.value == value) for (path, value), answer in zip(asked, answers, strict=True)]
         rates[signed] = {
             field: sum(true for name, true in right if name == field) / sum(name == field for name, _ in right)
             for field in ("form", "upos", "deprel")
@@ -139,7 +139,7 @@ def treebank(console: Console, file: Path) -> dict[str, Any]:
 def solved_treebank(console: Console, file: Path) -> dict[str, Any]:
     """The treebank in a third of the cells that it is planned for, solved instead of summed: `--only solved`."""
     pairs = list(formats.pairs(file, fields=["form", "upos", "deprel"]))
-    chosen = plan(len(pairs), len({leaf for _, leaf in pairs}), 0.9995, scheme="OSC")
+    chosen = plan(len(pairs), len({value for _, value in pairs}), 0.9995, scheme="OSC")
     scheme = OSC(int((chosen.cells / 3) ** 0.5), 2, SOLVED_K1, compact=True)
     console.print(f"treebank: {len(pairs):,} pairs; planned {chosen.cells:,} cells, solved in {scheme.d**2:,}")
     memory = Memory(scheme)
@@ -162,7 +162,7 @@ def solved_treebank(console: Console, file: Path) -> dict[str, Any]:
     )
 
 
-def wishes(found: dict[str, Any]) -> list[Row]:
+def requirements(found: dict[str, Any]) -> list[Row]:
     """The figures that were wished for beside those that were measured."""
     return [
         {"figure": name, "wanted": f"{sign} {number}", "measured": found[name]}
@@ -187,7 +187,7 @@ def main() -> None:
             results[name]["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
             console.print(results[name])
             if name == "wordnet":
-                show(console, "wanted, and measured", wishes(results[name]))
+                show(console, "wanted, and measured", requirements(results[name]))
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 

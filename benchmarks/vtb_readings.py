@@ -18,9 +18,9 @@ from torch import Tensor
 
 from carving.lab.measures.datasets import parts
 from carving.lab.measures.labels import head_of, setting_of, settings_of
-from carving.labels import metrics
-from carving.labels.training import make_network, predict, train
-from carving.labels.vectors import VectorHead
+from carving.multilabel import metrics
+from carving.multilabel.training import make_network, predict, train
+from carving.multilabel.vectors import VectorHead
 
 Change = Callable[[VectorHead], None]
 
@@ -68,7 +68,7 @@ READINGS: dict[str, tuple[Change, dict[str, object], dict[str, object]]] = {
     "trained vectors":         (as_published,      {"trainable": True, "missing": False}, {}),
     "no decay of the rate":    (as_published,      {"gamma": 1.0},        {}),
     "three times the rate":    (as_published,      {},                    {"rate": 3e-3}),
-    "rows of one length":      (as_published,      {},                    {"normalise": "rows"}),
+    "rows of one length":      (as_published,      {},                    {"normalize": "rows"}),
     "orthogonal roles":        (orthogonal_roles,  {},                    {}),
     "all orthogonal":          (all_orthogonal,    {},                    {}),
     "all orthogonal, no missing": (all_orthogonal, {"missing": False},    {}),
@@ -82,7 +82,7 @@ def measured(folder: Path, name: str, variant: str, reading: str, seed: int) -> 
     change, changes, training = READINGS[reading]
     setting = setting_of(name, "VTB", variant) | changes
     whole, test = parts(folder, name, 1)
-    data = whole.labelled()
+    data = whole.labeled()
     head, settings = head_of(setting, data.labels.shape[1], seed), replace(settings_of(setting), **training)
     assert isinstance(head, VectorHead)
     change(head)

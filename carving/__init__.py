@@ -6,7 +6,7 @@ from carving.answers.ranking import Best
 from carving.contexts import Contexts
 from carving.memory import Memory
 from carving.memory.opened import open_memory as open
-from carving.memory.sealed import SealedMemory
+from carving.memory.quantized import QuantizedMemory
 from carving.prediction.plan import plan
 from carving.scheme import Scheme
 from carving.schemes import SCHEMES, make
@@ -26,8 +26,8 @@ __all__ = [
     "Best",
     "Contexts",
     "Memory",
+    "QuantizedMemory",
     "Scheme",
-    "SealedMemory",
     "Vocabulary",
     "make",
     "open",

@@ -195,11 +195,13 @@ def check_weight(weight: object) -> float:
     return number
 
 
-def check_absence(absence: object) -> float:
+def check_prior_empty(prior_empty: object) -> float:
     """Return the prior probability that a path is empty."""
-    number = _as_float(absence)
+    number = _as_float(prior_empty)
     if not 0 <= number < 1:
-        raise BadValue(f"absence must be a probability of at least 0 and below 1, got {absence!r}. The default is 0.5.")
+        raise BadValue(
+            f"prior_empty must be a probability of at least 0 and below 1, got {prior_empty!r}. The default is 0.5."
+        )
     return number
 
 

@@ -46,8 +46,8 @@ WORDS = {
 }
 LEXICON = {symbol: words.split() for symbol, words in WORDS.items()}
 LOUD = 1.2  # how much louder some contexts are than others where all are asked together
-MANY = 20_000  # leaves: of more, a sample is asked for, and not all together, so that nobody waits for minutes
-SAMPLE = 2_000  # the leaves of that sample
+MANY = 20_000  # values: of more, a sample is asked for, and not all together, so that nobody waits for minutes
+SAMPLE = 2_000  # the values of that sample
 SCORES = 2_000  # about so many true and false candidates are in the picture
 
 
@@ -67,8 +67,8 @@ def treebank(count: int, seed: int = 0) -> dict[str, Document]:
 def stored(trees: int = 1000, accuracy: float = 0.99) -> tuple[Memory, list[Pair]]:
     """Return a planned memory of random trees, which keeps its paths, and the pairs stored in it."""
     pairs = list(flatten(treebank(trees)))
-    words = len({canonical(leaf) for _, leaf in pairs})
-    memory = Memory.of_plan(planner.plan(len(pairs), words, accuracy), words, accuracy, keep_paths=True)
+    words = len({canonical(value) for _, value in pairs})
+    memory = Memory.from_plan(planner.plan(len(pairs), words, accuracy), words, accuracy, keep_paths=True)
     memory.store(pairs)
     return memory, pairs
 
@@ -82,7 +82,7 @@ def run(
 ) -> dict[str, object]:
     """Store the trees in a planned memory, recall every value, and print the results."""
     pairs: list[Pair] = list(flatten(treebank(trees)) if conllu is None else formats.pairs(conllu, "conllu"))
-    words = len({canonical(leaf) for _, leaf in pairs})
+    words = len({canonical(value) for _, value in pairs})
     plan = planner.plan(len(pairs), words, accuracy)
     memory = Memory(make(plan.scheme, **plan.parameters))
     console.print(
@@ -94,7 +94,7 @@ def run(
     sample = pairs if len(pairs) <= MANY else sample_of(pairs, SAMPLE)
     what = "every value" if sample is pairs else f"{len(sample):,} values"
     with bar(console, f"recalling {what}", len(sample)) as advance:
-        answers: list[Answer] = memory.recall_many([path for path, _ in sample], absence=0.0, on_progress=advance)
+        answers: list[Answer] = memory.recall_many([path for path, _ in sample], prior_empty=0.0, on_progress=advance)
     right = share(answers, sample)
     show_answers(console, memory, sample, answers)
     asked = "" if sample is pairs else f" (of a random sample of {len(sample):,})"
@@ -126,22 +126,22 @@ def sample_of(pairs: list[Pair], count: int) -> list[Pair]:
 
 def share(answers: Sequence[Answer], pairs: list[Pair]) -> float:
     """The share of right answers."""
-    return sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True)) / len(pairs)
+    return sum(answer.value == value for answer, (_, value) in zip(answers, pairs, strict=True)) / len(pairs)
 
 
 def show_answers(console: Console, memory: Memory, pairs: list[Pair], answers: Sequence[Answer]) -> None:
     """The first, the middle and the last answer, and that to a path where nothing is stored."""
     for i in (0, len(pairs) // 2, len(pairs) - 1):
-        path, leaf = " / ".join(map(str, pairs[i][0])), str(answers[i].leaf)
-        console.print(f"  {escape(path)}  ->  {escape(leaf)}  ({answers[i].probability:.2%})")
+        path, value = " / ".join(map(str, pairs[i][0])), str(answers[i].value)
+        console.print(f"  {escape(path)}  ->  {escape(value)}  ({answers[i].probability:.2%})")
     nowhere = ("tree 0", *pairs[0][0][1:])
     nothing = memory.recall(*nowhere)
-    leaf = str(nothing.leaf) if nothing else "nothing stored"
-    console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {escape(leaf)}  ({nothing.probability:.2%})")
+    value = str(nothing.value) if nothing else "nothing stored"
+    console.print(f"  {escape(' / '.join(map(str, nowhere)))}  ->  {escape(value)}  ({nothing.probability:.2%})")
 
 
 def ask_together(console: Console, plan: Plan, pairs: list[Pair]) -> float | None:
-    """The share of right answers of a smaller memory when all leaves are asked for together; None if they are many."""
+    """The share of right answers of a smaller memory when all values are asked for together; None if they are many."""
     if len(pairs) > MANY:
         console.print(
             f"Joint decoding would need only {plan.cells:,} cells. This is predicted, not measured: with this many "
@@ -151,7 +151,7 @@ def ask_together(console: Console, plan: Plan, pairs: list[Pair]) -> float | Non
     memory = Memory(make(plan.scheme, **plan.parameters))
     memory.store(pairs)
     with bar(console, "joint decoding", len(pairs)) as advance:
-        answers = memory.recall_all([path for path, _ in pairs], absence=0.0, on_progress=advance)
+        answers = memory.decode([path for path, _ in pairs], prior_empty=0.0, on_progress=advance)
     right = share(answers, pairs)
     console.print(f"Joint decoding of a memory of {plan.cells:,} cells: [bold]{right:.2%}[/bold] correct\n")
     return right
@@ -201,9 +201,9 @@ def draw(memory: Memory, pairs: list[Pair], file: FilePath) -> None:
     figures = load("matplotlib.figure")
     chance = random.Random(0)
     others: list[Pair] = [
-        (path, chance.choice([w for w in memory.vocabulary.labels if w != leaf])) for path, leaf in pairs
+        (path, chance.choice([w for w in memory.vocabulary.labels if w != value])) for path, value in pairs
     ]
-    true, false = ([answer.score for answer in memory.recognise_many(asked)] for asked in (pairs, others))
+    true, false = ([answer.score for answer in memory.recognize_many(asked)] for asked in (pairs, others))
     figure = figures.Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
     bins = torch.linspace(min(false + true), max(false + true), 60).tolist()

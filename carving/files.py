@@ -33,7 +33,7 @@ from carving.draws import STREAM
 from carving.errors import BadType, BadValue
 from carving.packing import pack, unpack
 from carving.places import Place, check_folder, check_target, lock_for, shown, turn
-from carving.prediction.goal import Goal
+from carving.prediction.target import Target
 from carving.replacing import NotFlushed, check_replaceable, replace_whole
 from carving.scheme import Scheme
 from carving.schemes import make
@@ -62,7 +62,7 @@ __all__ = [
 VERSION = "4"  # of the file; what labels give has a version of its own, `STREAM`
 DTYPES = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 MOST = 2.0**53  # pairs: of more, a count does not tell one more or less
-SEALED = "carving sealed memory"  # the format of files that `sealedfiles.py` reads
+QUANTIZED = "carving quantized memory"  # the format of files that `sealedfiles.py` reads
 MOST_BITS = 2**11  # of a sample: more than double precision has exponents
 READ = ("vocabulary", "counts")  # what an outline is made of
 
@@ -76,7 +76,7 @@ class Contents:
     vocabulary: Vocabulary
     counts: Tensor
     fillers: Tensor | None = None  # trained fillers of the first values
-    goal: Goal | None = None  # the target that it was planned for
+    target: Target | None = None  # the target that it was planned for
     paths: Mapping[bytes, float] | None = None  # canonical bytes of paths -> stored weight, if the memory keeps paths
     sample: PairSample | Histogram = NOTHING_SAMPLED  # a sample of the pairs with their net weights
     solved: Solved | None = None  # the calibration of a consolidated memory
@@ -86,7 +86,7 @@ class Contents:
 def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> str:
     """Write a memory file atomically, and return its checksum.
 
-    A process that is killed leaves either the old file or the new one. The journal of the old file is removed.
+    A process that is killed values either the old file or the new one. The journal of the old file is removed.
 
     Args:
         path: The file.
@@ -174,8 +174,8 @@ def _metadata(contents: Contents, kept: Tensor) -> dict[str, str]:
         "pairs": str(round(float(contents.counts.clamp_min(0).sum()))),
         "energy": repr(_energy(kept)),
     }
-    if contents.goal is not None:
-        metadata["goal"] = json.dumps(asdict(contents.goal), sort_keys=True)
+    if contents.target is not None:
+        metadata["target"] = json.dumps(asdict(contents.target), sort_keys=True)
     if isinstance(contents.sample, PairSample) and contents.sample.weights:
         metadata["sample"] = _sample_as_json(contents.sample)
     if contents.solved is not None:
@@ -226,7 +226,7 @@ def _contents(
         vocabulary=vocabulary,
         counts=counts,
         fillers=trained,
-        goal=goal_of(metadata),
+        target=goal_of(metadata),
         paths=None if paths is None else unpack(raw_bytes_of("paths", paths)),
         sample=sample_of(metadata, counts),
         solved=Solved.of_json(metadata["solved"]) if "solved" in metadata else None,
@@ -259,7 +259,7 @@ class Outline:
     counts: Tensor
     trained: bool  # whether it has trained fillers
     keeps_paths: bool
-    goal: Goal | None
+    target: Target | None
     sample: PairSample | Histogram
     checksum: str
     solved: bool = False  # whether the memory was consolidated
@@ -273,15 +273,15 @@ def outline(path: Place) -> Outline:
         names, counts = tensors["vocabulary"].numpy().tobytes(), tensors["counts"]
         if counts.dim() != 1 or not all_finite(counts):
             raise BadValue("counts must be finite numbers, one for each value")
-        has, goal, sample = ("fillers" in tensors, "paths" in tensors), goal_of(metadata), sample_of(metadata, counts)
-        return Outline(scheme, names, counts, *has, goal, sample, metadata["checksum"], "solved" in metadata)
+        has, target, sample = ("fillers" in tensors, "paths" in tensors), goal_of(metadata), sample_of(metadata, counts)
+        return Outline(scheme, names, counts, *has, target, sample, metadata["checksum"], "solved" in metadata)
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
-def goal_of(metadata: dict[str, str]) -> Goal | None:
+def goal_of(metadata: dict[str, str]) -> Target | None:
     """Return the target that a memory file was planned for, or None."""
-    return Goal(**json.loads(metadata["goal"])) if "goal" in metadata else None
+    return Target(**json.loads(metadata["target"])) if "target" in metadata else None
 
 
 def _sample_as_json(sample: PairSample) -> str:
@@ -317,22 +317,22 @@ def sample_of(metadata: dict[str, str], counts: Tensor) -> PairSample | Histogra
 def histogram_of(said: dict[str, Any]) -> Histogram:
     """A histogram of positive numbers, no more of them than there may be."""
     strengths = tuple((float(s), float(n)) for s, n in said["strengths"])
-    histogram = Histogram(strengths, tuple(map(float, said["leaves"])))
-    numbers = (*histogram.leaves, *(number for level in strengths for number in level))
-    if len(said) != 2 or len(strengths) > MAX_LEVELS or len(histogram.leaves) > MAX_VALUES:
-        raise BadValue(f"the histogram has {len(strengths)} strengths and {len(histogram.leaves)} counts of values")
+    histogram = Histogram(strengths, tuple(map(float, said["values"])))
+    numbers = (*histogram.values, *(number for level in strengths for number in level))
+    if len(said) != 2 or len(strengths) > MAX_LEVELS or len(histogram.values) > MAX_VALUES:
+        raise BadValue(f"the histogram has {len(strengths)} strengths and {len(histogram.values)} counts of values")
     if not all(0 < number <= MOST for number in numbers):
         raise BadValue(f"the numbers of the histogram must be positive, and at most {MOST:.0f}")
     return histogram
 
 
 def names_of(vocabulary: Vocabulary) -> Tensor:
-    """The canonical bytes of leaves, one after the other."""
+    """The canonical bytes of values, one after the other."""
     return torch.from_numpy(vocabulary.packed().copy())
 
 
 def vocabulary_of(names: Tensor, counts: Tensor) -> Vocabulary:
-    """The leaves, of which each has a count that counts."""
+    """The values, of which each has a count that counts."""
     vocabulary = Vocabulary.of_bytes(octets_of("vocabulary", names))
     if counts.shape != (len(vocabulary),):
         raise BadValue(f"the file has {len(vocabulary)} values and counts of shape {tuple(counts.shape)}")
@@ -350,16 +350,16 @@ def _tensor(scheme: Scheme, memory: Tensor, part: Callable[[int], slice] | None 
     return torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
 
 
-def trained_of(scheme: Scheme, fillers: Tensor, leaves: int) -> Tensor:
-    """The trained fillers of the first leaves."""
+def trained_of(scheme: Scheme, fillers: Tensor, values: int) -> Tensor:
+    """The trained fillers of the first values."""
     if not fillers.is_floating_point():
         raise BadValue(f"the fillers must be floating point numbers, got {fillers.dtype}")
     if scheme.memory_dtype.is_complex and fillers.shape[-1:] != (2,):
         raise BadValue(f"complex fillers must have 2 as their last dimension, got shape {tuple(fillers.shape)}")
     if scheme.memory_dtype.is_complex:
         fillers = torch.view_as_complex(fillers.to(scheme.dtype))
-    if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= leaves:
-        raise BadValue(f"the fillers have shape {tuple(fillers.shape)} for {leaves} values")
+    if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= values:
+        raise BadValue(f"the fillers have shape {tuple(fillers.shape)} for {values} values")
     return fillers
 
 
@@ -390,10 +390,10 @@ def identity(scheme: Scheme) -> dict[str, Any]:
 
 def check_kind(path: Place, metadata: dict[str, str]) -> None:
     """Raise an error if a file is of another kind or version."""
-    if metadata.get("format") == SEALED:
+    if metadata.get("format") == QUANTIZED:
         raise BadFile(
             f"{shown(path)} is a quantized memory, which answers queries but cannot be changed. Read it with "
-            "SealedMemory.load(file), or convert it to a memory with unseal() or `carving unseal`."
+            "QuantizedMemory.load(file), or convert it to a memory with to_memory() or `carving decode`."
         )
     if metadata.get("format") != "carving memory":
         raise BadFile(

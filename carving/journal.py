@@ -1,7 +1,7 @@
 """Journals: changes of a memory that lie beside its file, until the file is written anew with all of them.
 
 `FILE.journal` has a head (a name of its own, the checksum of the file that it belongs to, the base) and records, each a
-change: length, sequence, weight, the canonical bytes of paths and leaves, and a checksum over these and the head. What
+change: length, sequence, weight, the canonical bytes of paths and values, and a checksum over these and the head. What
 a memory holds is its base and then every record. Why nothing is lost, whatever is killed and whenever the power fails:
 
 - A journal comes into being whole, with its first record: written beside, flushed, put in its place, its name flushed.

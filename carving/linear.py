@@ -45,7 +45,7 @@ class LinearScheme(Scheme[C]):
         return torch.stack(sums)
 
     @property
-    def unit(self) -> float:
+    def mean_bound_energy(self) -> float:
         """The mean squared norm of a bound filler."""
         return 1.0
 
@@ -53,7 +53,7 @@ class LinearScheme(Scheme[C]):
         """Return the squared norms |b|^2 of bound candidates, broadcastable to (n, L) or (n, m)."""
         return one(self.dtype, candidates.device)
 
-    def noise_along(self, cores: Tensor, contexts: C, candidates: Tensor, energy: Tensor) -> Tensor | None:
+    def directional_noise(self, cores: Tensor, contexts: C, candidates: Tensor, energy: Tensor) -> Tensor | None:
         """Return the noise along bound candidates, or None if the noise is isotropic.
 
         The result is the squared norm of an isotropic memory with the noise variance found along the candidates; where
@@ -68,11 +68,11 @@ class LinearScheme(Scheme[C]):
         """
         return None
 
-    def round_trip(self, cores: Tensor, contexts: C) -> Tensor:
+    def adjoint_write(self, cores: Tensor, contexts: C) -> Tensor:
         """Return what `adjoint` gives for each core (n, *core_shape) written alone."""
         return cores
 
-    def without_traces(self, memory: Tensor) -> Tensor:
+    def remove_partial_traces(self, memory: Tensor) -> Tensor:
         """Return the memory without the few directions in which every memory has a far larger variance."""
         return memory
 

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from carving.errors import BadValue
-from carving.symbols import PARSERS, Leaf, Path, Role, label_end
+from carving.symbols import PARSERS, Path, Role, Value, label_end
 from carving.tensorfiles import NotWhole
 
 MAGIC = b"carving journal\n"
@@ -22,7 +22,7 @@ DIGEST = 16  # bytes of a checksum
 FRAME = RECORD.size + 2 * DIGEST  # bytes of a record without pairs
 LARGEST = 2**31  # bytes of a record's pairs
 
-Name = tuple[bytes, bytes]  # the canonical bytes of a path and its leaf
+Name = tuple[bytes, bytes]  # the canonical bytes of a path and its value
 
 
 class OtherVersion(NotWhole):
@@ -33,7 +33,7 @@ class Record(NamedTuple):
     """A change: pairs that were added with a weight; the last of them may not count, as they were never stored."""
 
     weight: float
-    body: bytes  # the canonical bytes of paths and leaves
+    body: bytes  # the canonical bytes of paths and values
     pairs: int
     uncounted: int
     identity: bytes  # random: no two changes have the same, whatever they say
@@ -41,7 +41,7 @@ class Record(NamedTuple):
     @classmethod
     def of(cls, weight: float, names: Sequence[Name], uncounted: int = 0) -> "Record":
         """Of pairs by their canonical bytes."""
-        body = b"".join(path + leaf for path, leaf in names)
+        body = b"".join(path + value for path, value in names)
         if len(body) > LARGEST:
             raise BadValue(
                 f"A change in a journal may have at most {LARGEST:,} bytes, got {len(body):,}. Store fewer at once."
@@ -59,15 +59,15 @@ class Record(NamedTuple):
             at = label_end(body, end)
             yield body[start:end], body[end:at]
 
-    def decoded(self) -> list[tuple[Path, Leaf]]:
+    def decoded(self) -> list[tuple[Path, Value]]:
         """Its pairs."""
         try:
-            pairs = [(parsed_path(path), _label(leaf, 0)[0]) for path, leaf in self.names()]
+            pairs = [(parsed_path(path), _label(value, 0)[0]) for path, value in self.names()]
         except (LookupError, ValueError) as error:
             raise NotWhole(f"a record has malformed pairs ({error})") from None
         if len(pairs) != self.pairs or not 0 <= self.uncounted <= self.pairs or not isfinite(self.weight):
             raise NotWhole(f"a record is inconsistent: it declares {self.pairs} pairs and has {len(pairs)}")
-        return pairs  # type: ignore[return-value]  # `()` is no leaf, which is looked at where pairs are stored
+        return pairs  # type: ignore[return-value]  # `()` is no value, which is looked at where pairs are stored
 
 
 def parsed_path(name: bytes) -> Path:

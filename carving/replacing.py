@@ -59,7 +59,7 @@ def check_replaceable(path: Place, kind: str, force: bool | None = False) -> Non
 
 def _a(kind: str) -> str:
     """Return the kind with its article, in prose."""
-    kind = kind.replace("sealed", "quantized")
+    kind = kind.replace("quantized", "quantized")
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
@@ -73,7 +73,7 @@ def put_whole(path: Place, write: Callable[[BinaryIO], None], like: Place | None
 
     It gets the permissions of what was there before, or of a file that it is to be `like`.
 
-    A process that is killed meanwhile leaves `.carving-*.part` beside it, which hinders nobody and is removed by the
+    A process that is killed meanwhile values `.carving-*.part` beside it, which hinders nobody and is removed by the
     next save of any file in that folder; a part is locked as long as its process lives, so that no other removes it.
     """
     check_target(path)

@@ -42,13 +42,13 @@ from carving.draws import Bits
 from carving.errors import BadType, BadValue
 from carving.facts import FILLERS, Facts, check_candidates, check_cores, check_memory
 from carving.paths import Paths
-from carving.symbols import Leaf, Path, canonical_all
+from carving.symbols import Path, Value, canonical_all
 
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
 
 C = TypeVar("C", bound=Contexts)
 ContextsOrPaths = Contexts | Iterable[Path]  # contexts of paths are made chunk by chunk
-FillersOrLabels = Tensor | Iterable[Leaf]  # so are fillers of labels
+FillersOrLabels = Tensor | Iterable[Value]  # so are fillers of labels
 
 
 def _fact(name: str, meaning: str) -> Any:
@@ -173,7 +173,7 @@ class Scheme(ABC, Generic[C]):
     # Symbols -> tensors
 
     @final
-    def fillers(self, labels: Iterable[Leaf]) -> Tensor:
+    def fillers(self, labels: Iterable[Value]) -> Tensor:
         """Return the fillers of labels, (n, *filler_shape).
 
         A filler depends only on its label, the scheme's parameters and the seed; it never changes between versions.

@@ -26,7 +26,7 @@ from carving.errors import BadValue
 from carving.files import (
     DTYPES,
     MOST,
-    SEALED,
+    QUANTIZED,
     as_bytes,
     check_versions,
     goal_of,
@@ -41,7 +41,7 @@ from carving.files import (
 )
 from carving.packing import pack, unpack
 from carving.places import Place, shown, turn
-from carving.prediction.goal import Goal
+from carving.prediction.target import Target
 from carving.replacing import check_replaceable, replace_whole
 from carving.scheme import Scheme
 from carving.tensorfiles import DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
@@ -49,11 +49,11 @@ from carving.vocabulary import Vocabulary
 
 VERSION = "2"
 NUMBERS = 2 * 32  # bits of the deviation, and of what the cells keep
-COUNT = np.dtype("<u4")  # how often a leaf was stored
+COUNT = np.dtype("<u4")  # how often a value was stored
 
 
 @dataclass(frozen=True)
-class Sealed:
+class Quantized:
     """The contents of a file of a quantized memory."""
 
     scheme: Scheme
@@ -63,7 +63,7 @@ class Sealed:
     vocabulary: Vocabulary | None  # None where it is left out
     counts: Tensor | None  # with the vocabulary alone
     fillers: Tensor | None = None
-    goal: Goal | None = None
+    target: Target | None = None
     paths: Mapping[bytes, float] | None = None
     solved: Solved | None = None  # how its tensor was solved, if it is no sum
 
@@ -93,50 +93,50 @@ class Sizes:
         return self.cells + self.numbers + self.counts
 
 
-def write(path: Place, sealed: Sealed, force: bool = False) -> None:
+def write(path: Place, quantized: Quantized, force: bool = False) -> None:
     """Write the file of a quantized memory atomically; raises as `files.write` does."""
-    tensors, metadata = _tensors(sealed), _metadata(sealed)
+    tensors, metadata = _tensors(quantized), _metadata(quantized)
     metadata["checksum"] = checksum(tensors, metadata)
     with turn(path):
-        check_replaceable(path, "sealed memory", force)
+        check_replaceable(path, "quantized memory", force)
         journal.make_way(path, force)
         flushed = replace_whole(path, tensors, metadata)
         journal.retire(path, metadata["checksum"], flushed)
 
 
-def _tensors(sealed: Sealed) -> dict[str, Tensor]:
-    tensors = {"cells": packed(sealed.cells.codes, sealed.cells.bits)}
-    if sealed.vocabulary is not None and sealed.counts is not None:
-        tensors["vocabulary"] = names_of(sealed.vocabulary)
-        tensors["counts"] = as_bytes(_packed_counts(sealed.counts))
-    if sealed.fillers is not None:
-        tensors["fillers"] = reals(sealed.fillers).cpu().contiguous()
-    if sealed.paths is not None:
-        tensors["paths"] = as_bytes(pack(sealed.paths))
-    if sealed.solved is not None:
-        tensors["fitted"] = sealed.solved.weights
+def _tensors(quantized: Quantized) -> dict[str, Tensor]:
+    tensors = {"cells": packed(quantized.cells.codes, quantized.cells.bits)}
+    if quantized.vocabulary is not None and quantized.counts is not None:
+        tensors["vocabulary"] = names_of(quantized.vocabulary)
+        tensors["counts"] = as_bytes(_packed_counts(quantized.counts))
+    if quantized.fillers is not None:
+        tensors["fillers"] = reals(quantized.fillers).cpu().contiguous()
+    if quantized.paths is not None:
+        tensors["paths"] = as_bytes(pack(quantized.paths))
+    if quantized.solved is not None:
+        tensors["fitted"] = quantized.solved.weights
     return tensors
 
 
-def _metadata(sealed: Sealed) -> dict[str, str]:
+def _metadata(quantized: Quantized) -> dict[str, str]:
     metadata = {
-        "format": SEALED,
+        "format": QUANTIZED,
         "version": VERSION,
         "stream": STREAM.decode().strip(),
-        "scheme": json.dumps(identity(sealed.scheme), sort_keys=True),
-        "dtype": str(sealed.scheme.dtype)[6:],
-        "pairs": str(sealed.pairs),
-        "bits": str(sealed.cells.bits),
-        "deviation": repr(sealed.cells.deviation),
-        "kept": repr(sealed.cells.kept),
+        "scheme": json.dumps(identity(quantized.scheme), sort_keys=True),
+        "dtype": str(quantized.scheme.dtype)[6:],
+        "pairs": str(quantized.pairs),
+        "bits": str(quantized.cells.bits),
+        "deviation": repr(quantized.cells.deviation),
+        "kept": repr(quantized.cells.kept),
     }
-    if sealed.goal is not None:
-        metadata["goal"] = json.dumps(asdict(sealed.goal), sort_keys=True)
-    if sealed.histogram.leaves:
-        known = {"strengths": sealed.histogram.strengths, "leaves": sealed.histogram.leaves}
+    if quantized.target is not None:
+        metadata["target"] = json.dumps(asdict(quantized.target), sort_keys=True)
+    if quantized.histogram.values:
+        known = {"strengths": quantized.histogram.strengths, "values": quantized.histogram.values}
         metadata["histogram"] = json.dumps(known, sort_keys=True)
-    if sealed.solved is not None:
-        metadata["solved"] = sealed.solved.without_weights().as_json()
+    if quantized.solved is not None:
+        metadata["solved"] = quantized.solved.without_weights().as_json()
     return metadata
 
 
@@ -144,25 +144,25 @@ def _packed_counts(counts: Tensor) -> bytes:
     return zlib.compress(counts.cpu().numpy().astype(COUNT).tobytes(), 9)
 
 
-def read(path: Place) -> Sealed:
+def read(path: Place) -> Quantized:
     """Read the file of a quantized memory; raises as `files.read` does."""
     metadata, tensors = read_whole(path, "quantized memory", lambda said: _check_kind(path, said))
     try:
-        return _sealed(metadata, tensors)
+        return _quantized(metadata, tensors)
     except DAMAGE as error:
         raise BadFile(f"{shown(path)} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
 def _check_kind(path: Place, metadata: dict[str, str]) -> None:
-    if metadata.get("format") != SEALED:
+    if metadata.get("format") != QUANTIZED:
         raise BadFile(
-            f"{shown(path)} is not a quantized memory of Carving. Memory.save(file, bits=...) and `carving seal` "
+            f"{shown(path)} is not a quantized memory of Carving. Memory.save(file, bits=...) and `carving quantize` "
             "write one."
         )
     check_versions(path, metadata, VERSION, "Quantize the memory again.")
 
 
-def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
+def _quantized(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Quantized:
     check_sum(metadata, tensors)
     parameters, bits = json.loads(metadata["scheme"]), int(metadata["bits"])
     if not isinstance(parameters, dict) or bits not in BITS:
@@ -170,12 +170,12 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
             f"the scheme must be a JSON object with a name and parameters, and bits one of {BITS}, got bits={bits}"
         )
     scheme = scheme_of(parameters, 8 * tensors["cells"].numel() // bits, DTYPES[metadata["dtype"]])
-    vocabulary, counts = _leaves(tensors)
+    vocabulary, counts = _values(tensors)
     pairs = int(metadata["pairs"])
     if not 0 < pairs <= MOST or (counts is not None and float(counts.sum()) != pairs):
         raise BadValue(f"pairs={pairs} is invalid, or does not match the counts")
     paths, solved = tensors.get("paths"), _solved(metadata, tensors.get("fitted"))
-    return Sealed(
+    return Quantized(
         scheme=scheme,
         cells=_cells(metadata, scheme, tensors["cells"], bits),
         pairs=pairs,
@@ -183,7 +183,7 @@ def _sealed(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Sealed:
         vocabulary=vocabulary,
         counts=counts,
         fillers=_fillers(scheme, tensors.get("fillers"), len(vocabulary or ())),
-        goal=goal_of(metadata),
+        target=goal_of(metadata),
         paths=None if paths is None else unpack(raw_bytes_of("paths", paths)),
         solved=solved,
     )
@@ -196,8 +196,8 @@ def _solved(metadata: dict[str, str], weights: Tensor | None) -> Solved | None:
     return None if weights is None else Solved.of_json(metadata["solved"], weights)
 
 
-def _fillers(scheme: Scheme, fillers: Tensor | None, leaves: int) -> Tensor | None:
-    trained = None if fillers is None else trained_of(scheme, fillers, leaves)
+def _fillers(scheme: Scheme, fillers: Tensor | None, values: int) -> Tensor | None:
+    trained = None if fillers is None else trained_of(scheme, fillers, values)
     if trained is not None and not all_finite(trained):
         raise BadValue("the tensor 'fillers' contains infinity or not-a-number")
     return trained
@@ -212,7 +212,7 @@ def _cells(metadata: dict[str, str], scheme: Scheme, data: Tensor, bits: int) ->
     return Cells(unpacked(data, bits, math.prod(shape)).view(shape), bits, deviation, kept)
 
 
-def _leaves(tensors: dict[str, Tensor]) -> tuple[Vocabulary | None, Tensor | None]:
+def _values(tensors: dict[str, Tensor]) -> tuple[Vocabulary | None, Tensor | None]:
     """The labels and how often each was stored, or neither."""
     if ("vocabulary" in tensors) != ("counts" in tensors):
         raise BadValue("the file has values without counts, or counts without values")
@@ -231,7 +231,7 @@ def _leaves(tensors: dict[str, Tensor]) -> tuple[Vocabulary | None, Tensor | Non
 
 
 def _histogram(metadata: dict[str, Any], pairs: int, is_sum: bool) -> Histogram:
-    """How strongly pairs are held, those of a sum once each, and how many leaves paths hold."""
+    """How strongly pairs are held, those of a sum once each, and how many values paths hold."""
     if "histogram" not in metadata:
         return Histogram(((1.0, float(pairs)),))
     histogram = histogram_of(json.loads(metadata["histogram"]))

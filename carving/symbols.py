@@ -15,11 +15,11 @@ from carving.errors import BadType, BadValue
 
 Label = str | int | float | bool | bytes | None
 Role = Label | tuple[()]  # `()` is a role that no key of a document can be
-Leaf = Label | dict[Never, Never] | list[Never]  # an empty dict or list is a leaf: it has nothing below it
+Value = Label | dict[Never, Never] | list[Never]  # an empty dict or list is a value: it has nothing below it
 Path = tuple[Role, ...]
 
 
-def canonical(label: Role | Leaf) -> bytes:
+def canonical(label: Role | Value) -> bytes:
     """Return the canonical bytes of a label: a tag, the length of the content, a colon, the content.
 
     They are unambiguous: `1`, `"1"`, `1.0` and `True` are four labels; `{}`, `[]` and `()` are three. Unicode is not
@@ -97,13 +97,13 @@ class Names(dict[str, bytes]):
         return name
 
 
-def canonical_all(labels: Iterable[Leaf]) -> list[bytes]:
+def canonical_all(labels: Iterable[Value]) -> list[bytes]:
     """Return the canonical bytes of labels."""
     known = Names()
     return [known[label] if type(label) is str else canonical(label) for label in labels]
 
 
-def check_leaves(names: list[bytes]) -> None:
+def check_values(names: list[bytes]) -> None:
     """Raise BadType if a value, given as canonical bytes, is `()`, which is allowed as a role only."""
     if ROLE_ALONE in names:
         raise BadType("an empty tuple is a role, not a value, got (). Use [], {} or None for nothing.")
@@ -134,9 +134,9 @@ def split_labels(data: bytes) -> Iterator[bytes]:
         yield data[start:at]
 
 
-def parse_labels(data: bytes) -> list[Leaf]:
+def parse_labels(data: bytes) -> list[Value]:
     """The labels of canonical bytes, one after the other."""
-    labels: list[Leaf] = []
+    labels: list[Value] = []
     at = 0
     while at < len(data):
         colon = data.index(b":", at, at + 24)
@@ -149,7 +149,7 @@ def parse_labels(data: bytes) -> list[Leaf]:
     return labels
 
 
-PARSERS: dict[bytes, Callable[[bytes], Leaf]] = {
+PARSERS: dict[bytes, Callable[[bytes], Value]] = {
     b"s": lambda content: content.decode("utf-8", "surrogatepass"),
     b"t": lambda _: True,
     b"f": lambda _: False,

@@ -43,7 +43,7 @@ DTYPES = {
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 KINDS = {  # formats
     "memory": "carving memory",
-    "sealed memory": "carving sealed ",
+    "quantized memory": "carving quantized ",
     "label model": "carving labels ",
     "checkpoint": "carving training ",
     "index": "carving index",
@@ -255,9 +255,7 @@ def mapped(path: Place, noun: str, check: Callable[[Metadata], None]) -> tuple[M
         try:
             metadata, entries = _header(file, os.fstat(file.fileno()).st_size)
         except (NotWhole, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
-            raise BadFile(
-                f"{shown(path)} is not a complete {noun} ({shown(problem)}). Remove it to have it rebuilt."
-            ) from None
+            raise BadFile(f"not a complete {noun}: {shown(problem)}") from None
         check(metadata)
         start = file.tell()
         arrays = {

@@ -91,7 +91,7 @@ def contract(cores: Tensor, components: Tensor, unit: bool = False) -> Tensor:
     if half:
         inner *= columns_outer(parts[:half])
     scores = inner.sum(1)
-    if order <= 3 and scales is not None:  # dividing m scores is cheaper than normalising s m components
+    if order <= 3 and scales is not None:  # dividing m scores is cheaper than normalizing s m components
         for scale in scales.unbind(0):
             scores *= scale
     return scores

@@ -133,5 +133,5 @@ class ContextVerbs(LinearScheme[C]):
     hamming_similarity = absent("hamming_similarity", REAL)
     randsel = absent("randsel", MIXED)
     multirandsel = absent("multirandsel", MIXED)
-    hard_quantize = absent("hard_quantize", "memories are quantized as a whole. Use Memory.seal(bits=...)")
-    soft_quantize = absent("soft_quantize", "memories are quantized as a whole. Use Memory.seal(bits=...)")
+    hard_quantize = absent("hard_quantize", "memories are quantized as a whole. Use Memory.quantize(bits=...)")
+    soft_quantize = absent("soft_quantize", "memories are quantized as a whole. Use Memory.quantize(bits=...)")

@@ -12,7 +12,7 @@ import numpy as np
 from carving.cutting import label_ends
 from carving.distinct import SPARE, Distinct, Octets, Rows, Words, hashes_of
 from carving.errors import BadType, BadValue
-from carving.symbols import Leaf, canonical, canonical_all, check_leaves, parse_labels
+from carving.symbols import Value, canonical, canonical_all, check_values, parse_labels
 
 AT_ONCE = 2**14  # labels that are made at a time where all are asked for
 
@@ -38,7 +38,7 @@ class Vocabulary:
     # A vocabulary sees the first `_size` of names that longer ones share. Who sees all of them adds new ones in place,
     # anyone else copies what it sees first: what a vocabulary holds never changes through another.
 
-    def __init__(self, labels: Iterable[Leaf] = ()) -> None:
+    def __init__(self, labels: Iterable[Value] = ()) -> None:
         self._shared, self._size = Distinct(), 0
         if isinstance(labels, str | bytes):
             raise BadType(f"A vocabulary must be a list, got {labels!r}. For a single value write [{labels!r}].")
@@ -49,7 +49,7 @@ class Vocabulary:
         given = iter(labels)
         while part := list(islice(given, AT_ONCE)):  # of which no more are held at a time
             start, names = self._size, canonical_all(part)
-            check_leaves(names)
+            check_values(names)
             rows = self.add_named(dict.fromkeys(names))
             if len(self) != start + len(part):
                 known = dict(zip(dict.fromkeys(names), rows, strict=True))
@@ -85,11 +85,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return self._size
 
-    def __iter__(self) -> Iterator[Leaf]:
+    def __iter__(self) -> Iterator[Value]:
         for start in range(0, self._size, AT_ONCE):
             yield from self._between(start, min(self._size, start + AT_ONCE))
 
-    def __getitem__(self, place: int) -> Leaf:
+    def __getitem__(self, place: int) -> Value:
         return parse_labels(self.name(place))[0]
 
     def __contains__(self, label: object) -> bool:
@@ -104,7 +104,7 @@ class Vocabulary:
         return self._shared.nbytes
 
     @property
-    def labels(self) -> list[Leaf]:
+    def labels(self) -> list[Value]:
         """The values, as a new list."""
         return self.since(0)
 
@@ -114,11 +114,11 @@ class Vocabulary:
         return {name: row for row, name in enumerate(self.names())}
 
     @property
-    def named(self) -> dict[bytes, Leaf]:
+    def named(self) -> dict[bytes, Value]:
         """The values by their canonical bytes, in order, as a new dictionary."""
         return dict(zip(self.names(), self.labels, strict=True))
 
-    def since(self, row: int) -> list[Leaf]:
+    def since(self, row: int) -> list[Value]:
         """Return the values from this position on."""
         return self._between(min(row, self._size), self._size)
 
@@ -126,7 +126,7 @@ class Vocabulary:
         """Return the vocabulary of the first `count` values, which shares their storage."""
         return Vocabulary._seeing(self._shared, min(count, self._size))
 
-    def _between(self, start: int, stop: int) -> list[Leaf]:
+    def _between(self, start: int, stop: int) -> list[Value]:
         return parse_labels(self._shared.span(start, stop).tobytes())
 
     # Canonical bytes
@@ -154,12 +154,12 @@ class Vocabulary:
         rows: list[int] = self._shared.rows_of(given, self._size).tolist()
         return rows
 
-    def find(self, label: Leaf) -> int | None:
+    def find(self, label: Value) -> int | None:
         """Return the position of a value, or None."""
         row = self.rows_of([canonical(label)])[0]
         return None if row < 0 else row
 
-    def index(self, label: Leaf) -> int:
+    def index(self, label: Value) -> int:
         """Return the position of a value; raises KeyError if it is unknown."""
         row = self.find(label)
         if row is None:
@@ -168,10 +168,10 @@ class Vocabulary:
 
     # Growing
 
-    def add(self, label: Leaf) -> int:
+    def add(self, label: Value) -> int:
         """Return the position of a value, which is appended if it is new."""
         name = canonical(label)
-        check_leaves([name])
+        check_values([name])
         return self.add_named([name])[0]
 
     def add_named(self, names: Collection[bytes]) -> list[int]:

@@ -31,16 +31,16 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def field(axes: Axes, x: float, y: float, values: np.ndarray, size: float, *, colours: str = "RdBu") -> None:
-    """A grid of numbers as colours, its lower left corner at x, y."""
+def field(axes: Axes, x: float, y: float, values: np.ndarray, size: float, *, colors: str = "RdBu") -> None:
+    """A grid of numbers as colors, its lower left corner at x, y."""
     rows, columns = values.shape
     limit = max(1e-9, float(np.abs(values).max()))
-    cmap = matplotlib.colormaps[colours]
+    cmap = matplotlib.colormaps[colors]
     for row in range(rows):
         for column in range(columns):
-            colour = cmap(0.5 + 0.5 * values[row, column] / limit)
+            color = cmap(0.5 + 0.5 * values[row, column] / limit)
             place = (x + column * size, y + (rows - 1 - row) * size)
-            axes.add_patch(Rectangle(place, size, size, facecolor=colour, edgecolor="white", linewidth=0.3))
+            axes.add_patch(Rectangle(place, size, size, facecolor=color, edgecolor="white", linewidth=0.3))
     axes.add_patch(Rectangle((x, y), columns * size, rows * size, fill=False, edgecolor="0.3", linewidth=0.8))
 
 
@@ -79,7 +79,7 @@ def binding() -> Figure:
         field(axes, 26, at, projected[row : row + 1], 1.4)
     words(axes, 10.4, 22.2, "the filler “dog”:\ntwo components", va="bottom")
     words(axes, 34.4, 22.2, "carved: only the dimensions\nof the context are left", va="bottom")
-    field(axes, 14.0, 5.5, mask[None] * 0.8, 1.4, colours="PuOr")
+    field(axes, 14.0, 5.5, mask[None] * 0.8, 1.4, colors="PuOr")
     words(axes, 2, 2.6, "the context (“sentence 5”, “subject”):\na few dimensions, drawn from its label", ha="left")
     arrow(axes, (19.4, 18), (25.4, 18))
     arrow(axes, (22.4, 8), (22.4, 16.5))
@@ -157,14 +157,14 @@ def capacity() -> Figure:
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
     axes = figure.add_subplot()
     pairs = np.unique(np.geomspace(50, 20_000, 60).astype(int))
-    for d, colour, marker in ((100, BLUE, "o"), (200, ORANGE, "s"), (400, GREEN, "^")):
+    for d, color, marker in ((100, BLUE, "o"), (200, ORANGE, "s"), (400, GREEN, "^")):
         shares = [osc_accuracy(d=d, p=2, k1=int(d**0.5), pairs=int(n), vocabulary=1000) for n in pairs]
-        axes.plot(pairs, shares, color=colour, linewidth=1.6)
+        axes.plot(pairs, shares, color=color, linewidth=1.6)
         most = int(pairs[np.array(shares) >= 0.99][-1])
-        axes.plot(most, 0.99, marker, color=colour, markersize=7)
+        axes.plot(most, 0.99, marker, color=color, markersize=7)
         middle = int(np.argmin(np.abs(np.array(shares) - 0.55)))
         axes.annotate(
-            f"{d} x {d}\nnumbers", (pairs[middle], 0.55), (6, 0), textcoords="offset points", color=colour, fontsize=9
+            f"{d} x {d}\nnumbers", (pairs[middle], 0.55), (6, 0), textcoords="offset points", color=color, fontsize=9
         )
     axes.axhline(0.99, color=GREY, linewidth=0.8, zorder=0)
     axes.text(52, 0.975, "99 %: where a\nplan puts you", fontsize=8, color="0.35", va="top")
@@ -204,14 +204,14 @@ def threshold() -> Figure:
     figure = Figure(figsize=(6.4, 3.2), layout="constrained")
     axes = figure.add_subplot()
     n, most = 400, 16
-    for d, colour, marker in ((70, BLUE, "o"), (58, GREEN, "^"), (52, ORANGE, "s"), (44, "0.5", "D")):
+    for d, color, marker in ((70, BLUE, "o"), (58, GREEN, "^"), (52, ORANGE, "s"), (44, "0.5", "D")):
         scheme = OSC(d=d, p=2, compact=True)
         paths, fillers = [(i,) for i in range(n)], scheme.fillers(range(n))
         memory, right = scheme.trace(paths, fillers), torch.arange(n)
         found = [decode(scheme, memory, paths, fillers, rounds=count) for count in range(1, most + 1)]
         shares = [float((one.indices == right).float().mean()) for one in found]
         label = f"{d * d / n:.1f} numbers a fact"
-        axes.plot(range(1, most + 1), shares, marker=marker, color=colour, label=label, markersize=4.5)
+        axes.plot(range(1, most + 1), shares, marker=marker, color=color, label=label, markersize=4.5)
     axes.set(xlabel="rounds", ylabel="contexts answered rightly", ylim=(0, 1.04), xticks=range(1, most + 1, 3))
     axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)

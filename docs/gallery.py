@@ -101,23 +101,23 @@ def digits(axes: Axes, left: Names) -> None:
 
 
 def factors(axes: Axes, left: Names) -> None:
-    """The colours of the first scene, once shape and place are known."""
+    """The colors of the first scene, once shape and place are known."""
     scheme, books = left["scheme"], left["books"]
     rest = scheme.unbind(scheme.unbind(left["scenes"][0], books[1][0]), books[2][0])
-    bars(axes, left["words"]["colour"], scheme.similarity(rest, books[0]), "its colour, shape and place known")
+    bars(axes, left["words"]["color"], scheme.similarity(rest, books[0]), "its color, shape and place known")
 
 
 def graph(axes: Axes, left: Names) -> None:
     """Where roads from Oslo lead, at the end."""
     scheme, names = left["scheme"], left["names"]
-    likeness = scheme.similarity(left["roads"].neighbours(left["cities"]["Oslo"]), scheme.fillers(names))
+    likeness = scheme.similarity(left["roads"].neighbors(left["cities"]["Oslo"]), scheme.fillers(names))
     bars(axes, names, likeness, "where roads from Oslo lead")
 
 
 def hours(axes: Axes, left: Names) -> None:
     """How alike the codes of hours are."""
     fillers = left["memory"].recall("monday", "opens", top=24)
-    shown = sorted((answer.leaf, answer.score) for answer in fillers)
+    shown = sorted((answer.value, answer.score) for answer in fillers)
     axes.bar(*zip(*shown, strict=True), color=[ORANGE if hour == 8 else BLUE for hour, _ in shown])
     axes.set(xlabel="hour", ylabel="score", title="monday, opens", xticks=range(0, 24, 4))
 
@@ -149,7 +149,7 @@ def table(axes: Axes, left: Names) -> None:
     scheme = left["scheme"]
     held = left["table"].get(left["keys"])
     likeness = torch.stack([scheme.similarity(one, left["values"]) for one in held])
-    heat(axes, left["fruits"], left["colours"], likeness.clamp(min=0), "what each fruit holds, at the end")
+    heat(axes, left["fruits"], left["colors"], likeness.clamp(min=0), "what each fruit holds, at the end")
 
 
 def tree(axes: Axes, left: Names) -> None:

@@ -17,7 +17,7 @@ ROOT = DOCS.parent
 CHAPTERS = {  # what stands where in the menu; what is not named here stands under "More"
     "Start": ["tutorial", "explore", "memories", "commands", "something-else"],
     "For": ["for-engineers", "for-researchers", "for-learners"],
-    "Understand": ["how-it-works", "capacity", "joint-decoding", "beyond", "sealed", "solving", "candidates"],
+    "Understand": ["how-it-works", "capacity", "joint-decoding", "beyond", "quantized", "solving", "candidates"],
     "Use": ["formats", "files", "paths", "distributed", "performance", "labels", "encodings", "architectures",
             "protocol", "clifford", "from-torchhd"],
     "Measured": ["results", "labels-measured", "experiments", "report/index", "campaign"],

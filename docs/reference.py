@@ -60,8 +60,8 @@ def directive(module: ModuleType, name: str, thing: object) -> str:
 
 def inherited(thing: type) -> str:
     """Members of bases of ours are shown with the class, those of others are not."""
-    strangers = [base.__name__ for base in thing.__mro__[1:] if not base.__module__.startswith("carving")]
-    return f"\n   :inherited-members: {', '.join(strangers)}" if strangers else ""
+    not_found = [base.__name__ for base in thing.__mro__[1:] if not base.__module__.startswith("carving")]
+    return f"\n   :inherited-members: {', '.join(not_found)}" if not_found else ""
 
 
 def first_line(module: ModuleType) -> str:

@@ -9,7 +9,7 @@ both topics ranked first in more than 80 % of the texts: True
 import torch
 from torch import nn
 
-from carving.labels import OSCHead
+from carving.multilabel import OSCHead
 
 TOPICS, USED, WORDS, WIDE = 20_000, 40, 200, 64
 torch.manual_seed(0)

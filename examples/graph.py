@@ -18,7 +18,7 @@ for start, end in [("Oslo", "Bergen"), ("Oslo", "Stockholm"), ("Stockholm", "Mal
 
 def reached(start):
     """Return the cities whose similarity to the neighbors of `start` exceeds 0.3."""
-    likeness = scheme.similarity(roads.neighbours(cities[start]), scheme.fillers(names))
+    likeness = scheme.similarity(roads.neighbors(cities[start]), scheme.fillers(names))
     return ", ".join(name for name, alike in zip(names, likeness.tolist(), strict=True) if alike > 0.3)
 
 

@@ -9,8 +9,8 @@ from carving import make
 from carving.structures import HashTable, nearest
 
 scheme = make("FHRR", d=8192)
-fruits, colours = ["apple", "banana", "plum"], ["red", "yellow", "blue", "green"]
-keys, values = scheme.fillers(fruits), scheme.fillers(colours)
+fruits, colors = ["apple", "banana", "plum"], ["red", "yellow", "blue", "green"]
+keys, values = scheme.fillers(fruits), scheme.fillers(colors)
 table = HashTable(scheme)
 table.add(keys, values[:3])
 
@@ -18,7 +18,7 @@ table.add(keys, values[:3])
 def shown():
     """Show the color of every fruit, or nothing if no color is similar enough."""
     found = nearest(scheme, table.get(keys), values, threshold=0.3).tolist()
-    return ", ".join(f"{key}: {colours[i] if i >= 0 else 'nothing'}" for key, i in zip(fruits, found, strict=True))
+    return ", ".join(f"{key}: {colors[i] if i >= 0 else 'nothing'}" for key, i in zip(fruits, found, strict=True))
 
 
 print(shown())

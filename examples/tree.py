@@ -16,9 +16,9 @@ for person, path in zip(people, [(0, 0), (0, 1), (1, 0), (1, 1)], strict=True):
     tree.add(person, path)
 print("left of right:", names[nearest(scheme, tree.get((1, 0)), people)])
 
-colours = ["red", "blue"]
-plates = scheme.fillers(colours)
+colors = ["red", "blue"]
+plates = scheme.fillers(colors)
 stack = Stack(scheme, plates)
 top = nearest(scheme, stack.top, plates)
 stack.pop(plates[top])
-print(f"on top: {colours[top]}, below it: {colours[nearest(scheme, stack.top, plates)]}")
+print(f"on top: {colors[top]}, below it: {colors[nearest(scheme, stack.top, plates)]}")

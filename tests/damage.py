@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import torch
 
-from carving import OSC, Memory, Scheme, SealedMemory, make
+from carving import OSC, Memory, QuantizedMemory, Scheme, make
 from carving.errors import BadValue
 from carving.index import beside
-from carving.labels import MultiLabelClassifier, OSCHead, Settings
-from carving.labels.checkpoints import Checkpoint
-from carving.labels.networks import Network, Scaling
+from carving.multilabel import MultiLabelClassifier, OSCHead, Settings
+from carving.multilabel.checkpoints import Checkpoint
+from carving.multilabel.networks import Network, Scaling
 from carving.replacing import replace_whole
 from carving.tensorfiles import checksum, read_whole
 
@@ -45,8 +45,8 @@ def memory(scheme: Scheme, depth: int = 1, trained: bool = False, keep_paths: bo
 
     def write(file: Path, number: int) -> None:
         own = scheme.like(seed=number)
-        leaves = ["a"] if trained else []
-        made = Memory(own, leaves, own.fillers(leaves) if trained else None, keep_paths=keep_paths)
+        values = ["a"] if trained else []
+        made = Memory(own, values, own.fillers(values) if trained else None, keep_paths=keep_paths)
         path = ("x", "y")[:depth]
         made.store([(path, "a"), (path, number), (path, {})])
         made.save(file, force=True)
@@ -54,24 +54,24 @@ def memory(scheme: Scheme, depth: int = 1, trained: bool = False, keep_paths: bo
     return Kind(write, Memory.load)
 
 
-def sealed(scheme: Scheme, bits: int, trained: bool = False, keep_paths: bool = False) -> Kind:
-    """Sealed memories of a scheme."""
+def quantized(scheme: Scheme, bits: int, trained: bool = False, keep_paths: bool = False) -> Kind:
+    """Quantized memories of a scheme."""
 
     def write(file: Path, number: int) -> None:
         own = scheme.like(seed=number)
-        leaves = ["a"] if trained else []
-        made = Memory(own, leaves, own.fillers(leaves) if trained else None, keep_paths=keep_paths)
+        values = ["a"] if trained else []
+        made = Memory(own, values, own.fillers(values) if trained else None, keep_paths=keep_paths)
         made.store([(("x",), "a"), (("y",), number), (("y",), {})])
-        made.seal(bits).save(file, force=True)
+        made.quantize(bits).save(file, force=True)
 
-    return Kind(write, SealedMemory.load)
+    return Kind(write, QuantizedMemory.load)
 
 
 def model(head: str, **options: object) -> Kind:
     """Label models with a head."""
 
     def write(file: Path, number: int) -> None:
-        one = Settings(trunk="linear", epochs=1, batch=8, rate=0.1)
+        one = Settings(architecture="linear", epochs=1, batch_size=8, learning_rate=0.1)
         MultiLabelClassifier(head, options, one, seed=number).fit(FEATURES, LABELS).save(file, force=True)
 
     return Kind(write, MultiLabelClassifier.load)
@@ -81,7 +81,7 @@ def checkpoint(file: Path, number: int = 1) -> Checkpoint:
     """A small run whose checkpoint lies in the file."""
     with torch.random.fork_rng():
         torch.manual_seed(number)
-        modules = torch.nn.ModuleList([Network(Scaling(3), 9, trunk="linear"), OSCHead(4, d=8, p=2, k1=3)])
+        modules = torch.nn.ModuleList([Network(Scaling(3), 9, architecture="linear"), OSCHead(4, d=8, p=2, k1=3)])
     optimizer = torch.optim.AdamW(modules.parameters(), lr=0.1)
     return Checkpoint(file, "a run", modules, [optimizer])
 
@@ -97,9 +97,9 @@ def write_checkpoint(file: Path, number: int) -> None:
 
 
 def indexed(number: int) -> Memory:
-    """A memory whose leaves have an index."""
+    """A memory whose values have an index."""
     made = Memory(OSC(8, 2, compact=True, seed=number))
-    made.store([((i,), f"leaf {number} {i}") for i in range(30)])
+    made.store([((i,), f"value {number} {i}") for i in range(30)])
     return made
 
 
@@ -127,8 +127,8 @@ KINDS = {
     "memory of TPR": memory(make("TPR", d=4, depth=2), depth=2),
     "memory of CliffordOSC": memory(make("CliffordOSC", d=8)),
     "memory of CGR": memory(make("CGR", d=16), keep_paths=True),
-    "sealed memory": sealed(OSC(7, 2), 3, trained=True),
-    "sealed memory of FHRR": sealed(make("FHRR", d=16), 1, keep_paths=True),
+    "quantized memory": quantized(OSC(7, 2), 3, trained=True),
+    "quantized memory of FHRR": quantized(make("FHRR", d=16), 1, keep_paths=True),
     "index": Kind(write_index, read_index),
     "model": model("OSC", d=8, p=2, k1=3),
     "model with trained codes": model("HLB", width=8, trainable=True),

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import torchhd
 
-import carving.labels
+import carving.multilabel
 from carving import encodings, structures
 
 DOCS = Path(__file__).parent.parent / "docs"

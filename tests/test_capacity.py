@@ -247,4 +247,4 @@ def test_predictions_lie_within_two_points_of_simulations():
         simulated = sum(trial["simulated"] for trial in trials) / len(trials)
         questions = sum(trial["questions"] for trial in trials)
         assert math.sqrt(simulated * (1 - simulated) / questions) < 0.0072
-        assert abs(trials[0]["predicted"] - simulated) <= 0.02, setting
+        assert abs(trials[0]["predicted_accuracy"] - simulated) <= 0.02, setting

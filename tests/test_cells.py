@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from carving.cells import BITS, REACH, Cells, distortion, edges, levels, packed, truncated, unpacked
 from carving.errors import BadValue
 
-# What quantising is known to cost (Max 1960): the distortion of the best cells of equal or unequal steps.
+# What quantizing is known to cost (Max 1960): the distortion of the best cells of equal or unequal steps.
 LLOYD_MAX = {1: 0.3634, 2: 0.1175, 3: 0.03454, 4: 0.009497}
 
 
@@ -120,9 +120,9 @@ def test_packed_codes_come_back_and_take_their_bits(bits, numbers):
 
 
 def test_bytes_that_are_not_cells_are_refused():
-    with pytest.raises(BadValue, match="do not fill"):
+    with pytest.raises(BadValue, match="need 2 bytes, got 3"):
         unpacked(torch.zeros(3, dtype=torch.uint8), bits=2, count=5)
-    with pytest.raises(BadValue, match="more than cells"):
+    with pytest.raises(BadValue, match="beyond the last cell"):
         unpacked(torch.tensor([1], dtype=torch.uint8), bits=2, count=3)
 
 

@@ -18,9 +18,9 @@ from carving import OSC, SCHEMES, TPR, VSA
 from carving.clifford import CliffordOSC
 from carving.encodings import Level, Record, random
 from carving.lab.measures.classification import LEVELS, plain, their_encoder
-from carving.labels import CentroidClassifier, encoders
-from carving.labels.encoders import Leveled, Tabled
-from carving.labels.refinements import RIDGES, ridge
+from carving.multilabel import CentroidClassifier, encoders
+from carving.multilabel.encoders import Leveled, Tabled
+from carving.multilabel.refinements import RIDGES, ridge
 from carving.schemes.architectures import ARCHITECTURES
 
 IRIS = load_iris(return_X_y=True)
@@ -111,7 +111,7 @@ def test_bound_levels_are_summed_as_records_are(name, generator, monkeypatch):
     fast = Leveled(vsa, levels(torch.arange(5)), record.roles)
     slow = vsa.picture(record(numbers))
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
-    monkeypatch.setattr("carving.labels.encoders.TABLE", 2 * 5 * vsa.facts.memory_scalars)
+    monkeypatch.setattr("carving.multilabel.encoders.TABLE", 2 * 5 * vsa.facts.memory_scalars)
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
 
 
@@ -202,7 +202,7 @@ def test_least_squares_of_many_points_are_those_of_few(d):
         {"refinement": "margin"},
         {"refinement": "ridge"},
         {"refinement": "ridge", "encoding": "sinusoid"},
-        {"quantise": True},
+        {"quantize": True},
     ],
     ids=str,
 )
@@ -235,7 +235,7 @@ def test_points_are_foretold_without_themselves():
 
 def test_signs_of_centroids_are_enough():
     X, test, y, truth = halves(load_digits(return_X_y=True))
-    models = [CentroidClassifier(d=1024, refinement="margin", quantise=True, seed=seed).fit(X, y) for seed in range(3)]
+    models = [CentroidClassifier(d=1024, refinement="margin", quantize=True, seed=seed).fit(X, y) for seed in range(3)]
     # Over seeds and processors the accuracy is 0.928 with a deviation of 0.007: the mean of three, minus four of its
     # own. Signs alone have 0.857, centroids that are not refined 0.896.
     assert np.mean([model.score(test, truth) for model in models]) > 0.911
@@ -288,9 +288,17 @@ def test_it_is_a_classifier_as_scikit_learn_knows_it():
         ),
         (lambda m, X, y: m.set_params(scheme=64).fit(X, y), TypeError, "scheme must be a scheme"),
         (lambda m, X, y: m.fit(X * np.nan, y), ValueError, "NaN"),
-        (lambda m, X, y: m.set_params(rate=np.nan).fit(X, y), ValueError, "rate must be a positive number"),
-        (lambda m, X, y: m.set_params(rate=-5).fit(X, y), ValueError, "rate must be a positive number"),
-        (lambda m, X, y: m.set_params(refinement="ridge", quantise=True).fit(X, y), ValueError, "or quantise=False"),
+        (
+            lambda m, X, y: m.set_params(learning_rate=np.nan).fit(X, y),
+            ValueError,
+            "learning_rate must be a positive number",
+        ),
+        (
+            lambda m, X, y: m.set_params(learning_rate=-5).fit(X, y),
+            ValueError,
+            "learning_rate must be a positive number",
+        ),
+        (lambda m, X, y: m.set_params(refinement="ridge", quantize=True).fit(X, y), ValueError, "or quantize=False"),
     ],
 )
 def test_bad_input_is_refused(act, error, message):

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch.testing import assert_close
 
-from carving.labels import (
+from carving.multilabel import (
     MultiLabelClassifier,
     OSCHead,
     VectorHead,
@@ -24,14 +24,14 @@ from carving.labels import (
     recipe,
     training,
 )
-from carving.labels.data import Dataset
-from carving.labels.maps import Map
-from carving.labels.matching import Pair
-from carving.labels.networks import Bag, Blend, Network, Scaling, thinned
-from carving.labels.rows import label_sets, rows_of
-from carving.labels.scorer import Matcher
-from carving.labels.training import Progress, Settings, Trainer
-from carving.labels.views import View
+from carving.multilabel.data import Dataset
+from carving.multilabel.maps import Map
+from carving.multilabel.matching import Pair
+from carving.multilabel.networks import Bag, Blend, Network, Scaling, thinned
+from carving.multilabel.rows import label_sets, rows_of
+from carving.multilabel.scorer import Matcher
+from carving.multilabel.training import Progress, Settings, Trainer
+from carving.multilabel.views import View
 
 EXACT = dict(rtol=0, atol=0)
 CLOSE = dict(rtol=1e-5, atol=1e-6)
@@ -55,7 +55,16 @@ def sparse(points=6, features=11, density=0.2, seed=0):
 
 
 HEAD = dict(d=18, k1=6)
-QUICK = Settings(hidden=32, epochs=3, batch=16, normalise="auto", loss="softmax", input_drop=0.2, drop=0.2, rate=1e-2)
+QUICK = Settings(
+    hidden=32,
+    epochs=3,
+    batch_size=16,
+    feature_scaling="auto",
+    loss="softmax",
+    input_dropout=0.2,
+    dropout=0.2,
+    learning_rate=1e-2,
+)
 
 
 # Networks
@@ -83,7 +92,7 @@ def test_a_bags_gradient_is_a_linear_layers(lazy, monkeypatch):
     assert_close(bag.bias.grad, bias.grad, **CLOSE)
 
 
-def test_rows_are_scaled_to_one_length_and_dense_columns_are_standardised():
+def test_rows_are_scaled_to_one_length_and_dense_columns_are_standardized():
     matrix = sparse(20, 30, 0.1)
     scaled = Scaling.fitted(matrix)(rows_of(matrix)).dense()
     norms = scaled.norm(dim=1)
@@ -102,7 +111,7 @@ def test_a_column_that_never_changes_tells_nothing():
     assert_close(made, torch.zeros(1, 2), rtol=0, atol=1e-6)
 
 
-def test_input_dropout_leaves_features_out_and_keeps_the_mean():
+def test_input_dropout_values_features_out_and_keeps_the_mean():
     torch.manual_seed(0)
     rows = rows_of(sparse(200, 50, 0.2))
     thin = thinned(rows, 0.5, True)
@@ -114,7 +123,10 @@ def test_input_dropout_leaves_features_out_and_keeps_the_mean():
 def test_outputs_of_a_blend_are_the_weighted_sum_and_so_are_its_scores():
     torch.manual_seed(0)
     head = OSCHead(12, **HEAD)
-    both = [Network(Scaling(11), head.width, trunk=trunk, hidden=8).eval() for trunk in ("linear", "both")]
+    both = [
+        Network(Scaling(11), head.width, architecture=architecture, hidden=8).eval()
+        for architecture in ("linear", "both")
+    ]
     rows = rows_of(sparse())
     blend = Blend(both, [0.25, 0.75], [False, False])(rows)
     assert_close(blend, 0.25 * both[0](rows) + 0.75 * both[1](rows), **CLOSE)
@@ -123,7 +135,7 @@ def test_outputs_of_a_blend_are_the_weighted_sum_and_so_are_its_scores():
 
 def test_a_linear_trunk_of_very_many_features_goes_through_a_bottleneck(monkeypatch):
     monkeypatch.setattr(networks, "WIDE", 100)
-    network = Network(Scaling(11), 36, trunk="linear", hidden=4)
+    network = Network(Scaling(11), 36, architecture="linear", hidden=4)
     assert sum(p.numel() for p in network.parameters()) == 11 * 4 + 4 + 4 * 36 + 36
 
 
@@ -163,7 +175,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights_bit_by_bit(tmp_path
     monkeypatch.setattr(checkpoints, "REST", 0)
     data = topics(150)
     train, held = training.split(data, 0.2, 0)
-    settings = dataclasses.replace(QUICK, epochs=5, schedule="cosine", decay=0.01)
+    settings = dataclasses.replace(QUICK, epochs=5, schedule="cosine", weight_decay=0.01)
     _, progress, straight = run(train, settings, validation=held)
     checkpoint = tmp_path / "run.safetensors"
     for epoch in (1, 3):
@@ -197,7 +209,7 @@ def test_a_seed_gives_the_same_network_and_another_seed_another():
     assert not same(first[2], run(data, seed=4)[2])
 
 
-def test_training_leaves_torchs_own_generator_alone():
+def test_training_values_torchs_own_generator_alone():
     torch.manual_seed(5)
     wanted = torch.rand(3)
     torch.manual_seed(5)
@@ -208,7 +220,11 @@ def test_training_leaves_torchs_own_generator_alone():
 def test_the_checkpoint_of_another_run_is_refused(tmp_path):
     data, checkpoint = topics(60), tmp_path / "run.safetensors"
     run(data, checkpoint=checkpoint)
-    others = [dict(seed=4), dict(settings=dataclasses.replace(QUICK, rate=1e-3)), dict(data=topics(60, seed=1))]
+    others = [
+        dict(seed=4),
+        dict(settings=dataclasses.replace(QUICK, learning_rate=1e-3)),
+        dict(data=topics(60, seed=1)),
+    ]
     others += [dict(options=dict(seed=1)), dict(labels=[f"label {i}" for i in range(12)]), dict(validation=data)]
     for other in others:
         with pytest.raises(ValueError, match="another run"):
@@ -271,13 +287,13 @@ def test_a_sample_of_all_labels_gives_the_loss_over_all():
 
 def test_settings_are_checked():
     for wrong in (
-        dict(trunk="tree"),
+        dict(architecture="tree"),
         dict(loss="hinge"),
         dict(schedule="none"),
-        dict(normalise="l1"),
+        dict(feature_scaling="l1"),
         dict(epochs=0),
-        dict(drop=1.0),
-        dict(rate=0.0),
+        dict(dropout=1.0),
+        dict(learning_rate=0.0),
         dict(patience=0),
         dict(epochs=3, until=4),
     ):
@@ -289,7 +305,7 @@ def test_settings_are_checked():
 
 def test_a_loss_that_is_no_number_is_told():
     with pytest.raises(ValueError, match="Lower the learning rate"):
-        run(topics(60), dataclasses.replace(QUICK, rate=1e30))
+        run(topics(60), dataclasses.replace(QUICK, learning_rate=1e30))
 
 
 # The recipe
@@ -298,7 +314,7 @@ def test_a_loss_that_is_no_number_is_told():
 def test_the_blend_prefers_what_is_right_and_weights_sum_to_one():
     data = topics(80)
     head = OSCHead(12, **HEAD)
-    right = head.summed(rows_of(data.labels))
+    right = head.sum_codes(rows_of(data.labels))
     noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0))
     weights, (ndcg, psndcg) = blending.weighed([head(noise), head(right)], data, metrics.propensities(data.labels))
     assert abs(sum(weights) - 1) < 1e-9 and weights[1] >= 0.5
@@ -313,7 +329,7 @@ def test_two_halves_of_the_truth_are_blended():
     for part in (slice(0, 6), slice(6, 12)):
         known = np.zeros_like(truth)
         known[:, part] = truth[:, part]
-        exact = head.summed(rows_of(csr_matrix(known)))
+        exact = head.sum_codes(rows_of(csr_matrix(known)))
         halves.append(exact + 0.02 * torch.randn(exact.shape, generator=generator))
     weights, (ndcg, _) = blending.weighed([head(half) for half in halves], data, metrics.propensities(data.labels))
     alone = metrics.ndcg(head.top(halves[0], 5)[1].numpy(), data.labels, 5)
@@ -412,7 +428,7 @@ def test_fewer_labels_than_five_are_ranked_and_measured():
         made.predict(data.features, 5)
 
 
-def test_loading_leaves_the_generator_alone(tmp_path):
+def test_loading_values_the_generator_alone(tmp_path):
     data = topics(40)
     MultiLabelClassifier(settings=QUICK).fit(data.features, data.labels).save(tmp_path / "m")
     before = torch.get_rng_state()
@@ -442,7 +458,7 @@ def test_rare_labels_are_favoured_on_the_scale_of_the_validation(monkeypatch):
 def test_scores_of_a_blend_are_those_of_its_outputs(monkeypatch):
     """The blend is chosen by adding scores; of very many labels it is by fewer points."""
     data, head = topics(200), OSCHead(12, **HEAD)
-    q, right = metrics.propensities(data.labels), head.summed(rows_of(data.labels))
+    q, right = metrics.propensities(data.labels), head.sum_codes(rows_of(data.labels))
     outputs = [right + 2 * torch.randn(right.shape, generator=torch.Generator().manual_seed(i)) for i in range(2)]
     settings = [dataclasses.replace(QUICK, loss=loss) for loss in ("head", "softmax")]
     weights, units, share, found = recipe.blended(outputs, settings, head, data, q)
@@ -530,9 +546,19 @@ def test_the_format_of_models_and_the_identity_of_runs_stay(fitted, tmp_path):
     assert metadata["format"] == "carving labels 6"
     assert list(facts) == [
         *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed"),
-        *("nothing", "recipe", "matcher", "rankers", "hidden", "kept"),
+        *("nothing", "recipe", "matcher", "rerankers", "hidden", "kept"),
     ]
-    kept = {"form", "dtype", "calibration", "settings", "validation", "epochs", "pool", "rankers", "head_options"}
+    kept = {
+        "form",
+        "dtype",
+        "calibration",
+        "settings",
+        "validation",
+        "epochs",
+        "pool",
+        "rerank_min_count",
+        "head_options",
+    }
     assert set(facts["kept"]) == kept
     assert {"propensities", "network/networks.0.deep.0.weight", "network/networks.0.scaling.scale"} <= names
     common = {"missing", "absolute", "trainable", "cached", "seed"}
@@ -550,7 +576,7 @@ def test_a_model_is_saved_and_comes_back(fitted, tmp_path):
     trained = dict(HEAD, trainable=True, missing=True)
     others = [
         MultiLabelClassifier(settings=dataclasses.replace(QUICK, loss="head"), head_options=trained),
-        MultiLabelClassifier("HLB", dict(width=16), dataclasses.replace(QUICK, loss="head", trunk="both")),
+        MultiLabelClassifier("HLB", dict(width=16), dataclasses.replace(QUICK, loss="head", architecture="both")),
         MultiLabelClassifier(epochs=2),
     ]
     for model in (fitted, *(one.fit(data.features, data.labels) for one in others)):

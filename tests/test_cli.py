@@ -54,16 +54,16 @@ def test_what_is_stored_is_answered(memory, carving):
     assert carving("ask", memory, "sentence 5", "line").output.startswith("12  (score")
     nothing = carving("ask", memory, "sentence 9", "subject", status=1)
     assert nothing.output.startswith("nothing is stored there (probability ")
-    assert carving("ask", memory, "sentence 5", "verb", "--leaf", "slept", status=1)
-    assert carving("ask", memory, "sentence 5", "verb", "--leaf", "chased")
-    assert carving("ask", memory, "sentence 5", "verb", "--among", "dog", "--among", "cat", status=1)
+    assert carving("ask", memory, "sentence 5", "verb", "--value", "slept", status=1)
+    assert carving("ask", memory, "sentence 5", "verb", "--value", "chased")
+    assert carving("ask", memory, "sentence 5", "verb", "--candidate", "dog", "--candidate", "cat", status=1)
     assert carving("ask", memory, "sentence 5", "objects", "0", "--text", status=1)  # the text "0" is another role
     carving("ask", memory, "sentence 9", "subject", "--top", 3, status=1)
     several = carving("ask", memory, "sentence 9", "subject", "--top", 3, "--json", status=1).output
-    assert [set(each) for each in json.loads(several)] == [{"leaf", "score", "probability"}] * 3  # none is found
+    assert [set(each) for each in json.loads(several)] == [{"value", "score", "probability"}] * 3  # none is found
     several = carving("ask", memory, "-", "--top", 2, "--json", data="sentence 9\tsubject\n", status=1).output
     assert "found" not in several
-    assert not json.loads(carving("ask", memory, "sentence 5", "verb", "--leaf", "dog", "--json", status=1).output)[
+    assert not json.loads(carving("ask", memory, "sentence 5", "verb", "--value", "dog", "--json", status=1).output)[
         "found"
     ]
 
@@ -72,7 +72,7 @@ def test_numbers_that_were_text_are_found(memory, tmp_path, carving):
     (tmp_path / "g.tsv").write_text("1\tnext\t2\nInfinity\tfilm\t:smile: \x1b[31m\n")
     carving("store", memory, tmp_path / "g.tsv")
     assert carving("ask", memory, "1", "next").output.startswith("2  (score")
-    assert carving("ask", memory, "1", "next", "--leaf", "2")
+    assert carving("ask", memory, "1", "next", "--value", "2")
     assert carving("ask", memory, "Infinity", "film").output.startswith(":smile: \\x1b[31m  (score")
 
 
@@ -86,9 +86,9 @@ def test_answers_can_be_printed_anywhere(memory, tmp_path, carving):
 
 def test_answers_come_in_json(memory, carving):
     answer = json.loads(carving("ask", memory, "sentence 5", "subject", "--json").output)
-    assert answer["leaf"] == "dog" and answer["found"] and answer["probability"] > 0.99
-    assert json.loads(carving("ask", memory, "sentence 9", "subject", "--json", status=1).output)["leaf"] is None
-    assert [a["leaf"] for a in json.loads(carving("ask", memory, "sentence 5", "verb", "--set", "--json").output)] == [
+    assert answer["value"] == "dog" and answer["found"] and answer["probability"] > 0.99
+    assert json.loads(carving("ask", memory, "sentence 9", "subject", "--json", status=1).output)["value"] is None
+    assert [a["value"] for a in json.loads(carving("ask", memory, "sentence 5", "verb", "--set", "--json").output)] == [
         "chased"
     ]
     assert len(json.loads(carving("ask", memory, "sentence 5", "verb", "--top", 3, "--json").output)) == 3
@@ -122,9 +122,9 @@ def test_a_new_memory_gets_the_size_that_it_needs(tmp_path, carving):
     with lzma.open(tmp_path / "graph.tsv.xz", "wt") as file:
         file.write(lines)
     stored = json.loads(carving("store", tmp_path / "graph", tmp_path / "graph.tsv.xz", "--json").output)
-    assert stored["stored"] == 400 and stored["leaves"] == 60
-    answers = Memory.load(tmp_path / "graph").recall_many([(f"head {i}", "next") for i in range(400)], absence=0)
-    assert sum(answer.leaf == f"leaf {i % 60}" for i, answer in enumerate(answers)) >= 390
+    assert stored["stored"] == 400 and stored["values"] == 60
+    answers = Memory.load(tmp_path / "graph").recall_many([(f"head {i}", "next") for i in range(400)], prior_empty=0)
+    assert sum(answer.value == f"value {i % 60}" for i, answer in enumerate(answers)) >= 390
 
 
 def test_forgetting_and_merging(memory, tmp_path, carving):
@@ -144,11 +144,11 @@ def test_strangers_are_left_alone_and_listed(memory, tmp_path, carving):
     before = memory.read_bytes()
     (tmp_path / "never.json").write_text(json.dumps({"sentence 5": {"place": "zoo"}}))
     told = json.loads(carving("forget", memory, tmp_path / "never.json", "--json").output)
-    assert told["forgotten"] == 0 and told["never_stored"] == [{"path": ["sentence 5", "place"], "leaf": "zoo"}]
+    assert told["forgotten"] == 0 and told["never_stored"] == [{"path": ["sentence 5", "place"], "value": "zoo"}]
     assert memory.read_bytes() == before
     forced = carving("forget", memory, tmp_path / "never.json", "--force").output
     assert forced.startswith("Removed 1 pair; 1 of them was not found; 5 remain.") and memory.read_bytes() != before
-    assert Memory.load(memory).recognise("sentence 5", "place", leaf="zoo").score < -0.9
+    assert Memory.load(memory).recognize("sentence 5", "place", value="zoo").score < -0.9
     held = Memory.load(memory)
     held.store({"weak": "dog"}, weight=0.3)
     held.save(memory)
@@ -178,7 +178,7 @@ def test_a_memory_is_not_overfilled_without_a_word(planned, tmp_path, carving):
     forced = carving("store", planned, tmp_path / "many.tsv", "--force")
     assert "is over capacity" in forced.stderr and "->" in forced.output
     known = json.loads(carving("store", planned, tmp_path / "six.tsv", "--force", "--json").stdout)
-    assert known["predicted"] < 0.1 and known["planned"] == pytest.approx(0.999)
+    assert known["predicted_accuracy"] < 0.1 and known["planned"] == pytest.approx(0.999)
 
 
 def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
@@ -193,7 +193,7 @@ def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
         carving("store", tmp_path / f"new {name}", tmp_path / f"{name}.tsv", "--like", empty)
     assert words[words.index("store") :] == ["store", "NEW", "FILES", "--like", str(empty)]
     carving("merge", tmp_path / "whole", tmp_path / "new six", tmp_path / "new many")
-    assert Memory.load(tmp_path / "whole").pairs == 2006 and not Memory.load(tmp_path / "whole").overfull
+    assert Memory.load(tmp_path / "whole").pairs == 2006 and not Memory.load(tmp_path / "whole").is_overfull
     merged = carving("merge", tmp_path / "both", planned, tmp_path / "other", "--force")
     assert "is over capacity" in merged.stderr and Memory.load(tmp_path / "both").pairs == 2006
 
@@ -206,7 +206,7 @@ def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
     unlike = carving("merge", tmp_path / "both", tmp_path / "mine", tmp_path / "yours", status=2).stderr
     assert "--like" in unlike
     carving("store", tmp_path / "again", tmp_path / "mine.tsv", "--like", tmp_path / "yours")
-    assert Memory.load(tmp_path / "again").goal == Memory.load(tmp_path / "yours").goal
+    assert Memory.load(tmp_path / "again").target == Memory.load(tmp_path / "yours").target
     carving("merge", tmp_path / "both", tmp_path / "again", tmp_path / "yours", "--force")
     assert Memory.load(tmp_path / "both").pairs == 440
     assert (
@@ -224,21 +224,21 @@ def test_an_empty_memory_of_a_plan_is_written(tmp_path, carving):
     planning = ("plan", "--pairs", 1000, "--vocabulary", 60, "--accuracy", 0.95, "--out", empty)
     assert str(empty) in carving(*planning).output
     held = Memory.load(empty)
-    assert held.pairs == 0 and held.goal.accuracy == 0.95 and held.goal.pairs == 1000
-    assert held.scheme == Memory.planned(1000, 60, 0.95).scheme
+    assert held.pairs == 0 and held.target.accuracy == 0.95 and held.target.pairs == 1000
+    assert held.scheme == Memory.for_size(1000, 60, 0.95).scheme
     assert "exists" in carving(*planning, status=2).stderr
     (tmp_path / "f.tsv").write_text("a\tb\tc\nd\te\tf\n")
     carving("store", empty, tmp_path / "f.tsv")
     assert Memory.load(empty).pairs == 2 and carving("ask", empty, "a", "b").output.startswith("c ")
     carving("plan", "--numbers", 1000, "--vocabulary", 60, "--compact", "--joint", "--out", tmp_path / "joint")
-    assert Memory.load(tmp_path / "joint").goal.joint
+    assert Memory.load(tmp_path / "joint").target.joint
 
 
 def test_a_memory_of_a_size_that_was_given_is_warned_about_and_never_refused(tmp_path, carving):
     (tmp_path / "many.tsv").write_text("".join(f"other {i}\tnext\tleaf {i % 50}\n" for i in range(2000)))
     stored = carving("store", tmp_path / "given", tmp_path / "many.tsv", "--d", 12)
     assert "is over capacity" in stored.stderr and "below 90.00%" in stored.stderr
-    assert Memory.load(tmp_path / "given").pairs == 2000 and Memory.load(tmp_path / "given").goal is None
+    assert Memory.load(tmp_path / "given").pairs == 2000 and Memory.load(tmp_path / "given").target is None
 
 
 def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
@@ -254,7 +254,7 @@ def test_bad_input_ends_with_two_and_a_sentence(memory, tmp_path, carving):
         (("store", tmp_path / "no" / "where", tmp_path / "trees.json"), "does not exist"),
         (("ask", tmp_path / "none", "a"), "does not exist"),
         (("ask", memory, "a", "--top", 2, "--set"), "Pass only one"),
-        (("store", memory, tmp_path / "trees.json", "--room", 2), "exists already, got --room"),
+        (("store", memory, tmp_path / "trees.json", "--headroom", 2), "exists already, got --headroom"),
         (("store", memory, tmp_path / "trees.json", "--seed", 7), "has seed=0, got 7"),
         (("store", tmp_path / "new", tmp_path / "trees.json", "--k1", 7), "requires --d"),
         (("store", tmp_path, tmp_path / "trees.json"), "is a folder"),
@@ -299,7 +299,7 @@ def test_two_commands_at_once_lose_nothing(memory, tmp_path):
     assert [process.exitcode for process in running] == [0, 0]
     held = Memory.load(memory)
     assert held.pairs == 7
-    assert [held.recall(f"document {i}", "name").leaf for i in range(2)] == ["word 0", "word 1"]
+    assert [held.recall(f"document {i}", "name").value for i in range(2)] == ["word 0", "word 1"]
 
 
 def test_the_demo_answers_as_predicted(tmp_path, carving):
@@ -307,7 +307,7 @@ def test_the_demo_answers_as_predicted(tmp_path, carving):
     assert "Correct answers: " in shown and "TPR, one role per level: order 6" in shown
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
-    assert outcome["right"] > 0.97 and outcome["predicted"] >= 0.99
+    assert outcome["right"] > 0.97 and outcome["predicted_accuracy"] >= 0.99
 
 
 def test_a_treebank_that_is_large_is_asked_for_a_sample(tmp_path, carving, monkeypatch):
@@ -320,7 +320,7 @@ def test_a_treebank_that_is_large_is_asked_for_a_sample(tmp_path, carving, monke
 
 
 def test_a_sample_has_every_field_in_its_share():
-    pairs = [((str(i // 4), f"field {i % 4}"), "leaf") for i in range(40_000)]
+    pairs = [((str(i // 4), f"field {i % 4}"), "value") for i in range(40_000)]
     sample = demo.sample_of(pairs, 2000)
     fields = [path[1] for path, _ in sample]
     assert len(sample) == 2000 and all(400 < fields.count(f"field {i}") < 600 for i in range(4))
@@ -350,11 +350,11 @@ def test_many_paths_are_answered_in_one_go(memory, carving, monkeypatch):
         (["nowhere"], False),
     ]
     asked = carving("ask", memory, "-", "--json", "--top", 2, data="sentence 5\tsubject\nsentence 5\tverb\n").output
-    assert [json.loads(line)["answers"][0]["leaf"] for line in asked.splitlines()] == ["dog", "chased"]
+    assert [json.loads(line)["answers"][0]["value"] for line in asked.splitlines()] == ["dog", "chased"]
     sets = carving("ask", memory, "-", "--set", data="sentence 5\tsubject\nnowhere\n", status=1).output.splitlines()
     assert sets[0].startswith("sentence 5 / subject\tdog  (score") and sets[1] == "nowhere\tnothing is stored there"
     assert carving("ask", memory, "-", "--text", data="sentence 5\tobjects\t0\n", status=1)
-    found = carving("ask", memory, "-", "--leaf", "dog", "--json", data="sentence 5\tsubject\n").output
+    found = carving("ask", memory, "-", "--value", "dog", "--json", data="sentence 5\tsubject\n").output
     assert json.loads(found)["found"]
 
 
@@ -363,35 +363,37 @@ def test_paths_that_are_none_are_refused(memory, carving, data):
     assert "standard input" in carving("ask", memory, "-", data=data, status=2).stderr
 
 
-def test_a_leaf_that_was_text_is_recognised(memory, tmp_path, carving):
+def test_a_value_that_was_text_is_recognized(memory, tmp_path, carving):
     (tmp_path / "g.tsv").write_text("a\tnext\t2\n")
     carving("store", memory, tmp_path / "g.tsv")
-    assert carving("ask", memory, "a", "next", "--leaf", "2")
+    assert carving("ask", memory, "a", "next", "--value", "2")
 
 
-def test_a_leaf_may_be_a_number_or_text_and_which_was_taken_is_said(tmp_path, carving):
+def test_a_value_may_be_a_number_or_text_and_which_was_taken_is_said(tmp_path, carving):
     held = Memory(OSC(d=40, p=3))
     held.store({"book": "1984", "year": 1984, "other": "x"})
     held.save(tmp_path / "m")
-    for path, words, leaf in (("book", "the text '1984'", "1984"), ("year", "1984", 1984)):
-        asked = carving("ask", tmp_path / "m", path, "--leaf", 1984)
-        assert asked.stderr == f"--leaf 1984 was read as {words}.\n"
-        assert json.loads(carving("ask", tmp_path / "m", path, "--leaf", 1984, "--json").stdout)["leaf"] == leaf
-        among = carving("ask", tmp_path / "m", path, "--among", 1984, "--among", "x")
-        assert among.stdout.startswith("1984  (score ")
-        assert among.stderr == "--among 1984 was read as 1984 and the text '1984'.\n"
-        assert json.loads(carving("ask", tmp_path / "m", path, "--among", 1984, "--json").stdout)["leaf"] == leaf
-    assert carving("ask", tmp_path / "m", "year", "--leaf", 1984, "--text", status=1).stderr == ""
-    assert carving("ask", tmp_path / "m", "year", "--among", 1984, "--text", status=1)
-    assert carving("ask", tmp_path / "m", "other", "--leaf", 1984, status=1)
+    for path, words, value in (("book", "the text '1984'", "1984"), ("year", "1984", 1984)):
+        asked = carving("ask", tmp_path / "m", path, "--value", 1984)
+        assert asked.stderr == f"--value 1984 was read as {words}.\n"
+        assert json.loads(carving("ask", tmp_path / "m", path, "--value", 1984, "--json").stdout)["value"] == value
+        candidates = carving("ask", tmp_path / "m", path, "--candidate", 1984, "--candidate", "x")
+        assert candidates.stdout.startswith("1984  (score ")
+        assert candidates.stderr == "--candidate 1984 was read as 1984 and the text '1984'.\n"
+        assert json.loads(carving("ask", tmp_path / "m", path, "--candidate", 1984, "--json").stdout)["value"] == value
+    assert carving("ask", tmp_path / "m", "year", "--value", 1984, "--text", status=1).stderr == ""
+    assert carving("ask", tmp_path / "m", "year", "--candidate", 1984, "--text", status=1)
+    assert carving("ask", tmp_path / "m", "other", "--value", 1984, status=1)
     held.store({"year": 1949})
     held.save(tmp_path / "m")
-    assert carving("ask", tmp_path / "m", "other", "--leaf", 1949, status=1).stderr == "--leaf 1949 was read as 1949.\n"
-    assert carving("ask", tmp_path / "m", "other", "--leaf", 7, status=1).stderr == ""
-    assert carving("ask", tmp_path / "m", "other", "--among", 5, status=2).stderr.count("got 5") == 1
+    assert (
+        carving("ask", tmp_path / "m", "other", "--value", 1949, status=1).stderr == "--value 1949 was read as 1949.\n"
+    )
+    assert carving("ask", tmp_path / "m", "other", "--value", 7, status=1).stderr == ""
+    assert carving("ask", tmp_path / "m", "other", "--candidate", 5, status=2).stderr.count("got 5") == 1
 
 
-def test_more_answers_than_leaves_are_all_leaves(memory, carving):
+def test_more_answers_than_values_are_all_values(memory, carving):
     assert len(json.loads(carving("ask", memory, "sentence 5", "subject", "--top", 100, "--json").output)) == 5
 
 
@@ -400,19 +402,19 @@ def test_after_storing_two_questions_can_be_copied(tmp_path, carving):
     (tmp_path / "odd.json").write_text(json.dumps(document))
     lines = carving("store", tmp_path / "odd name", tmp_path / "odd.json", "--d", 40, "--p", 3).output.splitlines()
     assert lines[3] == "Query it, for example:" and len(lines) == 6
-    for line, leaf in zip(lines[4:], ("x", "end"), strict=True):
+    for line, value in zip(lines[4:], ("x", "end"), strict=True):
         command, *arguments = shlex.split(line)
-        assert command == "carving" and carving(*arguments).output.startswith(f"{leaf}  (score")
+        assert command == "carving" and carving(*arguments).output.startswith(f"{value}  (score")
 
 
 def test_every_path_that_a_command_line_can_say_is_said(tmp_path, carving):
     held = Memory(OSC(d=40, p=3))
     paths = [("-",), ("-x", -5), ("5",), (5,), (5.5, None), ("[1]",), ('"q"', True), ("true", ""), ("{}", "NaN")]
-    held.store([(path, f"leaf {i}") for i, path in enumerate(paths)])
+    held.store([(path, f"value {i}") for i, path in enumerate(paths)])
     held.save(tmp_path / "held")
     for i, path in enumerate(paths):
         command = memories.ask_command(tmp_path / "held", path)
-        assert carving(*shlex.split(command)[1:]).output.startswith(f"leaf {i}  (score"), command
+        assert carving(*shlex.split(command)[1:]).output.startswith(f"value {i}  (score"), command
     for path in [(b"x",), ((),), ("a\nb",), (float("inf"),)]:
         assert memories.ask_command(tmp_path / "held", path) is None
 
@@ -425,7 +427,7 @@ def test_what_is_answered_wrongly_is_listed(memory, tmp_path, carving):
     assert len(lines) == 2 + questions.WORST + 1 and lines[-1].endswith("more (all with --json)")
     found = json.loads(carving("verify", memory, tmp_path / "other.json", "--wrong", "--json", status=1).output)
     assert len(found["wrong"]) == found["asked"] - found["right"] > questions.WORST
-    assert found["wrong"][0]["path"] == ["sentence 5", "verb"] and found["wrong"][0]["answer"]["leaf"] == "chased"
+    assert found["wrong"][0]["path"] == ["sentence 5", "verb"] and found["wrong"][0]["answer"]["value"] == "chased"
     assert "wrong" not in json.loads(carving("verify", memory, tmp_path / "other.json", "--json", status=1).output)
     assert "Name files" in carving("verify", memory, "--wrong", status=2).stderr
 
@@ -435,7 +437,7 @@ def test_a_memory_without_a_prediction_has_an_info(tmp_path, carving):
     held.store({"a": "b", "c": "d"})
     held.save(tmp_path / "small")
     assert "2 pairs" in carving("info", tmp_path / "small").output
-    assert "predicted" in json.loads(carving("info", tmp_path / "small", "--json").output)
+    assert "predicted_accuracy" in json.loads(carving("info", tmp_path / "small", "--json").output)
 
 
 def test_what_a_memory_holds_is_exported(memory, tmp_path, carving):
@@ -450,7 +452,7 @@ def test_what_a_memory_holds_is_exported(memory, tmp_path, carving):
     assert "Pass --to" in carving("export", memory, tmp_path / "asked.json", "-o", "-", status=2).stderr
 
 
-def test_an_export_that_finds_nothing_leaves_the_file_alone(memory, tmp_path, carving):
+def test_an_export_that_finds_nothing_values_the_file_alone(memory, tmp_path, carving):
     (tmp_path / "asked.json").write_text(json.dumps({"nowhere": "?"}))
     out = tmp_path / "out.json"
     out.write_text("mine")
@@ -553,7 +555,7 @@ def test_text_of_others_does_not_steer_the_terminal(memory, tmp_path, carving):
         assert not any(character in text for character in set(HOSTILE) - set("e[31m")), text
     assert f"{SHOWN}.tsv, line 1" in shown[1].stderr and SHOWN in shown[3].output
     answer = carving("ask", memory, HOSTILE, "--json").output
-    assert json.loads(answer)["leaf"] == HOSTILE and "\x7f" not in answer
+    assert json.loads(answer)["value"] == HOSTILE and "\x7f" not in answer
 
 
 def test_a_bug_s_traceback_does_not_steer_the_terminal(memory, carving, monkeypatch):
@@ -640,7 +642,7 @@ def test_what_force_gives_up_is_told_where_there_is_force(memory, tmp_path, carv
     table.write_text("head,next\na,b\n")
     for words in (("merge", table, memory, memory), ("grow", memory, tmp_path / "trees.json", "-o", table)):
         with monkeypatch.context() as patched:
-            patched.setattr(Memory, "predicted", lambda *_: pytest.fail("it worked"))
+            patched.setattr(Memory, "predicted_accuracy", lambda *_: pytest.fail("it worked"))
             refused = carving(*words, status=2).stderr
         assert (
             "was not written by Carving" in refused

@@ -177,7 +177,7 @@ def scheme(d, p, k1=None, **options):
 
 
 @pytest.mark.parametrize(("d", "p", "k1"), [(6, 1, 2), (9, 2, 4), (9, 2, 8), (8, 3, 3), (9, 3, 6), (8, 4, 5)])
-def test_binding_is_the_normalised_wedge_of_rejections(d, p, k1):
+def test_binding_is_the_normalized_wedge_of_rejections(d, p, k1):
     """The paper's formula by the algebra itself: in R^d, with the forbidden blade."""
     osc = scheme(d, p, k1)
     contexts, fillers = osc.contexts([("a",), ("b", "c"), ("d",)]), osc.fillers(["x", "y", "z"])
@@ -310,11 +310,11 @@ def test_a_memory_stores_recalls_forgets_and_is_saved(d, p, tmp_path):
     loaded = Memory.load(tmp_path / "m.safetensors")
     assert loaded.scheme == memory.scheme
     assert torch.equal(loaded.tensor, memory.tensor)
-    assert loaded.recall("sentence 3", "verb").leaf == "verb 3"
+    assert loaded.recall("sentence 3", "verb").value == "verb 3"
     memory.forget({"sentence 3": {"verb": "verb 3"}})
     assert not memory.recall("sentence 3", "verb")
     memory.store([(("sentence 3", "verb"), "verb 1"), (("sentence 3", "verb"), "verb 2")])
-    assert sorted(a.leaf for a in memory.recall_set("sentence 3", "verb")) == ["verb 1", "verb 2"]
+    assert sorted(a.value for a in memory.recall_set("sentence 3", "verb")) == ["verb 1", "verb 2"]
 
 
 def test_the_best_candidates_and_the_experiments_accuracy_work():

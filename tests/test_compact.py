@@ -177,7 +177,7 @@ def test_each_context_may_have_candidates_of_its_own(double, noisy):
     own = torch.tensor([[0, 3], [1, 1], [9, 2], [4, 0], [5, 5], [7, 8]])
     expected = literal_scores(memory, contexts, candidates).gather(1, own)
     assert_close(double.score(memory, contexts, candidates[own]), expected, **EXACT)
-    best = top(double, memory, contexts, candidates, among=own)
+    best = top(double, memory, contexts, candidates, candidates=own)
     assert_close(best.scores.squeeze(1), expected.amax(1), **EXACT)
 
 
@@ -265,14 +265,14 @@ def test_dtype_and_batch_change_nothing(scheme, double):
 @pytest.mark.parametrize("more", [{}, {"spread": 0.5}, {"k1": 9}], ids=str)
 def test_a_memory_of_compact_fillers_is_saved_and_loaded(tmp_path, more):
     memory = Memory(OSC(50, 2, seed=4, compact=True, **more))
-    pairs = [(("place", i), f"leaf {i % 7}") for i in range(20)]
+    pairs = [(("place", i), f"value {i % 7}") for i in range(20)]
     memory.store(pairs)
     memory.save(tmp_path / "memory.safetensors")
     again = Memory.load(tmp_path / "memory.safetensors")
     assert again.scheme == memory.scheme
     assert again.scheme.compact
     assert_close(again.tensor, memory.tensor)
-    assert [answer.leaf for answer in again.recall_many([path for path, _ in pairs])] == [leaf for _, leaf in pairs]
+    assert [answer.value for answer in again.recall_many([path for path, _ in pairs])] == [value for _, value in pairs]
     assert not again.recall("nowhere", 1)
     assert memory.forget(pairs[:5]) == []
     assert not memory.recall("place", 0)
@@ -283,7 +283,7 @@ def test_compact_fillers_are_part_of_what_a_scheme_is():
     assert OSC(9, 2, compact=True) != OSC(9, 2, compact=True, spread=1.0)
     assert OSC(9, 2, compact=True).like(seed=1) == OSC(9, 2, compact=True, seed=1)
     with pytest.raises(ValueError, match="contexts must belong to"):
-        OSC(9, 2, compact=True).trace(OSC(9, 2).contexts([("a",)]), ["leaf"])
+        OSC(9, 2, compact=True).trace(OSC(9, 2).contexts([("a",)]), ["value"])
 
 
 def test_gradients_reach_fillers_weights_and_memory(double):
@@ -504,7 +504,7 @@ def test_loud_contexts_are_read_exactly_and_have_their_energy(scheme, double, pa
         assert_close(double.score(alone, one, fillers[place : place + 1]).item(), 1.0, **EXACT)
         assert_close(energy[place], alone.square().sum().expand(4), **EXACT)
         assert_close(energy[place, 0], contexts.amplitudes[place].square(), **EXACT)
-        assert_close(double.adjoint(alone, one), double.round_trip(core, one), **EXACT)
+        assert_close(double.adjoint(alone, one), double.adjoint_write(core, one), **EXACT)
 
 
 @pytest.mark.parametrize(
@@ -515,14 +515,14 @@ def test_loud_contexts_are_read_exactly_and_have_their_energy(scheme, double, pa
 @pytest.mark.parametrize("zipf", [False, True], ids=["even", "Zipf"])
 def test_probabilities_mean_what_they_say(scheme, zipf):
     """Of answers with a probability of x, a share of x is right: in half of the questions nothing is stored."""
-    leaves = [int(97 ** (i / 400)) for i in range(400)] if zipf else [(i * i * 31) % 97 for i in range(400)]
+    values = [int(97 ** (i / 400)) for i in range(400)] if zipf else [(i * i * 31) % 97 for i in range(400)]
     chances, right = [], []
     for seed in range(4):
         memory = Memory(scheme.like(seed=seed))
-        memory.store([(("there", i), leaf) for i, leaf in enumerate(leaves)])
+        memory.store([(("there", i), value) for i, value in enumerate(values)])
         answers = memory.recall_many([("there", i) for i in range(400)] + [("nowhere", i) for i in range(400)])
         chances += [answer.probability for answer in answers]
-        right += [answer.found and answer.leaf == leaf for answer, leaf in zip(answers, leaves, strict=False)]
+        right += [answer.found and answer.value == value for answer, value in zip(answers, values, strict=False)]
         right += [not answer for answer in answers[400:]]
     chance, truth = torch.tensor(chances, dtype=torch.float64), torch.tensor(right, dtype=torch.float64)
     assert 0.5 < truth.mean() < 0.99
@@ -538,8 +538,8 @@ def test_several_compact_fillers_of_one_context_are_found():
     scheme = OSC(40, 3, compact=True)
     contexts, fillers = scheme.contexts([(i,) for i in range(20)]), scheme.fillers(range(50))
     held = [(place, (3 * place + i) % 50) for place in range(20) for i in range(3)]
-    rows, leaves = torch.tensor(held).T
-    memory = scheme.trace(contexts[rows], fillers[leaves])
+    rows, values = torch.tensor(held).T
+    memory = scheme.trace(contexts[rows], fillers[values])
     variance = memory.square().sum() / memory.numel()
     odds = Likelihood(variance.expand(50), torch.full((50,), -math.log(50)), memory.square().sum().item())
     found = recall_sets(scheme, memory, contexts, fillers, odds, 0.0)
@@ -553,16 +553,16 @@ def test_sets_are_the_same_however_much_is_done_at_once(options):
     for workspace in (2**25, 2**18, 2**15):
         scheme = OSC(40, 3, 8, **options, workspace=workspace)
         contexts, fillers = scheme.contexts([(i,) for i in range(40)]), scheme.fillers(range(300))
-        rows, leaves = torch.arange(40).repeat_interleave(3), torch.arange(120) * 7 % 300
-        rows, leaves = (
+        rows, values = torch.arange(40).repeat_interleave(3), torch.arange(120) * 7 % 300
+        rows, values = (
             torch.cat((rows, rows.new_zeros(40))),
-            torch.cat((leaves, torch.arange(1, 80, 2))),
+            torch.cat((values, torch.arange(1, 80, 2))),
         )  # one holds 43
-        memory = scheme.trace(contexts[rows], fillers[leaves])
+        memory = scheme.trace(contexts[rows], fillers[values])
         odds = Likelihood(memory.var().expand(300), torch.full((300,), -math.log(300)), memory.square().sum().item())
         assert (scheme.precompute(fillers).dim() == 2) == (options["compact"] and workspace > 2**15)
         answers.append(recall_sets(scheme, memory, contexts, fillers, odds, 0.0))
-    truth = set(zip(rows.tolist(), leaves.tolist(), strict=True))
+    truth = set(zip(rows.tolist(), values.tolist(), strict=True))
     for answer in answers:
         found = set(zip(answer.rows.tolist(), answer.indices.tolist(), strict=True))
         assert len(found & truth) > 0.9 * len(found | truth)

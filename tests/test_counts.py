@@ -54,20 +54,22 @@ def test_a_long_history_is_that_of_plain_copies_and_no_state_changes_another(sha
 
 
 def test_one_more_pair_copies_nothing_large_and_a_memory_is_the_same(monkeypatch, tmp_path):
-    pairs = [((f"key {i}",), f"leaf {i % 70}") for i in range(100)]
-    usual = Memory(OSC(d=60, compact=True), [f"leaf {i}" for i in range(60)])
+    pairs = [((f"key {i}",), f"value {i % 70}") for i in range(100)]
+    usual = Memory(OSC(d=60, compact=True), [f"value {i}" for i in range(60)])
     for pair in pairs:
         usual.store([pair])
     monkeypatch.setattr(module, "LARGE", 0)
-    memory = Memory(OSC(d=60, compact=True), [f"leaf {i}" for i in range(60)])
+    memory = Memory(OSC(d=60, compact=True), [f"value {i}" for i in range(60)])
     shared = memory._state.often._shared
     for pair in pairs:
         memory.store([pair])
     assert memory._state.often._shared is shared and memory.pairs == 100
-    for probe in (0.99, None):
-        ours, theirs = (each.recall_many([path for path, _ in pairs[:20]], probe=probe) for each in (memory, usual))
+    for recall_target in (0.99, None):
+        ours, theirs = (
+            each.recall_many([path for path, _ in pairs[:20]], recall_target=recall_target) for each in (memory, usual)
+        )
         assert ours == theirs
-    assert memory.recognise("key 3", leaf="leaf 3") == usual.recognise("key 3", leaf="leaf 3")
+    assert memory.recognize("key 3", value="value 3") == usual.recognize("key 3", value="value 3")
     memory.forget(pairs[:10])
     usual.forget(pairs[:10])
     assert torch.equal(memory.counts, usual.counts) and memory.pairs == 90
@@ -78,12 +80,12 @@ def test_one_more_pair_copies_nothing_large_and_a_memory_is_the_same(monkeypatch
 def test_who_reads_in_another_thread_sees_whole_states(monkeypatch):
     monkeypatch.setattr(module, "LARGE", 0)
     monkeypatch.setattr(module, "MOST", 7)
-    memory, wrong, done = Memory(OSC(d=16), ["leaf 0"]), [], threading.Event()
+    memory, wrong, done = Memory(OSC(d=16), ["value 0"]), [], threading.Event()
 
     def read():
         while not done.is_set():
             held = memory._state
-            counts = held.counts  # every leaf was stored once, but for the first
+            counts = held.counts  # every value was stored once, but for the first
             if len(counts) != len(held.vocabulary) or held.pairs != len(counts) - 1 or counts[1:].ne(1).any():
                 wrong.append((len(counts), held.pairs))
 
@@ -92,7 +94,7 @@ def test_who_reads_in_another_thread_sees_whole_states(monkeypatch):
         reader.start()
     with warnings.catch_warnings(action="ignore", category=Overfull):
         for i in range(60):
-            memory.store([((i,), f"leaf {i + 1}")])
+            memory.store([((i,), f"value {i + 1}")])
     done.set()
     for reader in readers:
         reader.join()

@@ -9,9 +9,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from carving.draws import mixed
-from carving.labels import MultiLabelClassifier, OSCHead, Settings, losses
-from carving.labels.grid import Grid, scored
-from carving.labels.levels import MEANS, Levels
+from carving.multilabel import MultiLabelClassifier, OSCHead, Settings, losses
+from carving.multilabel.grid import Grid, scored
+from carving.multilabel.levels import MEANS, Levels
 
 GOLDEN_SIGNS = [-1.0, -1.0, -1.0, -1.0, 1.0, -1.0, -1.0, 1.0]
 OWN = [[0, 3], [5], [1, 2, 6, 4], [3]]
@@ -55,7 +55,7 @@ def test_scores_of_all_cells_are_those_of_the_codes_written_out(p):
 @pytest.mark.parametrize("options", [{}, dict(absolute=True), dict(p=3, k1=3), dict(missing=True)])
 @pytest.mark.parametrize("biased", [False, True])
 def test_the_best_labels_of_a_grid_are_those_of_all_scores(options, biased, monkeypatch):
-    monkeypatch.setattr("carving.labels.grid.WORKSPACE", 8 * 500)  # a point at a time
+    monkeypatch.setattr("carving.multilabel.grid.WORKSPACE", 8 * 500)  # a point at a time
     head = OSCHead(331, d=18, dictionary=0, dtype=torch.float64, **options)
     outputs = torch.randn(5, head.width, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     bias = torch.linspace(-1, 1, 331, dtype=torch.float64) if biased else None
@@ -63,8 +63,10 @@ def test_the_best_labels_of_a_grid_are_those_of_all_scores(options, biased, monk
     best = head.top(outputs, 9, bias)
     assert torch.equal(best.indices, scores.argsort(1, descending=True)[:, :9])
     assert_close(best.scores, scores.gather(1, best.indices))
-    assert_close(head.summed(head.sets([[7, 330]], 1)), head.codes(torch.tensor([7, 330])).sum(0, keepdim=True))
-    assert_close(head.everything(), head.codes().sum(0))
+    assert_close(
+        head.sum_codes(head.label_sets([[7, 330]], 1)), head.codes(torch.tensor([7, 330])).sum(0, keepdim=True)
+    )
+    assert_close(head.sum_all_codes(), head.codes().sum(0))
 
 
 def test_a_grid_keeps_the_root_of_its_labels_and_says_what_it_cannot():
@@ -80,7 +82,7 @@ def test_a_grid_keeps_the_root_of_its_labels_and_says_what_it_cannot():
 @pytest.mark.parametrize("kind", [dict(dictionary=0), dict(levels=True), dict(levels=True, cached=False)])
 def test_a_grid_or_levels_go_into_the_classifier_and_its_file(kind, tmp_path):
     features, labels = torch.eye(30).repeat(4, 1).numpy(), torch.eye(30).repeat(4, 1).numpy()
-    settings = Settings(trunk="linear", epochs=40, rate=3e-2)
+    settings = Settings(architecture="linear", epochs=40, learning_rate=3e-2)
     made = MultiLabelClassifier(head_options=dict(d=48, **kind), settings=settings).fit(features, labels)
     assert (made.rank(features[:30], 1)[0][:, 0] == range(30)).mean() > 0.9
     made.save(tmp_path / "model")
@@ -125,8 +127,8 @@ def test_a_number_gives_the_same_levels_for_ever():
 @pytest.mark.parametrize("options", [{}, dict(absolute=True), dict(p=3, k1=3), dict(missing=True), dict(form="full")])
 @pytest.mark.parametrize("biased", [False, True])
 def test_the_best_labels_by_levels_are_those_of_all_scores(options, biased, monkeypatch):
-    monkeypatch.setattr("carving.labels.scoring.WORKSPACE", 8 * 2 * 100 * 41)  # chunks of some labels,
-    monkeypatch.setattr("carving.labels.scoring.DRAWN", 10 * 36)  # drawn ten at a time
+    monkeypatch.setattr("carving.multilabel.scoring.WORKSPACE", 8 * 2 * 100 * 41)  # chunks of some labels,
+    monkeypatch.setattr("carving.multilabel.scoring.DRAWN", 10 * 36)  # drawn ten at a time
     head = OSCHead(331, d=18, levels=True, cached=False, dtype=torch.float64, **options)
     outputs = torch.randn(5, head.width, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     bias = torch.linspace(-1, 1, 331, dtype=torch.float64) if biased else None
@@ -134,8 +136,10 @@ def test_the_best_labels_by_levels_are_those_of_all_scores(options, biased, monk
     best = head.top(outputs, 9, bias)
     assert torch.equal(best.indices, scores.argsort(1, descending=True)[:, :9])
     assert_close(best.scores, scores.gather(1, best.indices))
-    assert_close(head.summed(head.sets([[7, 330]], 1)), head.codes(torch.tensor([7, 330])).sum(0, keepdim=True))
-    assert_close(head.everything(), head.codes().sum(0))
+    assert_close(
+        head.sum_codes(head.label_sets([[7, 330]], 1)), head.codes(torch.tensor([7, 330])).sum(0, keepdim=True)
+    )
+    assert_close(head.sum_all_codes(), head.codes().sum(0))
 
 
 def test_codes_of_levels_are_as_unlike_as_those_of_normals():
@@ -183,7 +187,7 @@ def test_a_network_with_its_head_is_saved_and_put_back(head):
 @pytest.mark.filterwarnings("ignore")  # of torch's own tracing
 @pytest.mark.xdist_group("compile")  # in one process, so that torch's compiler is imported once
 def test_a_compiled_network_gives_the_same_losses_gradients_and_scores(head):
-    whole, x, sets = network(head), points(), head.sets(OWN, 4)
+    whole, x, sets = network(head), points(), head.label_sets(OWN, 4)
     expected = head.loss(whole(x), sets)
     gradients = torch.autograd.grad(expected, list(whole.parameters()))
     compiled = torch.compile(lambda given: head.loss(whole(given), sets), backend="aot_eager")
@@ -223,7 +227,7 @@ def test_scores_that_were_trained_by_cross_entropy_are_probabilities():
     head, shares = OSCHead(6, d=36), torch.tensor([0.5, 0.25, 0.1, 0.1, 0.05, 0.0])
     outputs = torch.zeros(1, head.width, requires_grad=True)
     drawn = torch.multinomial(shares, 2000, replacement=True, generator=torch.Generator().manual_seed(0))
-    sets = head.sets([[int(label)] for label in drawn], 2000)
+    sets = head.label_sets([[int(label)] for label in drawn], 2000)
     optimizer = torch.optim.Adam([outputs], 0.1)
     for _ in range(150):
         optimizer.zero_grad()

@@ -61,8 +61,8 @@ def test_a_memory_with_a_dictionary_answers_is_saved_and_added(tmp_path):
     memory.save(tmp_path / "m.safetensors")
     back = Memory.load(tmp_path / "m.safetensors") + other
     assert back.scheme == scheme and back.scheme.dictionary == 4_096
-    assert all(back.recall(f"{kind} {i}").leaf == f"value {i}" for kind in ("key", "more") for i in range(50))
-    assert back.recall("key 7", probe=0.99).leaf == "value 7"
+    assert all(back.recall(f"{kind} {i}").value == f"value {i}" for kind in ("key", "more") for i in range(50))
+    assert back.recall("key 7", recall_target=0.99).value == "value 7"
     with pytest.raises(ValueError, match=r"differ in dictionary \(4096 and 256\)"):
         memory + Memory(scheme.like(dictionary=256))
 

@@ -16,15 +16,15 @@ from test_classifier import topics
 from test_matching import some
 from test_train_command import run
 
-from carving.labels import MultiLabelClassifier, distilling, matching, recipe
-from carving.labels.blending import Quality
-from carving.labels.data import Dataset
-from carving.labels.distilling import distilled, lost, mixed, smaller, teachable, widths
-from carving.labels.maps import Map, product
-from carving.labels.matching import Trusted
-from carving.labels.models import BadModel
-from carving.labels.scorer import Matcher, Scorer
-from carving.labels.views import View
+from carving.multilabel import MultiLabelClassifier, distilling, matching, recipe
+from carving.multilabel.blending import Quality
+from carving.multilabel.data import Dataset
+from carving.multilabel.distilling import distilled, lost, mixed, smaller, teachable, widths
+from carving.multilabel.maps import Map, product
+from carving.multilabel.matching import Trusted
+from carving.multilabel.models import BadModel
+from carving.multilabel.scorer import Matcher, Scorer
+from carving.multilabel.views import View
 from carving.replacing import replace_whole
 from carving.tensorfiles import checksum, read_whole
 
@@ -249,7 +249,9 @@ def test_scikit_learn_clones_copies_and_searches_what_keeps_a_student(quick, mon
     for copy in (pickle.loads(pickle.dumps(made)), joblib.load(file), clone(made).fit(X, y)):
         assert np.array_equal(copy.predict_proba(X), made.predict_proba(X)) and copy.chosen_.student
     assert np.isfinite(cross_val_score(MultiLabelClassifier(epochs=1), X, y, cv=2, scoring="f1_micro")).all()
-    best = GridSearchCV(MultiLabelClassifier(epochs=1), dict(rankers=[1, None]), cv=2).fit(X, y).best_estimator_
+    best = (
+        GridSearchCV(MultiLabelClassifier(epochs=1), dict(rerank_min_count=[1, None]), cv=2).fit(X, y).best_estimator_
+    )
     assert best.chosen_.student and best.predict(X).shape == y.shape
 
 

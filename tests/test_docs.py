@@ -81,7 +81,7 @@ def test_the_site_finds_every_page_and_every_room(monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
     reference = import_module("reference")
     made = reference.pages()
-    assert {"index", "carving", "carving.labels", "carving.formats"} <= set(made)
+    assert {"index", "carving", "carving.multilabel", "carving.formats"} <= set(made)
     for name in import_module("carving").__all__:
         assert f"carving.{name}" in made["carving"] or f"`{name}`" in made["carving"]
     monkeypatch.setitem(sys.modules, "gallery", reference)  # neither runs examples nor draws figures here

@@ -112,7 +112,7 @@ def the_same(code):
     return lambda values: code(values[:1].expand_as(values))
 
 
-def strangers(code):
+def not_found(code):
     """An encoding of values that have nothing in common: permuted by as many numbers as it was asked."""
     asked = iter(range(3, 10**6, 7))
     return lambda values: torch.stack([each.flatten().roll(next(asked)).view(each.shape) for each in code(values)])
@@ -123,7 +123,7 @@ def check_kernel(scheme, make_code, x, y, expected, **how):
     assert fits(scheme, make_code, x, y, expected, **how)
     rest = x[1:], y[1:], expected[1:]
     assert not fits(scheme, lambda source: the_same(make_code(source)), *rest, **how)
-    assert not fits(scheme, lambda source: strangers(make_code(source)), *rest, **how)
+    assert not fits(scheme, lambda source: not_found(make_code(source)), *rest, **how)
 
 
 X = torch.tensor([0.2, 0.2, 0.2, 0.0, 0.5, 0.9])
@@ -142,7 +142,7 @@ def test_symbols_are_strangers_to_each_other(scheme):
     code = lambda source: Random(scheme, 4, generator=source)  # noqa: E731
     assert fits(scheme, code, x, y, expected)
     assert not fits(scheme, code, x, x, expected)
-    assert not fits(scheme, lambda source: strangers(code(source)), x, y, expected)
+    assert not fits(scheme, lambda source: not_found(code(source)), x, y, expected)
     assert torch.equal(random(scheme, 4, label="x"), Random(scheme, 4, label="x")(range(4)))
 
 
@@ -282,7 +282,7 @@ def test_records_are_alike_by_the_mean_of_their_features(vsa, generator):
     codes = Density(vsa, 10, label="x"), record
     assert_close(codes[0].kernel(x - y), 1 - 2 * (x - y).abs().mean(-1))
     for made, kernel in ((code(torch.stack((x, y))), code.kernel(x - y)) for code in codes):
-        found = vsa.dot_similarity(made[0], made[1]).diagonal() / (vsa.unit * 10)
+        found = vsa.dot_similarity(made[0], made[1]).diagonal() / (vsa.mean_bound_energy * 10)
         # 10 x 10 products of two features, those of different ones of mean 0 and variance 1/d; levels are shares of
         # parts, so that each of the ten has a variance of 1.25/d at most.
         allowed = 4 * math.sqrt((90 + 12.5) / vsa.d) / 10 + 1e-3
@@ -370,8 +370,8 @@ def test_memories_hold_numbers_and_recall_the_nearest_level():
     stored = [levels[5 * i % 21] for i in range(10)]
     memory.store([((i, "height"), value) for i, value in enumerate(stored)])
     answers = [memory.recall(i, "height", top=3) for i in range(10)]
-    first = [answer[0].leaf for answer in answers]
-    assert first == pytest.approx(stored, abs=0.1001)  # neighbours are alike by 0.9
+    first = [answer[0].value for answer in answers]
+    assert first == pytest.approx(stored, abs=0.1001)  # neighbors are alike by 0.9
     assert sum(one == other for one, other in zip(first, stored, strict=True)) >= 9
     assert [estimate(answer) for answer in answers] == pytest.approx(stored, abs=0.1001)
     assert max(sum(each.probability for each in answer) for answer in answers) <= 1.0001
@@ -382,15 +382,15 @@ def test_memories_hold_numbers_and_recall_the_nearest_level():
 
 
 @pytest.mark.parametrize("compact", [True, False])
-def test_levels_that_were_stored_more_often_do_not_lose_to_their_neighbours(compact):
-    """Ordinary fillers stored several times were taken for noisier than their neighbours: 1 of 50 was right."""
+def test_levels_that_were_stored_more_often_do_not_lose_to_their_neighbors(compact):
+    """Ordinary fillers stored several times were taken for noisier than their neighbors: 1 of 50 was right."""
     for seed in range(3):
         scheme = OSC(128, 2, compact=compact, seed=seed)
         memory = Memory(scheme, range(21), level(scheme, 21, label="height"))
         stored = [((f"key {i}",), 7 * i % 21) for i in range(10)]
         memory.store(stored)
-        answers = memory.recall_many([path for path, _ in stored], absence=0)
-        assert [answer.leaf for answer in answers] == [leaf for _, leaf in stored]
+        answers = memory.recall_many([path for path, _ in stored], prior_empty=0)
+        assert [answer.value for answer in answers] == [value for _, value in stored]
 
 
 def test_estimates_lie_between_levels_and_go_around_circles():
@@ -603,9 +603,9 @@ def test_choosing_by_bits_is_where(generator):
 def test_a_generators_own_numbers_are_as_those_of_labels(name, generator):
     """Means and mean squares of 400,000 numbers, each within five standard errors of the other's."""
     vsa = VSA(name, 4096)
-    drawn, labelled = (
+    drawn, labeled = (
         torch.view_as_real(x) if x.is_complex() else x for x in (vsa.random(100, generator), vsa.fillers(range(100)))
     )
-    for one, other in ((drawn, labelled), (drawn.square(), labelled.square())):
+    for one, other in ((drawn, labeled), (drawn.square(), labeled.square())):
         error = math.sqrt((one.double().var() + other.double().var()) / one.numel())
         assert abs(float(one.double().mean() - other.double().mean())) < 5 * error

@@ -22,14 +22,21 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from carving.labels import MultiLabelClassifier, Settings
-from carving.labels.bars import bars
-from carving.labels.targets import Form
-from carving.labels.thresholds import Calibration, Held, best_threshold
-from carving.labels.training import Progress
+from carving.multilabel import MultiLabelClassifier, Settings
+from carving.multilabel.bars import bars
+from carving.multilabel.targets import LabelFormat
+from carving.multilabel.thresholds import Calibration, Held, best_threshold
+from carving.multilabel.training import Progress
 
 QUICK = Settings(
-    trunk="both", hidden=64, epochs=30, batch=32, normalise="auto", loss="binary", schedule="cosine", rate=3e-3
+    architecture="both",
+    hidden=64,
+    epochs=30,
+    batch_size=32,
+    feature_scaling="auto",
+    loss="binary",
+    schedule="cosine",
+    rate=3e-3,
 )
 
 # What scikit-learn cannot ask of an estimator that takes label sets alone, and why.
@@ -127,7 +134,7 @@ def calibration_error(probabilities, right, bins=15):
     "made",
     [
         MultiLabelClassifier(
-            settings=Settings(trunk="linear", epochs=4, batch=16, loss="binary", rate=3e-3),
+            settings=Settings(architecture="linear", epochs=4, batch_size=16, loss="binary", learning_rate=3e-3),
             head_options=dict(d=12, k1=4),
         ),
         MultiLabelClassifier(recipe="fast"),
@@ -161,10 +168,10 @@ def test_weights_are_refused_with_a_way_out_and_there_is_no_partial_fit(fitted):
         classifier().fit(features, truth, sample_weight=np.ones(40))
     assert not hasattr(fitted[0], "partial_fit")
     with pytest.raises(TypeError, match=r"settings must be a Settings object or None, got \{"):
-        MultiLabelClassifier(settings=dict(rate=0.1)).fit(features, truth)
+        MultiLabelClassifier(settings=dict(learning_rate=0.1)).fit(features, truth)
 
 
-def test_a_fit_that_fails_leaves_everything_as_it_was(fitted):
+def test_a_fit_that_fails_values_everything_as_it_was(fitted):
     made, test, _ = fitted
     before, said = dict(vars(made)), made.predict(test)
     features, truth = topics(40, features=30)
@@ -221,37 +228,37 @@ def test_label_sets_of_names_and_numbers_are_the_same_labels(sketch):
 
 def test_columns_of_pandas_and_lists_of_arrays_are_label_sets_too(fitted):
     pandas = pytest.importorskip("pandas")
-    wanted = Form.of([["b", "a"], ["a"]])
+    wanted = LabelFormat.of([["b", "a"], ["a"]])
     for y in (
         pandas.Series([["b", "a"], ["a"]]),
         [np.array(["b", "a"]), np.array(["a"])],
         [np.array(["b", "a"]), ["a"]],
     ):
-        form, labels = Form.of(y)
+        form, labels = LabelFormat.of(y)
         assert form.names.tolist() == wanted[0].names.tolist() and (labels != wanted[1]).nnz == 0
-    assert Form.of([np.array([1, 0]), np.array([0, 1])])[0].kind == "array"
+    assert LabelFormat.of([np.array([1, 0]), np.array([0, 1])])[0].kind == "array"
     assert wanted[0].matrix(pandas.Series([["a"]])).toarray().tolist() == [[1, 0]]
 
 
 def test_rows_of_zeros_and_ones_are_no_sets_but_python_sets_are():
-    assert Form.of([[1, 0], [0, 1]])[0].kind == "array"
-    assert Form.of([{1, 0}, {0, 1}])[1].toarray().tolist() == [[1, 1], [1, 1]]
-    assert Form.of([[0, 2], [0, 1]])[1].toarray().tolist() == [[1, 0, 1], [1, 1, 0]]
-    assert Form.of([["b"], ["a"]])[1].toarray().tolist() == [[0, 1], [1, 0]]
-    assert Form.of([[], ["a"]])[1].toarray().tolist() == [[0], [1]]
+    assert LabelFormat.of([[1, 0], [0, 1]])[0].kind == "array"
+    assert LabelFormat.of([{1, 0}, {0, 1}])[1].toarray().tolist() == [[1, 1], [1, 1]]
+    assert LabelFormat.of([[0, 2], [0, 1]])[1].toarray().tolist() == [[1, 0, 1], [1, 1, 0]]
+    assert LabelFormat.of([["b"], ["a"]])[1].toarray().tolist() == [[0, 1], [1, 0]]
+    assert LabelFormat.of([[], ["a"]])[1].toarray().tolist() == [[0], [1]]
     with pytest.raises(TypeError, match="all strings or all integers"):
-        Form.of([["a", 1]])
+        LabelFormat.of([["a", 1]])
     with pytest.raises(TypeError, match=r"strings or integers, got 1\.5"):
-        Form.of([[1.5], [2, 3]])
+        LabelFormat.of([[1.5], [2, 3]])
     with pytest.raises(ValueError, match=r"shape \(points, labels\), got \(2,\)"):
-        Form.of(["a", "b"])
+        LabelFormat.of(["a", "b"])
 
 
 # Time
 
 
 @pytest.mark.parametrize("recipe", ["fast", "best"])
-def test_fitting_leaves_threads_and_warnings_to_the_process(recipe, monkeypatch):
+def test_fitting_values_threads_and_warnings_to_the_process(recipe, monkeypatch):
     counts, filters, seen = [], warnings.filters[:], torch.nn.Module.__call__
 
     def count(*given, **named):
@@ -365,7 +372,7 @@ def test_predictions_are_the_probable_ones_however_many_are_looked_at(fitted, mo
     probable = made.predict_proba(features)
     assert np.array_equal(made.predict(features), probable >= made.calibration_.threshold)
     assert np.array_equal(made.predict(features, threshold=0.02), probable >= 0.02)
-    monkeypatch.setattr("carving.labels.classifier.FIRST", 1)
+    monkeypatch.setattr("carving.multilabel.classifier.FIRST", 1)
     assert np.array_equal(made.predict(features, threshold=0.02), probable >= 0.02)
     assert made.predict(features, top_k=3).sum(1).tolist() == [3] * len(features)
     with pytest.raises(ValueError, match="exclude each other"):
@@ -384,7 +391,7 @@ def test_a_label_is_given_however_far_down_it_is_if_it_is_probable(fitted, monke
     weight = rare * 2 * scores.std()
     middle = np.median(scores - weight * np.log(made.propensities_))
     monkeypatch.setattr(made, "calibration_", Calibration((1, 0, 0, weight, -middle), 0.5))
-    monkeypatch.setattr("carving.labels.classifier.FIRST", 1)
+    monkeypatch.setattr("carving.multilabel.classifier.FIRST", 1)
     probable = made.predict_proba(features) >= 0.5
     ranked = np.take_along_axis(probable, np.argsort(-scores, axis=1), 1)
     assert (ranked[:, 5:].any(axis=1) & ~ranked[:, 4]).any()  # the fifth is out, and one after it is not
@@ -420,7 +427,7 @@ def test_settings_are_parameters_and_wrong_ones_are_told():
     made = classifier()
     assert made.get_params()["settings__rate"] == 3e-3 and "settings__rate" not in made.get_params(deep=False)
     twin = clone(made.set_params(settings__rate=0.5, seed=4))
-    assert twin.settings.rate == 0.5 and twin.settings.epochs == 30 and twin.seed == 4
+    assert twin.settings.learning_rate == 0.5 and twin.settings.epochs == 30 and twin.seed == 4
     with pytest.raises(ValueError, match=r"no parameter 'rat'.*rate"):
         made.set_params(settings__rat=1)
     with pytest.raises(ValueError, match="needs settings, which is None"):
@@ -453,12 +460,12 @@ def test_a_bar_or_lines_show_how_it_goes(capsys):
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_rankers_are_shown_by_their_labels_not_by_epochs(terminal):
+def test_rerankers_are_shown_by_their_labels_not_by_epochs(terminal):
     shown = StringIO()
     with bars(Console(file=shown, force_terminal=terminal, width=120)) as on_progress:
         for share in (0.25, 1.0):
-            on_progress("rankers", Progress(), share)
-    assert ("100% of the labels" if terminal else "rankers: all labels\n") in shown.getvalue()
+            on_progress("rerankers", Progress(), share)
+    assert ("100% of the labels" if terminal else "rerankers: all labels\n") in shown.getvalue()
     assert "epoch" not in shown.getvalue()
 
 

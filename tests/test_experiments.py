@@ -25,7 +25,7 @@ from carving.lab.measures.calibration import calibration
 from carving.lab.measures.calibration import error as calibration_error
 from carving.lab.measures.dimensions import minimum_dimension
 from carving.lab.measures.predictions import predicted
-from carving.lab.measures.retrieval import accuracy, share_recognised, share_right
+from carving.lab.measures.retrieval import accuracy, share_recognized, share_right
 from carving.lab.measures.schemes import scheme_of, seed_within, used_evenly
 from carving.lab.panels import log_fit, measured_pairs
 from carving.lab.report import Outcome
@@ -104,7 +104,7 @@ def test_finished_rows_are_not_run_again(tmp_path):
     assert run_toy(tmp_path / "toy.jsonl", replace(TOY, measure=refuse)) == first
 
 
-def test_a_process_that_is_killed_leaves_rows_that_another_completes(tmp_path):
+def test_a_process_that_is_killed_values_rows_that_another_completes(tmp_path):
     file, code = (
         tmp_path / "toy.jsonl",
         "from tests.test_experiments import slow_toy; slow_toy(__import__('sys').argv[1])",
@@ -217,7 +217,7 @@ def test_rows_are_on_the_disk_before_they_take_their_place(tmp_path, monkeypatch
     assert read_rows(tmp_path / "toy.jsonl") == [ROW] and os.listdir(tmp_path) == ["toy.jsonl"]
 
 
-def test_a_run_waits_for_no_other_and_leaves_no_lock_behind(tmp_path):
+def test_a_run_waits_for_no_other_and_values_no_lock_behind(tmp_path):
     taken, done = threading.Event(), threading.Event()
 
     def other_run():
@@ -321,9 +321,9 @@ def test_points_pair_what_ends_alike():
 
 
 def test_points_are_listed_with_the_largest_difference():
-    measured = [{"predicted": 0.5, "simulated": 0.4}, {"predicted": 0.7, "simulated": 0.75}]
+    measured = [{"predicted_accuracy": 0.5, "simulated": 0.4}, {"predicted_accuracy": 0.7, "simulated": 0.75}]
     rows = [{"setting": {"a": i}, "trial": 0, "measured": numbers} for i, numbers in enumerate(measured)]
-    *points, largest = panel_table(rows, Points("predicted", "simulated", ("a",)))[1]
+    *points, largest = panel_table(rows, Points("predicted_accuracy", "simulated", ("a",)))[1]
     assert [line[-1] for line in points] == ["+0.1000", "-0.0500"] and largest[-1] == "+0.1000"
 
 
@@ -400,9 +400,9 @@ def test_recognition_compares_with_one_wrong_candidate():
     generator = torch.Generator().manual_seed(0)
     scores = torch.tensor([[3.0, 1.0, 2.0]]).expand(4000, 3)
     for right, expected in ((0, 1.0), (1, 0.0), (2, 0.5)):
-        found = share_recognised(scores, torch.full((4000,), right), generator)
+        found = share_recognized(scores, torch.full((4000,), right), generator)
         assert found == pytest.approx(expected, abs=5 * 0.5 / math.sqrt(4000))
-    assert share_recognised(torch.zeros(10, 2), torch.zeros(10, dtype=torch.int64), generator) == 0.5
+    assert share_recognized(torch.zeros(10, 2), torch.zeros(10, dtype=torch.int64), generator) == 0.5
 
 
 def test_the_published_osc_has_no_signs():
@@ -572,7 +572,7 @@ reproduce(['flops', 'multi-label', 'triangle'], 'smoke', out=folder, workers=1, 
 """,
     )
     refused, skipped, undrawn = said.splitlines()
-    assert refused == "MissingExtra scipy is not installed. Install it with: pip install 'carving[labels]'"
+    assert refused == "MissingExtra scipy is not installed. Install it with: pip install 'carving[multilabel]'"
     assert skipped.startswith("multi-label: skipped. scipy is not installed")
     assert "matplotlib is not installed. Install it with: pip install 'carving[plots]'" in undrawn
     assert {file.name for file in tmp_path.iterdir()} == {"flops.jsonl", "triangle.jsonl", "report.md", "report.html"}

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 from carving import OSC, SCHEMES, Memory, make, plan
 from carving.cli import app
 from carving.errors import BadValue, Overfull
-from carving.explore import Exhibit, planning
+from carving.explore import MemoryDocument, planning
 from carving.explore.catalogue import Catalogue
 from carving.explore.exhibit import PAGES, Gallery
 from carving.explore.given import Given
@@ -44,7 +44,7 @@ from carving.memory.portrait import distribution, slice_of
 from carving.memory.scores import scores
 from carving.memory.watching import Watched
 
-FACTS = [((f"key {i}", "of"), f"leaf {i % 40}") for i in range(120)]
+FACTS = [((f"key {i}", "of"), f"value {i % 40}") for i in range(120)]
 HOST = "127.0.0.1:8000"
 OTHER_SITE = dict(sec_fetch_site="cross-site", sec_fetch_mode="navigate")
 EXPLORE = Path(__file__).parents[1] / "docs" / "explore.md"
@@ -65,7 +65,7 @@ class Page:
     """A page: its copy, and the routes that it calls."""
 
     def __init__(self, memory, pairs=(), file=None):
-        self.gallery = Gallery(Exhibit(memory, "some facts", list(pairs), file))
+        self.gallery = Gallery(MemoryDocument(memory, "some facts", list(pairs), file))
         self.session = self.gallery.open()
 
     def __call__(self, method, name, **values):
@@ -84,12 +84,12 @@ def page(memory):
 
 
 @pytest.mark.parametrize("name", ["OSC", "HLB", "FHRR", "HRR", "MAP-I", "TPR"])
-@pytest.mark.parametrize("absence", [0.5, 0.9])
-def test_scores_tell_the_probability_and_the_threshold_of_recall(name, absence):
+@pytest.mark.parametrize("prior_empty", [0.5, 0.9])
+def test_scores_tell_the_probability_and_the_threshold_of_recall(name, prior_empty):
     sizes = {"OSC": dict(d=40), "TPR": dict(d=40, whole_path=True)}
     memory = filled(make(name, **sizes.get(name, dict(d=1024))), FACTS[:60])
     for path in [path for path, _ in FACTS[:12]] + [(f"nowhere {i}", "of") for i in range(12)]:
-        answer, seen = memory.recall(*path, absence=absence), scores(memory, path, absence)
+        answer, seen = memory.recall(*path, prior_empty=prior_empty), scores(memory, path, prior_empty)
         best = int(seen.chances.argmax())
         assert float(seen.chances.sum()) + seen.nothing == pytest.approx(1, abs=1e-6)
         assert (float(seen.strengths[best]) > seen.threshold) is answer.found
@@ -108,8 +108,8 @@ def test_the_threshold_is_where_the_odds_of_one_pair_are_even(memory):
     assert seen.threshold == pytest.approx(0.5 + variance * (math.log(0.5) - prior), rel=1e-5)
 
 
-def test_the_noise_is_that_of_leaves_which_are_not_there():
-    held = filled(OSC(d=50, p=2), [((f"key {i}",), f"leaf {i}") for i in range(300)])
+def test_the_noise_is_that_of_values_which_are_not_there():
+    held = filled(OSC(d=50, p=2), [((f"key {i}",), f"value {i}") for i in range(300)])
     elsewhere = torch.cat([scores(held, (f"nowhere {i}",)).strengths for i in range(20)])
     told = sum(scores(held, (f"nowhere {i}",)).noise for i in range(5)) / 5
     assert float(elsewhere.std()) == pytest.approx(told, rel=0.1)  # of 6,000 scores the deviation is known to 1 %
@@ -122,10 +122,10 @@ def test_settling_schemes_have_scores_without_odds():
     assert not scores(filled(), ("key 3", "of")).likeness
 
 
-def test_consolidated_and_sealed_memories_have_scores_too():
+def test_consolidated_and_quantized_memories_have_scores_too():
     held = filled(OSC(d=40, p=2, compact=True), FACTS[:60])
-    sealed = held.seal(bits=4)
-    assert scores(sealed, ("key 3", "of")).threshold is not None
+    quantized = held.quantize(bits=4)
+    assert scores(quantized, ("key 3", "of")).threshold is not None
     held.consolidate(FACTS[:60])
     assert int(scores(held, ("key 3", "of")).strengths.argmax()) == 3
     assert gauge(held).here > 0.99
@@ -167,7 +167,7 @@ def test_numbers_of_a_memory_are_counted_beside_the_normal_curve(memory):
 
 def test_of_few_different_numbers_it_is_said_how_many(memory):
     assert distribution(memory).values is None
-    assert distribution(filled().seal(bits=2)).values == 4
+    assert distribution(filled().quantize(bits=2)).values == 4
     assert distribution(Memory(OSC(d=20))).values == 1
     held = filled(make("MAP-I", d=2048), FACTS[:20])
     assert distribution(held).values == len(set(held.tensor.tolist())) > 10
@@ -176,9 +176,9 @@ def test_of_few_different_numbers_it_is_said_how_many(memory):
 def test_the_gauge_agrees_with_what_is_predicted():
     memory = filled(make("HLB", d=8192))
     seen = gauge(memory)
-    assert seen.here == memory.predicted()
+    assert seen.here == memory.predicted_accuracy()
     assert (seen.held, seen.fits - seen.held) == (120, seen.more)
-    assert memory.predicted(seen.more) == pytest.approx(0.99, abs=0.01)
+    assert memory.predicted_accuracy(seen.more) == pytest.approx(0.99, abs=0.01)
     assert list(seen.named) == sorted(seen.named, reverse=True)
     assert gauge(Memory(OSC(d=40))) is None
     assert gauge(filled(make("BSC", d=256), FACTS[:5])) is None
@@ -198,14 +198,14 @@ def test_the_least_bytes_are_the_entropy():
 
 
 def test_rounds_tell_what_verify_tells_in_the_end():
-    facts = [*FACTS, (("key 3", "of"), "another"), (("key 4", "of"), "leaf 4")]  # two paths hold two
+    facts = [*FACTS, (("key 3", "of"), "another"), (("key 4", "of"), "value 4")]  # two paths hold two
     held = filled(OSC(d=42, p=2, compact=True), facts)
     watched = Watched(held, facts)
     rounds = list(watched)
     assert rounds[0].noise == 1
-    assert rounds[-1].right == held.verify(facts, joint=True).share > rounds[0].right
-    assert watched.answers() == held.recall_all([path for path, _ in facts], absence=0.0)
-    unknown = list(Watched(held, [(("key 3", "of"), "never"), (("key 7", "of"), "leaf 7")]))
+    assert rounds[-1].right == held.verify(facts, joint=True).accuracy > rounds[0].right
+    assert watched.answers() == held.decode([path for path, _ in facts], prior_empty=0.0)
+    unknown = list(Watched(held, [(("key 3", "of"), "never"), (("key 7", "of"), "value 7")]))
     assert unknown[-1].right == 0.5
 
 
@@ -237,7 +237,7 @@ def test_paths_are_found_by_what_is_in_them():
 
 def test_overview_says_what_the_memory_is(page, memory):
     seen = page("GET", "overview")
-    assert (seen["pairs"], seen["leaves"], seen["cells"], seen["bytes"]) == (120, 40, 3600, 14400)
+    assert (seen["pairs"], seen["values"], seen["cells"], seen["bytes"]) == (120, 40, 3600, 14400)
     assert seen["most_stored"][0]["times"] == 3
     assert seen["words"].startswith("OSC (Orthogonal Subspace Carving): a square of 60 x 60")
     assert (seen["numbers_a_pair"], seen["times_the_least"]) == (30, pytest.approx(14400 / least_bytes(memory)))
@@ -254,39 +254,39 @@ def test_ask_answers_as_the_library_does(page, memory):
     path = ("key 7", "of")
     seen = page("GET", "ask", path="key 7 / of")
     answer = memory.recall(*path)
-    assert seen["answers"][0]["leaf"]["text"] == answer.leaf == "leaf 7"
+    assert seen["answers"][0]["value"]["text"] == answer.value == "value 7"
     assert seen["answers"][0]["probability"] == answer.probability
-    assert len(seen["scores"]["strengths"]) == seen["scores"]["leaves"] == 40
+    assert len(seen["scores"]["strengths"]) == seen["scores"]["values"] == 40
     top = page("GET", "ask", path="key 7 / of", kind="top", top="3")["answers"]
-    assert [each["leaf"]["text"] for each in top] == [each.leaf for each in memory.recall(*path, top=3)]
-    assert [each["leaf"]["text"] for each in page("GET", "ask", path="key 7/of", kind="set")["answers"]] == ["leaf 7"]
-    assert page("GET", "ask", path="key 7 / of", kind="leaf", leaf="leaf 7")["answers"][0]["found"]
-    assert not page("GET", "ask", path="key 7 / of", kind="leaf", leaf="leaf 8")["answers"][0]["found"]
+    assert [each["value"]["text"] for each in top] == [each.value for each in memory.recall(*path, top=3)]
+    assert [each["value"]["text"] for each in page("GET", "ask", path="key 7/of", kind="set")["answers"]] == ["value 7"]
+    assert page("GET", "ask", path="key 7 / of", kind="value", value="value 7")["answers"][0]["found"]
+    assert not page("GET", "ask", path="key 7 / of", kind="value", value="value 8")["answers"][0]["found"]
     nowhere = page("GET", "ask", path="nowhere / at all")
     assert nowhere["best"] == nowhere["answers"][0]
-    assert nowhere["best"]["leaf"] is None
+    assert nowhere["best"]["value"] is None
     assert not nowhere["best"]["found"]
 
 
 def test_numbers_are_tried_as_such_and_as_text():
     page = Page(filled(facts=[(("age", "1984"), 7), (("age", 3), "3")]))
-    assert page("GET", "ask", path="age / 1984")["best"]["leaf"] == dict(text="7", typed="7")
-    assert page("GET", "ask", path="age / 3")["best"]["leaf"] == dict(text="3", typed='"3"')
-    assert page("GET", "ask", path="age / 3", kind="leaf", leaf="3")["answers"][0]["found"]
+    assert page("GET", "ask", path="age / 1984")["best"]["value"] == dict(text="7", typed="7")
+    assert page("GET", "ask", path="age / 3")["best"]["value"] == dict(text="3", typed='"3"')
+    assert page("GET", "ask", path="age / 3", kind="value", value="3")["answers"][0]["found"]
 
 
-def test_of_very_many_leaves_the_best_are_told_and_some_of_the_rest():
-    page = Page(filled(OSC(d=100, p=2, compact=True), [((i,), f"leaf {i}") for i in range(4000)]))
+def test_of_very_many_values_the_best_are_told_and_some_of_the_rest():
+    page = Page(filled(OSC(d=100, p=2, compact=True), [((i,), f"value {i}") for i in range(4000)]))
     seen = page("GET", "ask", path="17")["scores"]
-    assert seen["leaves"] == 4000
+    assert seen["values"] == 4000
     assert len(seen["strengths"]) <= 1512
     assert len(seen["named"]) == 12
     assert seen["strengths"] == sorted(seen["strengths"], reverse=True)
 
 
-def test_paths_and_leaves_are_offered(page):
+def test_paths_and_values_are_offered(page):
     assert page("GET", "paths", text="KEY 11")["paths"][0] == dict(text="key 11 / of", typed="key 11 / of")
-    assert page("GET", "leaves", text="39")["leaves"] == [dict(text="leaf 39", typed="leaf 39")]
+    assert page("GET", "values", text="39")["values"] == [dict(text="value 39", typed="value 39")]
     assert Page(filled())("GET", "paths", text="")["known"] == 0
     assert Page(filled(keep_paths=True))("GET", "paths", text="")["known"] == 120
 
@@ -294,15 +294,15 @@ def test_paths_and_leaves_are_offered(page):
 def test_changes_are_made_in_the_copy_alone(memory):
     page = Page(memory, FACTS)
     other = page.gallery.open()
-    done = page("POST", "store", path="new / pair", leaf="woof")
+    done = page("POST", "store", path="new / pair", value="woof")
     assert (done["pairs"], done["count"], done["path"]["text"]) == (121, 1, "new / pair")
-    assert page("GET", "ask", path="new / pair")["best"]["leaf"]["text"] == "woof"
+    assert page("GET", "ask", path="new / pair")["best"]["value"]["text"] == "woof"
     assert page("GET", "overview")["changes"] == 1
     assert page("GET", "paths", text="new")["paths"][0]["text"] == "new / pair"
     assert memory.pairs == 120
     assert page.gallery.copy(other).memory.pairs == 120
-    assert page("POST", "forget", path="key 3 / of", leaf="never there")["left_alone"]
-    assert not page("POST", "forget", path="new / pair", leaf="woof")["left_alone"]
+    assert page("POST", "forget", path="key 3 / of", value="never there")["left_alone"]
+    assert not page("POST", "forget", path="new / pair", value="woof")["left_alone"]
     assert page("GET", "changes")["pairs"] == 120
     assert page("POST", "reset")["count"] == 0
 
@@ -320,7 +320,7 @@ def test_a_path_that_is_stored_while_paths_are_listed_is_found(memory):
     page = Page(memory)
     page.gallery.copy(page.session).pairs = Slow(FACTS)
     listing = Thread(target=page, args=("GET", "paths"))
-    storing = Thread(target=page, args=("POST", "store"), kwargs=dict(path="new / pair", leaf="woof"))
+    storing = Thread(target=page, args=("POST", "store"), kwargs=dict(path="new / pair", value="woof"))
     listing.start()
     assert began.wait(30)
     storing.start()
@@ -332,15 +332,15 @@ def test_a_path_that_is_stored_while_paths_are_listed_is_found(memory):
 
 
 def test_a_slash_parts_roles_when_something_is_stored(page):
-    assert page("POST", "store", path="a/b", leaf="1")["path"]["text"] == "a / b"
-    assert page("GET", "ask", path="a / b")["best"]["leaf"]["typed"] == "1"
+    assert page("POST", "store", path="a/b", value="1")["path"]["text"] == "a / b"
+    assert page("GET", "ask", path="a / b")["best"]["value"]["typed"] == "1"
 
 
 def test_a_memory_that_gets_too_full_says_so():
     page = Page(filled(make("HLB", d=128), FACTS[:5]))
     told = []
     for i in range(20):
-        told += page("POST", "store", path=f"more {i}", leaf=f"leaf {i}")["warnings"]
+        told += page("POST", "store", path=f"more {i}", value=f"value {i}")["warnings"]
     assert "over capacity" in told[0]
 
 
@@ -350,8 +350,8 @@ def test_saving_writes_to_the_file_beside_what_others_changed(tmp_path):
     page = Page(Memory.load(file), FACTS, file)
     with pytest.raises(BadValue, match="no changes to save"):
         page("POST", "save")
-    page("POST", "store", path="mine / says", leaf="woof")
-    page("POST", "forget", path="key 1 / of", leaf="leaf 1")
+    page("POST", "store", path="mine / says", value="woof")
+    page("POST", "forget", path="key 1 / of", value="value 1")
     assert Memory.load(file).pairs == 120
     theirs = Memory.load(file)
     theirs.store([(("theirs", "says"), "meow")])
@@ -369,8 +369,12 @@ def test_saving_again_after_a_failure_stores_nothing_twice(tmp_path, monkeypatch
         file = tmp_path / f"{number}.safetensors"
         filled(keep_paths=True).save(file)
         page, calls = Page(Memory.load(file), FACTS, file), itertools.count()
-        for verb, path, leaf in (("store", "a / b", "c"), ("forget", "key 1 / of", "leaf 1"), ("store", "d / e", "f")):
-            page("POST", verb, path=path, leaf=leaf)
+        for verb, path, value in (
+            ("store", "a / b", "c"),
+            ("forget", "key 1 / of", "value 1"),
+            ("store", "d / e", "f"),
+        ):
+            page("POST", verb, path=path, value=value)
 
         def failing(descriptor, calls=calls, number=number):
             if next(calls) == number:
@@ -393,19 +397,19 @@ def test_saving_again_after_a_failure_stores_nothing_twice(tmp_path, monkeypatch
 
 
 def test_nothing_is_saved_without_leave(page):
-    page("POST", "store", path="a / b", leaf="c")
+    page("POST", "store", path="a / b", value="c")
     with pytest.raises(BadValue, match="--write"):
         page("POST", "save")
 
 
-def test_sealed_memories_are_asked_and_not_changed():
-    page = Page(filled(OSC(d=60, p=2, compact=True)).seal(bits=4), FACTS)
-    assert page("GET", "about")["sealed"]
+def test_quantized_memories_are_asked_and_not_changed():
+    page = Page(filled(OSC(d=60, p=2, compact=True)).quantize(bits=4), FACTS)
+    assert page("GET", "about")["quantized"]
     assert page("GET", "overview")["bytes"] == 1800
-    assert page("GET", "ask", path="key 7 / of")["best"]["leaf"]["text"] == "leaf 7"
+    assert page("GET", "ask", path="key 7 / of")["best"]["value"]["text"] == "value 7"
     assert page("GET", "together")[-1]["converged"]
     with pytest.raises(BadValue, match="cannot be changed"):
-        page("POST", "store", path="a", leaf="b")
+        page("POST", "store", path="a", value="b")
 
 
 def test_together_goes_round_by_round(page):
@@ -428,7 +432,7 @@ def test_plans_have_what_is_to_be_copied(page, monkeypatch):
     assert page("GET", "plan", pairs="50", vocabulary="20", accuracy="0.9", bits="2") == [seen]  # at once
     assert seen["plans"][0]["bytes"] == math.ceil(seen["plans"][0]["cells"] * 2 / 8)
     assert seen["command"].startswith("carving plan --pairs 50 --vocabulary 20 --accuracy 0.9 --bits 2")
-    made = {"Memory": SimpleNamespace(planned=lambda **wishes: plan(**wishes, scheme="HLB"))}
+    made = {"Memory": SimpleNamespace(planned=lambda **requirements: plan(**requirements, scheme="HLB"))}
     exec(seen["python"], made)
     assert made["memory"].cells == seen["plans"][0]["cells"]
 
@@ -438,17 +442,17 @@ def test_plans_have_what_is_to_be_copied(page, monkeypatch):
     [
         ("GET", "ask", dict(path="  "), "non-empty text"),
         ("GET", "ask", dict(path="x" * 5000), "characters"),
-        ("GET", "ask", dict(path="x", absence="2"), "absence"),
-        ("GET", "ask", dict(path="x", absence="much"), "must be a number"),
+        ("GET", "ask", dict(path="x", prior_empty="2"), "prior_empty"),
+        ("GET", "ask", dict(path="x", prior_empty="much"), "must be a number"),
         ("GET", "ask", dict(path="x", kind="none"), "one of one, top"),
         ("GET", "ask", dict(path="x", kind="top", top="0"), "top"),
-        ("GET", "ask", dict(path="x", kind="leaf"), "must be a non-empty text"),
+        ("GET", "ask", dict(path="x", kind="value"), "must be a non-empty text"),
         ("GET", "cells", dict(at="1,2"), "indices"),
         ("GET", "cells", dict(at="x"), "at"),
         ("GET", "ask", dict(path="x", kind="top", top="--5"), "top"),
         ("GET", "plan", dict(pairs="0"), "pairs"),
         ("GET", "plan", dict(accuracy="1"), "accuracy"),
-        ("POST", "store", dict(path="a", leaf=3), "must be a non-empty text"),
+        ("POST", "store", dict(path="a", value=3), "must be a non-empty text"),
         ("GET", "overview", dict(session="another"), "Reload the page"),
     ],
 )
@@ -465,8 +469,8 @@ def test_an_empty_memory_can_be_looked_at_and_filled():
     page("GET", "histogram")
     with pytest.raises(BadValue, match="Store something"):
         page("GET", "ask", path="x")
-    assert page("POST", "store", path="x", leaf="y")["pairs"] == 1
-    assert page("GET", "ask", path="x")["best"]["leaf"]["text"] == "y"
+    assert page("POST", "store", path="x", value="y")["pairs"] == 1
+    assert page("GET", "ask", path="x")["best"]["value"]["text"] == "y"
 
 
 def test_so_many_pages_have_a_copy(memory):
@@ -480,7 +484,7 @@ def test_so_many_pages_have_a_copy(memory):
 
 def test_a_page_that_is_looked_at_keeps_its_copy_however_often_others_are_loaded(memory):
     page = Page(memory)
-    page("POST", "store", path="a / b", leaf="c")
+    page("POST", "store", path="a / b", value="c")
     for _ in range(2 * PAGES):
         page.gallery.open()
         assert page("GET", "about")["held"]  # which a page asks again and again
@@ -497,7 +501,7 @@ def test_every_value_of_an_answer_is_documented(page, monkeypatch):
     for name in ("plans", "each_plan", "drafts"):
         monkeypatch.setattr(planning, name, partial(getattr(planning, name), scheme="HLB"))
     table = EXPLORE.read_text().partition("| request |")[2].partition("\n\n")[0].splitlines()
-    given = dict(path="key 7 / of", leaf="leaf 7", pairs="50", vocabulary="20", accuracy="0.9")
+    given = dict(path="key 7 / of", value="value 7", pairs="50", vocabulary="20", accuracy="0.9")
     for method, name in [route for route in ROUTES if route[1] != "save"]:  # which has no file here
         row = next(row for row in table if method in row.split("|")[1] and f"`{name}`" in row.split("|")[1])
         reply = page(method, name, **(given if name != "cells" else {}))
@@ -540,7 +544,7 @@ def asked(server, path, method="GET", body=b"", **headers):
 
 @pytest.fixture
 def server(memory):
-    return Server(Gallery(Exhibit(memory, "some facts", FACTS)), "secret", (HOST,))
+    return Server(Gallery(MemoryDocument(memory, "some facts", FACTS)), "secret", (HOST,))
 
 
 def test_the_page_is_handed_out_with_a_strict_policy(server):
@@ -692,7 +696,7 @@ def test_an_address_without_its_last_stroke_is_led_to_the_page(server):
 
 def test_labels_that_are_half_a_character_are_sent_as_escapes():
     held = filled(facts=[(("x",), "half \ud800"), (("y",), b"\xff"), (("z",), float("inf"))])
-    server = Server(Gallery(Exhibit(held, "odd")), "secret", (HOST,))
+    server = Server(Gallery(MemoryDocument(held, "odd")), "secret", (HOST,))
     for path in "xyz":
         status, _, body = asked(server, f"/secret/api/ask?path={path}&session={server.gallery.open()}")
         assert (status, json.loads(body)["best"]["found"]) == (200, True)
@@ -735,15 +739,15 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
     other = tmp_path / "other.tsv"
     other.write_text("cow\tsays\tmoo\n")
     carving("explore", str(file), "--files", str(facts), str(other), "--no-browser")
-    assert [leaf for _, leaf in served[0].pairs] == ["woof", "meow", "moo"]
+    assert [value for _, value in served[0].pairs] == ["woof", "meow", "moo"]
     served.clear()
     with open_memory(file) as opened:  # whose change lies in a journal beside the file
         opened.store({"cow": {"says": "moo"}})
     carving("explore", str(file))
-    assert (served[0].memory.pairs, served[0].memory.recall("cow", "says").leaf) == (3, "moo")
+    assert (served[0].memory.pairs, served[0].memory.recall("cow", "says").value) == (3, "moo")
     served.clear()
-    carving("seal", str(file), "-o", str(tmp_path / "sealed.safetensors"))
-    carving("explore", str(tmp_path / "sealed.safetensors"))
+    carving("quantize", str(file), "-o", str(tmp_path / "quantized.safetensors"))
+    carving("explore", str(tmp_path / "quantized.safetensors"))
     assert (served[0].memory.bits, served[0].file, served[2]) == (2, None, True)
 
 

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 NASTY = "<img src=x onerror=\"document.title='broken'\"><b>bold</b>"
-FACTS = [*(((f"key {i}", "of"), f"leaf {i}") for i in range(20)), (("nasty", NASTY), NASTY)]
+FACTS = [*(((f"key {i}", "of"), f"value {i}") for i in range(20)), (("nasty", NASTY), NASTY)]
 LONG = 60_000  # milliseconds, on a machine that does something else too
 
 
@@ -82,7 +82,7 @@ def show(tab, address, view):
 def turn(tab, view):
     """To another view; what is typed must not reach the one before."""
     tab.click(f"#tab-{view}")
-    return tab.wait_for_selector(f"#view[aria-labelledby=tab-{view}]")
+    return tab.wait_for_selector(f"#view[aria-labeledby=tab-{view}]")
 
 
 def test_the_page_loads_in_every_view_and_width(tab, address):
@@ -104,7 +104,7 @@ def test_the_page_loads_in_every_view_and_width(tab, address):
 def test_answers_follow_while_somebody_types(tab, address):
     show(tab, address, "ask").wait_for_selector(".answer")
     tab.fill("input", "key 7 / of")
-    tab.wait_for_selector(".answer:text-is('leaf 7')")
+    tab.wait_for_selector(".answer:text-is('value 7')")
     assert "threshold" in tab.get_attribute(".plot", "aria-label")
     tab.fill("input", "key 7 / wrong")
     tab.wait_for_selector(".answer:text-is('Nothing is stored here')")
@@ -114,9 +114,9 @@ def test_answers_follow_while_somebody_types(tab, address):
     tab.wait_for_selector("text=The best 7 candidates, each with its own probability")
     assert len(tab.query_selector_all(".list li")) == 7
     tab.check("text=is a value stored?")
-    tab.get_by_role("combobox", name="Value").fill("leaf 3")
-    tab.wait_for_selector(".answer:text-is('Yes: leaf 3')")
-    tab.wait_for_selector("datalist option[value='leaf 3']", state="attached")
+    tab.get_by_role("combobox", name="Value").fill("value 3")
+    tab.wait_for_selector(".answer:text-is('Yes: value 3')")
+    tab.wait_for_selector("datalist option[value='value 3']", state="attached")
 
 
 def test_a_label_full_of_markup_is_shown_as_text(tab, address):
@@ -131,21 +131,21 @@ def test_a_label_full_of_markup_is_shown_as_text(tab, address):
 
 def test_labels_without_a_break_stay_in_the_page(tab, address):
     show(tab, address, "change")
-    for path, leaf in (("unbroken" * 40, "W" * 300), ("pets", "dog"), ("pets", "cat")):
+    for path, value in (("unbroken" * 40, "W" * 300), ("pets", "dog"), ("pets", "cat")):
         tab.get_by_label("Path").fill(path)
-        tab.get_by_label("Value", exact=True).fill(leaf)
+        tab.get_by_label("Value", exact=True).fill(value)
         tab.click("button:text-is('Store')")
-        tab.wait_for_selector(f".done:has-text('{leaf[:20]}')")
+        tab.wait_for_selector(f".done:has-text('{value[:20]}')")
     for view in ("ask", "overview", "change"):
         turn(tab, view)
         if view == "ask":
-            tab.fill("#view[aria-labelledby=tab-ask] input", "unbroken" * 40)
+            tab.fill("#view[aria-labeledby=tab-ask] input", "unbroken" * 40)
             tab.wait_for_selector(".answer:has-text('WWWW')")
         for width in (400, 1280):
             tab.set_viewport_size({"width": width, "height": 800})
             assert tab.evaluate("document.documentElement.scrollWidth") <= width
     turn(tab, "ask")
-    tab.fill("#view[aria-labelledby=tab-ask] input", "pets")
+    tab.fill("#view[aria-labeledby=tab-ask] input", "pets")
     tab.check("fieldset >> text=all values")
     tab.wait_for_selector("text=This path holds 2 values:")
     assert tab.locator(".plot .here").count() == 2  # both stand out

@@ -20,32 +20,32 @@ MANY = [*(f"{name}, 4,096 numbers" for name in (*VSAS, "HLB")), *(f"OSC, {d} x {
 def test_a_series_looks_alike_whatever_stands_beside_it():
     few, many = looks(["HLB", "TPR", "OSC, order 2"]), looks([*VSAS, "OSC, order 2", "HLB"])
     assert few["HLB"] == many["HLB"] and few["OSC, order 2"] == many["OSC, order 2"]
-    assert few["OSC, order 2"].colour == looks(["OSC, order 3"])["OSC, order 3"].colour
+    assert few["OSC, order 2"].color == looks(["OSC, order 3"])["OSC, order 3"].color
 
 
-def test_orders_and_numbers_of_pairs_do_not_change_the_colour():
+def test_orders_and_numbers_of_pairs_do_not_change_the_color():
     chosen = looks(["OSC, order 2", "OSC, order 3", "OSC, order 4", "OSC, compact fillers, order 2, 1,000 pairs"])
     *orders, compact = chosen.values()
-    assert len({look.colour for look in orders}) == 1 and len({(look.marker, look.hollow) for look in orders}) == 3
-    assert compact.colour == looks(["OSC, compact fillers, order 2"])["OSC, compact fillers, order 2"].colour
+    assert len({look.color for look in orders}) == 1 and len({(look.marker, look.hollow) for look in orders}) == 3
+    assert compact.color == looks(["OSC, compact fillers, order 2"])["OSC, compact fillers, order 2"].color
 
 
-def test_other_numbers_of_pairs_keep_the_colour_where_their_marks_differ():
+def test_other_numbers_of_pairs_keep_the_color_where_their_marks_differ():
     names = [f"OSC{kind}, order {order}, {pairs} pairs" for order, pairs in ((2, "1,000"), (3, "2,000"))
              for kind in ("", ", compact fillers")]  # fmt: skip
     chosen = looks(names)
     for kind in ("OSC", "OSC, compact fillers"):
         two, three = (chosen[name] for name in names if family(name).rpartition(", ")[0] == kind)
-        assert two.colour == three.colour == looks([kind])[kind].colour
+        assert two.color == three.color == looks([kind])[kind].color
         assert (two.dash, two.hollow) != (three.dash, three.hollow)
     clash = looks(["OSC, order 2, 1,000 pairs", "OSC, order 2, 2,000 pairs"])
-    assert len({look.colour for look in clash.values()}) == 2
+    assert len({look.color for look in clash.values()}) == 2
 
 
 def test_osc_is_blue_beside_memories_of_other_kinds_too():
     chosen = looks(["linear attention, causal", "DeltaNet, causal", "OSC, causal", "OSC together, not causal"])
-    assert chosen["OSC, causal"].colour == looks(["OSC"])["OSC"].colour
-    assert len({look.colour for look in chosen.values()}) == 4
+    assert chosen["OSC, causal"].color == looks(["OSC"])["OSC"].color
+    assert len({look.color for look in chosen.values()}) == 4
 
 
 def test_points_above_each_other_are_not_joined():
@@ -71,16 +71,16 @@ def test_at_most_seven_series_are_emphasised_and_all_others_are_named_beside_the
     names = [f"kind {letter}" for letter in "abcdefghijkl"]
     chosen = looks(names)
     assert sum(not look.faint for look in chosen.values()) == EMPHASISED
-    assert all(look.labelled for look in chosen.values() if look.faint)
+    assert all(look.labeled for look in chosen.values() if look.faint)
     emphasised = [look for look in chosen.values() if not look.faint]
-    assert len({look.colour for look in emphasised}) == len({look.marker for look in emphasised}) == EMPHASISED
+    assert len({look.color for look in emphasised}) == len({look.marker for look in emphasised}) == EMPHASISED
 
 
 def test_among_many_the_lesser_architectures_are_grey():
     chosen = looks(MANY)
-    assert all((chosen[name].colour == GREY) == (not name.startswith(("HLB", "OSC"))) for name in MANY)
+    assert all((chosen[name].color == GREY) == (not name.startswith(("HLB", "OSC"))) for name in MANY)
     sizes = [chosen[name] for name in MANY if name.startswith("OSC")]
-    assert len({look.colour for look in sizes}) == 4 and all(look.labelled for look in sizes)
+    assert len({look.color for look in sizes}) == 4 and all(look.labeled for look in sizes)
 
 
 def test_of_many_sizes_three_are_emphasised_and_the_others_thin():
@@ -88,7 +88,7 @@ def test_of_many_sizes_three_are_emphasised_and_the_others_thin():
     chosen = looks(names)
     strong = [name for name in names if not chosen[name].faint]
     assert strong == [f"{kind}, {d} x {d}" for kind in ("OSC", "TPR") for d in (25, 125, 200)]
-    assert all(look.labelled for look in chosen.values()) and len({look.colour for look in chosen.values()}) == 16
+    assert all(look.labeled for look in chosen.values()) and len({look.color for look in chosen.values()}) == 16
 
 
 @pytest.mark.parametrize("heights", [[0.5] * 6, [0, 0.01, 0.02, 0.9, 1, 1], [1.0] * 20, [0.3]])

@@ -17,12 +17,12 @@ from torch.testing import assert_close
 from carving import OSC, SCHEMES, TPR, Memory, files, make
 
 KEY = "A" * 16  # of a sampled pair: 12 bytes
-LEAVES = ["dog", 1, "1", 1.5, True, None, b"dog", {}, [], "ü\U0001f600\ud800", -(2**70), float("nan"), ""]
+VALUES = ["dog", 1, "1", 1.5, True, None, b"dog", {}, [], "ü\U0001f600\ud800", -(2**70), float("nan"), ""]
 
 
 def filled(scheme):
     memory = Memory(scheme)
-    memory.store([(("place", i), leaf) for i, leaf in enumerate(LEAVES)])
+    memory.store([(("place", i), value) for i, value in enumerate(VALUES)])
     return memory
 
 
@@ -39,7 +39,7 @@ def test_a_memory_of_every_scheme_comes_back(name, tmp_path):
     memory.save(tmp_path / "file")
     again = Memory.load(tmp_path / "file")
     assert again.scheme == memory.scheme and torch.equal(again.tensor, memory.tensor)
-    assert repr(list(again.vocabulary)) == repr(LEAVES) and torch.equal(again.counts, memory.counts)
+    assert repr(list(again.vocabulary)) == repr(VALUES) and torch.equal(again.counts, memory.counts)
     for one, other in zip(*(m.recall_many([("place", i) for i in range(9)]) for m in (memory, again)), strict=True):
         assert repr(one) == repr(other)
 
@@ -55,7 +55,7 @@ def test_a_file_may_have_another_dtype(dtype, close, tmp_path):
     again = Memory.load(tmp_path / "file")
     assert again.tensor.dtype == torch.float32
     assert_close(again.tensor, memory.tensor, rtol=close, atol=1e-6)
-    assert again.recall("place", 0).leaf == "dog"
+    assert again.recall("place", 0).value == "dog"
     with pytest.raises(TypeError, match="dtype must be one of"):
         memory.save(tmp_path / "file", torch.int8)
 
@@ -73,15 +73,15 @@ def test_trained_fillers_travel_with_the_memory(generator, tmp_path):
     memory.store({"x": "a", "y": "b", "z": "c"})
     memory.save(tmp_path / "file")
     again = Memory.load(tmp_path / "file")
-    assert torch.equal(again.trained, memory.trained)
-    assert [again.recall(key).leaf for key in "xyz"] == ["a", "b", "c"]
-    assert (again + memory).recall("x").leaf == "a"
+    assert torch.equal(again.trained_fillers, memory.trained_fillers)
+    assert [again.recall(key).value for key in "xyz"] == ["a", "b", "c"]
+    assert (again + memory).recall("x").value == "a"
 
 
 def test_what_labels_give_is_the_same_elsewhere(file):
     """A file that another process reads answers the same."""
     asked = "recall_many([('place', 0), ('place', 2)])"
-    code = f"from carving import Memory; print([a.leaf for a in Memory.load({str(file)!r}).{asked}])"
+    code = f"from carving import Memory; print([a.value for a in Memory.load({str(file)!r}).{asked}])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "['dog', '1']"
 
 
@@ -211,7 +211,7 @@ def test_complex_fillers_come_back_and_other_shapes_are_refused(tmp_path):
     memory = Memory(scheme, ["a"], scheme.fillers(["b"]))
     memory.store({"x": "a"})
     memory.save(tmp_path / "file")
-    assert Memory.load(tmp_path / "file").recall("x").leaf == "a"
+    assert Memory.load(tmp_path / "file").recall("x").value == "a"
     rewritten(tmp_path / "file", fillers=torch.zeros(1, 8, 3))
     with pytest.raises(files.BadFile, match="complex fillers must have 2"):
         Memory.load(tmp_path / "file")
@@ -223,7 +223,7 @@ def test_a_consolidated_memory_comes_back(tmp_path):
     memory.consolidate(facts)
     memory.save(tmp_path / "file")
     again = Memory.load(tmp_path / "file")
-    assert memory.consolidated and again.consolidated and torch.equal(again.tensor, memory.tensor)
+    assert memory.is_consolidated and again.is_consolidated and torch.equal(again.tensor, memory.tensor)
 
 
 def test_a_memory_that_counts_too_much_to_be_loaded_is_not_saved(file):
@@ -259,7 +259,7 @@ def test_files_of_another_kind_are_told(tmp_path):
         filled(OSC(8)).save(tmp_path / "none" / "file")
 
 
-def test_a_failed_save_leaves_the_old_file(file, monkeypatch):
+def test_a_failed_save_values_the_old_file(file, monkeypatch):
     before = file.read_bytes()
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no room")))
     with pytest.raises(OSError, match="no room"):
@@ -305,6 +305,6 @@ def test_killed_at_any_moment_the_file_is_whole(tmp_path):
         time.sleep(0.05 + 0.037 * round_)
         process.kill()
         process.join()
-        assert Memory.load(file).recall("a").leaf == "x"
+        assert Memory.load(file).recall("a").value == "x"
     Memory.load(file).save(file)
     assert os.listdir(tmp_path) == ["file"]  # what they left is gone

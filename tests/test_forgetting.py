@@ -24,14 +24,14 @@ def test_what_was_never_stored_is_left_alone():
     assert memory.forget({"a": "x"}) == [(("a",), "x")]
     assert memory.tensor is tensor and memory.pairs == 0
     memory.store({"a": "x"})
-    assert memory.recall("a").leaf == "x" and memory.pairs == 1
+    assert memory.recall("a").value == "x" and memory.pairs == 1
 
 
 def test_only_strangers_are_left(memory):
-    strangers = [(("nowhere", i), "word 1") for i in range(3)] + [(("place", 0), "word 5"), (("place", 1), "new")]
+    not_found = [(("nowhere", i), "word 1") for i in range(3)] + [(("place", 0), "word 5"), (("place", 1), "new")]
     state = memory._state
-    assert memory.forget(strangers) == strangers and memory._state is state
-    assert memory.forget([*strangers, *FACTS[:5]]) == strangers
+    assert memory.forget(not_found) == not_found and memory._state is state
+    assert memory.forget([*not_found, *FACTS[:5]]) == not_found
     assert memory.pairs == 15 and "new" not in memory.vocabulary
     expected = Memory(memory.scheme)
     expected.store(FACTS[5:])
@@ -39,10 +39,10 @@ def test_only_strangers_are_left(memory):
 
 
 def test_force_takes_out_strangers_too(memory):
-    strangers = [(("nowhere", i), "word 1") for i in range(3)]
+    not_found = [(("nowhere", i), "word 1") for i in range(3)]
     before, counts = memory.tensor.clone(), memory.counts.clone()
-    assert memory.forget(strangers, force=True) == strangers
-    taken = memory.scheme.trace([path for path, _ in strangers], [leaf for _, leaf in strangers])
+    assert memory.forget(not_found, force=True) == not_found
+    taken = memory.scheme.trace([path for path, _ in not_found], [value for _, value in not_found])
     assert_close(memory.tensor, before - taken, rtol=0, atol=1e-4)
     assert torch.equal(memory.counts, counts)
 
@@ -70,10 +70,10 @@ def test_a_weight_that_is_more_than_what_is_there_is_told(held, weight):
     memory.store(FACTS)
     memory.store({"weighed": "word 1"}, weight=held)
     tensor = memory.tensor
-    strangers = memory.forget({"weighed": "word 1", "never": "word 1"}, weight=weight)
-    assert strangers == [(("weighed",), "word 1"), (("never",), "word 1")] and memory.tensor is tensor
-    ((path, leaf, strength),) = strangers.weaker
-    assert (path, leaf) == (("weighed",), "word 1") and abs(strength - held) < 0.1
+    not_found = memory.forget({"weighed": "word 1", "never": "word 1"}, weight=weight)
+    assert not_found == [(("weighed",), "word 1"), (("never",), "word 1")] and memory.tensor is tensor
+    ((path, value, strength),) = not_found.weaker
+    assert (path, value) == (("weighed",), "word 1") and abs(strength - held) < 0.1
 
 
 def test_of_what_is_held_more_strongly_the_rest_stays():
@@ -88,25 +88,25 @@ def test_a_weight_that_is_less_than_what_is_there_is_told(weight):
     memory = Memory(OSC(60, 3, compact=True))
     memory.store([*FACTS, (("one",), "x"), (("same",), "x")])
     memory.store([(("same",), "y")], weight=weight)
-    strangers = memory.forget([(("one",), "x"), (("same",), "y")], weight=weight)
-    assert not strangers and [(rest.path, rest.leaf) for rest in strangers.stronger] == [(("one",), "x")]
-    assert strangers.stronger[0].strength == pytest.approx(1 - weight, abs=0.1)
+    not_found = memory.forget([(("one",), "x"), (("same",), "y")], weight=weight)
+    assert not not_found and [(rest.path, rest.value) for rest in not_found.stronger] == [(("one",), "x")]
+    assert not_found.stronger[0].strength == pytest.approx(1 - weight, abs=0.1)
 
 
 def test_of_several_copies_the_rest_is_told_when_the_last_is_gone():
     memory = Memory(OSC(40, 3))
     memory.store([*FACTS, *[(("three",), "x")] * 3])
-    strangers = memory.forget([(("three",), "x")] * 2)
-    assert not strangers and [round(rest.strength) for rest in strangers.stronger] == [1]
+    not_found = memory.forget([(("three",), "x")] * 2)
+    assert not not_found and [round(rest.strength) for rest in not_found.stronger] == [1]
     assert memory.forget([(("three",), "x")]).stronger == []
 
 
-def test_leaves_that_hide_each_other_are_all_forgotten():
-    """Sixty leaves of one path in a core of 216 numbers: some are found only when others are gone."""
+def test_values_that_hide_each_other_are_all_forgotten():
+    """Sixty values of one path in a core of 216 numbers: some are found only when others are gone."""
     memory = Memory(OSC(60, 3, k1=6))
     crowd = [(("set",), f"word {i}") for i in range(60)]
     memory.store(crowd)
-    hidden = [answer for answer in memory.recognise_many(crowd) if answer.score < 0.75]
+    hidden = [answer for answer in memory.recognize_many(crowd) if answer.score < 0.75]
     assert hidden  # or there would be nothing to see here
     assert memory.forget(crowd) == [] and memory.pairs == 0
     assert float(memory.tensor.norm()) < 1e-3
@@ -126,8 +126,8 @@ def test_nothing_is_forgotten_of_an_empty_memory():
 def test_a_pair_that_noise_of_five_deviations_weakens_is_forgotten_all_the_same():
     """One of 100,000 that were stored and forgotten stayed, taken for one that is held with half of its weight."""
     memory = Memory(OSC(24, 3))
-    memory.store([(("kept", i), f"leaf {i}") for i in range(100)])
+    memory.store([(("kept", i), f"value {i}") for i in range(100)])
     pair = [(("passing", 557782), 11)]
     memory.store(pair)
-    assert 0.5 < memory.recognise("passing", 557782, leaf=11).score < 0.55
+    assert 0.5 < memory.recognize("passing", 557782, value=11).score < 0.55
     assert memory.forget(pair) == [] and memory.pairs == 100

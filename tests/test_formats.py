@@ -257,7 +257,7 @@ def test_json_keeps_what_python_writes(tmp_path):
     document = {"inf": [math.inf, -math.inf], "\ud800": "\ud83d", "float": 1.0, "int": 1, "true": True, "": None}
     path = write(tmp_path, "file.json", json.dumps(document))
     assert rebuild(pairs(path)) == document
-    assert [type(leaf) for _, leaf in pairs(path)][3:6] == [float, int, bool]
+    assert [type(value) for _, value in pairs(path)][3:6] == [float, int, bool]
     (pair,) = pairs(write(tmp_path, "nan.json", "[NaN]"))
     assert math.isnan(pair[1])
 
@@ -307,9 +307,9 @@ def test_everything_public_is_explained_by_an_example():
 # Round trips through files
 
 words = st.text(st.characters(codec="utf-8"), max_size=5)
-leaves = st.one_of(words, st.integers(-9, 9), st.floats(allow_nan=False), st.booleans(), st.none())
+values = st.one_of(words, st.integers(-9, 9), st.floats(allow_nan=False), st.booleans(), st.none())
 documents = st.recursive(
-    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_leaves=12
+    values, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_values=12
 )
 
 

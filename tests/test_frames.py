@@ -51,7 +51,7 @@ def test_a_frame_has_a_pair_a_cell(make):
     reader = pairs(frame, key="name")
     for _ in range(2):  # every iteration reads it anew
         assert list(reader) == list(frame_pairs(frame, "name")) == expected
-    assert [type(leaf) for _, leaf in expected] == [type(leaf) for _, leaf in reader]
+    assert [type(value) for _, value in expected] == [type(value) for _, value in reader]
     assert list(pairs(frame))[:2] == [((0, "name"), "Anna"), ((0, "age"), 7)]
     assert reader.name == "a DataFrame" and reader.bad == 0
 
@@ -80,7 +80,7 @@ def test_what_pandas_keeps_in_types_of_its_own_becomes_plain():
             "day": pandas.Series([datetime.date(2024, 1, 2), None], dtype=object),
         }
     )
-    row = {path[1]: leaf for path, leaf in frame_pairs(frame) if path[0] == 0}
+    row = {path[1]: value for path, value in frame_pairs(frame) if path[0] == 0}
     assert row == {
         "category": "x",
         "integer": 1,
@@ -91,7 +91,7 @@ def test_what_pandas_keeps_in_types_of_its_own_becomes_plain():
         "small": 1,
         "day": "2024-01-02",
     }
-    assert {type(leaf) for leaf in row.values()} == {str, int, bool, float}
+    assert {type(value) for value in row.values()} == {str, int, bool, float}
     assert [path for path, _ in frame_pairs(frame) if path[0] == 1] == [(1, "category"), (1, "small")]
 
 

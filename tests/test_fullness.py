@@ -7,12 +7,12 @@ import torch
 
 from carving import OSC, Memory, make
 from carving.errors import Overfull
-from carving.prediction.goal import Goal
+from carving.prediction.target import Target
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 
-FEW = [((f"head {i}", "next"), f"leaf {i}") for i in range(6)]
-MANY = [((f"other {i}", "next"), f"leaf {i % 50}") for i in range(2000)]
+FEW = [((f"head {i}", "next"), f"value {i}") for i in range(6)]
+MANY = [((f"other {i}", "next"), f"value {i % 50}") for i in range(2000)]
 
 
 def told(run):
@@ -24,48 +24,52 @@ def told(run):
 
 
 def test_what_was_planned_is_kept_in_memory_and_file(tmp_path):
-    planned = Memory.planned(100, 50, 0.95)
-    assert planned.goal == Goal(0.95, 100, 50) and Memory(OSC(20)).goal is None
-    assert Memory.for_pairs(FEW, 0.99, room=2).goal == Goal(1 - (1 - 0.99) * 0.1, 12, 12)
+    planned = Memory.for_size(100, 50, 0.95)
+    assert planned.target == Target(0.95, 100, 50) and Memory(OSC(20)).target is None
+    assert Memory.for_pairs(FEW, 0.99, headroom=2).target == Target(1 - (1 - 0.99) * 0.1, 12, 12)
     planned.store(FEW)
     planned.save(tmp_path / "planned")
     for same in (Memory.load(tmp_path / "planned"), planned.to(dtype=torch.float64), Memory.like(planned)):
-        assert same.goal == planned.goal
-    assert (planned + Memory.like(planned)).goal == planned.goal
+        assert same.target == planned.target
+    assert (planned + Memory.like(planned)).target == planned.target
     given = Memory(planned.scheme)
     given.store(FEW)
     given.save(tmp_path / "given")
-    assert Memory.load(tmp_path / "given").goal is None
+    assert Memory.load(tmp_path / "given").target is None
 
 
 def test_within_the_plan_nothing_is_said_or_predicted(monkeypatch):
     memory = Memory.for_pairs(MANY)
-    monkeypatch.setattr("carving.memory.fullness.predicted", lambda *_, **__: pytest.fail("predicted"))
+    monkeypatch.setattr("carving.memory.fullness.predicted", lambda *_, **__: pytest.fail("predicted_accuracy"))
     assert told(lambda: memory.store(MANY)) == []
 
 
 def test_overfilling_is_told_once_a_call_with_before_after_plan_and_way_out():
     memory = Memory.for_pairs(FEW)
     memory.store(FEW)
-    before = memory.predicted()
+    before = memory.predicted_accuracy()
     (words,) = told(lambda: memory.store(MANY))
     assert "with 2,006 pairs" in words and f"{before:.1%} before" in words and "planned for 0.999" in words
-    assert "Memory.for_pairs" in words and memory.pairs == 2006 and memory.overfull
+    assert "Memory.for_pairs" in words and memory.pairs == 2006 and memory.is_overfull
 
 
-def test_overfilling_is_told_where_all_pairs_have_one_leaf():
+def test_overfilling_is_told_where_all_pairs_have_one_value():
     memory = Memory.for_pairs([(path, "yes") for path, _ in FEW], 0.999)
     assert told(lambda: memory.store([(path, "yes") for path, _ in FEW])) == []
-    assert memory.predicted() > 0.99 and not memory.overfull
+    assert memory.predicted_accuracy() > 0.99 and not memory.is_overfull
     (words,) = told(lambda: memory.store([(path, "yes") for path, _ in MANY]))
     assert "over capacity" in words and "target 99%" in words
-    assert memory.predicted() < 0.9 and memory.overfull
+    assert memory.predicted_accuracy() < 0.9 and memory.is_overfull
 
 
-def test_an_empty_memory_that_was_planned_predicts_for_the_leaves_of_its_plan():
-    memory = Memory.planned(100, 100, scheme="OSC", p=2)
-    assert memory.predicted() is None and memory.predicted(100) > 0.98 and memory.predicted(5000) < 0.5
-    assert Memory(memory.scheme).predicted(100) is None
+def test_an_empty_memory_that_was_planned_predicts_for_the_values_of_its_plan():
+    memory = Memory.for_size(100, 100, scheme="OSC", p=2)
+    assert (
+        memory.predicted_accuracy() is None
+        and memory.predicted_accuracy(100) > 0.98
+        and memory.predicted_accuracy(5000) < 0.5
+    )
+    assert Memory(memory.scheme).predicted_accuracy(100) is None
 
 
 def test_a_warning_that_is_made_an_error_changes_nothing():
@@ -83,7 +87,7 @@ def test_the_warning_points_at_the_call():
     memory, other = Memory(OSC(12, 2)), Memory(OSC(12, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        other.store([((f"third {i}", "next"), leaf) for i, (_, leaf) in enumerate(MANY)])
+        other.store([((f"third {i}", "next"), value) for i, (_, value) in enumerate(MANY)])
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         memory.store(MANY)
@@ -94,18 +98,18 @@ def test_the_warning_points_at_the_call():
 @pytest.mark.parametrize("scheme", [OSC(12, 2), OSC(20, 2, compact=True), make("HLB", d=256)])
 def test_without_a_plan_less_than_nine_tenths_is_told(scheme):
     memory = Memory(scheme)
-    assert told(lambda: memory.store(FEW)) == [] and not memory.overfull
+    assert told(lambda: memory.store(FEW)) == [] and not memory.is_overfull
     (words,) = told(lambda: memory.store(MANY))
-    assert "less than 0.9 is little" in words and memory.overfull
+    assert "less than 0.9 is little" in words and memory.is_overfull
 
 
 def test_merging_is_told_too():
     one = Memory.for_pairs(MANY)
     two = Memory.like(one)
     one.store(MANY)
-    two.store([((f"new {path[0]}", "next"), leaf) for path, leaf in MANY])
+    two.store([((f"new {path[0]}", "next"), value) for path, value in MANY])
     (words,) = told(lambda: one + two)
-    assert "with 4,000 pairs" in words and f"{one.predicted():.1%} before" in words
+    assert "with 4,000 pairs" in words and f"{one.predicted_accuracy():.1%} before" in words
     assert told(lambda: one + Memory.like(one)) == []
 
 
@@ -117,16 +121,16 @@ def test_it_is_told_again_only_with_a_tenth_more_pairs():
 
 
 def test_a_plan_for_asking_all_together_is_judged_so():
-    memory = Memory.planned(400, 50, scheme="OSC", p=2, compact=True, joint=True)
-    assert memory.goal.joint and told(lambda: memory.store(MANY[:400])) == []
-    assert memory.predicted() > 0.99
+    memory = Memory.for_size(400, 50, scheme="OSC", p=2, compact=True, joint=True)
+    assert memory.target.joint and told(lambda: memory.store(MANY[:400])) == []
+    assert memory.predicted_accuracy() > 0.99
     assert len(told(lambda: memory.store(MANY[400:]))) == 1
 
 
 def test_a_pair_more_than_planned_is_let_pass():
     memory = Memory.for_pairs(MANY)
     memory.store(MANY)
-    assert told(lambda: memory.store([(("one", "more"), "leaf 1")])) == [] and not memory.overfull
+    assert told(lambda: memory.store([(("one", "more"), "value 1")])) == [] and not memory.is_overfull
 
 
 @pytest.mark.parametrize(
@@ -134,18 +138,18 @@ def test_a_pair_more_than_planned_is_let_pass():
 )
 def test_a_goal_is_a_share_and_counts(bad):
     with pytest.raises((ValueError, TypeError)):
-        Goal(**dict(accuracy=0.9) | bad)
+        Target(**dict(accuracy=0.9) | bad)
 
 
 def test_repeats_fill_a_memory_no_more_and_small_weights_no_less(recwarn):
     pairs = [((f"k{i}",), f"v{i % 50}") for i in range(200)]
     memory = Memory.for_pairs(pairs * 3)
     memory.store(pairs * 3)
-    assert not memory.overfull and not [w for w in recwarn if w.category is Overfull]
-    small = Memory.planned(100, 50)
+    assert not memory.is_overfull and not [w for w in recwarn if w.category is Overfull]
+    small = Memory.for_size(100, 50)
     with pytest.warns(Overfull):
         small.store([((f"k{i}",), f"v{i % 50}") for i in range(5000)], weight=0.01)
-    assert small.overfull and small.predicted() < 0.5
+    assert small.is_overfull and small.predicted_accuracy() < 0.5
 
 
 @pytest.mark.parametrize("scheme", [None, OSC(40, 2, compact=True), make("HLB", d=1600)], ids=["planned", "OSC", "HLB"])
@@ -155,10 +159,10 @@ def test_a_pair_stored_again_and_again_in_calls_of_its_own_fills_a_memory(scheme
     memory = Memory.for_pairs(pairs) if scheme is None else Memory(scheme)
     assert told(lambda: memory.store(pairs)) == []
     words = told(lambda: [memory.store(pairs[:1]) for _ in range(29)])
-    assert words and "over capacity" in words[0] and memory.overfull
+    assert words and "over capacity" in words[0] and memory.is_overfull
     assert memory._state.load == 99 + 30**2 and memory.pairs == 129
     answers = memory.recall_many(path for path, _ in pairs)
-    found = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))
+    found = sum(answer.value == value for answer, (_, value) in zip(answers, pairs, strict=True))
     assert found < 50
 
 
@@ -185,4 +189,4 @@ def test_what_is_missed_of_pairs_stored_again_in_a_nearly_full_memory_is_read_fr
             warnings.simplefilter("ignore", Overfull)  # in between it is too full, indeed
             for pair in half:
                 memory.store([pair])
-        assert abs(memory.predicted() - memory.verify(pairs).share) < 0.1
+        assert abs(memory.predicted_accuracy() - memory.verify(pairs).accuracy) < 0.1

@@ -7,14 +7,14 @@ import torch
 
 from carving import OSC, Memory, make
 from carving.errors import Overfull
+from carving.memory.decode_pairs import decode_pairs
 from carving.memory.growth import check_whole
-from carving.memory.holdings import holdings
 from carving.memory.merging import merged
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 
-FACTS = [((f"head {i}", "next"), f"leaf {i % 50}") for i in range(120)]
-SHARED = [((f"head {i}", "is"), f"leaf {(7 * i + 31 * j) % 60}") for i in range(60) for j in range(1 + i % 3)]
+FACTS = [((f"head {i}", "next"), f"value {i % 50}") for i in range(120)]
+SHARED = [((f"head {i}", "is"), f"value {(7 * i + 31 * j) % 60}") for i in range(60) for j in range(1 + i % 3)]
 
 
 def of(pairs, scheme=None, **options):
@@ -32,35 +32,37 @@ def test_all_pairs_are_in_the_larger_memory(pairs):
     assert bigger.scheme.facts.memory_scalars > memory.scheme.facts.memory_scalars
     assert bigger.verify(pairs) and list(bigger) == list(memory) and bigger.pairs == len(pairs)
     assert (
-        (found.asked, found.nothing) == (len(pairs), 0) and found.share > 0.99 and sorted(found.pairs) == sorted(pairs)
+        (found.requested, found.missing) == (len(pairs), 0)
+        and found.confident_share > 0.99
+        and sorted(found.pairs) == sorted(pairs)
     )
-    assert bigger.goal.pairs >= 4 * len(pairs) and bigger.goal.accuracy == memory.goal.accuracy
+    assert bigger.target.pairs >= 4 * len(pairs) and bigger.target.accuracy == memory.target.accuracy
 
 
 def test_without_a_number_there_is_room_for_as_many_again():
     memory = of(FACTS)
     bigger, _ = memory.grow()
-    assert bigger.goal.pairs == 240
+    assert bigger.target.pairs == 240
     with warnings.catch_warnings():
         warnings.simplefilter("error", Overfull)
-        bigger.store([(("more", i), f"leaf {i % 50}") for i in range(120)])
-    assert not bigger.overfull
+        bigger.store([(("more", i), f"value {i % 50}") for i in range(120)])
+    assert not bigger.is_overfull
 
 
 def test_a_memory_may_shrink_and_get_more_accurate():
-    memory = of(FACTS, room=6)
+    memory = of(FACTS, headroom=6)
     smaller, _ = memory.grow(pairs=120)
-    assert smaller.scheme.facts.memory_scalars < memory.scheme.facts.memory_scalars and smaller.goal.pairs == 120
+    assert smaller.scheme.facts.memory_scalars < memory.scheme.facts.memory_scalars and smaller.target.pairs == 120
     surer, _ = smaller.grow(pairs=120, accuracy=0.9999)
-    assert surer.goal.accuracy == pytest.approx(0.99999) and surer.verify(FACTS)
+    assert surer.target.accuracy == pytest.approx(0.99999) and surer.verify(FACTS)
     assert surer.scheme.facts.memory_scalars > smaller.scheme.facts.memory_scalars
 
 
 def test_what_is_too_full_for_single_questions_grows():
     memory = of(FACTS, OSC(25, 2, compact=True))
-    assert memory.verify(FACTS).share < 0.9
+    assert memory.verify(FACTS).accuracy < 0.9
     bigger, found = memory.grow(scheme="HLB")
-    assert found.converged and found.rounds > 1 and bigger.verify(FACTS).share > 0.99
+    assert found.converged and found.rounds > 1 and bigger.verify(FACTS).accuracy > 0.99
 
 
 def test_what_cannot_be_decoded_is_refused():
@@ -68,14 +70,14 @@ def test_what_cannot_be_decoded_is_refused():
     with pytest.raises(ValueError, match=r"could be decoded .*force=True"):
         memory.grow()
     bigger, found = memory.grow(force=True, scheme="TPR")
-    assert found.share < 0.9 and bigger.pairs == len(found.pairs)
+    assert found.confident_share < 0.9 and bigger.pairs == len(found.pairs)
 
 
 def test_pairs_that_were_stored_twice_stay_stored_twice():
     twice = [*SHARED, *SHARED[:20]]
     for joint in (True, False):
-        found = of(twice, OSC(60, 3)).holdings(joint=joint)
-        assert sorted(found.pairs) == sorted(twice) and found.sure >= 0.97 * len(twice)
+        found = of(twice, OSC(60, 3)).decode_pairs(joint=joint)
+        assert sorted(found.pairs) == sorted(twice) and found.confident >= 0.97 * len(twice)
     bigger, _ = of(twice, OSC(60, 3)).grow(force=True, scheme="TPR")
     assert bigger.pairs == len(twice) and not bigger.forget(twice) and bigger.pairs == 0
 
@@ -83,7 +85,7 @@ def test_pairs_that_were_stored_twice_stay_stored_twice():
 def test_paths_may_come_from_elsewhere():
     memory = of(FACTS).without_paths()
     bigger, found = memory.grow(400, paths=[path for path, _ in FACTS])
-    assert bigger.verify(FACTS) and not bigger.keeps_paths and found.asked == 120
+    assert bigger.verify(FACTS) and not bigger.keeps_paths and found.requested == 120
     kept, _ = memory.grow(paths=[path for path, _ in FACTS], keep_paths=True)
     assert len(kept) == 120
     with pytest.raises(ValueError, match="would be lost"):
@@ -92,8 +94,8 @@ def test_paths_may_come_from_elsewhere():
 
 def test_weights_other_than_one_are_refused():
     memory = of(FACTS)
-    memory.store({"weak": "leaf 1"}, weight=0.25)
-    memory.store({"strong": "leaf 2"}, weight=3)
+    memory.store({"weak": "value 1"}, weight=0.25)
+    memory.store({"strong": "value 2"}, weight=3)
     with pytest.raises(ValueError, match="weights other than 1"):
         memory.grow()
 
@@ -108,10 +110,10 @@ def test_growing_keeps_kind_seed_precision_and_paths():
 
 
 def test_a_plan_for_asking_all_together_stays_one():
-    memory = Memory.planned(120, 50, scheme="OSC", p=2, compact=True, joint=True, keep_paths=True)
+    memory = Memory.for_size(120, 50, scheme="OSC", p=2, compact=True, joint=True, keep_paths=True)
     memory.store(FACTS)
     bigger, found = memory.grow(240)
-    assert found.converged and bigger.goal.joint and bigger.verify(FACTS, joint=True)
+    assert found.converged and bigger.target.joint and bigger.verify(FACTS, joint=True)
 
 
 def test_what_cannot_grow_says_why():
@@ -126,20 +128,20 @@ def test_what_cannot_grow_says_why():
     settling = of(FACTS[:20], make("MAP-B", d=4096))
     with pytest.raises(ValueError, match="no probabilities"):
         settling.grow()
-    assert settling.grow(force=True, scheme="TPR")[0].verify(FACTS[:20]).share > 0.9
+    assert settling.grow(force=True, scheme="TPR")[0].verify(FACTS[:20]).accuracy > 0.9
 
 
 def test_where_together_takes_too_much_each_is_asked_alone(monkeypatch):
     monkeypatch.setattr("carving.memory.holdings.LARGEST", 0)
-    found = holdings(of(SHARED)._state)
+    found = decode_pairs(of(SHARED)._state)
     assert found.converged is None and sorted(found.pairs) == sorted(SHARED)
 
 
 def test_what_is_missing_is_counted():
     memory = of(FACTS[:30], OSC(50, 3))
-    found = memory.holdings([path for path, _ in FACTS[:30]] + [("nowhere", i) for i in range(5)])
-    assert (found.asked, found.nothing, found.sure) == (35, 5, 30)
-    check_whole(memory._state, memory.holdings())
+    found = memory.decode_pairs([path for path, _ in FACTS[:30]] + [("nowhere", i) for i in range(5)])
+    assert (found.requested, found.missing, found.confident) == (35, 5, 30)
+    check_whole(memory._state, memory.decode_pairs())
     with pytest.raises(ValueError, match="would be lost"):
         check_whole(memory._state, found)
 
@@ -157,13 +159,13 @@ def test_an_unlike_memory_is_absorbed():
     mine, yours = of(FACTS, OSC(60, 3)), of(SHARED, OSC(80, 2, seed=5))
     with pytest.raises(ValueError, match=r"absorb\(other\)"):
         mine + yours
-    found = mine.absorb(yours)
-    assert found.sure == found.asked == len(SHARED) and mine.verify([*FACTS, *SHARED]).share > 0.99
+    found = mine.merge(yours)
+    assert found.confident == found.requested == len(SHARED) and mine.verify([*FACTS, *SHARED]).accuracy > 0.99
     assert len(mine) == 180 and yours.pairs == len(SHARED)
     with pytest.raises(ValueError, match="keeps no paths"):
-        mine.absorb(yours.without_paths())
+        mine.merge(yours.without_paths())
     with pytest.raises(TypeError, match="other must be a Memory"):
-        mine.absorb({"a": "x"})
+        mine.merge({"a": "x"})
 
 
 @pytest.mark.parametrize("keep", [(True, True), (True, False), (False, True)])
@@ -171,15 +173,15 @@ def test_unlike_memories_become_one(keep):
     one, other = of(FACTS, OSC(60, 3)), of(SHARED, OSC(64, 3, seed=5))
     one, other = (memory if kept else memory.without_paths() for memory, kept in zip((one, other), keep, strict=True))
     for both in (merged(one, other), merged(other, one)):
-        assert both.verify([*FACTS, *SHARED]).share > 0.99 and both.pairs == len(FACTS) + len(SHARED)
+        assert both.verify([*FACTS, *SHARED]).accuracy > 0.99 and both.pairs == len(FACTS) + len(SHARED)
         assert both.keeps_paths == (keep == (True, True))
 
 
 def test_two_that_are_full_become_one_of_a_new_size():
-    one, other = of(FACTS), of([((f"tail {i}", "next"), f"leaf {i % 50}") for i in range(110)])
+    one, other = of(FACTS), of([((f"tail {i}", "next"), f"value {i % 50}") for i in range(110)])
     assert one.scheme != other.scheme
     both = merged(one, other)
-    assert not both.overfull and both.pairs == 230 and both.keeps_paths and both.verify(FACTS).share > 0.99
+    assert not both.is_overfull and both.pairs == 230 and both.keeps_paths and both.verify(FACTS).accuracy > 0.99
 
 
 def test_unlike_memories_without_paths_stay_apart():
@@ -200,8 +202,8 @@ def test_a_memory_that_the_planner_chose_grows():
     memory = Memory.for_pairs(pairs, keep_paths=True)
     memory.store(pairs)
     memory, found = memory.grow(500)
-    assert found.sure == found.asked == len(pairs) and memory.goal.pairs >= 500
-    assert memory.verify(pairs).share > 0.99 and len(memory) == 180
+    assert found.confident == found.requested == len(pairs) and memory.target.pairs >= 500
+    assert memory.verify(pairs).accuracy > 0.99 and len(memory) == 180
 
 
 def test_weights_that_are_1_in_the_mean_are_refused_too():

@@ -9,11 +9,11 @@ import torch
 from scipy.sparse import csr_matrix
 from torch.testing import assert_close
 
-from carving.labels import losses, scoring
-from carving.labels.heads import MISSING, PRESENT
-from carving.labels.osc import OSCHead
-from carving.labels.rows import Rows, label_sets, rows_of
-from carving.labels.vectors import VECTORS, VectorHead, make_head
+from carving.multilabel import losses, scoring
+from carving.multilabel.heads import MISSING, PRESENT
+from carving.multilabel.osc import OSCHead
+from carving.multilabel.rows import Rows, label_sets, rows_of
+from carving.multilabel.vectors import VECTORS, VectorHead, make_head
 from carving.schemes.osc import OSC
 
 SETS = [[0, 3], [5], [1, 2, 6, 4], [3]]
@@ -92,9 +92,9 @@ def test_the_target_counts_the_labels_of_a_point_alone_and_equals_the_sum_over_a
     sets = label_sets(SETS, 7)
     for role in (PRESENT, MISSING):
         codes = head.codes(role=role)
-        assert_close(head.summed(sets, role), torch.stack([codes[one].sum(0) for one in SETS]), **EXACT)
+        assert_close(head.sum_codes(sets, role), torch.stack([codes[one].sum(0) for one in SETS]), **EXACT)
         absent = [[i for i in range(7) if i not in one] for one in SETS]
-        assert_close(head.others(sets, role), torch.stack([codes[one].sum(0) for one in absent]), **EXACT)
+        assert_close(head.sum_other_codes(sets, role), torch.stack([codes[one].sum(0) for one in absent]), **EXACT)
 
 
 def test_codes_have_norm_one_and_come_from_names_alone():
@@ -129,7 +129,7 @@ def test_gradients_of_the_loss_are_right(form):
 def test_tuples_of_components_make_the_memory_of_their_labels():
     head = osc(form="components", rank=3, missing=False)
     components = torch.stack([head._components(torch.tensor([0, 3, 5]), PRESENT)], 0).permute(0, 2, 1, 3)
-    assert_close(head.read(components.reshape(1, -1)), head.summed(label_sets([[0, 3, 5]], 7)), **EXACT)
+    assert_close(head.read(components.reshape(1, -1)), head.sum_codes(label_sets([[0, 3, 5]], 7)), **EXACT)
 
 
 def test_presets_give_order_and_kept_dimensions():
@@ -143,7 +143,7 @@ def test_presets_give_order_and_kept_dimensions():
 @pytest.mark.parametrize("make", [osc, lambda **k: VectorHead("MAP", 7, 16, dtype=torch.float64, **k)])
 def test_trainable_labels_get_gradients_and_their_sum_follows(make):
     head = make(trainable=True)
-    before = head.everything(MISSING).detach().clone()
+    before = head.sum_all_codes(MISSING).detach().clone()
     outputs = random(4, head.width)
     optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
     first = head.loss(outputs, SETS)
@@ -151,8 +151,8 @@ def test_trainable_labels_get_gradients_and_their_sum_follows(make):
     assert all(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in head.parameters())
     optimizer.step()
     assert head.loss(outputs, SETS) < first
-    assert not torch.allclose(head.everything(MISSING), before)
-    assert_close(head.everything(MISSING), head.codes(role=MISSING).sum(0), **EXACT)
+    assert not torch.allclose(head.sum_all_codes(MISSING), before)
+    assert_close(head.sum_all_codes(MISSING), head.codes(role=MISSING).sum(0), **EXACT)
 
 
 def test_trained_labels_begin_as_their_names_say():
@@ -216,7 +216,7 @@ def test_without_the_missing_role_half_of_the_loss_is_left():
     small = VectorHead("VTB", 7, 16, missing=False, dtype=torch.float64)
     whole = VectorHead("VTB", 7, 16, dtype=torch.float64)
     sets = label_sets(SETS, 7)
-    part = losses.absolute(whole.read(outputs), whole.summed(sets))
+    part = losses.absolute(whole.read(outputs), whole.sum_codes(sets))
     assert_close(small.loss(outputs, SETS), part, **EXACT)
     assert whole.loss(outputs, SETS) > part
     for head in (small, osc(missing=False)):
@@ -264,9 +264,9 @@ def test_top_equals_dense_scoring_whatever_is_kept(monkeypatch):
     outputs = random(20, head.width).float()
     expected = np.argsort(-head(outputs).numpy(), axis=1, kind="stable")[:, :5]
     assert np.array_equal(head.top(outputs, 5)[1].numpy(), expected)
-    monkeypatch.setattr("carving.labels.heads.KEPT", 0)
+    monkeypatch.setattr("carving.multilabel.heads.KEPT", 0)
     monkeypatch.setattr(scoring, "WORKSPACE", 1)
-    monkeypatch.setattr("carving.labels.heads.CHUNK", 17)
+    monkeypatch.setattr("carving.multilabel.heads.CHUNK", 17)
     assert np.array_equal(head.top(outputs, 5)[1].numpy(), expected)
     assert_close(head(outputs).gather(1, torch.from_numpy(expected)), head.top(outputs, 5)[0])
 
@@ -367,9 +367,9 @@ def test_label_sets_may_name_their_labels():
 
 def test_long_sets_are_summed_in_parts(monkeypatch):
     head, sets = OSCHead(50, d=12), [list(range(40)), [], [3, 4], [7]]
-    whole = head.summed(head.sets(sets, 4))
-    monkeypatch.setattr("carving.labels.osc.PADDED", 1)
-    assert_close(head.summed(head.sets(sets, 4)), whole)
+    whole = head.sum_codes(head.label_sets(sets, 4))
+    monkeypatch.setattr("carving.multilabel.osc.PADDED", 1)
+    assert_close(head.sum_codes(head.label_sets(sets, 4)), whole)
 
 
 def test_halves_are_ranked_and_a_bias_is_one_for_each_label():
@@ -382,7 +382,7 @@ def test_halves_are_ranked_and_a_bias_is_one_for_each_label():
 
 def test_labels_that_are_not_kept_are_drawn_once(monkeypatch):
     head, drawn = OSCHead(300, d=12, cached=False), []
-    monkeypatch.setattr("carving.labels.scoring.WORKSPACE", 20_000)
+    monkeypatch.setattr("carving.multilabel.scoring.WORKSPACE", 20_000)
     codes = OSCHead.codes
     monkeypatch.setattr(OSCHead, "codes", lambda self, part: drawn.append(part.stop - part.start) or codes(self, part))
     head.top(torch.randn(4, 16), 3)
@@ -441,13 +441,13 @@ class Uninstalled:
 
 sys.meta_path.insert(0, Uninstalled())
 import torch
-import carving.labels
+import carving.multilabel
 
-for module in pkgutil.iter_modules(carving.labels.__path__):
-    importlib.import_module(f"carving.labels.{module.name}")
+for module in pkgutil.iter_modules(carving.multilabel.__path__):
+    importlib.import_module(f"carving.multilabel.{module.name}")
 
 from carving.errors import UserError
-from carving.labels import Dataset, MultiLabelClassifier, OSCHead, VectorHead
+from carving.multilabel import Dataset, MultiLabelClassifier, OSCHead, VectorHead
 
 for head in (OSCHead(["sun", "sea", "sand"], d=12), VectorHead("HRR", ["sun", "sea", "sand"], 16)):
     outputs = torch.ones(2, head.width, requires_grad=True)
@@ -466,7 +466,7 @@ for make in (MultiLabelClassifier, lambda: Dataset([[1.0]], [[1]])):
 def test_heads_need_torch_alone_and_the_rest_says_what_to_install():
     said = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stderr
-    assert said.stdout.count("pip install 'carving[labels]'") == 2
+    assert said.stdout.count("pip install 'carving[multilabel]'") == 2
 
 
 def test_options_that_no_head_has_are_refused():

@@ -20,16 +20,16 @@ from carving.index.directions import directions, merits, merits_of, per_componen
 from carving.index.looking import Look
 from carving.index.segments import UNIT
 
-LEAVES, PAIRS = 20_000, 230
+VALUES, PAIRS = 20_000, 230
 
 
-def memory_of(scheme=None, leaves=LEAVES, pairs=PAIRS, paths_of=lambda i: (f"key {i}",)):
-    """A memory of known leaves, as likely as each other beforehand, and what its paths hold."""
-    memory = Memory(scheme or OSC(100, 2, compact=True), (f"word {i}" for i in range(leaves)))
-    chosen = torch.randint(leaves, (pairs,), generator=torch.Generator().manual_seed(1)).tolist()
-    held = [(paths_of(i), f"word {leaf}") for i, leaf in enumerate(chosen)]
+def memory_of(scheme=None, values=VALUES, pairs=PAIRS, paths_of=lambda i: (f"key {i}",)):
+    """A memory of known values, as likely as each other beforehand, and what its paths hold."""
+    memory = Memory(scheme or OSC(100, 2, compact=True), (f"word {i}" for i in range(values)))
+    chosen = torch.randint(values, (pairs,), generator=torch.Generator().manual_seed(1)).tolist()
+    held = [(paths_of(i), f"word {value}") for i, value in enumerate(chosen)]
     memory.store(held)
-    memory.counts = torch.full((leaves,), pairs / leaves, dtype=torch.float64)
+    memory.counts = torch.full((values,), pairs / values, dtype=torch.float64)
     return memory, held
 
 
@@ -37,7 +37,7 @@ def memory_of(scheme=None, leaves=LEAVES, pairs=PAIRS, paths_of=lambda i: (f"key
 def asked():
     memory, held = memory_of()
     paths = [path for path, _ in held]
-    return memory, held, memory.recall_many(paths, probe=1), memory.recall_many(paths, probe=0.999)
+    return memory, held, memory.recall_many(paths, recall_target=1), memory.recall_many(paths, recall_target=0.999)
 
 
 @pytest.mark.parametrize(("p", "k1", "each"), [(1, 5, 7), (2, 5, 6), (3, 4, 4), (4, 3, 3)])
@@ -99,8 +99,8 @@ def test_looking_further_sees_every_filler_once_the_promising_first(scheme):
 
 def test_an_index_answers_as_a_scan_with_its_probabilities(asked):
     _, held, scanned, probed = asked
-    right = [answer.leaf == leaf for answer, (_, leaf) in zip(scanned, held, strict=True)]
-    same = [one.leaf == other.leaf for one, other in zip(scanned, probed, strict=True)]
+    right = [answer.value == value for answer, (_, value) in zip(scanned, held, strict=True)]
+    same = [one.value == other.value for one, other in zip(scanned, probed, strict=True)]
     assert 0.9 < sum(right) / PAIRS < 1  # a load at which something can go wrong
     kept = sum(r and s for r, s in zip(right, same, strict=True)) / sum(right)
     assert kept >= 0.999 - 4 * math.sqrt(0.001 / PAIRS)
@@ -112,8 +112,8 @@ def test_an_index_answers_as_a_scan_with_its_probabilities(asked):
 
 def test_probabilities_of_an_index_are_as_often_right_as_they_say(asked):
     memory, held, _, probed = asked
-    absent = memory.recall_many([("nothing", i) for i in range(100)], probe=0.999)
-    cases = [(a.probability, a.leaf == leaf) for a, (_, leaf) in zip(probed, held, strict=True)]
+    absent = memory.recall_many([("nothing", i) for i in range(100)], recall_target=0.999)
+    cases = [(a.probability, a.value == value) for a, (_, value) in zip(probed, held, strict=True)]
     cases += [(a.probability, not a.found) for a in absent]
     chances, right = (torch.tensor(each, dtype=torch.float64) for each in zip(*cases, strict=True))
     spread = math.sqrt(float((chances * (1 - chances)).sum())) / len(cases)
@@ -122,14 +122,14 @@ def test_probabilities_of_an_index_are_as_often_right_as_they_say(asked):
 
 
 def test_theory_tells_how_much_must_be_looked_at():
-    memory, held = memory_of(leaves=5_000, pairs=300, scheme=OSC(100, 2, compact=True, seed=3))
+    memory, held = memory_of(values=5_000, pairs=300, scheme=OSC(100, 2, compact=True, seed=3))
     scheme, state = memory.scheme, memory._state
     index, contexts = state.codebook.index(), scheme.contexts([path for path, _ in held])
     cores, noise = scheme.read(memory.tensor, contexts), math.sqrt(300) / 100
     known = dial(2, scheme.k1, index.each, noise, 5_000)
     codes = scheme.precompute(scheme.fillers(memory.vocabulary))
     best = best_of(cores.flatten(1) @ codes.mT, 1).indices[:, 0].tolist()
-    rows = [memory.vocabulary.index(leaf) for _, leaf in held]
+    rows = [memory.vocabulary.index(value) for _, value in held]
     cells = torch.repeat_interleave(torch.from_numpy(np.diff(index.segments[0].starts)))
     cell_of = torch.empty(5_000, dtype=torch.int32)
     cell_of[torch.from_numpy(index.segments[0].order).long()] = cells
@@ -149,23 +149,27 @@ def test_theory_tells_how_much_must_be_looked_at():
     assert known.share_for(0.5) < known.share_for(0.99) and known.missed(1.0) < 1 / CELLS
 
 
-def test_contexts_of_several_leaves_and_lists_of_answers_are_as_by_a_scan():
-    memory, held = memory_of(leaves=3_000, pairs=60, paths_of=lambda i: (f"key {i // 2}",))
+def test_contexts_of_several_values_and_lists_of_answers_are_as_by_a_scan():
+    memory, held = memory_of(values=3_000, pairs=60, paths_of=lambda i: (f"key {i // 2}",))
     paths = [(f"key {i}",) for i in range(30)]
     for top in (None, 3):
-        scanned, probed = (memory.recall_many(paths, top=top, probe=probe) for probe in (1, 0.999))
+        scanned, probed = (
+            memory.recall_many(paths, top=top, recall_target=recall_target) for recall_target in (1, 0.999)
+        )
         for one, other in zip(scanned, probed, strict=True):
             one, other = ([one], [other]) if top is None else (one[:2], other[:2])
-            assert [answer.leaf for answer in one] == [answer.leaf for answer in other]
+            assert [answer.value for answer in one] == [answer.value for answer in other]
             assert [a.probability for a in one] == pytest.approx([a.probability for a in other], abs=0.01)
-    assert memory.recall("key 0", top=5_000, probe=0.9)[0].leaf in {leaf for _, leaf in held[:2]}
-    assert len(memory.recall("key 0", top=2 * SHORTLIST, probe=0.9)) == 2 * SHORTLIST
+    assert memory.recall("key 0", top=5_000, recall_target=0.9)[0].value in {value for _, value in held[:2]}
+    assert len(memory.recall("key 0", top=2 * SHORTLIST, recall_target=0.9)) == 2 * SHORTLIST
 
 
 def test_an_index_answers_of_contexts_that_are_louder_than_others():
-    memory, held = memory_of(OSC(60, 2, compact=True, spread=0.3), leaves=2_000, pairs=60)
-    scanned, probed = (memory.recall_many([path for path, _ in held], probe=probe) for probe in (1, 0.99))
-    assert sum(one.leaf == other.leaf for one, other in zip(scanned, probed, strict=True)) >= 58
+    memory, held = memory_of(OSC(60, 2, compact=True, spread=0.3), values=2_000, pairs=60)
+    scanned, probed = (
+        memory.recall_many([path for path, _ in held], recall_target=recall_target) for recall_target in (1, 0.99)
+    )
+    assert sum(one.value == other.value for one, other in zip(scanned, probed, strict=True)) >= 58
 
 
 def test_batch_queries_leave_the_number_of_threads_unchanged(asked):
@@ -173,7 +177,7 @@ def test_batch_queries_leave_the_number_of_threads_unchanged(asked):
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        memory.recall_many([path for path, _ in held[:6]], probe=0.999)
+        memory.recall_many([path for path, _ in held[:6]], recall_target=0.999)
         with ThreadPoolExecutor(1) as pool:  # a thread that starts later
             assert (torch.get_num_threads(), pool.submit(torch.get_num_threads).result()) == (3, 3)
     finally:
@@ -185,35 +189,35 @@ def test_questions_in_two_threads_are_answered_as_in_one(asked):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        again = memory.recall_many([path for path, _ in held], probe=0.999)
+        again = memory.recall_many([path for path, _ in held], recall_target=0.999)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    assert [one.leaf for one in again] == [one.leaf for one in probed]
+    assert [one.value for one in again] == [one.value for one in probed]
     assert [one.probability for one in again] == pytest.approx([one.probability for one in probed], abs=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("probe", "how", "message"),
+    ("recall_target", "how", "message"),
     [
-        (0, {}, "probe=0 must be above 0 and at most 1"),
+        (0, {}, "recall_target=0 must be above 0 and at most 1"),
         (1.5, {}, "above 0 and at most 1"),
-        (True, {}, "probe must be a number, got True"),
-        ("all", {}, "probe must be a number"),
-        (0.9, {"among": ["word 1"]}, "for the whole vocabulary of a memory with compact fillers"),
+        (True, {}, "recall_target must be a number, got True"),
+        ("all", {}, "recall_target must be a number"),
+        (0.9, {"candidates": ["word 1"]}, "for the whole vocabulary of a memory with compact fillers"),
     ],
 )
-def test_wishes_that_no_index_fulfils_are_refused(asked, probe, how, message):
+def test_wishes_that_no_index_fulfils_are_refused(asked, recall_target, how, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        asked[0].recall_many([("key 1",)], probe=probe, **how)
+        asked[0].recall_many([("key 1",)], recall_target=recall_target, **how)
 
 
 def test_a_memory_without_compact_fillers_has_no_index(tmp_path):
     memory = Memory(OSC(40, 2))
     memory.store({"dog": {"says": "woof"}})
-    assert memory.recall("dog", "says", probe=1).leaf == "woof"
+    assert memory.recall("dog", "says", recall_target=1).value == "woof"
     with pytest.raises(ValueError, match="compact"):
-        memory.recall("dog", "says", probe=0.9)
+        memory.recall("dog", "says", recall_target=0.9)
     with pytest.raises(ValueError, match="compact"):
         memory.save(tmp_path / "m.safetensors", index=True)
     assert not list(tmp_path.iterdir())
@@ -223,7 +227,7 @@ def test_a_memory_without_compact_fillers_has_no_index(tmp_path):
 
 
 def test_an_index_lies_beside_its_file_and_grows_with_the_memory(tmp_path, monkeypatch):
-    memory, held = memory_of(leaves=2_000, pairs=50)
+    memory, held = memory_of(values=2_000, pairs=50)
     file = tmp_path / "m.safetensors"
     memory.save(file, index=True)
     before = (tmp_path / "m.safetensors.index").read_bytes()
@@ -233,22 +237,22 @@ def test_an_index_lies_beside_its_file_and_grows_with_the_memory(tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr("carving.index.segments.draw_candidates", None)  # nothing is made anew
         assert isinstance(back._codebook.index().segments[0].components, np.memmap)
-        assert [back.recall(*path, probe=0.99).leaf for path, _ in held] == [leaf for _, leaf in held]
+        assert [back.recall(*path, recall_target=0.99).value for path, _ in held] == [value for _, value in held]
     back.store([(("new",), "a new word")])
-    assert back.recall("new", probe=0.99).leaf == "a new word"
+    assert back.recall("new", recall_target=0.99).value == "a new word"
     assert [len(segment) for segment in back._codebook.index().segments] == [2_000, 1]
     back.save(file, index=True)
-    assert len(Memory.load(file)._codebook.index()) == 2_001 and Memory.load(file).recall("new").leaf == "a new word"
+    assert len(Memory.load(file)._codebook.index()) == 2_001 and Memory.load(file).recall("new").value == "a new word"
 
 
 def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_path):
-    memory, held = memory_of(leaves=500, pairs=20)
+    memory, held = memory_of(values=500, pairs=20)
     file, index = tmp_path / "m.safetensors", tmp_path / "m.safetensors.index"
     memory.save(file, index=True)
     other = Memory(memory.scheme, range(600))
     other.store([(("one",), 1)])
     other.save(file)
-    assert beside.read(file, other.scheme, other.vocabulary) is None and Memory.load(file).recall("one").leaf == 1
+    assert beside.read(file, other.scheme, other.vocabulary) is None and Memory.load(file).recall("one").value == 1
     memory.save(file)
     assert beside.read(file, memory.scheme.like(seed=1), memory.vocabulary) is None
     # What a file says is looked at before anything is made by it.
@@ -258,7 +262,7 @@ def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_pat
         index.write_bytes(damaged)
         with pytest.warns(UserWarning, match="is corrupt"):
             back = Memory.load(file)
-        assert back.recall(*held[3][0], probe=0.99).leaf == held[3][1]
+        assert back.recall(*held[3][0], recall_target=0.99).value == held[3][1]
 
 
 def run(*arguments):
@@ -267,18 +271,18 @@ def run(*arguments):
 
 def test_commands_write_an_index_and_tell_of_it(tmp_path):
     file, facts, more = tmp_path / "m.safetensors", tmp_path / "facts.json", tmp_path / "more.json"
-    facts.write_text(json.dumps({f"key {i}": f"leaf {i}" for i in range(20)}))
-    more.write_text(json.dumps({"another": "new leaf"}))
+    facts.write_text(json.dumps({f"key {i}": f"value {i}" for i in range(20)}))
+    more.write_text(json.dumps({"another": "new value"}))
     made = run("store", file, facts, "--d", 60, "--dictionary", 64, "--index", "--json")
     assert made.exit_code == 0, made.output
     scheme = json.loads(made.stdout)["scheme"]
     assert scheme["compact"] and scheme["dictionary"] == 64  # compact, because both are of such fillers
     size = file.with_name("m.safetensors.index").stat().st_size
-    assert json.loads(run("info", file, "--json").stdout)["index"] == dict(bytes=size, leaves=20)
+    assert json.loads(run("info", file, "--json").stdout)["index"] == dict(bytes=size, values=20)
     assert "20 values.\n" in run("info", file).stdout
     assert run("store", file, more).exit_code == 0
     assert "20 values of 21; the newer ones" in run("info", file).stdout.replace("\n", " ")
-    assert run("ask", file, "another", "--probe", 0.99).stdout.startswith("new leaf")
+    assert run("ask", file, "another", "--recall-target", 0.99).stdout.startswith("new value")
     Memory(OSC(d=20, compact=True), ["x"]).save(file)
     assert "does not match this memory" in run("info", file).stdout.replace("\n", " ")
     refused = run("store", tmp_path / "o.safetensors", facts, "--d", 40, "--no-compact", "--index")

@@ -85,7 +85,7 @@ def test_expected_cores_are_those_of_the_transpose(double, pairs, generator):
 
 def test_a_candidate_of_zeros_is_expected_as_zeros(scheme, pairs):
     if type(scheme).__name__ != "OSC":
-        pytest.skip("its candidates are not normalised")
+        pytest.skip("its candidates are not normalized")
     contexts, fillers = pairs(scheme, 2)
     assert scheme.expected_core(torch.ones(2, 2), contexts, torch.zeros_like(fillers)).eq(0).all()
 
@@ -96,7 +96,7 @@ def test_an_even_memory_has_no_traces(d, p, generator):
     scheme = OSC(d, p, dtype=torch.float64)
     contexts, fillers = scheme.contexts([(i,) for i in range(50)]), scheme.fillers(range(50))
     memory = scheme.trace(contexts, fillers) + torch.eye(d).view(d, d, *(1,) * (p - 2)).expand(scheme.memory_shape)
-    even = scheme.without_traces(memory)
+    even = scheme.remove_partial_traces(memory)
     for first in range(p):
         for second in range(first + 1, p):
             before, after = (torch.diagonal(m, dim1=first, dim2=second).sum(-1).norm() for m in (memory, even))
@@ -105,13 +105,13 @@ def test_an_even_memory_has_no_traces(d, p, generator):
     for first in range(p):  # what has no traces is left alone: a memory that is zero wherever two indices agree
         for second in range(first + 1, p):
             torch.diagonal(pure, dim1=first, dim2=second).zero_()
-    assert_close(scheme.without_traces(pure), pure, rtol=0, atol=1e-12)
+    assert_close(scheme.remove_partial_traces(pure), pure, rtol=0, atol=1e-12)
 
 
 def test_memories_with_independent_components_are_even():
     for scheme in (OSC(9, 2, compact=True), OSC(9, 1), make("HLB", d=64)):
-        memory = scheme.trace([("a",)], ["leaf"])
-        assert_close(scheme.without_traces(memory), memory, rtol=0, atol=0)
+        memory = scheme.trace([("a",)], ["value"])
+        assert_close(scheme.remove_partial_traces(memory), memory, rtol=0, atol=0)
 
 
 # One round, many rounds
@@ -120,13 +120,17 @@ def test_memories_with_independent_components_are_even():
 def test_one_round_asks_one_at_a_time(scheme):
     own, memory, contexts, fillers, _ = stored(scheme.like(dtype=torch.float64), 12, 30)
     found = decode(own, memory, contexts, fillers, rounds=1)
-    cores = own.adjoint(own.without_traces(memory), contexts)
+    cores = own.adjoint(own.remove_partial_traces(memory), contexts)
     # The bound candidate that lies nearest to the memory.
     distance = own.energy(contexts, fillers) - 2 * own.inner(cores, contexts, fillers)
     nearest = distance.gather(1, found.indices.unsqueeze(1)).squeeze(1)
     assert_close(nearest, distance.amin(1), rtol=0, atol=1e-9)  # candidates at equal distances are told by rounding
     assert found.rounds == 1
-    square = torch.view_as_real(own.without_traces(memory)) if memory.is_complex() else own.without_traces(memory)
+    square = (
+        torch.view_as_real(own.remove_partial_traces(memory))
+        if memory.is_complex()
+        else own.remove_partial_traces(memory)
+    )
     assert found.noise[0] == pytest.approx(square.square().sum().item() / own.facts.memory_scalars)
     chances = torch.softmax(-distance / 2 / found.noise[0], 1)
     assert_close(found.probabilities, chances.amax(1), rtol=1e-6, atol=1e-9)
@@ -241,18 +245,18 @@ REUSED = {
 
 
 @pytest.mark.parametrize("name", REUSED)
-def test_leaves_that_unknown_contexts_hold_as_well_do_not_echo(name):
-    """Ten leaves, used as Zipf says; half of the contexts are asked for, and as many that hold nothing."""
+def test_values_that_unknown_contexts_hold_as_well_do_not_echo(name):
+    """Ten values, used as Zipf says; half of the contexts are asked for, and as many that hold nothing."""
     right, alone, promised = 0, 0, 0.0
     for seed in range(6):  # of one memory all may be right, or half
         memory = Memory(REUSED[name]().like(seed=seed))
         held = torch.multinomial(1 / torch.arange(1.0, 11), 150, True, generator=torch.Generator().manual_seed(seed))
-        memory.store([((f"c{i}",), f"n{leaf}") for i, leaf in enumerate(held.tolist())])
+        memory.store([((f"c{i}",), f"n{value}") for i, value in enumerate(held.tolist())])
         paths = [(f"c{i}",) for i in range(75)] + [(f"e{i}",) for i in range(75)]
-        wanted = [f"n{leaf}" for leaf in held[:75].tolist()] + [None] * 75
-        together, single = memory.recall_all(paths), memory.recall_many(paths)
-        right += sum(one.leaf == leaf for one, leaf in zip(together, wanted, strict=True))
-        alone += sum(one.leaf == leaf for one, leaf in zip(single, wanted, strict=True))
+        wanted = [f"n{value}" for value in held[:75].tolist()] + [None] * 75
+        together, single = memory.decode(paths), memory.recall_many(paths)
+        right += sum(one.value == value for one, value in zip(together, wanted, strict=True))
+        alone += sum(one.value == value for one, value in zip(single, wanted, strict=True))
         promised += sum(one.probability for one in together)
     assert right >= alone
     # The mean of six seeds, minus four deviations: wide contexts promise too little, by 0.073 and 0.024.
@@ -260,10 +264,10 @@ def test_leaves_that_unknown_contexts_hold_as_well_do_not_echo(name):
     assert low < (promised - right) / 900 < 0.05
 
 
-def test_a_path_may_be_given_more_often_than_there_are_leaves():
+def test_a_path_may_be_given_more_often_than_there_are_values():
     memory = Memory(OSC(60))
     memory.store([(("a",), "x"), (("b",), "x"), (("b",), "x")])
-    assert [one.leaf for one in memory.recall_all([("a",), ("b",), ("b",)], absence=0.0)] == ["x"] * 3
+    assert [one.value for one in memory.decode([("a",), ("b",), ("b",)], prior_empty=0.0)] == ["x"] * 3
 
 
 def test_what_stalls_says_so():
@@ -289,11 +293,11 @@ def test_contexts_that_are_not_given_stay_noise(compact):
 
 
 @COMPACT
-@pytest.mark.parametrize("absence", [0.1, 0.5])
-def test_contexts_that_hold_nothing_come_out_empty(compact, absence):
+@pytest.mark.parametrize("prior_empty", [0.1, 0.5])
+def test_contexts_that_hold_nothing_come_out_empty(compact, prior_empty):
     own, memory, _, fillers, held = stored(OSC(64, 2, compact=compact), 300, 400)
     more = [("place", i)[-1:] for i in range(300)] + [("nowhere", i) for i in range(100)]
-    found = decode(own, memory, more, fillers, absence=absence)
+    found = decode(own, memory, more, fillers, prior_empty=prior_empty)
     assert found.indices[:300].tolist() == held.tolist()
     assert found.indices[300:].eq(-1).all()
     assert found.converged
@@ -305,7 +309,7 @@ def test_so_they_do_in_other_schemes(name):
     scheme = make(name, d=60 if name == "TPR" else 2000)
     own, memory, _, fillers, held = stored(scheme, 100, 150)
     more = [(i,) for i in range(100)] + [(f"nowhere {i}",) for i in range(30)]
-    found = decode(own, memory, more, fillers, absence=0.3)
+    found = decode(own, memory, more, fillers, prior_empty=0.3)
     assert found.indices.tolist() == held.tolist() + [-1] * 30
 
 
@@ -333,7 +337,7 @@ def test_contexts_may_hold_different_numbers_of_fillers_or_fewer_than_they_may()
     wanted = [set(held[start : start + count]) for start, count in zip(starts, fillers_of, strict=True)]
     found = decode(scheme, memory, contexts, fillers, holds=fillers_of).indices.tolist()
     assert [set(found[start : start + count]) for start, count in zip(starts, fillers_of, strict=True)] == wanted
-    rows = decode(scheme, memory, contexts, fillers, holds=[3] * 200, absence=0.3).indices.view(200, 3).tolist()
+    rows = decode(scheme, memory, contexts, fillers, holds=[3] * 200, prior_empty=0.3).indices.view(200, 3).tolist()
     assert [set(row) - {-1} for row in rows] == wanted
 
 
@@ -364,7 +368,7 @@ def test_what_is_likely_beforehand_counts():
 @pytest.mark.parametrize("scheme", [OSC(20, 2), OSC(20, 2, compact=True), make("FHRR", d=200)], ids=short_name)
 def test_an_empty_memory_holds_nothing(scheme):
     contexts, fillers = scheme.contexts([(i,) for i in range(5)]), scheme.fillers(range(10))
-    found = decode(scheme, scheme.zeros(), contexts, fillers, absence=0.2)
+    found = decode(scheme, scheme.zeros(), contexts, fillers, prior_empty=0.2)
     assert found.indices.eq(-1).all()
     assert found.converged
     forced = decode(scheme, scheme.zeros(), contexts, fillers)  # who says that all hold something gets a guess
@@ -401,9 +405,9 @@ def test_decoding_changes_nothing_and_is_the_same_again():
 def test_chunks_change_no_answer(monkeypatch):
     own, memory, contexts, fillers, _ = stored(OSC(60, 2, compact=True), 300, 300)
     holds = [1 + i % 2 for i in range(300)]
-    whole = decode(own, memory, contexts, fillers, holds=holds, absence=0.3)
+    whole = decode(own, memory, contexts, fillers, holds=holds, prior_empty=0.3)
     monkeypatch.setattr("carving.answers.together.CELLS", 7 * 300)
-    small = decode(own.like(workspace=10_000), memory, contexts, fillers, holds=holds, absence=0.3)
+    small = decode(own.like(workspace=10_000), memory, contexts, fillers, holds=holds, prior_empty=0.3)
     assert small.indices.tolist() == whole.indices.tolist()
     assert_close(small.probabilities, whole.probabilities, rtol=0, atol=1e-3)
 
@@ -438,9 +442,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         (dict(holds=[1, 1]), ValueError, "holds must have one number for each of the 3 contexts, got 2"),
         (dict(holds=[1, 0, 1]), ValueError, "holds must be an integer of at least 1, got 0"),
         (dict(holds=[1, 1.5, 1]), TypeError, "holds must be an integer of at least 1, got 1.5"),
-        (dict(absence=1.0), ValueError, "absence must be a probability of at least 0 and below 1, got 1.0"),
-        (dict(absence=-0.1), ValueError, "absence must be a probability"),
-        (dict(absence=math.nan), ValueError, "absence must be a probability"),
+        (dict(prior_empty=1.0), ValueError, "prior_empty must be a probability of at least 0 and below 1, got 1.0"),
+        (dict(prior_empty=-0.1), ValueError, "prior_empty must be a probability"),
+        (dict(prior_empty=math.nan), ValueError, "prior_empty must be a probability"),
         (dict(prior=torch.ones(9)), ValueError, r"prior must have shape \(10\), got \(9\)"),
         (dict(prior=[1.0] * 10), TypeError, r"prior must be a tensor of shape \(10\), got list"),
         (dict(prior=torch.zeros(10)), ValueError, "prior must have probabilities that are not all zero"),

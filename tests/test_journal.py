@@ -23,7 +23,7 @@ from carving.memory import opened
 from carving.records import Record
 from carving.symbols import canonical, canonical_path
 
-PAIRS = [((f"head {i}", "next"), f"leaf {i % 7}") for i in range(20)]
+PAIRS = [((f"head {i}", "next"), f"value {i % 7}") for i in range(20)]
 
 
 def stored(pairs, scheme=None):
@@ -75,13 +75,13 @@ def changed(file):
 roles = st.one_of(
     *(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(), st.just(()))
 )
-leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.just([]))
-pairs_of = st.tuples(st.lists(roles, min_size=1, max_size=4).map(tuple), leaves)
+values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.just([]))
+pairs_of = st.tuples(st.lists(roles, min_size=1, max_size=4).map(tuple), values)
 
 
 @given(st.lists(pairs_of, max_size=5), st.floats(-1e6, 1e6), st.integers(0, 3))
 def test_a_record_says_what_was_written(pairs, weight, uncounted):
-    names = [(canonical_path(path), canonical(leaf)) for path, leaf in pairs]
+    names = [(canonical_path(path), canonical(value)) for path, value in pairs]
     head = records.new_head("ab" * 32)
     empty = records.Journal(head)
     data = records.packed(Record.of(weight, names, min(uncounted, len(names))), empty)
@@ -89,7 +89,7 @@ def test_a_record_says_what_was_written(pairs, weight, uncounted):
     assert read.base == "ab" * 32 and read.count == 1 and read.end == read.size == len(head) + len(data)
     (record,) = read.records
     assert (record.weight, list(record.names())) == (weight, names)
-    assert [(canonical_path(path), canonical(leaf)) for path, leaf in record.decoded()] == names
+    assert [(canonical_path(path), canonical(value)) for path, value in record.decoded()] == names
 
 
 # What a file and its journal hold
@@ -108,9 +108,9 @@ def test_a_file_with_a_journal_holds_what_a_memory_in_one_piece_does(scheme, tmp
             each.store(PAIRS[5:8])
             each.store([(("x", "y"), "new")], weight=0.5)
             each.forget(PAIRS[6:7])
-            each.forget([(("never", "stored"), "leaf 1")], force=True)
+            each.forget([(("never", "stored"), "value 1")], force=True)
         same(memory, plain)
-        assert memory.recall("head 7", "next").leaf == plain.recall("head 7", "next").leaf
+        assert memory.recall("head 7", "next").value == plain.recall("head 7", "next").value
     base = (tmp_path / "file").read_bytes()
     same(Memory.load(tmp_path / "file"), plain)
     assert (tmp_path / "file").read_bytes() == base  # all of it lies in the journal
@@ -150,7 +150,7 @@ def test_a_file_is_a_memory_whatever_is_done_to_it(tmp_path_factory, steps):
         elif verb == "compact":
             memory.compact()
         elif verb == "ask":
-            assert memory.recall("head 1", "next").leaf == plain.recall("head 1", "next").leaf
+            assert memory.recall("head 1", "next").value == plain.recall("head 1", "next").value
         elif verb == "save":
             plain.save(file)
         elif verb == "tear" and journal.beside(file).exists():
@@ -170,8 +170,8 @@ def test_questions_see_changes_at_once_and_changes_in_one_batch(file, monkeypatc
         for pair in PAIRS[5:]:
             memory.store([pair])
             assert memory.pairs == len(PAIRS[: PAIRS.index(pair) + 1]) and memory.changes == memory.pairs - 5
-        assert not times and len(memory.vocabulary) == 7 and memory.goal is None
-        assert memory.recall("head 19", "next").leaf == "leaf 5"
+        assert not times and len(memory.vocabulary) == 7 and memory.target is None
+        assert memory.recall("head 19", "next").value == "value 5"
         assert memory.verify(PAIRS)
         assert times == [15]
 
@@ -391,7 +391,7 @@ def test_a_journal_has_the_permissions_of_its_file(file):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("call", ["write", "fsync"])
-def test_a_disk_that_fails_leaves_the_old_state(changed, monkeypatch, number, call):
+def test_a_disk_that_fails_values_the_old_state(changed, monkeypatch, number, call):
     file, states = changed
     flush, flushed = os.fsync, []
 
@@ -599,7 +599,7 @@ def dying(at):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are tried in children")
 @pytest.mark.parametrize("act", ACTS)
-def test_whatever_is_killed_leaves_the_old_or_the_new_state(tmp_path, act):
+def test_whatever_is_killed_values_the_old_or_the_new_state(tmp_path, act):
     """A process ends at every call in turn that does something to files."""
     file = tmp_path / "start" / "file"
     file.parent.mkdir()
@@ -664,7 +664,7 @@ def test_processes_that_store_and_read_at_once_lose_nothing(file, compacts, monk
     def write(who):
         with carving.open(file) as memory:
             for number in range(TIMES):
-                memory.store([((f"writer {who}", number), f"leaf {number}")])
+                memory.store([((f"writer {who}", number), f"value {number}")])
 
     def read():
         seen = 0
@@ -675,7 +675,7 @@ def test_processes_that_store_and_read_at_once_lose_nothing(file, compacts, monk
 
     children = [child(lambda who=who: write(who)) for who in range(WRITERS)] + [child(read) for _ in range(2)]
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0] * len(children)
-    expected = stored(PAIRS[:5] + [((f"writer {w}", n), f"leaf {n}") for w in range(WRITERS) for n in range(TIMES)])
+    expected = stored(PAIRS[:5] + [((f"writer {w}", n), f"value {n}") for w in range(WRITERS) for n in range(TIMES)])
     held = Memory.load(file)
     assert sorted(held.vocabulary) == sorted(expected.vocabulary)
     assert_close(held.tensor, expected.tensor, rtol=0, atol=1e-4)
@@ -688,7 +688,7 @@ def test_what_others_change_is_seen_with_the_next_change(file):
         other.store(PAIRS[6:7])
         assert other.pairs == 7 and one.pairs == 6
         one.refresh()
-        assert one.pairs == 7 and one.recall("head 6", "next").leaf == "leaf 6"
+        assert one.pairs == 7 and one.recall("head 6", "next").value == "value 6"
         other.compact()
         one.store(PAIRS[7:8])
         assert one.pairs == 8 and one.changes == 1 and one.verify(PAIRS[:8])
@@ -730,7 +730,7 @@ def test_a_change_that_its_writer_gave_up_is_not_believed(file, monkeypatch, how
         look = readers[0].refresh if readers else lambda: readers.append(carving.open(file))
         given_up(writer, NEVER, monkeypatch, look)
         (reader,) = readers
-        assert reader.pairs == 7 and reader.recall("never").leaf == "made"  # as it was for a moment
+        assert reader.pairs == 7 and reader.recall("never").value == "made"  # as it was for a moment
         if instead:
             writer.store(instead)
         expected = stored([*PAIRS[:6], *instead])

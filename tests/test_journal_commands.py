@@ -117,7 +117,7 @@ def test_options_and_goals_are_looked_at_before_anything_is_appended(carving, la
 
 
 def test_one_pair_that_fills_a_memory_is_refused(carving, large):
-    store(carving, "".join(f"head {i}\tnext\tleaf {i}\n" for i in range(20)), "--scheme", "HLB", "--room", 3)
+    store(carving, "".join(f"head {i}\tnext\tleaf {i}\n" for i in range(20)), "--scheme", "HLB", "--headroom", 3)
     asked = ["store", "memory", "-", "--format", "triples"]
     again = [CliRunner().invoke(app, asked, input=lines(1)) for _ in range(12)]
     codes = [each.exit_code for each in again]  # ten times the pair is the noise of a hundred

@@ -62,27 +62,31 @@ def questions(memory):
     """Everything that is asked, in numbers."""
     paths = [(i,) for i in range(8)] + [("nowhere",)]
     answers = memory.recall_many(paths)
-    answers += [answer for each in memory.recall_many(paths, top=3, absence=0.2) for answer in each]
-    answers += [memory.recall(0), memory.recall(1, absence=0.9), memory.recall(2, among=["leaf 2", "leaf 1"])]
-    answers += [memory.recognise(3, leaf="leaf 3"), memory.recognise(3, leaf="other")]
+    answers += [answer for each in memory.recall_many(paths, top=3, prior_empty=0.2) for answer in each]
+    answers += [
+        memory.recall(0),
+        memory.recall(1, prior_empty=0.9),
+        memory.recall(2, candidates=["value 2", "value 1"]),
+    ]
+    answers += [memory.recognize(3, value="value 3"), memory.recognize(3, value="other")]
     answers += [answer for each in memory.recall_sets(paths) for answer in each]
-    return [(answer.leaf, answer.score, answer.probability) for answer in answers]
+    return [(answer.value, answer.score, answer.probability) for answer in answers]
 
 
 @pytest.mark.parametrize("scheme", [OSC(12, 2), OSC(12, 2, compact=True), make("HRR", d=128), make("MAP-I", d=128)])
 def test_a_changed_memory_answers_as_a_new_one_does(scheme):
     memory = Memory(scheme)
-    memory.store([((i,), f"leaf {i}") for i in range(8)])
+    memory.store([((i,), f"value {i}") for i in range(8)])
     changes = [
         lambda: None,
-        lambda: memory.store([((i, "more"), "leaf 1") for i in range(30)]),
+        lambda: memory.store([((i, "more"), "value 1") for i in range(30)]),
         lambda: memory.tensor.mul_(2),
         lambda: memory.tensor[0].add_(0.5),
         lambda: setattr(memory, "tensor", memory.tensor * 0.3),
         lambda: memory.counts.mul_(3),
         lambda: setattr(memory, "counts", memory.counts.flip(0)),
         lambda: memory.store([((i, "new"), f"new {i}") for i in range(10)]),
-        lambda: memory.forget([((0,), "leaf 0")]),
+        lambda: memory.forget([((0,), "value 0")]),
     ]
     for change in changes:
         questions(memory)  # so that everything is kept that is
@@ -97,39 +101,39 @@ def test_a_changed_memory_answers_as_a_new_one_does(scheme):
 
 def test_codes_are_made_for_several_questions_at_once_and_answer_alike():
     memory = Memory(OSC(30, 3, compact=True))
-    memory.store([((i,), f"leaf {i}") for i in range(40)])
+    memory.store([((i,), f"value {i}") for i in range(40)])
     codebook = memory._codebook
     alone = [memory.recall(i) for i in range(8)]
     assert codebook._codes.shape[0] == 0
     again = memory.recall_many([(i,) for i in range(8)])
     assert codebook._codes.shape == (40, 5**3)
-    assert [answer.leaf for answer in again] == [answer.leaf for answer in alone]
+    assert [answer.value for answer in again] == [answer.value for answer in alone]
     for one, other in zip(again, alone, strict=True):
         assert_close((one.score, one.probability), (other.score, other.probability), rtol=1e-5, atol=1e-6)
     scheme = memory.scheme
-    assert_close(codebook.ready(8), scheme.precompute(scheme.fillers([f"leaf {i}" for i in range(40)])))
+    assert_close(codebook.ready(8), scheme.precompute(scheme.fillers([f"value {i}" for i in range(40)])))
     assert codebook.ready(8) is codebook.ready(8) and codebook.ready(1) is codebook.ready(1)
     unit = torch.nn.functional.normalize(codebook.all().double(), dim=-1)
     assert_close(codebook.ready(1).double(), unit.flatten(1), rtol=1e-6, atol=1e-6)
-    memory.store([(("new",), "leaf of its own")])
-    assert memory.recall("new").leaf == "leaf of its own" and memory._codebook._codes.shape[0] == 0
-    assert [answer.leaf for answer in memory.recall_many([("new",), (3,)] * 4)] == ["leaf of its own", "leaf 3"] * 4
+    memory.store([(("new",), "value of its own")])
+    assert memory.recall("new").value == "value of its own" and memory._codebook._codes.shape[0] == 0
+    assert [answer.value for answer in memory.recall_many([("new",), (3,)] * 4)] == ["value of its own", "value 3"] * 4
     assert memory._codebook._codes.shape[0] == 41
 
 
 def test_codes_take_a_workspace_at_most():
     memory = Memory(OSC(60, 2, compact=True, workspace=40 * 64 * 4))
-    memory.store([((i,), f"leaf {i}") for i in range(40)])
+    memory.store([((i,), f"value {i}") for i in range(40)])
     for count, codes in ((40, 40), (41, 0)):
-        memory.store([((40,), "leaf 40")] if count == 41 else [((0,), "leaf 0")])
-        leaves = [answer.leaf for answer in memory.recall_many([(i,) for i in range(count)])]
-        assert leaves == [f"leaf {i}" for i in range(count)] and memory._codebook._codes.shape[0] == codes
+        memory.store([((40,), "value 40")] if count == 41 else [((0,), "value 0")])
+        values = [answer.value for answer in memory.recall_many([(i,) for i in range(count)])]
+        assert values == [f"value {i}" for i in range(count)] and memory._codebook._codes.shape[0] == codes
 
 
 def test_ordinary_fillers_have_no_codes():
     memory = Memory(OSC(60, 2))
-    memory.store([((i,), f"leaf {i}") for i in range(20)])
-    assert all(memory.recall(i).leaf == f"leaf {i}" for i in range(20)) and memory._codebook._codes.shape[0] == 0
+    memory.store([((i,), f"value {i}") for i in range(20)])
+    assert all(memory.recall(i).value == f"value {i}" for i in range(20)) and memory._codebook._codes.shape[0] == 0
     assert memory._codebook.ready(100) is memory._codebook.all()
 
 
@@ -151,19 +155,19 @@ def test_unit_parts_match_as_their_fillers_do(d, p, k1, contexts, generator):
 
 def test_large_vocabularies_keep_no_unit_parts():
     memory = Memory(OSC(30, 2, compact=True, workspace=40 * 2 * 5 * 4))
-    memory.store([((i,), f"leaf {i}") for i in range(41)])
-    assert memory.recall(40).leaf == "leaf 40" and memory._codebook.ready(1) is memory._codebook.all()
+    memory.store([((i,), f"value {i}") for i in range(41)])
+    assert memory.recall(40).value == "value 40" and memory._codebook.ready(1) is memory._codebook.all()
 
 
-def test_fillers_of_leaves_that_come_again_are_drawn_once_in_a_store(monkeypatch):
+def test_fillers_of_values_that_come_again_are_drawn_once_in_a_store(monkeypatch):
     drawn = []
     original = OSC._fillers
     monkeypatch.setattr(OSC, "_fillers", lambda scheme, words: drawn.append(len(words)) or original(scheme, words))
     memory, plain = Memory(OSC(12, 2)), Memory(OSC(12, 2))
-    pairs = [((i,), f"leaf {i % 30}") for i in range(3 * BATCH)]
+    pairs = [((i,), f"value {i % 30}") for i in range(3 * BATCH)]
     memory.store(pairs)
     assert sum(drawn) == 30
-    expected = plain.scheme.trace([path for path, _ in pairs], plain.scheme.fillers([leaf for _, leaf in pairs]))
+    expected = plain.scheme.trace([path for path, _ in pairs], plain.scheme.fillers([value for _, value in pairs]))
     assert_close(memory.tensor, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -195,7 +199,7 @@ def test_sums_of_exponentials_are_right_where_most_vanish(dtype, generator):
 def test_what_memories_keep_is_kept_in_inference_mode_and_seen_to_change():
     with torch.inference_mode():
         memory = Memory(OSC(30, 2, compact=True))
-        memory.store([((i,), f"leaf {i}") for i in range(10)])
+        memory.store([((i,), f"value {i}") for i in range(10)])
         before = memory._state.odds(memory.scheme, 0.5, range(10))
         assert memory._state.odds(memory.scheme, 0.5, range(10)) is before
         memory.tensor *= 2

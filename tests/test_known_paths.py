@@ -113,7 +113,7 @@ def test_bytes_that_are_no_paths_are_refused(body, tmp_path):
 
 @pytest.mark.parametrize("packed", [b"", b"x", zlib.compress(b"")[:-1], zlib.compress(b"") + b"x"])
 def test_what_is_not_packed_is_refused(packed, tmp_path):
-    with pytest.raises(files.BadFile, match="packed"):
+    with pytest.raises(files.BadFile, match="cannot be decompressed|are truncated"):
         Memory.load(with_paths(tmp_path / "file", packed))
 
 
@@ -134,7 +134,7 @@ def test_other_bytes_are_other_paths_or_refused(at, new, cut):
 
 def test_a_bomb_is_refused_and_what_we_write_is_none(tmp_path):
     bomb = zlib.compress(b"\0" * (FREE + 4_000_000), 9)
-    with pytest.raises(files.BadFile, match="unpack to more"):
+    with pytest.raises(files.BadFile, match="decompress to more"):
         Memory.load(with_paths(tmp_path / "file", bomb))
     long = {canonical_path(("x" * 400_000, i)): 1 for i in range(60)}  # which would shrink to a hundredth and less
     packed = pack(long)
@@ -193,7 +193,7 @@ def test_a_memory_that_keeps_none_says_so(ask):
     memory.store({"a": "x"})
     with pytest.raises(ValueError, match=r"keeps no paths.*keep_paths=True"):
         ask(memory)
-    for question in (memory.recall_all, memory.rebuild, memory.holdings, lambda: memory.where("x"), memory.grow):
+    for question in (memory.decode, memory.rebuild, memory.decode_pairs, lambda: memory.where("x"), memory.grow):
         with pytest.raises(ValueError, match="keeps no paths"):
             question()
     assert not memory.keeps_paths
@@ -207,7 +207,7 @@ def test_an_empty_memory_is_true(kept):
 
 def test_every_way_to_make_a_memory_may_keep_paths(tmp_path):
     made = [
-        Memory.planned(20, 10, scheme="TPR", keep_paths=True),
+        Memory.for_size(20, 10, scheme="TPR", keep_paths=True),
         Memory.for_pairs(PAIRS, scheme="TPR", keep_paths=True),
         Memory.like(Memory(OSC(20)), keep_paths=True),
         Memory.like(keeping()),
@@ -221,7 +221,7 @@ def test_every_way_to_make_a_memory_may_keep_paths(tmp_path):
         memory.store({"new": "x"})
         assert ("new",) in memory
     for memory in (
-        Memory.planned(20, 10, scheme="TPR"),
+        Memory.for_size(20, 10, scheme="TPR"),
         Memory.like(keeping(), keep_paths=False),
         keeping().without_paths(),
     ):
@@ -236,7 +236,7 @@ def test_states_that_others_hold_stay_whole():
     assert list(memory) == [*old, ("new",)] and list(before) == [*old, ("other",)]
 
 
-def test_an_error_leaves_the_paths_as_they_were():
+def test_an_error_values_the_paths_as_they_were():
     memory = keeping()
     with pytest.raises(TypeError):
         memory.store([(("new",), "x"), (("bad",), object())])
@@ -278,7 +278,7 @@ def test_threads_that_store_keep_all_paths_and_readers_see_whole_states():
 
 
 def test_paths_are_kept_in_files_and_nowhere_else(tmp_path):
-    memory = keeping([((role, "x"), "leaf") for role in ROLES])
+    memory = keeping([((role, "x"), "value") for role in ROLES])
     memory.save(tmp_path / "with")
     memory.without_paths().save(tmp_path / "without")
     again = Memory.load(tmp_path / "with")
@@ -310,7 +310,7 @@ def test_an_empty_memory_keeps_paths_in_its_file(tmp_path):
 
 @pytest.mark.parametrize("at", range(0, 60, 7))
 def test_a_changed_byte_among_the_paths_is_told(at, tmp_path):
-    memory = keeping([((f"head {i}", "next"), "leaf") for i in range(40)])
+    memory = keeping([((f"head {i}", "next"), "value") for i in range(40)])
     memory.save(tmp_path / "file")
     data = bytearray((tmp_path / "file").read_bytes())
     packed = pack(memory._state.known.weights())
@@ -334,11 +334,11 @@ def test_sums_know_the_paths_of_both():
     assert not (one.without_paths() + other.without_paths()).keeps_paths
 
 
-LEAVES = [f"leaf {i}" for i in range(6)]
+VALUES = [f"value {i}" for i in range(6)]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["store", "store", "forget", "merge", "load", "copy"]),
-        st.lists(st.tuples(st.integers(0, 7), st.sampled_from(LEAVES)), min_size=1, max_size=4, unique=True),
+        st.lists(st.tuples(st.integers(0, 7), st.sampled_from(VALUES)), min_size=1, max_size=4, unique=True),
     ),
     max_size=8,
 )
@@ -349,7 +349,7 @@ STEPS = st.lists(
 def test_a_memory_keeps_the_paths_of_a_plain_dict(tmp_path_factory, steps):
     memory, held, file = Memory(OSC(40, 3), keep_paths=True), {}, tmp_path_factory.mktemp("kept") / "file"
     for verb, given_pairs in steps:
-        pairs = [((number, "role"), leaf) for number, leaf in given_pairs]
+        pairs = [((number, "role"), value) for number, value in given_pairs]
         if verb == "store":
             memory.store(pairs)
         elif verb == "merge":
@@ -365,17 +365,17 @@ def test_a_memory_keeps_the_paths_of_a_plain_dict(tmp_path_factory, steps):
                 memory.save(file)
                 memory = Memory.load(file)
             memory, pairs = copy.copy(memory), []
-        for path, leaf in pairs:
+        for path, value in pairs:
             if verb == "forget":
-                held[path].remove(leaf)
+                held[path].remove(value)
             else:
-                held.setdefault(path, []).append(leaf)
-        held = {path: leaves for path, leaves in held.items() if leaves}
+                held.setdefault(path, []).append(value)
+        held = {path: values for path, values in held.items() if values}
         assert list(memory) == list(held) and len(memory) == len(held)
-    for path, leaves in held.items():
+    for path, values in held.items():
         assert path in memory
         answer = memory[path]
-        assert (answer == leaves[0]) if len(leaves) == 1 else (sorted(answer) == sorted(set(leaves)))
+        assert (answer == values[0]) if len(values) == 1 else (sorted(answer) == sorted(set(values)))
 
 
 # Asking for everything, and the other way round
@@ -384,9 +384,9 @@ def test_a_memory_keeps_the_paths_of_a_plain_dict(tmp_path_factory, steps):
 def test_everything_is_asked_for_together():
     facts = [((f"sentence {i}", "subject"), f"noun {i * 7 % 300}") for i in range(400)]
     memory = keeping([*facts, (("both",), "noun 1"), (("both",), "noun 2")], OSC(60, 2, compact=True))
-    answers = memory.recall_all()
+    answers = memory.decode()
     assert answers.converged and len(answers.paths) == len(answers) == 402
-    assert {(path, answer.leaf) for path, answer in zip(answers.paths, answers, strict=True)} == {
+    assert {(path, answer.value) for path, answer in zip(answers.paths, answers, strict=True)} == {
         *facts,
         (("both",), "noun 1"),
         (("both",), "noun 2"),
@@ -401,27 +401,27 @@ def test_a_document_comes_back_whole():
 
 
 @pytest.mark.parametrize("scheme", [OSC(50, 3), make("HLB", d=4096), make("FHRR", d=4096)])
-def test_where_a_leaf_is(scheme):
-    pairs = [((f"head {i}", "next"), f"leaf {i % 9}") for i in range(60)] + [(("head 1", "next"), "leaf 5")]
+def test_where_a_value_is(scheme):
+    pairs = [((f"head {i}", "next"), f"value {i % 9}") for i in range(60)] + [(("head 1", "next"), "value 5")]
     memory = keeping(pairs, scheme)
-    found = memory.where("leaf 5")
-    expected = {path for path, leaf in pairs if leaf == "leaf 5"}
+    found = memory.where("value 5")
+    expected = {path for path, value in pairs if value == "value 5"}
     assert {path for path, _ in found} == expected and ("head 1", "next") in expected
-    assert all(answer.leaf == "leaf 5" and answer.probability > 0.5 for _, answer in found)
+    assert all(answer.value == "value 5" and answer.probability > 0.5 for _, answer in found)
     chances = [answer.probability for _, answer in found]
     assert chances == sorted(chances, reverse=True)
     some = [("head 5", "next"), ("head 6", "next"), ("nowhere",), ("head 5", "next")]
-    assert [path for path, _ in memory.without_paths().where("leaf 5", among=some)] == [("head 5", "next")]
-    assert memory.where("never stored") == [] and len(memory.where("leaf 5", threshold=0.999)) <= len(found)
+    assert [path for path, _ in memory.without_paths().where("value 5", candidates=some)] == [("head 5", "next")]
+    assert memory.where("never stored") == [] and len(memory.where("value 5", threshold=0.999)) <= len(found)
 
 
 def test_where_is_recognition_asked_of_many_in_chunks():
     """The oracle asks for one path after the other, with the same prior probability."""
-    pairs = [((f"head {i}", "next"), f"leaf {i % 40}") for i in range(3000)]
+    pairs = [((f"head {i}", "next"), f"value {i % 40}") for i in range(3000)]
     memory = keeping(pairs, OSC(40, 3))
-    found = dict(memory.where("leaf 7", absence=0.9, threshold=0.01))
+    found = dict(memory.where("value 7", prior_empty=0.9, threshold=0.01))
     for path in list(memory)[:300]:
-        answer = memory.recognise(*path, leaf="leaf 7", absence=0.9)
+        answer = memory.recognize(*path, value="value 7", prior_empty=0.9)
         assert (answer.probability >= 0.01) == (path in found)
         if path in found:
             assert found[path].probability == pytest.approx(answer.probability, abs=1e-4)
@@ -429,12 +429,12 @@ def test_where_is_recognition_asked_of_many_in_chunks():
 
 def test_probabilities_of_places_mean_what_they_say():
     """So full that answers are in doubt: among those found, as many are right as their probabilities add up to."""
-    pairs = [((f"head {i}", "next"), f"leaf {i % 30}") for i in range(3000)]
+    pairs = [((f"head {i}", "next"), f"value {i % 30}") for i in range(3000)]
     memory, truth = keeping(pairs, OSC(28, 3)), dict(pairs)
     right = expected = asked = 0.0
-    for leaf in [f"leaf {i}" for i in range(0, 30, 3)]:
-        for path, answer in memory.where(leaf, threshold=0.02):
-            asked, right, expected = asked + 1, right + (truth[path] == leaf), expected + answer.probability
+    for value in [f"value {i}" for i in range(0, 30, 3)]:
+        for path, answer in memory.where(value, threshold=0.02):
+            asked, right, expected = asked + 1, right + (truth[path] == value), expected + answer.probability
     assert right < 0.98 * asked and abs(right - expected) < 0.04 * asked
 
 
@@ -457,7 +457,7 @@ def test_a_path_stays_for_as_long_as_something_of_its_pairs_does():
     assert list(memory) == [("a",)] and memory["a"] == "x"
     memory.store({"b": "y"})
     memory.forget({"b": "y"}, weight=0.4)
-    assert ("b",) in memory and (memory + Memory.like(memory)).recall("b").leaf == "y"
+    assert ("b",) in memory and (memory + Memory.like(memory)).recall("b").value == "y"
     memory.store({"c": "z"}, weight=2)
     memory.store({"c": "z"})
     memory.forget({"c": "z"}, weight=3)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from carving.labels import MultiLabelClassifier, counting, fast, maps, matching, rankers, scorer, views
-from carving.labels.data import Dataset
-from carving.labels.maps import Map
-from carving.labels.views import View, unit_rows
+from carving.multilabel import MultiLabelClassifier, counting, fast, maps, matching, rerankers, scorer, views
+from carving.multilabel.data import Dataset
+from carving.multilabel.maps import Map
+from carving.multilabel.views import View, unit_rows
 
 FEATURES, LABELS, STORED = 6_000, 400, 60
 
@@ -52,7 +52,7 @@ def narrow(monkeypatch):
     rooms = (scorer, "ROOM"), (counting, "ROOM"), (views, "ROOM"), (maps, "AT_ONCE")
     for module, name in rooms:
         monkeypatch.setattr(module, name, 2**12)
-    monkeypatch.setattr(rankers, "AT_ONCE", 4)
+    monkeypatch.setattr(rerankers, "AT_ONCE", 4)
     monkeypatch.setattr(fast, "HELD", 50)
 
 
@@ -60,7 +60,7 @@ def narrow(monkeypatch):
 
 
 def fitted(data):
-    return peak(lambda: MultiLabelClassifier(recipe="fast", rankers=None).fit(data.features, data.labels))
+    return peak(lambda: MultiLabelClassifier(recipe="fast", rerank_min_count=None).fit(data.features, data.labels))
 
 
 def test_of_each_weight_the_fast_recipe_holds_less_than_three_copies(narrow):
@@ -79,11 +79,11 @@ def test_more_points_add_no_more_than_two_copies_of_themselves(narrow):
     assert held[1] - held[0] < 2 * grown
 
 
-def test_rankers_are_put_together_in_less_than_three_copies(narrow):
+def test_rerankers_are_put_together_in_less_than_three_copies(narrow):
     data, rng = points(400, labels=40), np.random.default_rng(1)
     listed = _ones(np.array([rng.choice(40, 8, replace=False) for _ in range(400)]), 40)
     seen = View.rows()(data.features)
-    bytes_held, made = peak(lambda: rankers.trained(seen, data.labels, listed))
+    bytes_held, made = peak(lambda: rerankers.trained(seen, data.labels, listed))
     assert made.weights.nnz > 60_000
     assert bytes_held < 3 * 8 * made.weights.nnz
 
@@ -125,24 +125,24 @@ def test_counted_matchers_have_the_bits_of_one_sum_over_all_points(room, monkeyp
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 256])
-def test_rankers_have_the_bits_of_each_trained_alone(at_once, monkeypatch):
+def test_rerankers_have_the_bits_of_each_trained_alone(at_once, monkeypatch):
     data = points(60, labels=20)
     listed = _ones(np.array([np.random.default_rng(i).choice(20, 5, replace=False) for i in range(60)]), 20)
-    monkeypatch.setattr(rankers, "AT_ONCE", at_once)
-    monkeypatch.setattr(rankers, "MOST", 15)
-    made = rankers.trained(data.features, data.labels, listed)
-    weights, chosen = np.zeros((FEATURES, 20), np.float32), rankers._ranked(data.labels, 1)
+    monkeypatch.setattr(rerankers, "AT_ONCE", at_once)
+    monkeypatch.setattr(rerankers, "MOST", 15)
+    made = rerankers.trained(data.features, data.labels, listed)
+    weights, chosen = np.zeros((FEATURES, 20), np.float32), rerankers._ranked(data.labels, 1)
     assert len(chosen) == 15
     for label in chosen:
         truth = data.labels[:, [label]].toarray()[:, 0] > 0
         rows = truth | (listed[:, [label]].toarray()[:, 0] > 0)
-        one = rankers.one(data.features.astype(np.float64)[rows], truth[rows])
+        one = rerankers.one(data.features.astype(np.float64)[rows], truth[rows])
         weights[one.columns, label] = one.values.astype(np.float16)
         assert made.bias[label] == np.float32(one.bias)
     assert same(made.weights, csr_matrix(weights))
 
 
-def test_a_map_whose_weights_vanish_leaves_what_it_was_made_of_as_it_was():
+def test_a_map_whose_weights_vanish_values_what_it_was_made_of_as_it_was():
     given = csr_matrix(np.array([[1e-9, 1, 0], [0, 2, 1e9]], np.float32))
     before = given.copy()
     made = Map.sparse(given, np.zeros(3), np.array([1, 2, 3], np.float32))

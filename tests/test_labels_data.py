@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix, random_array
 
 from carving.formats import BadLineError
-from carving.labels.data import Dataset, pooled, read
-from carving.labels.text import read_split
+from carving.multilabel.data import Dataset, pooled, read
+from carving.multilabel.text import read_split
 
 TEXT = """4 6 3
 0,2 1:0.5 4:2
@@ -74,10 +74,10 @@ def test_zeros_are_not_stored(tmp_path):
     assert read(written(tmp_path, "1 4 3\n2 0:0 3:1\n")).features.nnz == 1
 
 
-def test_unlabelled_points_are_dropped_when_asked_for(tmp_path):
-    data = read(written(tmp_path, TEXT)).labelled()
+def test_unlabeled_points_are_dropped_when_asked_for(tmp_path):
+    data = read(written(tmp_path, TEXT)).labeled()
     same(data, [FEATURES[i] for i in (0, 2, 3)], [LABELS[i] for i in (0, 2, 3)])
-    assert data.labelled() is data
+    assert data.labeled() is data
 
 
 rows_of_text = st.lists(
@@ -102,7 +102,7 @@ def test_what_is_written_comes_back_whatever_the_chunks(tmp_path_factory, rows, 
             features[i, k] = v
     file = written(tmp_path_factory.mktemp("text"), "\n".join(lines) + "\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("carving.labels.text.CHUNK", chunk)
+        patch.setattr("carving.multilabel.text.CHUNK", chunk)
         same(read(file), features, labels)
 
 
@@ -167,7 +167,7 @@ def test_bad_lines_are_refused_with_their_number(tmp_path, text, line, says):
 
 
 def test_the_number_of_a_bad_line_counts_over_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("carving.labels.text.CHUNK", 2)
+    monkeypatch.setattr("carving.multilabel.text.CHUNK", 2)
     for wrong in ("7 0:1", "1 9:1", "1 0:nan"):
         bad(tmp_path, "5 4 3\n" + "1 0:1\n" * 3 + f"{wrong}\n1 0:1\n", 5)
 
@@ -349,7 +349,7 @@ def test_bad_matrices_are_refused(features, labels, says):
 
 
 @pytest.mark.parametrize("width", [1, 3, 7])
-def test_pooling_is_the_mean_of_neighbours(width):
+def test_pooling_is_the_mean_of_neighbors(width):
     features = csr_matrix(random_array((20, 24), density=0.3, rng=np.random.default_rng(1), dtype=np.float32))
     columns = (24 - width) // width + 1
     wanted = features.toarray()[:, : columns * width].reshape(20, columns, width).mean(-1)
@@ -367,5 +367,5 @@ def test_the_sizes_of_the_largest_set_fit():
     """As wide as Delicious-200K, in kilobytes: nothing is made dense."""
     features = csr_matrix(([1.0], ([0], [782_584])), (2, 782_585))
     data = Dataset(features, csr_matrix(([1.0], ([1], [205_442])), (2, 205_443)))
-    assert data.labelled().pooled().features.shape == (1, 111_797)
+    assert data.labeled().pooled().features.shape == (1, 111_797)
     assert data.features.indices.dtype == np.int32

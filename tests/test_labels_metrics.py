@@ -7,7 +7,7 @@ import pytest
 from napkinxc import metrics as napkin
 from scipy.sparse import csr_matrix
 
-from carving.labels.metrics import measures, ndcg, precision, propensities, psndcg, psp, ranking
+from carving.multilabel.metrics import measures, ndcg, precision, propensities, psndcg, psp, ranking
 
 FOUR = ("P", "nDCG", "PSP", "PSnDCG")
 
@@ -95,7 +95,7 @@ def test_points_without_labels_count_when_asked_for():
     labels = some_labels(3, bare=True)
     ranked, p = some_ranking(3, labels), propensities(labels)
     share = (labels.getnnz(axis=1) > 0).mean()
-    few, all_ = (measures(ranked, labels, p, (5,), unlabelled=unlabelled) for unlabelled in (False, True))
+    few, all_ = (measures(ranked, labels, p, (5,), unlabeled=unlabeled) for unlabeled in (False, True))
     assert share < 1
     for name in ("P@5", "nDCG@5"):
         assert all_[name] == pytest.approx(few[name] * share)
@@ -123,10 +123,10 @@ def test_the_weighted_measures_are_ratios_of_means_not_means_of_ratios():
 def test_batches_count_alike_the_last_short_one_too():
     labels = some_labels(9, points=25)
     ranked, p = some_ranking(9, labels), propensities(labels)
-    found = measures(ranked, labels, p, (5,), batch=10)
+    found = measures(ranked, labels, p, (5,), batch_size=10)
     parts = [written_out(ranked, labels, 5, p, rows) for rows in (range(10), range(10, 20), range(20, 25))]
     assert [found[f"{name}@5"] for name in FOUR] == pytest.approx(np.mean(parts, axis=0).tolist(), abs=1e-12)
-    assert measures(ranked, labels, p, (5,), batch=25) == measures(ranked, labels, p, (5,))
+    assert measures(ranked, labels, p, (5,), batch_size=25) == measures(ranked, labels, p, (5,))
 
 
 def test_propensities_are_those_of_the_formula():
@@ -190,4 +190,4 @@ def test_bad_propensities_scores_and_labels_are_refused():
     with pytest.raises(ValueError, match="without rows"):
         propensities(csr_matrix((0, 3), dtype=np.float32))
     with pytest.raises(ValueError, match="batch"):
-        precision(ranked, labels, 2, batch=0)
+        precision(ranked, labels, 2, batch_size=0)

@@ -14,12 +14,12 @@ from test_train_command import files as files  # a fixture
 from test_train_command import run as run_command
 
 from carving.errors import BadValue
-from carving.labels import MultiLabelClassifier, Settings, checkpoints, distilling, networks, recipe
-from carving.labels.blending import Quality
-from carving.labels.matching import Trusted
-from carving.labels.ranks import learning_on
-from carving.labels.training import make_network, split, train
-from carving.labels.vectors import make_head
+from carving.multilabel import MultiLabelClassifier, Settings, checkpoints, distilling, networks, recipe
+from carving.multilabel.blending import Quality
+from carving.multilabel.matching import Trusted
+from carving.multilabel.ranks import learning_on
+from carving.multilabel.training import make_network, split, train
+from carving.multilabel.vectors import make_head
 
 pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch is imported once for all ranks
 
@@ -31,11 +31,13 @@ def crew(tmp_path_factory, once):
         yield crew
 
 
-PLAIN = Settings(trunk="deep", hidden=12, epochs=2, batch=13, rate=3e-3)  # of 119 points: the last batch has two
+PLAIN = Settings(
+    architecture="deep", hidden=12, epochs=2, batch_size=13, learning_rate=3e-3
+)  # of 119 points: the last batch has two
 LESSONS = {
     "head": (PLAIN, "OSC", {}),
     "binary": (Settings(**{**vars(PLAIN), "loss": "binary"}), "OSC", {}),
-    "softmax": (Settings(**{**vars(PLAIN), "loss": "softmax", "trunk": "both"}), "OSC", {}),
+    "softmax": (Settings(**{**vars(PLAIN), "loss": "softmax", "architecture": "both"}), "OSC", {}),
     "trained codes": (PLAIN, "HRR", dict(trainable=True)),
     "one point left": (Settings(**{**vars(PLAIN), "batch": 59}), "OSC", {}),  # of which one rank has none
 }
@@ -111,18 +113,25 @@ def refused(ranks):
     return sentences
 
 
-def fitted(ranks, drop):
+def fitted(ranks, dropout):
     """A classifier of the recipe's networks, which forget by chance."""
     data, tested = topics(300), topics(200, seed=1)
-    settings = Settings(trunk="linear", input_drop=drop, loss="softmax", rate=3e-3, epochs=6, normalise="auto")
+    settings = Settings(
+        architecture="linear",
+        input_dropout=dropout,
+        loss="softmax",
+        learning_rate=3e-3,
+        epochs=6,
+        feature_scaling="auto",
+    )
     with learning_on(ranks):
-        model = MultiLabelClassifier(settings=settings, validation=0, seed=ranks.size if drop else 0)
+        model = MultiLabelClassifier(settings=settings, validation=0, seed=ranks.size if dropout else 0)
         model.fit(data.features, data.labels)
     return model.score(tested.features, tested.labels)
 
 
 def ranked(ranks, alike):
-    """What the recipe's networks and trusted rankers say; of ranks that have other points, what is told."""
+    """What the recipe's networks and trusted rerankers say; of ranks that have other points, what is told."""
     data = topics(120, seed=0 if alike else ranks.rank)
     before, recipe.trusted = recipe.trusted, lambda *_: Trusted(2.0, 0.5, Quality(0.5, 0.5))
     features = csr_matrix((data.features.data, data.features.indices, data.features.indptr), (120, 200))  # is sparse
@@ -133,7 +142,7 @@ def ranked(ranks, alike):
         return str(error)
     finally:
         recipe.trusted = before
-    assert made.scorer_.rankers.trust == 2
+    assert made.scorer_.rerankers.trust == 2
     return made.decision_function(features)
 
 
@@ -156,7 +165,7 @@ def test_ranks_have_the_same_student(crew):
     assert student and np.array_equal(one, other)
 
 
-def test_ranks_have_the_same_rankers_or_say_what_differs(crew):
+def test_ranks_have_the_same_rerankers_or_say_what_differs(crew):
     one, other = crew(ranked, True, ranks=2)
     assert np.array_equal(one, other)
     for told in crew(ranked, False, ranks=2):
@@ -169,7 +178,9 @@ def test_checkpoints_refusals_and_figures(crew, tmp_path):
         assert different.startswith("All ranks must have the same data_and_settings")
         assert endless.startswith("The loss became nan") and "Lower the learning rate" in endless
     data, tested = topics(300), topics(200, seed=1)
-    settings = Settings(trunk="linear", input_drop=0.3, loss="softmax", rate=3e-3, epochs=6, normalise="auto")
+    settings = Settings(
+        architecture="linear", input_dropout=0.3, loss="softmax", learning_rate=3e-3, epochs=6, feature_scaling="auto"
+    )
     seeds = []
     for seed in range(5):
         alone = MultiLabelClassifier(settings=settings, validation=0, seed=seed).fit(data.features, data.labels)
@@ -181,7 +192,7 @@ def test_checkpoints_refusals_and_figures(crew, tmp_path):
 
 def test_a_command_trains_in_ranks_and_only_the_first_speaks(crew, files, tmp_path):
     points, tested = files
-    options = ["--trunk", "linear", "--epochs", 4, "--validation", 0, "--test", tested, "--json"]
+    options = ["--architecture", "linear", "--epochs", 4, "--validation", 0, "--test", tested, "--json"]
     alone = run_command("train", points, tmp_path / "one.safetensors", *options)
     assert alone.exit_code == 0, alone.output
     arguments = ["train", points, tmp_path / "two.safetensors", *options]

@@ -1,4 +1,4 @@
-"""Matchers that are solved or counted, rankers of shortlists, and the recipes that blend them: against slow oracles."""
+"""Matchers that are solved or counted, rerankers of shortlists, and the recipes that blend them: against slow oracles."""
 
 import json
 
@@ -10,15 +10,15 @@ from sklearn.svm import LinearSVC
 from test_classifier import topics
 
 from carving.errors import BadValue
-from carving.labels import MultiLabelClassifier, Settings, counting, matching, metrics, rankers, recipe, ridge
-from carving.labels.blending import Quality
-from carving.labels.data import Dataset
-from carving.labels.maps import Map
-from carving.labels.matching import Parts, Shortlisted, shortlisted, trusted
-from carving.labels.models import BadModel
-from carving.labels.ridge import Few, Sums, gathered
-from carving.labels.scorer import NO, Matcher, Rankers, Scorer, shortlists
-from carving.labels.views import View
+from carving.multilabel import MultiLabelClassifier, Settings, counting, matching, metrics, recipe, rerankers, ridge
+from carving.multilabel.blending import Quality
+from carving.multilabel.data import Dataset
+from carving.multilabel.maps import Map
+from carving.multilabel.matching import Parts, Shortlisted, shortlisted, trusted
+from carving.multilabel.models import BadModel
+from carving.multilabel.ridge import Few, Sums, gathered
+from carving.multilabel.scorer import NO, Matcher, Rerankers, Scorer, shortlists
+from carving.multilabel.views import View
 from carving.replacing import replace_whole
 from carving.tensorfiles import checksum, read_whole
 
@@ -148,14 +148,14 @@ def test_labels_are_the_sums_of_their_points(monkeypatch):
     assert np.allclose(counting.rarity(features), np.log(41 / (1 + points)), atol=1e-6)
 
 
-# Rankers
+# Rerankers
 
 
-def test_rankers_are_scikit_learns_and_see_their_own_points_and_the_shortlist_alone():
+def test_rerankers_are_scikit_learns_and_see_their_own_points_and_the_shortlist_alone():
     data = topics(120)
     features, labels = View.rows()(data.features), data.labels
     named = some(labels.shape, 0.4, seed=5).sign()
-    made = rankers.trained(features, labels, named)
+    made = rerankers.trained(features, labels, named)
     truth, listed, points = labels.toarray() > 0, named.toarray() > 0, features.toarray()
     for label in range(labels.shape[1]):
         rows = truth[:, label] | listed[:, label]
@@ -165,31 +165,31 @@ def test_rankers_are_scikit_learns_and_see_their_own_points_and_the_shortlist_al
         assert made.bias[label] == pytest.approx(wanted.intercept_[0], abs=1e-3)
 
 
-def test_rankers_share_the_room_there_is_and_keep_their_largest_weights(monkeypatch):
+def test_rerankers_share_the_room_there_is_and_keep_their_largest_weights(monkeypatch):
     features, labels = some((60, 30), seed=1), some((60, 5), 0.4).sign()
     named = csr_matrix(np.ones((60, 5), np.float32))
-    whole = rankers.trained(features, labels, named).weights.toarray()
-    monkeypatch.setattr(rankers, "WEIGHTS", 5 * 4 + 3)  # four for each of five
-    few = rankers.trained(features, labels, named).weights.toarray()
+    whole = rerankers.trained(features, labels, named).weights.toarray()
+    monkeypatch.setattr(rerankers, "WEIGHTS", 5 * 4 + 3)  # four for each of five
+    few = rerankers.trained(features, labels, named).weights.toarray()
     assert ((whole != 0).sum(0) > 4).all() and ((few != 0).sum(0) == 4).all()
     assert np.array_equal(few[few != 0], whole[few != 0])
     dropped = np.where(few == 0, np.abs(whole), 0)
     assert (dropped.max(0) <= np.where(few != 0, np.abs(few), np.inf).min(0)).all()
 
 
-def test_rankers_of_many_features_look_at_those_of_their_points(monkeypatch):
+def test_rerankers_of_many_features_look_at_those_of_their_points(monkeypatch):
     data = topics(60)
     wide = csr_matrix((data.features.data, data.features.indices * 50, data.features.indptr), (60, 2000))
     named = csr_matrix(np.ones((60, 12), np.float32))
-    narrow = rankers.trained(data.features, data.labels, named)
-    monkeypatch.setattr(rankers, "SPARSE", 0)
+    narrow = rerankers.trained(data.features, data.labels, named)
+    monkeypatch.setattr(rerankers, "SPARSE", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert np.allclose(
-        rankers.trained(wide, data.labels, named).weights[::50].toarray(), narrow.weights.toarray(), atol=1e-3
+        rerankers.trained(wide, data.labels, named).weights[::50].toarray(), narrow.weights.toarray(), atol=1e-3
     )
 
 
-def test_rankers_are_the_same_however_many_threads_there_are():
+def test_rerankers_are_the_same_however_many_threads_there_are():
     """Of more features than points liblinear draws the order in which it looks at points."""
     rng, threads, made = np.random.default_rng(0), torch.get_num_threads(), []
     features = some((400, 3000), 0.02)
@@ -197,29 +197,29 @@ def test_rankers_are_the_same_however_many_threads_there_are():
     try:
         for count in (1, 2, 2):
             torch.set_num_threads(count)
-            made.append(rankers.trained(features, labels, named).weights)
+            made.append(rerankers.trained(features, labels, named).weights)
     finally:
         torch.set_num_threads(threads)
     assert made[0].nnz > 1000 and all((made[0] != other).nnz == 0 for other in made)
 
 
-def test_labels_without_points_and_without_false_ones_have_rankers_that_say_nothing(monkeypatch):
+def test_labels_without_points_and_without_false_ones_have_rerankers_that_say_nothing(monkeypatch):
     labels = csr_matrix(np.array([[1, 0, 1], [1, 0, 0], [1, 0, 1]], np.float32))
-    made = rankers.trained(some((3, 5)), labels, csr_matrix(np.array([[1, 0, 1]] * 3, np.float32)))
+    made = rerankers.trained(some((3, 5)), labels, csr_matrix(np.array([[1, 0, 1]] * 3, np.float32)))
     assert made.weights[:, [0, 1]].nnz == 0 and not made.bias[:2].any() and made.bias[2]
-    monkeypatch.setattr(rankers, "MOST", 1)  # the first label is the most frequent
-    assert not rankers.trained(some((3, 5)), labels, labels).bias.any()
+    monkeypatch.setattr(rerankers, "MOST", 1)  # the first label is the most frequent
+    assert not rerankers.trained(some((3, 5)), labels, labels).bias.any()
 
 
 @pytest.mark.parametrize("features", [100, 5_000])
 def test_points_of_no_features_are_learned_from_as_others_are(features):
-    """Of a label whose points, and those that are taken for its own, have none a ranker says nothing."""
+    """Of a label whose points, and those that are taken for its own, have none a reranker says nothing."""
     points = some((90, features), 0.1).toarray()
     labels = np.eye(9, dtype=int)[np.arange(90) % 9]
     empty = labels[:, :2].any(1)
     points[empty] = 0
     shortlists = np.where(empty[:, None], np.arange(9) < 2, np.arange(9) >= 2)
-    made = rankers.trained(csr_matrix(points), csr_matrix(labels), csr_matrix(shortlists))
+    made = rerankers.trained(csr_matrix(points), csr_matrix(labels), csr_matrix(shortlists))
     assert made.weights[:, :2].nnz == 0 and not made.bias[:2].any() and (made.weights.getnnz(axis=0)[2:] > 0).all()
     for given in (points, np.zeros_like(points)):
         model = MultiLabelClassifier(recipe="fast").fit(given, labels)
@@ -234,12 +234,12 @@ def test_shortlists_name_the_best():
 
 
 @pytest.mark.parametrize("bias", [None, torch.linspace(0, 2, 80)])
-def test_scores_are_match_and_trusted_rankers_label_by_label(bias):
-    """A shortlist of 10: beyond it, and below it, rankers say -1."""
+def test_scores_are_match_and_trusted_rerankers_label_by_label(bias):
+    """A shortlist of 10: beyond it, and below it, rerankers say -1."""
     rng = np.random.default_rng(0)
     matcher = Matcher(View.rows(), Map.dense(rng.normal(size=(20, 80)), rng.normal(size=80)))
     said = Map.sparse(csr_matrix(rng.normal(size=(20, 80))), rng.normal(size=80))
-    scorer, features = Scorer(None, None, matcher, Rankers(said, 1.5, 10), bias), some((6, 20))
+    scorer, features = Scorer(None, None, matcher, Rerankers(said, 1.5, 10), bias), some((6, 20))
     scores = scorer.scores(features).numpy()
     for point in range(6):
         row = dense(View.rows()(features[point])).ravel()
@@ -253,7 +253,7 @@ def test_scores_are_match_and_trusted_rankers_label_by_label(bias):
     assert np.array_equal(best.indices.numpy(), np.argsort(-scores, axis=1, kind="stable"))
 
 
-def test_rankers_are_trusted_as_far_as_they_are_right():
+def test_rerankers_are_trusted_as_far_as_they_are_right():
     rng = np.random.default_rng(0)
     data = topics(200)
     truth = torch.from_numpy(data.labels.toarray()) > 0
@@ -298,7 +298,7 @@ def test_the_fast_recipe_learns_is_repeatable_and_comes_back_from_a_file(kind, m
     made.fit(data.features, data.labels)
     assert made.score(test.features, test.labels) > 0.9
     assert made.validation_["nDCG@5"] > 0.85
-    assert (made.scorer_.rankers is not None) == (kind == "counted") == bool(calls)
+    assert (made.scorer_.rerankers is not None) == (kind == "counted") == bool(calls)
     held = made.chosen_.held
     assert metrics.ndcg(held.ids, held.labels, 5) == pytest.approx(made.validation_["nDCG@5"])  # of points not learned
     assert held.ids.shape == (45, 12) and (np.diff(held.scores, axis=1) <= 0).all()
@@ -317,7 +317,7 @@ def test_the_fast_recipe_learns_is_repeatable_and_comes_back_from_a_file(kind, m
 
 @pytest.mark.parametrize("needed", [True, False])
 def test_networks_stay_where_points_that_are_held_back_want_them(needed, monkeypatch, tmp_path):
-    """Of very many features: what is said of matcher and rankers alone is replaced by something better or worse."""
+    """Of very many features: what is said of matcher and rerankers alone is replaced by something better or worse."""
     monkeypatch.setattr(matching, "FEW", 3)
     seen, make = [], recipe._trial
 
@@ -353,17 +353,19 @@ def test_the_fast_recipe_takes_dense_and_tiny_data(few, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("few", "narrow"), [(4_096, 300), (4_096, 301), (3, 300)])
-def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_file(few, narrow, monkeypatch, tmp_path):
+def test_the_best_recipe_has_rerankers_beside_its_networks_and_comes_back_from_a_file(
+    few, narrow, monkeypatch, tmp_path
+):
     monkeypatch.setattr(matching, "FEW", few)
-    monkeypatch.setattr("carving.labels.recipe.NARROW", narrow)
-    monkeypatch.setattr("carving.labels.recipe.teachable", lambda _: False)  # no student stands for them
+    monkeypatch.setattr("carving.multilabel.recipe.NARROW", narrow)
+    monkeypatch.setattr("carving.multilabel.recipe.teachable", lambda _: False)  # no student stands for them
     data, test = topics(300), topics(60, seed=1)
     sparse = Dataset(
         csr_matrix((data.features.data, data.features.indices, data.features.indptr), (300, 200)), data.labels
     )
     wide = csr_matrix((test.features.data, test.features.indices, test.features.indptr), (60, 200))
     chosen = matching.Trusted(2.0, 0.5, Quality(0.5, 0.5))
-    monkeypatch.setattr("carving.labels.recipe.trusted", lambda *_: chosen)  # whatever the rankers are worth
+    monkeypatch.setattr("carving.multilabel.recipe.trusted", lambda *_: chosen)  # whatever the rerankers are worth
     named = []
     made = MultiLabelClassifier(
         epochs=1,
@@ -374,34 +376,36 @@ def test_the_best_recipe_has_rankers_beside_its_networks_and_comes_back_from_a_f
     ).fit(sparse.features, sparse.labels)
     # Of many features, or of few points, no linear network is tried.
     assert set(named) == ({*"123"} if few > 3 and narrow == 300 else {*"12"})
-    assert made.chosen_.trust == 2 and made.favour_ == 0.5 and made.scorer_.rankers.trust == 2
+    assert made.chosen_.trust == 2 and made.tail_bias_ == 0.5 and made.scorer_.rerankers.trust == 2
     made.save(tmp_path / "model")
     back = MultiLabelClassifier.load(tmp_path / "model")
     assert np.array_equal(back.decision_function(wide), made.decision_function(wide))
 
 
 @pytest.mark.parametrize("recipe", ["fast", "best"])
-def test_rankers_are_left_out_or_for_labels_of_enough_points(recipe, monkeypatch, tmp_path):
+def test_rerankers_are_left_out_or_for_labels_of_enough_points(recipe, monkeypatch, tmp_path):
     monkeypatch.setattr(matching, "FEW", 3)
     chosen = matching.Trusted(2.0, 0.5, Quality(0.5, 0.5))
-    monkeypatch.setattr(f"carving.labels.{dict(fast='fast', best='recipe')[recipe]}.trusted", lambda *_: chosen)
+    monkeypatch.setattr(f"carving.multilabel.{dict(fast='fast', best='recipe')[recipe]}.trusted", lambda *_: chosen)
     data = topics(120)
     wide = csr_matrix((data.features.data, data.features.indices, data.features.indptr), (120, 200))
     frequencies = data.labels.getnnz(axis=0)
     least = int(np.median(frequencies)) + 1
     options = {} if recipe == "fast" else dict(epochs=1, head_options=dict(d=18, k1=6))
     for asked in (1, least, None):
-        made = MultiLabelClassifier(recipe=recipe, rankers=asked, **options).fit(wide, data.labels)
+        made = MultiLabelClassifier(recipe=recipe, rerank_min_count=asked, **options).fit(wide, data.labels)
         if asked is None:
-            assert made.scorer_.rankers is None
+            assert made.scorer_.rerankers is None
         else:
-            weights = made.scorer_.rankers.map.weights
+            weights = made.scorer_.rerankers.map.weights
             assert np.array_equal(weights.getnnz(axis=0) > 0, frequencies >= asked)
         made.save(tmp_path / "model", force=True)
         back = MultiLabelClassifier.load(tmp_path / "model")
-        assert back.rankers == asked and np.array_equal(back.decision_function(wide), made.decision_function(wide))
-    with pytest.raises(BadValue, match=r"rankers must be .* None trains no rerankers"):
-        MultiLabelClassifier(recipe=recipe, rankers=0).fit(wide, data.labels)
+        assert back.rerank_min_count == asked and np.array_equal(
+            back.decision_function(wide), made.decision_function(wide)
+        )
+    with pytest.raises(BadValue, match=r"rerank_min_count must be .* None trains no rerankers"):
+        MultiLabelClassifier(recipe=recipe, rerank_min_count=0).fit(wide, data.labels)
 
 
 @pytest.mark.parametrize(
@@ -427,11 +431,11 @@ def test_what_a_recipe_has_no_use_for_is_refused(options, message):
         (dict(matcher=dict(waves=10, seed=0, length=1.0, power=0.0)), "expected starts"),
         (dict(matcher=dict(waves=0, seed=0, length=float("nan"), power=0.0)), "must be finite"),
         (dict(matcher=None), "0 networks"),
-        (dict(rankers=dict(trust=float("inf"), shortlist=60)), "must be finite"),
-        (dict(rankers=dict(trust=1.0, shortlist=0)), "shortlist must be"),
+        (dict(rerankers=dict(trust=float("inf"), shortlist=60)), "must be finite"),
+        (dict(rerankers=dict(trust=1.0, shortlist=0)), "shortlist must be"),
         (dict(features=41), "expected"),
         ({"matcher/scale": torch.ones(7)}, "expected scales of 40 features"),
-        ({"rankers/columns": torch.zeros(3, dtype=torch.int32)}, "expected columns"),
+        ({"rerankers/columns": torch.zeros(3, dtype=torch.int32)}, "expected columns"),
     ],
 )
 def test_fast_models_that_lie_are_refused(changes, message, monkeypatch, tmp_path):

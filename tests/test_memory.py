@@ -39,29 +39,29 @@ def scheme(request):
 
 
 def test_a_document_is_stored_and_asked(memory):
-    assert memory.recall("sentence 5", "subject").leaf == "dog"
-    assert memory.recall("sentence 5", "objects", 0).leaf == "cat"
-    assert memory.recall("sentence 5", "objects", 1).leaf == "ball"
+    assert memory.recall("sentence 5", "subject").value == "dog"
+    assert memory.recall("sentence 5", "objects", 0).value == "cat"
+    assert memory.recall("sentence 5", "objects", 1).value == "ball"
     assert memory.pairs == 4 and len(memory.vocabulary) == 4
     sure = memory.recall("sentence 5", "verb")
     assert sure.found and sure.probability > 0.999 and abs(sure.score - 1) < 0.1
-    assert memory.recognise("sentence 5", "verb", leaf="slept").probability < 0.001
-    assert memory.recognise("sentence 5", "verb", leaf="chased").probability > 0.999
+    assert memory.recognize("sentence 5", "verb", value="slept").probability < 0.001
+    assert memory.recognize("sentence 5", "verb", value="chased").probability > 0.999
 
 
 def test_where_nothing_is_stored_nothing_is_found(memory):
     answer = memory.recall("sentence 9", "subject")
-    assert not answer and answer.leaf is None and not answer.found and answer.probability > 0.999
-    assert memory.recall("sentence 9", "subject", absence=0).found  # forced to name a leaf
+    assert not answer and answer.value is None and not answer.found and answer.probability > 0.999
+    assert memory.recall("sentence 9", "subject", prior_empty=0).found  # forced to name a value
     assert memory.recall_set("sentence 9", "subject") == []
 
 
 def test_a_stored_none_is_not_nothing():
     memory = Memory(OSC(40, 3))
     memory.store({"a": None, "b": [], "c": {}})
-    for key, leaf in (("a", None), ("b", []), ("c", {})):
+    for key, value in (("a", None), ("b", []), ("c", {})):
         answer = memory.recall(key)
-        assert answer.found and answer.leaf == leaf and type(answer.leaf) is type(leaf)
+        assert answer.found and answer.value == value and type(answer.value) is type(value)
 
 
 def test_every_scheme_gives_back_what_was_stored(scheme):
@@ -69,19 +69,19 @@ def test_every_scheme_gives_back_what_was_stored(scheme):
     pairs = [(("place", i), f"word {i % 15}") for i in range(20)]
     assert memory.store(pairs) == 20
     answers = memory.recall_many([path for path, _ in pairs])
-    right = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))
+    right = sum(answer.value == value for answer, (_, value) in zip(answers, pairs, strict=True))
     assert right >= (20 if scheme.facts.linear else 15)
     if scheme.facts.linear:  # the others have no probabilities, and so do not know what they do not hold
         absent = memory.recall_many([("nowhere", i) for i in range(20)])
         assert sum(not answer for answer in absent) >= 19
-        truly = memory.recognise_many(pairs + [(path, "word 14") for path, _ in pairs[:10]])
+        truly = memory.recognize_many(pairs + [(path, "word 14") for path, _ in pairs[:10]])
         assert sum(answer.probability > 0.5 for answer in truly[:20]) >= 19
         assert sum(answer.probability < 0.5 for answer in truly[20:]) >= 9
         memory.store([(("set",), f"word {i}") for i in range(3)])
-        assert {answer.leaf for answer in memory.recall_set("set")} == {"word 0", "word 1", "word 2"}
+        assert {answer.value for answer in memory.recall_set("set")} == {"word 0", "word 1", "word 2"}
     else:
         assert all(math.isnan(answer.probability) for answer in answers)
-        assert all(math.isnan(answer.probability) for answer in memory.recognise_many(pairs))
+        assert all(math.isnan(answer.probability) for answer in memory.recognize_many(pairs))
         with pytest.raises(ValueError, match="needs probabilities"):
             memory.recall_set("set")
 
@@ -91,22 +91,22 @@ def test_one_question_is_answered_as_one_of_many(scheme):
     memory.store([(("place", i), i) for i in range(9)])
     paths = [("place", i) for i in range(12)]
     for one, many in zip([memory.recall(*path) for path in paths], memory.recall_many(paths), strict=True):
-        assert (one.leaf, one.found) == (many.leaf, many.found)
+        assert (one.value, one.found) == (many.value, many.found)
         assert one.score == pytest.approx(many.score, abs=1e-4)
 
 
-def test_top_answers_are_leaves_in_order(memory):
+def test_top_answers_are_values_in_order(memory):
     answers = memory.recall("sentence 5", "subject", top=3)
-    assert len(answers) == 3 and answers[0].leaf == "dog" and len({answer.leaf for answer in answers}) == 3
+    assert len(answers) == 3 and answers[0].value == "dog" and len({answer.value for answer in answers}) == 3
     assert answers[0].probability >= answers[1].probability >= answers[2].probability
 
 
 def test_answers_can_be_restricted(memory):
-    assert memory.recall("sentence 5", "subject", among=["cat", "ball"], absence=0).leaf in ("cat", "ball")
-    assert memory.recall("sentence 5", "subject", among=["ball", "dog", "dog"]).leaf == "dog"
-    assert not memory.recall("sentence 5", "subject", among=["cat", "ball"])
+    assert memory.recall("sentence 5", "subject", candidates=["cat", "ball"], prior_empty=0).value in ("cat", "ball")
+    assert memory.recall("sentence 5", "subject", candidates=["ball", "dog", "dog"]).value == "dog"
+    assert not memory.recall("sentence 5", "subject", candidates=["cat", "ball"])
     with pytest.raises(ValueError, match="must contain values that the memory knows, got 'bird'"):
-        memory.recall("sentence 5", "subject", among=["bird"])
+        memory.recall("sentence 5", "subject", candidates=["bird"])
 
 
 @pytest.mark.parametrize("size", [1, 7, 40, 120])
@@ -115,10 +115,10 @@ def test_a_context_may_hold_a_set(size):
     memory.store([(("others", i), f"word {i}") for i in range(300)])
     memory.store([(("set",), f"word {i}") for i in range(size)])
     found = memory.recall_sets([("set",), ("others", 7), ("nowhere",)])
-    assert {answer.leaf for answer in found[0]} == {f"word {i}" for i in range(size)}
-    assert [answer.leaf for answer in found[1]] == ["word 7"] and found[2] == []
+    assert {answer.value for answer in found[0]} == {f"word {i}" for i in range(size)}
+    assert [answer.value for answer in found[1]] == ["word 7"] and found[2] == []
     assert all(answer.probability >= 0.5 for answer in found[0])
-    assert {a.leaf for a in memory.recall_set("set", among=["word 0", "word 299"])} == {"word 0"}
+    assert {a.value for a in memory.recall_set("set", candidates=["word 0", "word 299"])} == {"word 0"}
 
 
 def test_forgetting_undoes_storing():
@@ -132,8 +132,8 @@ def test_forgetting_undoes_storing():
 
 
 def test_what_was_never_stored_is_reported_when_it_is_forgotten(memory):
-    strangers = memory.forget({"sentence 5": {"verb": "chased", "place": "zoo"}, "sentence 6": {"verb": "slept"}})
-    assert strangers == [(("sentence 5", "place"), "zoo"), (("sentence 6", "verb"), "slept")]
+    not_found = memory.forget({"sentence 5": {"verb": "chased", "place": "zoo"}, "sentence 6": {"verb": "slept"}})
+    assert not_found == [(("sentence 5", "place"), "zoo"), (("sentence 6", "verb"), "slept")]
     assert not memory.recall("sentence 5", "verb")
 
 
@@ -142,7 +142,7 @@ def test_ten_thousand_rounds_of_storing_and_forgetting_do_not_drift():
     memory.store([(("kept", i), i) for i in range(100)])
     before = memory.tensor.double()
     pairs = [(("passing", i), i) for i in range(5)]
-    stored = memory.scheme.trace([path for path, _ in pairs], [leaf for _, leaf in pairs])
+    stored = memory.scheme.trace([path for path, _ in pairs], [value for _, value in pairs])
     for _ in range(9_990):  # what `store` and `forget` do to the tensor
         memory.tensor = memory.tensor + stored
         memory.tensor = memory.tensor + -stored
@@ -160,7 +160,7 @@ def test_memories_add():
     merged = one + other
     assert_close(merged.tensor, both.tensor)
     assert list(merged.vocabulary) == list(both.vocabulary) and torch.equal(merged.counts, both.counts)
-    assert [merged.recall(key).leaf for key in "abcd"] == ["x", "y", "y", "z"]
+    assert [merged.recall(key).value for key in "abcd"] == ["x", "y", "y", "z"]
     assert one.pairs == 2 and len(one.vocabulary) == 2  # as it was
 
 
@@ -195,21 +195,21 @@ labels = st.text(max_size=5) | st.integers(-9, 9) | st.booleans() | st.none()
 def test_any_pairs_come_back(pairs):
     from carving.symbols import canonical, canonical_path
 
-    distinct = {canonical_path(path): (path, leaf) for path, leaf in pairs.items()}.values()
+    distinct = {canonical_path(path): (path, value) for path, value in pairs.items()}.values()
     memory = Memory(OSC(32, 3))
     memory.store(list(distinct))
     answers = memory.recall_many([path for path, _ in distinct])
-    assert [canonical(a.leaf) for a in answers] == [canonical(leaf) for _, leaf in distinct]
+    assert [canonical(a.value) for a in answers] == [canonical(value) for _, value in distinct]
 
 
-def test_leaves_may_have_trained_fillers(generator):
+def test_values_may_have_trained_fillers(generator):
     scheme = OSC(32, 3)
     trained = torch.randn(3, *scheme.filler_shape, generator=generator)
     memory = Memory(scheme, ["a", "b", "c"], trained)
-    memory.store([(("x", leaf), leaf) for leaf in "abcd"])
-    expected = scheme.trace([("x", leaf) for leaf in "abcd"], torch.cat([trained, scheme.fillers(["d"])]))
+    memory.store([(("x", value), value) for value in "abcd"])
+    expected = scheme.trace([("x", value) for value in "abcd"], torch.cat([trained, scheme.fillers(["d"])]))
     assert_close(memory.tensor, expected)
-    assert [memory.recall("x", leaf).leaf for leaf in "abcd"] == list("abcd")
+    assert [memory.recall("x", value).value for value in "abcd"] == list("abcd")
     with pytest.raises(ValueError, match="different trained fillers"):
         memory + Memory(scheme)
 
@@ -222,7 +222,7 @@ def test_a_large_vocabulary_is_never_held(monkeypatch):
     fresh = Memory(OSC(32, 3, workspace=100_000))
     fresh.store([(("x", i), i) for i in range(300)])
     for one, other in zip(held, fresh.recall_many([("x", i) for i in range(40)], top=3), strict=True):
-        assert [a.leaf for a in one] == [a.leaf for a in other]
+        assert [a.value for a in one] == [a.value for a in other]
         assert [a.probability for a in one] == pytest.approx([a.probability for a in other], abs=1e-4)
     assert len(fresh._codebook._fillers) == 0
 
@@ -243,11 +243,11 @@ def test_a_large_vocabulary_is_never_held(monkeypatch):
     ],
 )
 def test_bad_input_changes_nothing(memory, bad, error, message):
-    before, leaves, counts = memory.tensor.clone(), list(memory.vocabulary), memory.counts.clone()
+    before, values, counts = memory.tensor.clone(), list(memory.vocabulary), memory.counts.clone()
     for verb in (memory.store, memory.forget):
         with pytest.raises(error, match=message):
             verb(bad)
-    assert torch.equal(memory.tensor, before) and list(memory.vocabulary) == leaves
+    assert torch.equal(memory.tensor, before) and list(memory.vocabulary) == values
     assert torch.equal(memory.counts, counts)
 
 
@@ -258,22 +258,22 @@ class Late(dict):
         super().__init__()
 
 
-@pytest.mark.parametrize("leaf", [(), torch.Size([])])
-def test_a_leaf_that_is_an_empty_tuple_is_refused_at_the_door(memory, leaf):
+@pytest.mark.parametrize("value", [(), torch.Size([])])
+def test_a_value_that_is_an_empty_tuple_is_refused_at_the_door(memory, value):
     state = memory._state
-    for verb in (memory.store, memory.forget, memory.recognise_many):
+    for verb in (memory.store, memory.forget, memory.recognize_many):
         with pytest.raises(TypeError, match=r"The value at \('b',\): an empty tuple is a role, not a value"):
-            verb([(("a",), "x"), (("b",), leaf)])
+            verb([(("a",), "x"), (("b",), value)])
     with pytest.raises(TypeError, match="an empty tuple is a role"):
-        Memory(OSC(20), [leaf])
+        Memory(OSC(20), [value])
     assert memory._state is state
 
 
-def test_an_empty_leaf_of_a_kind_of_its_own_is_a_plain_one(memory, tmp_path):
+def test_an_empty_value_of_a_kind_of_its_own_is_a_plain_one(memory, tmp_path):
     memory.store([(("a",), Late("x"))])
     memory.save(tmp_path / "late")
     for held in (memory, Memory.load(tmp_path / "late")):
-        assert held.recall("a").leaf == {} and type(held.recall("a").leaf) is dict
+        assert held.recall("a").value == {} and type(held.recall("a").value) is dict
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_weights_at_either_end_are_taken(weight):
     memory = Memory(OSC(16, 2))
     for pairs in ([(("a",), "b")], [(("q",), "z")], [(("q",), "z")]):
         memory.store(pairs, weight=weight)
-    assert math.isfinite(memory._state.load) and memory.recall("a").leaf in (None, "b")
+    assert math.isfinite(memory._state.load) and memory.recall("a").value in (None, "b")
 
 
 def test_a_memory_stays_finite(memory, monkeypatch):
@@ -315,14 +315,14 @@ def test_a_memory_stays_finite(memory, monkeypatch):
 
 
 def test_how_probable_absence_is_beforehand_counts():
-    """Odds against the leaf grow as the odds of absence do: Bayes."""
+    """Odds against the value grow as the odds of absence do: Bayes."""
     memory = Memory(OSC(16, 2))
     memory.store([(("x", i), i) for i in range(40)])
-    for leaf in range(5):
-        chances = [memory.recognise("y", 0, leaf=leaf, absence=a).probability for a in (0.2, 0.5, 0.8)]
+    for value in range(5):
+        chances = [memory.recognize("y", 0, value=value, prior_empty=a).probability for a in (0.2, 0.5, 0.8)]
         odds = [chance / (1 - chance) for chance in chances]
         assert odds[0] / odds[1] == pytest.approx(4, rel=1e-3) and odds[1] / odds[2] == pytest.approx(4, rel=1e-3)
-    nothing = [1 - sum(a.probability for a in memory.recall("y", 0, absence=a, top=40)) for a in (0.2, 0.5, 0.8)]
+    nothing = [1 - sum(a.probability for a in memory.recall("y", 0, prior_empty=a, top=40)) for a in (0.2, 0.5, 0.8)]
     odds = [chance / (1 - chance) for chance in nothing]
     assert odds[1] / odds[0] == pytest.approx(4, rel=1e-3) and odds[2] / odds[1] == pytest.approx(4, rel=1e-3)
 
@@ -331,8 +331,8 @@ def test_empty_containers_are_given_out_fresh(memory):
     mine: dict = {}
     memory.store([(("a",), mine), (("b",), [])])
     mine["k"] = 1
-    memory.recall("b").leaf.append(1)
-    assert memory.recall("a").leaf == {} and memory.recall("b").leaf == []
+    memory.recall("b").value.append(1)
+    assert memory.recall("a").value == {} and memory.recall("b").value == []
 
 
 @pytest.mark.parametrize("name", ["HRR", "VTB", "HLB"])
@@ -340,19 +340,19 @@ def test_sets_of_schemes_that_change_norms(name):
     memory = Memory(make(name, 4096))
     memory.store([(("others", i), f"word {i}") for i in range(60)])
     memory.store([(("set",), f"word {i}") for i in range(30)])
-    assert {answer.leaf for answer in memory.recall_set("set")} == {f"word {i}" for i in range(30)}
+    assert {answer.value for answer in memory.recall_set("set")} == {f"word {i}" for i in range(30)}
 
 
-def test_a_crowded_context_does_not_invent_leaves():
+def test_a_crowded_context_does_not_invent_values():
     """Ninety fillers in a core of 216 numbers hide each other: few are found then, each more probably true than not."""
     memory = Memory(OSC(60, 3, k1=6))
     memory.store([(("others", i), f"word {i}") for i in range(1000)])
     memory.store([(("set",), f"word {i}") for i in range(90)])
-    found = {answer.leaf for answer in memory.recall_set("set")}
+    found = {answer.value for answer in memory.recall_set("set")}
     assert len(found - {f"word {i}" for i in range(90)}) <= len(found) / 2
 
 
-def test_forgetting_a_stranger_leaves_the_count_of_pairs(memory):
+def test_forgetting_a_stranger_values_the_count_of_pairs(memory):
     assert memory.forget([(("q",), "dog")]) == [(("q",), "dog")]
     assert memory.pairs == 4
     twice = [(("sentence 5", "subject"), "dog")] * 2
@@ -361,15 +361,15 @@ def test_forgetting_a_stranger_leaves_the_count_of_pairs(memory):
 
 def test_bad_questions_are_refused(memory):
     with pytest.raises(ValueError, match="no value to answer with"):
-        Memory(OSC(20)).recognise("a", leaf="b")
+        Memory(OSC(20)).recognize("a", value="b")
     with pytest.raises(ValueError, match="no value to answer with"):
         Memory(OSC(20)).recall("a")
     with pytest.raises(ValueError, match="at least one role"):
         memory.recall()
     with pytest.raises(TypeError, match="in the path"):
         memory.recall("a", object())
-    with pytest.raises(ValueError, match="absence must be a probability"):
-        memory.recall("a", absence=1)
+    with pytest.raises(ValueError, match="prior_empty must be a probability"):
+        memory.recall("a", prior_empty=1)
     with pytest.raises(ValueError, match="threshold must be a probability"):
         memory.recall_set("a", threshold=1)
     with pytest.raises(ValueError, match="top must be an integer of at least 1, got 0"):
@@ -380,18 +380,18 @@ def test_bad_questions_are_refused(memory):
 
 
 def test_a_planned_memory_answers_as_well_as_it_was_planned():
-    memory = Memory.planned(pairs=600, vocabulary=200, accuracy=0.99)
+    memory = Memory.for_size(pairs=600, vocabulary=200, accuracy=0.99)
     pairs = [(("place", i), i * 7 % 200) for i in range(600)]
     memory.store(pairs)
-    answers = memory.recall_many([path for path, _ in pairs], absence=0)
-    right = sum(answer.leaf == leaf for answer, (_, leaf) in zip(answers, pairs, strict=True))
+    answers = memory.recall_many([path for path, _ in pairs], prior_empty=0)
+    right = sum(answer.value == value for answer, (_, value) in zip(answers, pairs, strict=True))
     assert right / 600 > 0.99 - 3 * math.sqrt(0.99 * 0.01 / 600) - 0.005
 
 
 EVEN, ZIPF = [(i * i * 31) % 97 for i in range(400)], [int(97 ** (i / 400)) for i in range(400)]
 
 
-@pytest.mark.parametrize("leaves", [EVEN, ZIPF], ids=["even", "Zipf"])
+@pytest.mark.parametrize("values", [EVEN, ZIPF], ids=["even", "Zipf"])
 @pytest.mark.parametrize(
     "scheme",
     # HRR with unitary roles only: the others, shared by many paths, make a noise that one number cannot describe.
@@ -403,17 +403,17 @@ EVEN, ZIPF = [(i * i * 31) % 97 for i in range(400)], [int(97 ** (i / 400)) for 
     ],
     ids=lambda scheme: f"{getattr(scheme, 'name', 'OSC')}-{scheme.d}",
 )
-def test_probabilities_mean_what_they_say(scheme, leaves):
+def test_probabilities_mean_what_they_say(scheme, values):
     """Of answers with a probability of x, a share of x is right: in half of the questions nothing is stored."""
     chances, right = [], []
     for seed in range(4):
         memory = Memory(scheme.like(seed=seed))
-        memory.store([(("there", i, "role"), leaf) for i, leaf in enumerate(leaves)])
+        memory.store([(("there", i, "role"), value) for i, value in enumerate(values)])
         answers = memory.recall_many(
             [("there", i, "role") for i in range(400)] + [("nowhere", i, "role") for i in range(400)]
         )
         chances += [answer.probability for answer in answers]
-        right += [answer.found and answer.leaf == leaf for answer, leaf in zip(answers, leaves, strict=False)]
+        right += [answer.found and answer.value == value for answer, value in zip(answers, values, strict=False)]
         right += [not answer for answer in answers[400:]]
     chance, truth = torch.tensor(chances, dtype=torch.float64), torch.tensor(right, dtype=torch.float64)
     assert 0.5 < truth.mean() < 0.99  # the memory is too full for certainty
@@ -426,17 +426,17 @@ def test_probabilities_mean_what_they_say(scheme, leaves):
         assert error < 3 * math.sqrt((chance[inside] * (1 - chance[inside])).mean() / inside.sum()) + 0.03
 
 
-def test_the_top_leaves_of_a_path_that_holds_two_are_both_probable(memory):
+def test_the_top_values_of_a_path_that_holds_two_are_both_probable(memory):
     memory.store([(("dog", "is a"), "animal"), (("dog", "is a"), "pet")])
     first, second, third = memory.recall("dog", "is a", top=3)
-    assert {first.leaf, second.leaf} == {"animal", "pet"} and third.probability < 0.01
+    assert {first.value, second.value} == {"animal", "pet"} and third.probability < 0.01
     assert first.probability > 0.99 < second.probability
     sets = memory.recall_sets([("dog", "is a"), ("sentence 5", "verb"), ("nowhere",)])
     tops = memory.recall_many([("dog", "is a"), ("sentence 5", "verb"), ("nowhere",)], top=4)
     for found, top in zip(sets, tops, strict=True):
-        assert [answer.leaf for answer in top if answer.probability >= 0.5] == [answer.leaf for answer in found]
+        assert [answer.value for answer in top if answer.probability >= 0.5] == [answer.value for answer in found]
         assert [a.probability for a in top[: len(found)]] == pytest.approx([a.probability for a in found], abs=1e-6)
-    assert [a.leaf for a in memory.recall("dog", "is a", top=1, among=["pet", "cat"])] == ["pet"]
+    assert [a.value for a in memory.recall("dog", "is a", top=1, candidates=["pet", "cat"])] == ["pet"]
 
 
 @pytest.mark.parametrize("workspace", [2**27, pytest.param(2**18, marks=pytest.mark.slow)])
@@ -445,23 +445,23 @@ def test_the_top_leaves_of_a_path_that_holds_two_are_both_probable(memory):
     [(OSC(40, 3, k1=8), 200), (OSC(60, 2, k1=14, compact=True), 120), (OSC(20, 3), 200)],
     ids=["roomy", "full", "fuller"],
 )
-def test_probabilities_of_the_top_leaves_mean_what_they_say_where_paths_hold_several(scheme, paths, workspace):
-    """Half of the paths hold one to three leaves, half nothing: of leaves with a probability of x, x are there."""
+def test_probabilities_of_the_top_values_mean_what_they_say_where_paths_hold_several(scheme, paths, workspace):
+    """Half of the paths hold one to three values, half nothing: of values with a probability of x, x are there."""
     chances, right = [], []
     for seed in range(3):
         memory, chance = Memory(scheme.like(seed=seed, workspace=workspace), range(200)), random.Random(seed)
         held = {(i, "role"): chance.sample(range(200), 1 + i % 3) for i in range(paths)}
-        memory.store([(path, leaf) for path, leaves in held.items() for leaf in leaves])
+        memory.store([(path, value) for path, values in held.items() for value in values])
         asked = [*held, *((i, "nowhere") for i in range(paths))]
         for path, answers in zip(asked, memory.recall_many(asked, top=5), strict=True):
             chances += [answer.probability for answer in answers]
-            right += [answer.leaf in held.get(path, []) for answer in answers]
+            right += [answer.value in held.get(path, []) for answer in answers]
     chance, truth = torch.tensor(chances, dtype=torch.float64), torch.tensor(right, dtype=torch.float64)
     error = 0.0
     for low, high in ((0, 0.01), (0.01, 0.1), (0.1, 0.3), (0.3, 0.5), (0.5, 0.7), (0.7, 0.9), (0.9, 1.01)):
         inside = (chance >= low) & (chance < high)
         error += abs(float((truth[inside] - chance[inside]).sum())) / len(chance)
-    assert error < 0.03  # in the mean of all leaves; at most one being there, it was 0.05 to 0.1
+    assert error < 0.03  # in the mean of all values; at most one being there, it was 0.05 to 0.1
 
 
 # Mistakes that were once answered badly
@@ -476,10 +476,10 @@ def test_trained_fillers_of_labels_that_python_calls_equal_do_not_merge():
     with pytest.raises(ValueError, match="different trained fillers"):
         one + true
     both = one + Memory(OSC(20), [1], fillers)
-    assert both.recall("a").leaf == 1
+    assert both.recall("a").value == 1
 
 
-def test_forgetting_what_was_never_stored_leaves_the_vocabulary_alone(memory):
+def test_forgetting_what_was_never_stored_values_the_vocabulary_alone(memory):
     before = list(memory.vocabulary), memory.counts.clone()
     assert memory.forget([(("never",), "a stranger")]) == [(("never",), "a stranger")]
     assert list(memory.vocabulary) == before[0]
@@ -487,7 +487,7 @@ def test_forgetting_what_was_never_stored_leaves_the_vocabulary_alone(memory):
 
 
 def test_a_path_that_is_given_whole_is_told_how_to_be_given(memory):
-    for ask in (memory.recall, memory.recall_set, lambda path: memory.recognise(path, leaf="x")):
+    for ask in (memory.recall, memory.recall_set, lambda path: memory.recognize(path, value="x")):
         with pytest.raises(
             TypeError, match=r"role by role, recall\('server', 'host'\), got the tuple recall\(\('server', 'host'\)\)"
         ):
@@ -515,13 +515,13 @@ def test_a_data_frame_is_stored_as_the_table_that_it_is():
     frame = pandas.DataFrame({"name": ["rose", "oak"], "kind": ["flower", "tree"], "height": [1, 30]})
     memory = Memory(OSC(30, 3))
     assert memory.store(frame, key="name") == 4
-    assert memory.verify(frame, key="name").share == 1
+    assert memory.verify(frame, key="name").accuracy == 1
     assert Memory.for_pairs(frame, key="name").store(frame, key="name") == 4
-    assert memory.recall("oak", "kind").leaf == "tree" and memory.recall("rose", "height").leaf == 1
+    assert memory.recall("oak", "kind").value == "tree" and memory.recall("rose", "height").value == 1
     memory.forget(frame, key="name")
     assert not memory.recall("oak", "kind")
     memory.store(frame)
-    assert memory.recall(1, "name").leaf == "oak"
+    assert memory.recall(1, "name").value == "oak"
     with pytest.raises(ValueError, match="key='name' names the column of a DataFrame with its row names, got dict"):
         memory.store({"a": "b"}, key="name")
 
@@ -567,8 +567,8 @@ def light_pairs():
 def all_are_right(memory):
     answers = memory.recall_many([path for path, _ in light_pairs()])
     return all(
-        answer.leaf == leaf and answer.probability > 0.9
-        for answer, (_, leaf) in zip(answers, light_pairs(), strict=True)
+        answer.value == value and answer.probability > 0.9
+        for answer, (_, value) in zip(answers, light_pairs(), strict=True)
     )
 
 
@@ -676,14 +676,14 @@ def test_a_tensor_and_counts_that_do_not_fit_are_refused(memory, wrong):
         memory.tensor = wrong(tensor)
     with pytest.raises(UserError, match="the counts must"):
         memory.counts = wrong(counts)
-    assert memory.tensor is tensor and memory.recall("sentence 5", "subject").leaf == "dog"
+    assert memory.tensor is tensor and memory.recall("sentence 5", "subject").value == "dog"
 
 
 def test_numbers_of_numpy_are_numbers(memory):
     memory.store({"half": "a"}, weight=np.float32(0.5))
     memory.store({"once": "b"}, weight=np.int64(1))
-    assert memory.recall("once", absence=np.float64(0.5)).leaf == "b"
-    assert [answer.leaf for answer in memory.recall_set("once", threshold=np.float32(0.5))] == ["b"]
+    assert memory.recall("once", prior_empty=np.float64(0.5)).value == "b"
+    assert [answer.value for answer in memory.recall_set("once", threshold=np.float32(0.5))] == ["b"]
     assert memory.forget({"half": "a"}, weight=np.float64(0.5)) == []
     with pytest.raises(TypeError, match="threshold must be a number"):
         memory.recall_set("once", threshold="0.5")
@@ -696,15 +696,15 @@ def test_pairs_as_json_gives_them_are_not_taken_for_a_document(memory):
         with pytest.raises(BadValue, match="may be a .path, value. pair or a document of lists"):
             verb(pairs)
     assert memory.pairs == before
-    assert memory.store((path, leaf) for path, leaf in pairs) == memory.store(iter(pairs)) == 2
-    assert memory.recall("dog", "says").leaf == "woof"
+    assert memory.store((path, value) for path, value in pairs) == memory.store(iter(pairs)) == 2
+    assert memory.recall("dog", "says").value == "woof"
     assert memory.store(flatten([[["dog", "says"], "woof"]])) == 3
-    assert memory.recall(0, 0, 1).leaf == "says"
+    assert memory.recall(0, 0, 1).value == "says"
     assert memory.store([["a", "b"], ["c", "d"]]) == 4
 
 
 @pytest.mark.parametrize("scheme", [OSC(60, 2), make("BSC", d=2048)], ids=["OSC", "BSC"])
-def test_a_document_of_paths_that_hold_several_leaves_is_refused(scheme):
+def test_a_document_of_paths_that_hold_several_values_is_refused(scheme):
     memory = Memory(scheme, keep_paths=True)
     memory.store({"dog": {"says": "woof"}})
     assert memory.rebuild() == {"dog": {"says": "woof"}}
@@ -715,7 +715,7 @@ def test_a_document_of_paths_that_hold_several_leaves_is_refused(scheme):
     assert memory.rebuild([("dog", "says")]) == {"dog": {"says": "woof"}}
 
 
-def test_a_pair_that_was_stored_twice_is_one_leaf_of_a_document():
+def test_a_pair_that_was_stored_twice_is_one_value_of_a_document():
     memory = Memory(OSC(60, 2), keep_paths=True)
     memory.store([(("dog", "says"), "woof"), (("dog", "says"), "woof"), (("cow", "says"), "moo")])
     assert memory.rebuild() == {"dog": {"says": "woof"}, "cow": {"says": "moo"}}
@@ -734,4 +734,4 @@ def test_few_pairs_and_many_values_are_answered_right(scheme):
     for seed in range(60):
         memory = Memory(OSC(**scheme, seed=seed), values)
         memory.store([((0,), values[seed])])
-        assert memory.recall(0).leaf == values[seed]
+        assert memory.recall(0).value == values[seed]

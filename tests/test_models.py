@@ -8,14 +8,14 @@ import pytest
 import torch
 from damage import peak
 
-from carving.labels import Dataset, MultiLabelClassifier, OSCHead, Settings, checkpoints, training
-from carving.labels.models import BadModel
+from carving.multilabel import Dataset, MultiLabelClassifier, OSCHead, Settings, checkpoints, training
+from carving.multilabel.models import BadModel
 from carving.replacing import replace_whole
 from carving.tensorfiles import checksum, read_whole
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 8
 LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 8
-LINEAR = Settings(trunk="linear", epochs=1, batch=8, rate=0.1)
+LINEAR = Settings(architecture="linear", epochs=1, batch_size=8, learning_rate=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def lies(**changes):
     [
         (dict(features=3_000_000), "features must be an integer between 1 and"),
         (dict(features=1_001), r"as \(\(1001, 36\), torch.float32\), got \(\(1000, 36\)"),
-        (dict(settings=[dataclasses.asdict(LINEAR) | dict(trunk="deep", hidden=10**9)]), "expected network/"),
+        (dict(settings=[dataclasses.asdict(LINEAR) | dict(architecture="deep", hidden=10**9)]), "expected network/"),
         (dict(settings=[dataclasses.asdict(LINEAR)] * 10_000), "10000 networks"),
         (dict(settings=[]), "0 networks"),
         (dict(labels=10**9), "1000000000 labels"),
@@ -59,7 +59,7 @@ def lies(**changes):
         (dict(head="HLB", head_options=dict(cached=True, width=10**9)), "expected network/"),
         (dict(head="\x1b[2J"), r"corrupt \("),
         (dict(weights=[1e400]), "must be finite"),
-        (dict(favour=float("nan")), "must be finite"),
+        (dict(tail_bias=float("nan")), "must be finite"),
         (dict(units=["yes"]), "must be true or false"),
         (dict(seed=-(10**400)), "seed must be"),
         (dict(propensities=torch.full((4,), torch.nan, dtype=torch.float64)), "contains NaN"),
@@ -80,7 +80,7 @@ def test_models_that_lie_are_refused_and_take_no_memory(fitted, tmp_path, change
     assert peak() - before < 2**29
 
 
-@pytest.mark.parametrize("options", [dict(recipe="fast"), dict(settings=Settings(trunk="linear", epochs=2)), {}])
+@pytest.mark.parametrize("options", [dict(recipe="fast"), dict(settings=Settings(architecture="linear", epochs=2)), {}])
 def test_a_model_that_tells_nothing_apart_says_the_same_when_it_is_read(options, tmp_path):
     rng = np.random.default_rng(0)
     features, truth = rng.random((60, 5)).astype(np.float32), (rng.random((60, 3)) < 0.3).astype(int)
@@ -140,7 +140,7 @@ def test_a_model_that_holds_no_numbers_is_not_saved(fitted, tmp_path):
 
 def run(checkpoint):
     data, head = Dataset(FEATURES, LABELS), OSCHead(4, d=12, p=2, k1=4)
-    settings = Settings(trunk="linear", epochs=4, batch=8, rate=0.1)
+    settings = Settings(architecture="linear", epochs=4, batch_size=8, learning_rate=0.1)
     network = training.make_network(data, head, settings, 3)
     progress = training.train(network, head, data, settings, seed=3, checkpoint=checkpoint)
     return progress, [weight.detach() for weight in network.parameters()]

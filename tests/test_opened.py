@@ -17,7 +17,7 @@ from carving.memory import opened
 from carving.memory.extent import extent
 from carving.memory.opened import Opened
 
-PAIRS = [((f"head {i}", "next"), f"leaf {i % 7}") for i in range(20)]
+PAIRS = [((f"head {i}", "next"), f"value {i % 7}") for i in range(20)]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_pairs_that_wait_for_a_question_do_not_read_the_whole_tensor_each(file, 
         for pair in PAIRS[5:12]:
             memory.store([pair])
         assert len(calls) <= 2
-        assert memory.recall(*PAIRS[11][0]).leaf == PAIRS[11][1]
+        assert memory.recall(*PAIRS[11][0]).value == PAIRS[11][1]
         whole = Memory(OSC(24, 2))
         whole.store(PAIRS[:12])
         assert memory._state.energy == pytest.approx(whole._state.energy, rel=1e-5)
@@ -74,7 +74,7 @@ def test_what_is_refused_changes_neither_memory_nor_file(file):
         with pytest.raises(BadValue, match="group= is not supported"):
             memory.store(PAIRS[6:7], group=object())
         assert contents(file) == before and memory._state is state
-        assert memory.forget([(("never",), "leaf 1")]) == [(("never",), "leaf 1")]
+        assert memory.forget([(("never",), "value 1")]) == [(("never",), "value 1")]
         assert contents(file) == before and memory._state is state
 
 
@@ -90,7 +90,7 @@ def test_a_path_that_the_scheme_has_no_context_for_is_refused_at_the_door(tmp_pa
 def test_a_closed_memory_answers_and_takes_nothing(file):
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
-    assert memory.recall("head 5", "next").leaf == "leaf 5"
+    assert memory.recall("head 5", "next").value == "value 5"
     with pytest.raises(BadValue, match=r"is closed\. Open it again with carving\.open\(file\)"):
         memory.store(PAIRS[6:7])
 
@@ -112,7 +112,7 @@ def test_what_is_made_of_an_open_memory_has_no_file(file):
 
 
 def test_an_open_memory_tells_that_it_gets_too_full(tmp_path):
-    few = [((f"head {i}", "next"), f"leaf {i}") for i in range(400)]
+    few = [((f"head {i}", "next"), f"value {i}") for i in range(400)]
     memory = Memory(OSC(32, 2))
     memory.store(few[:20])
     memory.save(tmp_path / "file")
@@ -122,15 +122,15 @@ def test_an_open_memory_tells_that_it_gets_too_full(tmp_path):
             before = contents(tmp_path / "file")
             with pytest.raises(Overfull):
                 memory.store(few[20:])
-            assert contents(tmp_path / "file") == before and memory.pairs == 20 and not memory.overfull
+            assert contents(tmp_path / "file") == before and memory.pairs == 20 and not memory.is_overfull
         with pytest.warns(Overfull) as told:
             memory.store(few[20:])
         assert told[0].filename == __file__
-        assert memory.pairs == 400 and memory.overfull and memory.predicted() < 0.9
+        assert memory.pairs == 400 and memory.is_overfull and memory.predicted_accuracy() < 0.9
 
 
 def test_an_open_memory_tells_that_one_pair_fills_it(tmp_path):
-    few = [((f"head {i}", "next"), f"leaf {i}") for i in range(50)]
+    few = [((f"head {i}", "next"), f"value {i}") for i in range(50)]
     memory = Memory(OSC(32, 2))
     memory.store(few)
     memory.save(tmp_path / "file")
@@ -140,7 +140,7 @@ def test_an_open_memory_tells_that_one_pair_fills_it(tmp_path):
             for _ in range(40):
                 memory.store(few[:1])
         assert Overfull in {each.category for each in told}
-        assert memory.overfull and memory.pairs == 90
+        assert memory.is_overfull and memory.pairs == 90
 
 
 def test_much_at_once_and_heavy_weights_are_written_with_the_file(file, monkeypatch):
@@ -212,7 +212,7 @@ def test_threads_share_an_open_memory(file):
 
     def read():
         while not done.is_set():
-            assert memory.recall("head 1", "next").leaf == "leaf 1"
+            assert memory.recall("head 1", "next").value == "value 1"
             assert memory.verify(PAIRS[:3])
 
     interval = sys.getswitchinterval()
@@ -220,7 +220,7 @@ def test_threads_share_an_open_memory(file):
     try:
         with carving.open(file) as memory:
             writers = [
-                guarded(lambda t=t: [memory.store([((f"thread {t}", i), f"leaf {i}")]) for i in range(20)])
+                guarded(lambda t=t: [memory.store([((f"thread {t}", i), f"value {i}")]) for i in range(20)])
                 for t in range(3)
             ]
             reader = guarded(read)
@@ -253,7 +253,7 @@ class Interrupter:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that were just opened
-def test_an_interrupt_at_any_line_leaves_memory_and_file_whole(file):
+def test_an_interrupt_at_any_line_values_memory_and_file_whole(file):
     """What is in the file then is the old state or the new one, and the memory finds out which."""
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
@@ -265,7 +265,7 @@ def test_an_interrupt_at_any_line_leaves_memory_and_file_whole(file):
         memory = carving.open(file)
         try:
             sys.settrace(Interrupter(at))
-            memory.store([(("new",), "leaf")])
+            memory.store([(("new",), "value")])
         except KeyboardInterrupt:
             pass
         else:
@@ -275,7 +275,7 @@ def test_an_interrupt_at_any_line_leaves_memory_and_file_whole(file):
         held = Memory.load(file)
         seen.add(held.pairs)
         assert memory.pairs in (6, held.pairs) and held.pairs in (6, 7), at
-        memory.store([(("next",), "leaf")])
+        memory.store([(("next",), "value")])
         assert memory.pairs == held.pairs + 1 == Memory.load(file).pairs
     assert seen == {6, 7} and at > 300
 
@@ -283,11 +283,11 @@ def test_an_interrupt_at_any_line_leaves_memory_and_file_whole(file):
 def test_the_extent_of_a_file_is_told_without_its_tensor(file):
     with carving.open(file) as memory:
         for change in (
-            lambda: memory.store([(("a",), "leaf 1"), (("a",), "new")]),
+            lambda: memory.store([(("a",), "value 1"), (("a",), "new")]),
             lambda: memory.forget([PAIRS[0], (("never",), "what")], force=True),
-            lambda: memory.store([(("b",), "s4:leaf")], weight=0.5),
+            lambda: memory.store([(("b",), "s4:value")], weight=0.5),
             lambda: memory.store([(("b",), f"many {i}") for i in range(30)] + PAIRS[:20], weight=2),
-            lambda: memory.store([(("b",), "leaf 1")], weight=-5),
+            lambda: memory.store([(("b",), "value 1")], weight=-5),
             lambda: memory.store([(("b",), "less than none")], weight=-1),
         ):
             change()
@@ -297,14 +297,14 @@ def test_the_extent_of_a_file_is_told_without_its_tensor(file):
         assert extent(files.outline(file), ())[:2] == (memory.pairs, len(memory.vocabulary))
 
 
-def test_a_new_leaf_is_added_to_the_others_and_not_they_to_it(file):
+def test_a_new_value_is_added_to_the_others_and_not_they_to_it(file):
     with carving.open(file) as memory:
         memory.store([(("first",), "new")])
         shared, before = memory.vocabulary._shared, memory.vocabulary
         for number in range(50):
             memory.store([(("many", number), f"new {number}")])
             if number % 20 == 7:
-                assert memory.recall("many", number, absence=0).leaf in memory.vocabulary  # which it looks through
+                assert memory.recall("many", number, prior_empty=0).value in memory.vocabulary  # which it looks through
         assert memory.vocabulary._shared is shared and len(memory.vocabulary) == len(before) + 50
 
 
@@ -312,7 +312,7 @@ def test_a_new_leaf_is_added_to_the_others_and_not_they_to_it(file):
 def test_ten_thousand_stores_in_a_row_are_all_there(file):
     with carving.open(file) as memory:
         for number in range(10_000):
-            memory.store([(("one by one", number), f"leaf {number}")])
+            memory.store([(("one by one", number), f"value {number}")])
     held = Memory.load(file)
     assert held.pairs == 10_005 and len(held.vocabulary) == 10_000
 
@@ -333,7 +333,7 @@ def test_a_file_keeps_its_precision_when_it_is_written_anew(scheme, dtype, tmp_p
         assert files.precision(file, memory.tensor) == dtype
         assert torch.equal(memory.tensor, Memory.load(file).tensor)  # as others see it
         assert torch.allclose(memory.tensor, before, rtol=2**-8, atol=2**-20)  # half a unit of bfloat16 is 2^-9
-        assert memory.recall(*PAIRS[6][0]).leaf == PAIRS[6][1]
+        assert memory.recall(*PAIRS[6][0]).value == PAIRS[6][1]
 
 
 @pytest.mark.parametrize("weight", [999_999, 30_000], ids=["too large", "too large beside the others"])

@@ -22,7 +22,7 @@ def carving_operators(scheme, contexts):
 
 
 def bound(operator, filler):
-    """T of definition 4.4: the outer product of the projected, normalised components."""
+    """T of definition 4.4: the outer product of the projected, normalized components."""
     components = [operator @ v / torch.linalg.norm(operator @ v) for v in filler.double()]
     letters = LETTERS[: len(components)]
     return torch.einsum(",".join(letters) + "->" + letters, *components)

@@ -16,7 +16,7 @@ from carving.paths import Paths
 # Labels that Python calls equal, that look alike, or that are not of one kind
 LABELS = ["1", 1, 1.0, True, b"1", None, "", "True", 0, 0.0, False, -1, 2**70, "ü", "\ud800"]
 ROLES = [*LABELS, ()]
-LEAVES = [*LABELS, {}, []]
+VALUES = [*LABELS, {}, []]
 SCHEMES = {
     "OSC": OSC(20, 2),
     "OSC compact": OSC(20, 2, compact=True),
@@ -73,7 +73,7 @@ def test_the_bytes_of_many_paths_are_those_of_each(given_paths):
     assert Paths.of(found) is found
 
 
-@given(st.lists(st.sampled_from(LEAVES)))
+@given(st.lists(st.sampled_from(VALUES)))
 def test_the_bytes_of_many_labels_are_those_of_each(labels):
     assert symbols.canonical_all(labels) == [symbols.canonical(label) for label in labels]
 
@@ -113,26 +113,26 @@ def test_a_batch_gives_the_contexts_and_fillers_of_each(binding):
         alone = [binding.contexts([path]) for path in repeated]
         for key, tensor in whole.tensors.items():
             assert_close(tensor, torch.cat([each.tensors[key] for each in alone]), rtol=1e-6, atol=1e-6)
-    for repeated in (LEAVES, LEAVES * 3, LEAVES[:1] * 5):
+    for repeated in (VALUES, VALUES * 3, VALUES[:1] * 5):
         alone = torch.cat([binding.fillers([label]) for label in repeated])
         assert_close(binding.fillers(repeated), alone, rtol=1e-6, atol=1e-6)
 
 
 def test_labels_that_look_alike_are_stored_apart(binding):
-    pairs = [((role, "x"), leaf) for role in ROLES for leaf in LEAVES[:4]] * 2
+    pairs = [((role, "x"), value) for role in ROLES for value in VALUES[:4]] * 2
     memory = Memory(binding)
     assert memory.store(pairs) == len(pairs)
-    expected = sum(binding.trace([path], [leaf]) for path, leaf in pairs)
+    expected = sum(binding.trace([path], [value]) for path, value in pairs)
     scale = float(expected.abs().max())
     assert_close(memory.tensor, expected, rtol=1e-4, atol=1e-5 * scale)
-    assert [type(leaf) for leaf in memory.vocabulary] == [type(leaf) for leaf in LEAVES[:4]]
+    assert [type(value) for value in memory.vocabulary] == [type(value) for value in VALUES[:4]]
     assert memory.counts.tolist() == [2.0 * len(ROLES)] * 4
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(ROLES), st.sampled_from(LEAVES)), min_size=1, max_size=12), st.integers(1, 5))
+@given(st.lists(st.tuples(st.sampled_from(ROLES), st.sampled_from(VALUES)), min_size=1, max_size=12), st.integers(1, 5))
 def test_batches_store_what_single_pairs_do(labels, size):
-    pairs = [((role, "x"), leaf) for role, leaf in labels]
+    pairs = [((role, "x"), value) for role, value in labels]
     together, apart = Memory(OSC(12, 2)), Memory(OSC(12, 2))
     for start in range(0, len(pairs), size):
         together.store(pairs[start : start + size], weight=0.5)
@@ -188,7 +188,7 @@ def test_a_path_with_a_role_that_is_no_label_is_told(bad, binding):
             make_of([("fine", 1), bad])
 
 
-def test_a_bad_label_leaves_a_memory_to_which_many_are_added_as_it_was():
+def test_a_bad_label_values_a_memory_to_which_many_are_added_as_it_was():
     small = OSC(20, 2, workspace=2**14)  # so that pairs go in chunk by chunk
     memory = small.trace([("a",)], ["x"])
     before = memory.clone()

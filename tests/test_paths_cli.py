@@ -53,7 +53,7 @@ def test_a_memory_is_exported_without_files(memory, plain, facts, tmp_path, carv
     told = carving("export", memory, "-o", tmp_path / "copy.tsv").output
     assert (tmp_path / "copy.tsv").read_text() == LINES and "Wrote 200 pairs" in told and "200 paths" in told
     carving("export", memory, "-o", tmp_path / "copy.json")
-    assert json.loads((tmp_path / "copy.json").read_text())["head 7"] == {"next": "leaf 7"}
+    assert json.loads((tmp_path / "copy.json").read_text())["head 7"] == {"next": "value 7"}
     assert "keeps no paths" in carving("export", plain, "-o", tmp_path / "no.tsv", status=2).stderr
     assert not (tmp_path / "no.tsv").exists()
     carving("export", plain, facts, "-o", tmp_path / "copy2.tsv")
@@ -61,8 +61,8 @@ def test_a_memory_is_exported_without_files(memory, plain, facts, tmp_path, carv
     assert len(copied) >= 197 and set(copied) <= set(LINES.splitlines())
 
 
-def test_paths_of_several_leaves_are_exported_whatever_they_are(tmp_path, carving):
-    pairs = [(path, leaf) for path in (("a",), ("b", 1, "c"), ("d", "e")) for leaf in ("x", b"y", 7)]
+def test_paths_of_several_values_are_exported_whatever_they_are(tmp_path, carving):
+    pairs = [(path, value) for path in (("a",), ("b", 1, "c"), ("d", "e")) for value in ("x", b"y", 7)]
     memory = Memory(OSC(60, 2), keep_paths=True)
     memory.store(pairs)
     memory.save(tmp_path / "memory")
@@ -84,14 +84,14 @@ def test_a_memory_is_asked_for_all_that_it_keeps(memory, plain, carving):
     assert json.loads(carving("verify", plain, "--json").output) == {"file": str(plain), "whole": True, "pairs": 200}
 
 
-def test_where_a_leaf_is(memory, plain, facts, carving):
-    lines = carving("where", memory, "leaf 7").stdout.splitlines()
+def test_where_a_value_is(memory, plain, facts, carving):
+    lines = carving("where", memory, "value 7").stdout.splitlines()
     assert sorted(line.split("\t")[0] for line in lines) == sorted(f"head {i} / next" for i in range(7, 200, 40))
-    found = json.loads(carving("where", plain, "leaf 7", "--among", facts, "--json").output)
+    found = json.loads(carving("where", plain, "value 7", "--paths", facts, "--json").output)
     assert {tuple(each["path"]) for each in found} == {(f"head {i}", "next") for i in range(7, 200, 40)}
-    assert "keeps no paths" in carving("where", plain, "leaf 7", status=2).stderr
-    assert carving("where", memory, "leaf 77", status=1).stdout == ""
-    assert json.loads(carving("where", memory, "leaf 77", "--json", status=1).output) == []
+    assert "keeps no paths" in carving("where", plain, "value 7", status=2).stderr
+    assert carving("where", memory, "value 77", status=1).stdout == ""
+    assert json.loads(carving("where", memory, "value 77", "--json", status=1).output) == []
 
 
 def test_numbers_are_found_as_numbers_and_as_text(tmp_path, carving):
@@ -112,10 +112,10 @@ def test_a_memory_grows_in_its_place_or_elsewhere(memory, tmp_path, carving):
     assert "200 answers with probability 0.9 or higher (100.00%)" in told and "Stored 200 pairs" in told
     assert Memory.load(memory).scheme == before.scheme
     big = Memory.load(tmp_path / "big")
-    assert big.goal.pairs == 2000 and len(big) == 200 and big.recall("head 7", "next").leaf == "leaf 7"
+    assert big.target.pairs == 2000 and len(big) == 200 and big.recall("head 7", "next").value == "value 7"
     known = json.loads(carving("grow", memory, "--json").output)
     assert (known["asked"], known["sure"], known["nothing"], known["pairs"]) == (200, 200, 0, 200)
-    assert Memory.load(memory).goal.pairs == 400
+    assert Memory.load(memory).target.pairs == 400
 
 
 def test_without_kept_paths_files_say_them(plain, facts, tmp_path, carving):
@@ -135,7 +135,7 @@ def test_a_memory_that_would_be_too_full_offers_what_makes_room(memory, plain, t
     offered = refused.replace("\n", " ").split("`")[1]
     carving(*shlex.split(offered)[1:])
     carving("store", memory, tmp_path / "more.tsv")
-    assert Memory.load(memory).pairs == 600 and not Memory.load(memory).overfull
+    assert Memory.load(memory).pairs == 600 and not Memory.load(memory).is_overfull
     assert (
         f"`carving grow {plain} FILES --pairs 600`" in carving("store", plain, tmp_path / "more.tsv", status=2).stderr
     )
@@ -147,11 +147,12 @@ def test_unlike_memories_are_merged_where_paths_are_kept(memory, plain, tmp_path
     assert Memory.load(tmp_path / "other").scheme != Memory.load(memory).scheme
     told = carving("merge", tmp_path / "both", memory, tmp_path / "other")
     both = Memory.load(tmp_path / "both")
-    assert both.pairs == 300 and len(both) == 300 and not both.overfull and "decoded" in told.stderr
-    assert both.recall("more 3", "next").leaf == "leaf 3" and both.recall("head 7", "next").leaf == "leaf 7"
+    assert both.pairs == 300 and len(both) == 300 and not both.is_overfull and "decoded" in told.stderr
+    assert both.recall("more 3", "next").value == "value 3" and both.recall("head 7", "next").value == "value 7"
     carving("store", tmp_path / "unlike", tmp_path / "more.tsv", "--scheme", "HLB")
     assert (
-        "Cannot add memories of different schemes" in carving("merge", tmp_path / "no", plain, tmp_path / "unlike", status=2).stderr
+        "Cannot add memories of different schemes"
+        in carving("merge", tmp_path / "no", plain, tmp_path / "unlike", status=2).stderr
     )
     told = carving("merge", tmp_path / "none", memory, plain, "--force")
     assert "the result keeps none" in told.stderr and not Memory.load(tmp_path / "none").keeps_paths

@@ -13,7 +13,7 @@ NASTY = "<script>alert(1)</script> $x$"
 @pytest.fixture(scope="module")
 def memory():
     memory = Memory(make("HLB", d=4096))
-    memory.store([(("key", i), f"leaf {i}") for i in range(30)] + [(("nasty",), NASTY)])
+    memory.store([(("key", i), f"value {i}") for i in range(30)] + [(("nasty",), NASTY)])
     return memory
 
 
@@ -35,14 +35,14 @@ def test_a_memory_is_a_picture_of_cells_spread_and_fullness(memory):
     assert len(drawn(Memory(OSC(d=12, p=3)).plot()).axes) == 2  # nor of an empty one
     held = Memory(OSC(d=30, p=2, compact=True))
     held.store({"a": 1, "b": 2})
-    drawn(held.seal(bits=2).plot("a"))
+    drawn(held.quantize(bits=2).plot("a"))
 
 
 def test_a_question_is_a_picture_of_all_scores(memory):
     axes = drawn(memory.plot("key", 7)).axes[0]
     assert sum(patch.get_height() for patch in axes.patches[:80]) == 31
     names = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert "leaf 7" in names
+    assert "value 7" in names
     marks = {round(float(line.get_xdata()[0]), 6) for line in axes.lines}
     seen = scores(memory, ("key", 7))
     assert marks == {round(seen.threshold, 6), round(float(seen.strengths.max()), 6)}
@@ -74,7 +74,7 @@ def test_labels_that_are_long_stay_in_their_picture():
 
 def test_scores_of_schemes_that_settle_are_not_said_to_be_1_for_what_was_stored():
     held = Memory(make("MAP-B", d=512))
-    held.store({f"key {i}": f"leaf {i}" for i in range(20)})
+    held.store({f"key {i}": f"value {i}" for i in range(20)})
     assert "cosine" in drawn(held.plot("key 3")).axes[0].get_xlabel()
     said = [text.get_text() for text in drawn(held.recall("key 3").plot()).axes[0].texts]
     assert said == ["orthogonal", "identical"]
@@ -88,6 +88,6 @@ def test_notebooks_show_text_and_no_markup(memory):
     assert "nothing is stored there" in memory.recall("nowhere")._repr_html_()
     best = plan(1000, 500, scheme="HLB")
     assert "30,714, and 15,357,000 of its codebook" in best._repr_html_()
-    sealed = Memory(OSC(d=30, p=2))
-    sealed.store({"a": 1, "b": 2})
-    assert "2 bits a cell" in sealed.seal(bits=2)._repr_html_()
+    quantized = Memory(OSC(d=30, p=2))
+    quantized.store({"a": 1, "b": 2})
+    assert "2 bits a cell" in quantized.quantize(bits=2)._repr_html_()

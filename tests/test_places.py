@@ -195,7 +195,7 @@ def test_children_forked_while_another_thread_stores_recall_and_store(file, is_o
         try:
             signal.alarm(10)
             memory.store({"child": {f"number {number}": "y"}})
-            found = memory.recall("first").leaf, memory.recall("child", f"number {number}").leaf
+            found = memory.recall("first").value, memory.recall("child", f"number {number}").value
             code = 0 if found == ("x", "y") else 2
         finally:
             os._exit(code)

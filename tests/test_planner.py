@@ -21,7 +21,7 @@ from carving.prediction.operations import osc_question
 from carving.prediction.plan import Plan, pairs_within, plan, plan_within, plans, plans_within, predict
 from carving.prediction.telling import Stray, share_told
 from carving.prediction.thresholds import first
-from carving.prediction.wish import WIDEST, Wish, Wishes
+from carving.prediction.wish import WIDEST, Requirements, Wish
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 
@@ -247,10 +247,10 @@ def test_wishes_of_another_type_are_refused(wish):
 
 def test_what_can_be_wished_by_keyword_is_what_a_wish_has():
     names = [each.name for each in fields(Wish)]
-    assert names == ["pairs", "vocabulary", "accuracy", "shared", *Wishes.__annotations__]
+    assert names == ["pairs", "vocabulary", "accuracy", "shared", *Requirements.__annotations__]
     known = get_type_hints(Wish)
     known["bits"] |= str  # "auto", of which `plan` makes a number
-    assert all(known[name] == wanted for name, wanted in get_type_hints(Wishes).items())
+    assert all(known[name] == wanted for name, wanted in get_type_hints(Requirements).items())
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ def test_wider_contexts_make_a_smaller_memory_and_a_larger_codebook():
     with_it, without = (plan(1_000, 1_000, scheme="OSC", p=2, compact=True, codebook=both) for both in (True, False))
     assert without.cells < with_it.cells and without.k1 > with_it.k1
     assert with_it.numbers < without.cells + without.codebook
-    for k1 in (with_it.k1 - 1, with_it.k1 + 1):  # in fewer numbers, its neighbours do not reach the accuracy
+    for k1 in (with_it.k1 - 1, with_it.k1 + 1):  # in fewer numbers, its neighbors do not reach the accuracy
         side = int((with_it.numbers - 1_000 * 2 * k1 - 1) ** 0.5)
         assert predict(1_000, 1_000, d=side, p=2, k1=k1, compact=True) < 0.99
 
@@ -511,30 +511,30 @@ def test_a_wish_that_there_is_not_is_told_with_those_like_it():
     [dict(scheme="OSC", p=2, compact=True), dict(scheme="HLB"), dict(scheme="TPR"), dict(scheme="HLB", joint=True)],
     ids=["OSC", "HLB", "TPR", "joint"],
 )
-def test_what_is_planned_for_a_single_path_tells_it_from_those_that_hold_nothing(wishes, pairs):
+def test_what_is_planned_for_a_single_path_tells_it_from_those_that_hold_nothing(requirements, pairs):
     """99 % of all answers are to be right: 2 % of empty paths may be wrong, and two points more by theory's error."""
     wrong = 0
-    if wishes.get("joint"):
-        pairs = pairs[:1]  # one leaf a path
+    if requirements.get("joint"):
+        pairs = pairs[:1]  # one value a path
     for seed in range(10):
-        memory = Memory.for_pairs(pairs, seed=seed, **wishes)
+        memory = Memory.for_pairs(pairs, seed=seed, **requirements)
         memory.store(pairs)
-        assert {answer.leaf for answer in memory.recall_set("p")} == {leaf for _, leaf in pairs}
+        assert {answer.value for answer in memory.recall_set("p")} == {value for _, value in pairs}
         wrong += sum(map(bool, memory.recall_many([("absent", i) for i in range(200)])))
     assert wrong <= 0.04 * 2_000
 
 
-@pytest.mark.parametrize("leaves", [2, 5])
+@pytest.mark.parametrize("values", [2, 5])
 @pytest.mark.parametrize("wishes", [dict(scheme="OSC", p=2, compact=True), dict(scheme="HLB"), dict(scheme="TPR")])
-def test_what_is_planned_for_few_pairs_tells_paths_that_hold_nothing(wishes, leaves):
+def test_what_is_planned_for_few_pairs_tells_paths_that_hold_nothing(requirements, values):
     """99 % of all answers are to be right, half of them of empty paths: these were false in up to 8 %."""
-    pairs = [((f"p{i}",), f"v{i % leaves}") for i in range(5)][: max(2, leaves)]
-    scheme, empty, missed = Memory.for_pairs(pairs, **wishes).scheme, 0, 0
+    pairs = [((f"p{i}",), f"v{i % values}") for i in range(5)][: max(2, values)]
+    scheme, empty, missed = Memory.for_pairs(pairs, **requirements).scheme, 0, 0
     for seed in range(20):
         memory = Memory(scheme.like(seed=seed))
         memory.store(pairs)
         empty += sum(map(bool, memory.recall_many([("absent", i) for i in range(100)])))
-        missed += sum(memory.recall(*path).leaf != leaf for path, leaf in pairs)
+        missed += sum(memory.recall(*path).value != value for path, value in pairs)
     # 1.5 % with a deviation of 0.5 points, since answers of one memory share its noise: plus four of them
     assert empty <= 0.035 * 2000 and (empty / 2000 + missed / (20 * len(pairs))) / 2 <= 0.02
 
@@ -542,7 +542,7 @@ def test_what_is_planned_for_few_pairs_tells_paths_that_hold_nothing(wishes, lea
 @pytest.mark.parametrize("noise", [Stray(0.05, 0.01), Stray(0.02, 0.002, 0.5)])
 @pytest.mark.parametrize("vocabulary", [2, 60])
 def test_the_share_of_right_answers_beside_nothing_is_that_of_drawn_ones(noise, vocabulary):
-    """Scores are drawn and answered by Bayes' rule, each leaf as probable as the others and all of them as nothing."""
+    """Scores are drawn and answered by Bayes' rule, each value as probable as the others and all of them as nothing."""
     generator = torch.Generator().manual_seed(1)
     asked = 40_000
     spread = math.log1p(noise.uneven)

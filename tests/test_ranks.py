@@ -10,9 +10,9 @@ from crew import crew_in
 from carving import OSC, Memory, make
 from carving.distributed import Ranks
 from carving.errors import BadType, BadValue
-from carving.labels.osc import OSCHead
 from carving.memory.survey import survey
-from carving.prediction.goal import Goal
+from carving.multilabel.osc import OSCHead
+from carving.prediction.target import Target
 
 pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch is imported once for all ranks
 
@@ -25,7 +25,7 @@ def crew(tmp_path_factory, once):
 
 
 BOTH = pytest.mark.parametrize("count", [2, 3])
-PAIRS = [((f"document {i % 50}", f"field {i % 7}", i), f"leaf {(i * i) % 61}") for i in range(300)]
+PAIRS = [((f"document {i % 50}", f"field {i % 7}", i), f"value {(i * i) % 61}") for i in range(300)]
 
 
 def slice_of(ranks, pairs):
@@ -38,9 +38,9 @@ def contents(memory):
     state = memory._state
     known = None if state.known is None else dict(state.known.weights())
     return dict(
-        tensor=state.tensor, leaves=state.vocabulary.labels, counts=state.counts.tolist(), paths=known,
+        tensor=state.tensor, values=state.vocabulary.labels, counts=state.counts.tolist(), paths=known,
         sample=(state.sample.bits, dict(state.sample.weights)),
-        goal=state.goal, room=state.room, told=state.told, solved=state.solved,
+        target=state.target, room=state.room, told=state.told, solved=state.solved,
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def without_pickles(ranks):
         part = Memory.like(memory)
         part.store(pairs)
         right = memory.verify(PAIRS, joint=True, group=ranks.group).right
-        return memory.pairs, part.summed(ranks.group).pairs, survey(pairs, ranks=ranks).pairs, right
+        return memory.pairs, part.all_reduce(ranks.group).pairs, survey(pairs, ranks=ranks).pairs, right
     finally:
         pickle.loads, pickle.dumps = before
 
@@ -148,7 +148,7 @@ def test_sums_are_rounded_once_whatever_the_pieces(crew):
 def failing(ranks, who):
     def work():
         if ranks.rank == who:
-            raise BadValue("a leaf was wanted")
+            raise BadValue("a value was wanted")
 
     ranks.agreed(work)
 
@@ -160,8 +160,8 @@ def differing(ranks):
 def test_what_fails_on_one_rank_fails_on_all_with_its_sentence(crew):
     kinds, words = zip(*crew.errors(failing, 1), strict=True)
     assert kinds == ("RankFailed", "BadValue", "RankFailed")
-    assert words[0] == words[2] == "Rank 1 failed, and nothing was changed: a leaf was wanted"
-    assert words[1] == "a leaf was wanted"
+    assert words[0] == words[2] == "Rank 1 failed, and nothing was changed: a value was wanted"
+    assert words[1] == "a value was wanted"
 
 
 def test_ranks_that_differ_are_refused_at_the_start(crew):
@@ -198,8 +198,8 @@ SCHEMES = [OSC(d=24, p=3, compact=True), OSC(d=30, p=2), make("FHRR", d=64), mak
 def test_many_ranks_store_what_one_process_does(crew, count, scheme, planned):
     memory = Memory(scheme, keep_paths=planned)
     if planned:
-        memory._state = replace(memory._state, goal=Goal(0.99, 1000, 100), room=(1000, 100))
-    memory.store({"before": {"the": "others", "came": "leaf 3"}})
+        memory._state = replace(memory._state, target=Target(0.99, 1000, 100), room=(1000, 100))
+    memory.store({"before": {"the": "others", "came": "value 3"}})
     copy = pickle.dumps(memory)
     total, wanted = one_process(pickle.loads(copy), PAIRS)
     first, *others = crew(stored, copy, PAIRS, ranks=count)
@@ -237,7 +237,7 @@ def taken_out(ranks, copy):
 def test_a_rank_may_have_nothing_to_store_but_not_all_of_them(crew):
     copy = pickle.dumps(Memory(OSC(d=24, p=2)))
     for total, given in crew(stored, copy, PAIRS[:1]):
-        assert total == 1 and given["leaves"] == ["leaf 0"]
+        assert total == 1 and given["values"] == ["value 0"]
     for kind, words in crew.errors(stored, copy, []):
         assert kind == "BadValue" and "at least one pair" in words
 
@@ -279,7 +279,7 @@ def test_ranks_with_other_memories_are_refused(crew):
 
 
 def test_ranks_sample_many_pairs_as_one_process_does(crew):
-    many = [((f"path {i}",), f"leaf {i % 7}") for i in range(3000)]
+    many = [((f"path {i}",), f"value {i % 7}") for i in range(3000)]
     copy = pickle.dumps(Memory(OSC(d=24, p=2)))
     _, wanted = one_process(pickle.loads(copy), many)
     assert wanted["sample"][0] > 0  # not all of them are sampled
@@ -293,7 +293,7 @@ def surveyed(ranks, pairs):
 
 @BOTH
 def test_ranks_count_together_what_a_memory_is_planned_for(crew, count):
-    pairs = [*PAIRS, *PAIRS[:30], *((path, "another leaf") for path, _ in PAIRS[::3])]
+    pairs = [*PAIRS, *PAIRS[:30], *((path, "another value") for path, _ in PAIRS[::3])]
     wanted = survey(pairs)
     assert wanted.shared == {1: 200, 2: 100} and wanted.distinct == 400 and wanted.pairs == 430
     assert crew(surveyed, pairs, ranks=count) == [wanted] * count
@@ -308,7 +308,7 @@ def summed(ranks, keep_paths):
     memory = Memory(OSC(d=24, p=2), keep_paths=keep_paths)
     if ranks.rank != 1:
         memory.store(slice_of(ranks, PAIRS))
-    return contents(memory.summed(ranks.group))
+    return contents(memory.all_reduce(ranks.group))
 
 
 @pytest.mark.parametrize("keep_paths", [False, True])
@@ -331,7 +331,7 @@ def saved_and_loaded(ranks, file):
 def test_one_rank_writes_the_file_and_all_read_it(crew, tmp_path):
     for loaded, own in crew(saved_and_loaded, tmp_path / "m.safetensors"):
         torch.testing.assert_close(loaded["tensor"], own["tensor"], rtol=0, atol=0)
-        assert loaded["leaves"] == own["leaves"] and loaded["counts"] == own["counts"]
+        assert loaded["values"] == own["values"] and loaded["counts"] == own["counts"]
     for kind, words in crew.errors(saved_and_loaded, tmp_path / "nowhere" / "m.safetensors"):
         assert kind in ("RankFailed", "FileNotFoundError") and "nowhere" in words
 

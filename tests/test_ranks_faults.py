@@ -89,7 +89,7 @@ def graph(tmp_path):
 
 def contents(file):
     held = Memory.load(file)
-    return list(held.vocabulary), held.counts.tolist(), list(held), held.goal, held.scheme, held._state.sample.weights
+    return list(held.vocabulary), held.counts.tolist(), list(held), held.target, held.scheme, held._state.sample.weights
 
 
 def test_a_command_in_ranks_does_what_it_does_alone_and_only_the_first_speaks(crew, graph, tmp_path):
@@ -136,7 +136,7 @@ def test_ranks_consolidate_files_together(crew, tmp_path):
     assert Memory.load(file).verify(pairs).right == 60
 
 
-def test_what_goes_wrong_in_ranks_is_said_once_and_leaves_the_file(crew, graph, tmp_path):
+def test_what_goes_wrong_in_ranks_is_said_once_and_values_the_file(crew, graph, tmp_path):
     file = tmp_path / "m.safetensors"
     Memory(OSC(d=20)).save(file)
     before = file.read_bytes()
@@ -163,7 +163,7 @@ def test_ranks_are_started_with_their_numbers_and_only_the_first_is_heard(capfd)
 
 LISTENING = """
 import os, stat
-from carving.distributed import joined
+from carving.distributed import process_group
 
 def listening(pid):
     sockets = {os.path.basename(os.path.realpath(each)) for each in os.scandir(f"/proc/{pid}/fd")}
@@ -173,7 +173,7 @@ def listening(pid):
             if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
                 yield fields[1].split(":")[0]
 
-with joined(60) as ranks:
+with process_group(60) as ranks:
     print(*ranks.gather(ranks.rank), *listening("self"), *listening(os.getppid()))
     folder = os.path.dirname(os.environ["CARVING_STORE"])
     print(oct(stat.S_IMODE(os.stat(folder).st_mode)), folder)
@@ -201,7 +201,7 @@ def test_when_one_rank_fails_the_others_are_ended(monkeypatch):
 
 
 @pytest.mark.slow
-def test_workers_store_and_one_that_is_killed_leaves_the_old_file(graph, tmp_path):
+def test_workers_store_and_one_that_is_killed_values_the_old_file(graph, tmp_path):
     import subprocess
 
     file = tmp_path / "m.safetensors"

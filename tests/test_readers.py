@@ -18,7 +18,7 @@ from carving import formats
 from carving.errors import BadType
 from carving.formats import BadLineError, brackets, conllu, jsons, pairs, sources, tables
 from carving.formats.documents import brief
-from carving.labels.data import read
+from carving.multilabel.data import read
 
 
 def drained(content, format, **options):

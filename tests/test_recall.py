@@ -80,24 +80,24 @@ def test_equal_scores_stand_in_the_vocabularys_order(asked):
 
 def test_among_restricts_all_contexts_alike(asked):
     scheme, memory, contexts, candidates = asked
-    among = torch.tensor([40, 3, 17, 3])
-    found = top(scheme, memory, contexts, candidates, 3, among=among)
+    candidate_indices = torch.tensor([40, 3, 17, 3])
+    found = top(scheme, memory, contexts, candidates, 3, candidate_indices=candidate_indices)
     scores = scheme.score(memory, contexts, candidates)
     masked = torch.full_like(scores, -torch.inf)
-    masked[:, among] = scores[:, among]
+    masked[:, candidate_indices] = scores[:, candidate_indices]
     assert found.indices.tolist() == sorted_by_hand(masked, 3)
 
 
 def test_among_restricts_each_context_on_its_own(asked):
     scheme, memory, contexts, candidates = asked
     generator = torch.Generator().manual_seed(3)
-    among = torch.stack([torch.randperm(50, generator=generator)[:7] for _ in range(9)])
-    among[2, 3:] = -1
-    among[5, 1] = among[5, 0]
-    found = top(scheme, memory, contexts, candidates, 2, among=among)
+    candidate_indices = torch.stack([torch.randperm(50, generator=generator)[:7] for _ in range(9)])
+    candidate_indices[2, 3:] = -1
+    candidate_indices[5, 1] = candidate_indices[5, 0]
+    found = top(scheme, memory, contexts, candidates, 2, candidate_indices=candidate_indices)
     scores = scheme.score(memory, contexts, candidates)
     masked = torch.full_like(scores, -torch.inf)
-    for row, own in enumerate(among):
+    for row, own in enumerate(candidate_indices):
         masked[row, own[own >= 0]] = scores[row, own[own >= 0]]
     assert found.indices.tolist() == sorted_by_hand(masked, 2)
     assert_close(found.scores, scores.gather(1, found.indices))
@@ -119,10 +119,10 @@ def test_labels_will_do_for_candidates(name, workspace):
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
 def test_indices_of_any_integer_dtype_will_do(asked, dtype):
-    among = torch.tensor([[3, 7]] * 9)
-    expected = top(*asked, among=among).indices
-    assert torch.equal(top(*asked, among=among.to(dtype)).indices, expected)
-    assert torch.equal(top(*asked, among=among[0].to(dtype)).indices, expected)
+    candidate_indices = torch.tensor([[3, 7]] * 9)
+    expected = top(*asked, candidate_indices=candidate_indices).indices
+    assert torch.equal(top(*asked, candidate_indices=candidate_indices.to(dtype)).indices, expected)
+    assert torch.equal(top(*asked, candidate_indices=candidate_indices[0].to(dtype)).indices, expected)
 
 
 def test_paths_will_do_for_contexts(asked):
@@ -143,20 +143,28 @@ def test_paths_will_do_for_contexts(asked):
         ),
         (dict(k=0), ValueError, "k must be"),
         (dict(k=1.0), TypeError, "k must be"),
-        (dict(k=3, among=torch.tensor([1, 2])), ValueError, "k must be an integer between 1 and 2, got 3"),
+        (dict(k=3, candidate_indices=torch.tensor([1, 2])), ValueError, "k must be an integer between 1 and 2, got 3"),
         (
-            dict(k=2, among=torch.tensor([[1, -1]] * 9)),
+            dict(k=2, candidate_indices=torch.tensor([[1, -1]] * 9)),
             ValueError,
             "k must be an integer between 1 and 1, got 2",
         ),
-        (dict(among=torch.tensor([[1, 2]])), ValueError, r"among must have shape \(9, any\), got \(1, 2\)"),
-        (dict(among=torch.tensor([50])), ValueError, r"indices from 0 to 49, got 50 to 50"),
-        (dict(among=torch.tensor([-1])), ValueError, r"indices from 0 to 49, got -1"),
-        (dict(among=torch.tensor([[-2]] * 9)), ValueError, r"indices from -1 to 49, got -2"),
-        (dict(among=torch.tensor([[-1]] * 9)), ValueError, "among has none for some"),
-        (dict(among=torch.ones(50, dtype=torch.bool)), TypeError, r"nonzero\(\).squeeze\(1\)"),
-        (dict(among=torch.tensor([1.0])), TypeError, "among must be a tensor of integers, got torch.float32"),
-        (dict(among=[1, 2]), TypeError, r"got list. Pass torch.tensor\(indices\)"),
+        (
+            dict(candidate_indices=torch.tensor([[1, 2]])),
+            ValueError,
+            r"candidates must have shape \(9, any\), got \(1, 2\)",
+        ),
+        (dict(candidate_indices=torch.tensor([50])), ValueError, r"indices from 0 to 49, got 50 to 50"),
+        (dict(candidate_indices=torch.tensor([-1])), ValueError, r"indices from 0 to 49, got -1"),
+        (dict(candidate_indices=torch.tensor([[-2]] * 9)), ValueError, r"indices from -1 to 49, got -2"),
+        (dict(candidate_indices=torch.tensor([[-1]] * 9)), ValueError, "among has none for some"),
+        (dict(candidate_indices=torch.ones(50, dtype=torch.bool)), TypeError, r"nonzero\(\).squeeze\(1\)"),
+        (
+            dict(candidate_indices=torch.tensor([1.0])),
+            TypeError,
+            "candidates must be a tensor of integers, got torch.float32",
+        ),
+        (dict(candidate_indices=[1, 2]), TypeError, r"got list. Pass torch.tensor\(indices\)"),
     ],
 )
 def test_bad_questions_are_refused(asked, arguments, error, message):

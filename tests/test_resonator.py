@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from carving import VSA
 from carving.lab.measures.factors import CAPACITY
-from carving.structures import factorise
+from carving.structures import factorize
 from carving.structures.renewals import Segments, least_squares
 
 
@@ -24,14 +24,14 @@ def test_99_percent_are_found_at_the_published_capacity(way, factors, d, size, g
     """Of 60 products 0.6 should be missed; six are by chance less than once in 100,000 times."""
     vsa = VSA("MAP-I", d)
     books, which, bound = problem(vsa, factors, size, 60, generator)
-    found = factorise(vsa, bound, books, rounds=round(size**factors / 1000), activation=way).found
+    found = factorize(vsa, bound, books, rounds=round(size**factors / 1000), activation=way).found
     assert found.ne(which).any(1).sum() < 6
 
 
 def test_few_are_found_far_above_it(generator):
     vsa = VSA("MAP-I", 1500)
     books, which, bound = problem(vsa, 3, 200, 30, generator)
-    found, converged, _ = factorise(vsa, bound, books, rounds=100)
+    found, converged, _ = factorize(vsa, bound, books, rounds=100)
     assert found.eq(which).all(1).sum() < 15
     assert torch.equal(found[converged], which[converged])
 
@@ -40,7 +40,7 @@ def test_the_sparse_way_finds_where_the_linear_one_goes_around_in_circles(genera
     vsa = VSA("MAP-I", 256)
     books, which, bound = problem(vsa, 3, 30, 40, generator)
     right = {
-        way: factorise(vsa, bound, books, rounds=300, activation=way, generator=generator).found.eq(which).all(1).sum()
+        way: factorize(vsa, bound, books, rounds=300, activation=way, generator=generator).found.eq(which).all(1).sum()
         for way in ("linear", "sparse")
     }
     assert right["sparse"] >= 38 and right["linear"] < right["sparse"]
@@ -51,7 +51,7 @@ def test_segments_are_found(factors, size, generator):
     """At 32 segments of 32 places; as many rounds as it takes to draw the right ones ten times over."""
     for vsa in (VSA("BSDC-SEG", 1024), VSA("CGR", 1024, r=32, bundling="mode", accounting="coordinates")):
         books, which, bound = problem(vsa, factors, size, 20, generator)
-        found, converged, _ = factorise(vsa, bound, books, rounds=10 * size ** (factors - 1), generator=generator)
+        found, converged, _ = factorize(vsa, bound, books, rounds=10 * size ** (factors - 1), generator=generator)
         assert converged.all() and torch.equal(found, which)
 
 
@@ -87,18 +87,18 @@ def test_bad_input_is_refused(generator):
     vsa, codes = VSA("MAP-I", 64), VSA("BSDC-SEG", 64)
     books, _, bound = problem(vsa, 2, 3, 2, generator)
     with pytest.raises(TypeError, match=r"generator must be a torch\.Generator"):
-        factorise(vsa, bound, books, activation="sparse")
+        factorize(vsa, bound, books, activation="sparse")
     with pytest.raises(ValueError, match="activation must be one of"):
-        factorise(vsa, bound, books, activation="loud")
+        factorize(vsa, bound, books, activation="loud")
     for sharp, error in (("a", TypeError), (-1, ValueError), (float("nan"), ValueError)):
         with pytest.raises(error, match="sharpness must be a"):
-            factorise(vsa, bound, books, activation="attention", sharpness=sharp)
+            factorize(vsa, bound, books, activation="attention", sharpness=sharp)
     with pytest.raises(TypeError, match="codebooks must be a list of tensors, got NoneType"):
-        factorise(vsa, bound, None)
+        factorize(vsa, bound, None)
     books, _, bound = problem(codes, 2, 3, 2, generator)
     with pytest.raises(TypeError, match=r"generator must be a torch\.Generator"):
-        factorise(codes, bound, books)
+        factorize(codes, bound, books)
     with pytest.raises(ValueError, match="activation must be 'sparse'"):
-        factorise(codes, bound, books, activation="linear", generator=generator)
+        factorize(codes, bound, books, activation="linear", generator=generator)
     with pytest.raises(ValueError, match="rounds"):
-        factorise(codes, bound, books, rounds=0, generator=generator)
+        factorize(codes, bound, books, rounds=0, generator=generator)

@@ -1,4 +1,4 @@
-"""How strongly pairs are held, and how many leaves paths hold: what is sampled, and what it makes of odds."""
+"""How strongly pairs are held, and how many values paths hold: what is sampled, and what it makes of odds."""
 
 import math
 from collections import defaultdict
@@ -16,7 +16,7 @@ from carving.answers import numbers
 from carving.answers.likelihood import TAILS, Evidence, Likelihood
 from carving.answers.numbers import Numbers, Weights
 from carving.answers.sample import MAX_LEVELS, MAX_SAMPLED_PAIRS, MAX_VALUES, ONCE, Histogram, PairSample, Strengths
-from carving.lab.measures.trust import CASES, trust_calibration
+from carving.lab.measures.trust import CASES, answer_calibration
 from carving.symbols import canonical_path
 
 SCHEMES = [
@@ -42,11 +42,11 @@ def plain(request):
 
 
 def told(memory, paths=ASKED):
-    return [(answer.leaf, answer.probability) for answer in memory.recall_many(paths)]
+    return [(answer.value, answer.probability) for answer in memory.recall_many(paths)]
 
 
 def same(one, other):
-    assert [leaf for leaf, _ in one] == [leaf for leaf, _ in other]
+    assert [value for value, _ in one] == [value for value, _ in other]
     assert [chance for _, chance in one] == pytest.approx([chance for _, chance in other], rel=2e-3, abs=1e-4)
 
 
@@ -55,7 +55,7 @@ def same(one, other):
 
 def test_a_plain_memory_is_not_taken_for_another(plain):
     assert plain._state.strengths == ONCE
-    assert plain._state.histogram == Histogram(((1.0, 300.0),)) and plain._state.sample.leaves == (300.0,)
+    assert plain._state.histogram == Histogram(((1.0, 300.0),)) and plain._state.sample.values == (300.0,)
 
 
 @pytest.mark.parametrize("weight", [0.25, 2.0])
@@ -64,7 +64,7 @@ def test_probabilities_do_not_depend_on_the_weight_that_all_pairs_have(plain, we
     other = Memory(plain.scheme)
     other.store(FACTS, weight=weight)
     same(told(other), told(plain))
-    one, two = ([a.probability for a in m.recognise_many(FACTS[:50])] for m in (plain, other))
+    one, two = ([a.probability for a in m.recognize_many(FACTS[:50])] for m in (plain, other))
     assert two == pytest.approx(one, rel=2e-3, abs=1e-4)
     one, two = (m.recall_many(ASKED[280:320], top=3) for m in (plain, other))
     assert [a.probability for each in two for a in each] == pytest.approx(
@@ -88,17 +88,17 @@ def test_weights_do_not_hinder_joint_decoding(weight):
     memory = Memory(OSC(40, 2, compact=True))
     memory.store(FACTS[:150], weight=weight)
     alone = memory.recall_many(ASKED[:150])
-    together = memory.recall_all(ASKED[:150])
-    assert sum(a.leaf == leaf for a, (_, leaf) in zip(alone, FACTS, strict=False)) < 140  # or it would be no wonder
-    assert together.converged and [a.leaf for a in together] == [leaf for _, leaf in FACTS[:150]]
+    together = memory.decode(ASKED[:150])
+    assert sum(a.value == value for a, (_, value) in zip(alone, FACTS, strict=False)) < 140  # or it would be no wonder
+    assert together.converged and [a.value for a in together] == [value for _, value in FACTS[:150]]
 
 
 def test_mixed_weights_do_not_hinder_joint_decoding():
     memory = Memory(OSC(40, 2, compact=True))
     memory.store(FACTS[:75])
     memory.store(FACTS[75:150], weight=2)
-    together = memory.recall_all(ASKED[:150])
-    assert together.converged and [a.leaf for a in together] == [leaf for _, leaf in FACTS[:150]]
+    together = memory.decode(ASKED[:150])
+    assert together.converged and [a.value for a in together] == [value for _, value in FACTS[:150]]
 
 
 @pytest.mark.parametrize("weight", [0.5, 2.0])
@@ -107,7 +107,7 @@ def test_sets_are_taken_out_as_strongly_as_they_were_stored(weight):
     facts = [(("set", i % 5), f"word {i}") for i in range(60)]
     memory.store(facts, weight=weight)
     for number, found in enumerate(memory.recall_sets([("set", i) for i in range(5)])):
-        assert {a.leaf for a in found} == {leaf for (_, i), leaf in facts if i == number}
+        assert {a.value for a in found} == {value for (_, i), value in facts if i == number}
         assert sum(a.score for a in found) / 12 == pytest.approx(weight, rel=0.25)
 
 
@@ -172,11 +172,11 @@ def test_values_of_paths_are_counted():
     memory.store([(("one", i), i) for i in range(60)])
     for pair in [(("two", i), i + j) for j in range(2) for i in range(40)]:
         memory.store([pair])
-    assert memory._state.sample.leaves == (100.0, 40.0) and memory._state.sample.further() == (0.4, 0.0)
+    assert memory._state.sample.values == (100.0, 40.0) and memory._state.sample.further() == (0.4, 0.0)
     memory.store([(("more",), i) for i in range(30)])
-    assert memory._state.sample.leaves == (101.0, 41.0, *(1.0,) * (MAX_VALUES - 2))
+    assert memory._state.sample.values == (101.0, 41.0, *(1.0,) * (MAX_VALUES - 2))
     alone = Memory(OSC(40, 3))
-    alone.store([(("a",), "x")])  # another leaf may come later
+    alone.store([(("a",), "x")])  # another value may come later
     assert alone._state.sample.further() == (0.5,)
 
 
@@ -250,7 +250,7 @@ WEIGHTS = {
 
 @pytest.fixture(scope="module")
 def planned():
-    return Memory.planned(100, 100)
+    return Memory.for_size(100, 100)
 
 
 @pytest.mark.xdist_group("plans")  # in one process, so that it is planned once
@@ -259,7 +259,7 @@ def planned():
 def test_a_memory_is_no_fuller_when_all_that_came_with_weights_has_gone(planned, tmp_path, weights, way):
     memory, file = Memory.like(planned), tmp_path / "file"
     memory.store([((i,), i % 50) for i in range(50)])
-    before = memory.predicted()
+    before = memory.predicted_accuracy()
     memory.save(file)
     if way == "open":
         memory = carving.open(file)
@@ -270,9 +270,11 @@ def test_a_memory_is_no_fuller_when_all_that_came_with_weights_has_gone(planned,
         memory = Memory.load(file)
     for place, weight in enumerate(WEIGHTS[weights]):
         assert not memory.forget([((f"a {place}",), "x")], weight=weight)
-    assert memory.predicted() == pytest.approx(before, abs=1e-6) and not memory.overfull and memory.pairs == 50
+    assert (
+        memory.predicted_accuracy() == pytest.approx(before, abs=1e-6) and not memory.is_overfull and memory.pairs == 50
+    )
     if way == "open":
-        assert Memory.load(file).predicted() == pytest.approx(before, abs=1e-6)
+        assert Memory.load(file).predicted_accuracy() == pytest.approx(before, abs=1e-6)
 
 
 def test_many_strengths_become_a_few_levels_with_the_same_sums():
@@ -302,16 +304,16 @@ def test_log_odds_of_several_strengths_are_the_formula(generator):
 @pytest.mark.parametrize("there", [0, 1, 2])
 def test_odds_beside_others_are_those_of_all_sets_that_may_be(there, generator):
     """Counted set by set: what was found, the filler or not, and any of the rest."""
-    share, absence = (0.6, 0.3, 0.5, 0.2), 0.3
-    weight, left = [absence], 1 - absence
+    share, prior_empty = (0.6, 0.3, 0.5, 0.2), 0.3
+    weight, left = [prior_empty], 1 - prior_empty
     for j in range(1, 9):
         goes = share[min(j, 4) - 1]
         weight.append(math.factorial(j) * left * (1 - goes))
         left *= goes
     odds = (torch.rand(5, generator=generator) * 3).tolist()
-    known = 1 - absence  # what fillers' own odds know of absence
+    known = 1 - prior_empty  # what fillers' own odds know of absence
     alone = torch.tensor([[known * x for x in odds]], dtype=torch.float64).log()
-    weights = Weights.of(Numbers(absence, share), torch.tensor([there]), 0).beside(torch.tensor([there]))
+    weights = Weights.of(Numbers(prior_empty, share), torch.tensor([there]), 0).beside(torch.tensor([there]))
     found = numbers.log_odds(alone, torch.arange(5).unsqueeze(0), weights)[0].exp()
     for place in range(5):
         rest = odds[:place] + odds[place + 1 :]
@@ -325,11 +327,11 @@ def test_odds_beside_others_are_those_of_all_sets_that_may_be(there, generator):
 
 
 def test_where_contexts_hold_one_filler_odds_are_a_softmax(generator):
-    absence, alone = 0.3, torch.randn(3, 6, generator=generator, dtype=torch.float64)
+    prior_empty, alone = 0.3, torch.randn(3, 6, generator=generator, dtype=torch.float64)
     nothing = torch.zeros(3, dtype=torch.int64)
-    weights = Weights.of(Numbers(absence, (0.0,)), nothing, 0, as_seen=True).beside(nothing)
+    weights = Weights.of(Numbers(prior_empty, (0.0,)), nothing, 0, as_seen=True).beside(nothing)
     found = numbers.log_odds(alone, torch.arange(6).expand(3, 6), weights).sigmoid()
-    assert_close(found, alone.exp() / (absence + alone.exp().sum(1, keepdim=True)))
+    assert_close(found, alone.exp() / (prior_empty + alone.exp().sum(1, keepdim=True)))
 
 
 # Calibration
@@ -337,7 +339,7 @@ def test_where_contexts_hold_one_filler_odds_are_a_softmax(generator):
 
 def calibrated(case, seed=3, asked=3000):
     setting = {"scheme": "OSC", "basis": "blocks", "compact": True, "d": 60, "p": 2, "N": 240, "L": 300}
-    measured = trust_calibration(setting | {"case": case, "asked": asked}, seed)
+    measured = answer_calibration(setting | {"case": case, "asked": asked}, seed)
     assert 0.05 < measured["right"] < 0.99  # the memory is too full for certainty
     # As far as a perfect model of that size may be off by chance, and the two points that ours may be.
     assert measured["error"] < measured["perfect"] + 0.02
@@ -359,7 +361,7 @@ def test_probabilities_mean_what_they_say_beside_strong_pairs_and_with_one_bit(c
     """Normal interference made them 0.15 off, and 0.05 to 0.12."""
     sizes = {"compact": True, "d": 60, "p": 2, "N": 240} if compact else {"signed": True, "d": 20, "p": 3, "N": 500}
     setting = {"scheme": "OSC", "basis": "blocks", "L": 300, "case": case, "asked": 4000} | sizes
-    measured = trust_calibration(setting, seed=3)
+    measured = answer_calibration(setting, seed=3)
     assert measured["error"] < measured["perfect"] + 0.03
 
 
@@ -369,14 +371,14 @@ def test_probabilities_mean_what_they_say_in_sets_and_files(case):
     calibrated(case, asked=2000)
 
 
-def test_without_signs_a_stored_leaf_shows_less_of_itself_by_what_it_would_show_anywhere():
+def test_without_signs_a_stored_value_shows_less_of_itself_by_what_it_would_show_anywhere():
     """It is not among the pairs that make the bias: between stored and not stored lies 1 - bias, not 1."""
     shown = []
     for seed in range(20):
         memory = Memory(OSC(40, 2, k1=8, signed=False, seed=seed))
         pairs = [(("there", i), i % 20) for i in range(240)]
         memory.store(pairs)
-        scheme, fillers = memory.scheme, memory.scheme.fillers([leaf for _, leaf in pairs])
+        scheme, fillers = memory.scheme, memory.scheme.fillers([value for _, value in pairs])
         contexts = scheme.contexts([path for path, _ in pairs])
         cores = scheme.adjoint(memory.tensor, contexts)
         odds = memory._state.odds(scheme, 0.5, range(20))

@@ -190,16 +190,18 @@ def test_log_odds_of_uneven_candidates_are_those_of_float32(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_probabilities_are_off_by_a_thousandth_of_themselves_at_most(kind):
     settled = 0
-    for seed, (noise, absence) in enumerate(((1e-3, 0.5), (0.01, 0.5), (0.03, 0.1), (0.1, 0.5), (0.3, 0.0), (10, 0.5))):
+    for seed, (noise, prior_empty) in enumerate(
+        ((1e-3, 0.5), (0.01, 0.5), (0.03, 0.1), (0.1, 0.5), (0.3, 0.0), (10, 0.5))
+    ):
         _, codes = held(seed, 1, 4000, SIZE)
         cores = codes[:256] * (torch.arange(256) % 2).unsqueeze(1) + math.sqrt(noise) * normal(seed, 256, SIZE)
-        prior = log_prior(torch.ones(4000, dtype=torch.float64), absence)
+        prior = log_prior(torch.ones(4000, dtype=torch.float64), prior_empty)
         odds = Likelihood(torch.full((4000,), noise), prior.float(), 1.0)
         found, again = asked(cores, codes, 3, rating(SCHEME, odds)).sieved(Coarse.of(codes, kind))
-        nothing = torch.full((256, 1), math.log(absence) if absence else -math.inf, dtype=torch.float64)
+        nothing = torch.full((256, 1), math.log(prior_empty) if prior_empty else -math.inf, dtype=torch.float64)
         exact = (cores.double() @ codes.double().mT - 0.5) / noise + prior
         chances = torch.cat([exact, nothing], 1).softmax(1)
-        best, empty = map(torch.from_numpy, probabilities(found, absence))
+        best, empty = map(torch.from_numpy, probabilities(found, prior_empty))
         wanted, logs = (each.gather(1, found.best.indices)[:, 0] for each in (chances, exact))
         slack = 1e-6 * logs.abs() + 1e-6  # what float32 makes of log odds
         assert bool(((best - wanted).abs() <= wanted * (1e-3 + slack)).all())
@@ -253,7 +255,7 @@ def test_parts_of_the_candidates_and_odd_sizes_are_sieved_alike(kind):
 def test_memories_answer_the_same_whatever_the_sieve():
     memory = Memory(OSC(d=40, p=2, compact=True))
     paths = [("path", i) for i in range(300)]
-    memory.store([(path, f"leaf {i % 257}") for i, path in enumerate(paths)])
+    memory.store([(path, f"value {i % 257}") for i, path in enumerate(paths)])
     paths += [("elsewhere", i) for i in range(20)]
     contexts, fillers = memory.scheme.contexts(paths), memory.scheme.fillers(range(900))
     given = {}
@@ -264,13 +266,13 @@ def test_memories_answer_the_same_whatever_the_sieve():
         given[setting] = memory.recall_many(paths, top=5), ranked, memory.recall_sets(paths[:50])
     answers, best, sets = given.pop("off")
     for others, ranked, other_sets in given.values():
-        assert [[each.leaf for each in row] for row in others] == [[each.leaf for each in row] for row in answers]
+        assert [[each.value for each in row] for row in others] == [[each.value for each in row] for row in answers]
         for one, other in zip(chain(*answers), chain(*others), strict=True):
             assert other.score == pytest.approx(one.score, abs=1e-6)
             assert other.probability == pytest.approx(one.probability, rel=1.1e-3)
         assert ranked.indices.equal(best.indices)
         torch.testing.assert_close(ranked.scores, best.scores)
-        assert [[each.leaf for each in row] for row in other_sets] == [[each.leaf for each in row] for row in sets]
+        assert [[each.value for each in row] for row in other_sets] == [[each.value for each in row] for row in sets]
 
 
 def test_a_sieve_that_is_off_makes_nothing_and_an_unknown_one_is_refused(monkeypatch):

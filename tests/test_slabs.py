@@ -10,8 +10,8 @@ import carving
 from carving import OSC, Memory, make
 from carving.distributed import Ranks
 from carving.errors import BadValue
-from carving.memory.slabs import Slabs
-from carving.schemes.slab import Slab, rows_of
+from carving.memory.slabs import RowShardedMemory
+from carving.schemes.slab import RowShard, rows_of
 
 pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch is imported once for all ranks
 
@@ -67,12 +67,12 @@ def test_rows_of_the_first_mode_add_up_to_the_whole(scheme):
 
 def test_schemes_without_a_first_mode_are_refused_with_the_way_out():
     with pytest.raises(BadValue, match=r"Only memories of OSC and TPR .* got VSA.*Memory\(scheme\)"):
-        Slabs(make("HRR", d=64), Ranks.alone())
+        RowShardedMemory(make("HRR", d=64), Ranks.alone())
 
 
-@pytest.mark.parametrize("verb", ["forget", "absorb", "grow", "consolidate", "seal", "__add__"])
+@pytest.mark.parametrize("verb", ["forget", "absorb", "grow", "consolidate", "quantize", "__add__"])
 def test_what_slabs_do_not_do_is_told_with_the_way_out(verb):
-    memory = Slabs(OSC(d=20, p=2), Ranks.alone())
+    memory = RowShardedMemory(OSC(d=20, p=2), Ranks.alone())
     with pytest.raises(BadValue, match=r"sharded over ranks .* Memory\.load\(file\)"):
         getattr(memory, verb)({"a": "b"})
 
@@ -88,35 +88,35 @@ MEMORIES = {
     "fourth order": OSC(d=9, p=4, compact=True),
     "TPR": make("TPR", d=40, whole_path=True),
 }
-PAIRS = [((f"place {i}",), f"leaf {i % 20}") for i in range(40)] + [(("place 0",), "leaf 9")]
+PAIRS = [((f"place {i}",), f"value {i % 20}") for i in range(40)] + [(("place 0",), "value 9")]
 PATHS = [(f"place {i}",) for i in range(12)] + [("nowhere", i) for i in range(4)]
 
 
 def asked(memory, joint):
     """Everything that there is to ask."""
-    together = memory.recall_all([path for path, _ in PAIRS]) if joint else None
+    together = memory.decode([path for path, _ in PAIRS]) if joint else None
     return dict(
         single=memory.recall_many(PATHS),
-        among=memory.recall_many(PATHS, among=["leaf 3", "leaf 4"], absence=0.1),
-        weighed=memory.recognise_many([*PAIRS[:8], (("nowhere",), "leaf 1")]),
+        candidates=memory.recall_many(PATHS, candidates=["value 3", "value 4"], prior_empty=0.1),
+        weighed=memory.recognize_many([*PAIRS[:8], (("nowhere",), "value 1")]),
         joint=[] if together is None else [*together],
         rounds=None if together is None else (together.converged, together.rounds),
         tops=[answer for each in memory.recall_many(PATHS[:6], top=3) for answer in each],
-        sets=[[answer.leaf for answer in each] for each in memory.recall_sets(PATHS)],
+        sets=[[answer.value for answer in each] for each in memory.recall_sets(PATHS)],
         right=memory.verify(PAIRS).right,
-        foreseen=memory.predicted(),
+        foreseen=memory.predicted_accuracy(),
     )
 
 
 def whole_life(ranks, scheme, joint, file, before):
     """Stored by all ranks, asked, saved, loaded by as many, and stored again."""
-    memory = Slabs(scheme, ranks.group, keep_paths=True)
+    memory = RowShardedMemory(scheme, ranks.group, keep_paths=True)
     stored = memory.store(slice_of(ranks, PAIRS))
     answers = asked(memory, joint)
     memory.save(file)
-    again = Slabs.load(file, ranks.group)
+    again = RowShardedMemory.load(file, ranks.group)
     assert torch.equal(again.tensor, memory.tensor) and list(again) == list(memory)
-    other = Slabs.load(before, ranks.group)
+    other = RowShardedMemory.load(before, ranks.group)
     other.store(PAIRS[:1] if ranks.rank == 1 else [], weight=-1.0)
     return stored, answers, len(memory.tensor), other.tensor
 
@@ -131,7 +131,7 @@ def test_slabs_store_answer_and_write_what_one_process_does(crew, name, tmp_path
     given = crew(whole_life, scheme, joint, tmp_path / "slabs.safetensors", tmp_path / "alone.safetensors", ranks=count)
     for stored, answers, rows, _ in given:
         assert stored == len(PAIRS) and rows in (scheme.d // count, -(-scheme.d // count))
-        for kind in ("single", "among", "weighed", "joint"):
+        for kind in ("single", "candidates", "weighed", "joint"):
             close(answers[kind], wanted[kind])
         close(answers["tops"], wanted["tops"], unsure=2e-3)
         assert all(answers[kind] == wanted[kind] for kind in ("sets", "rounds", "right", "foreseen"))
@@ -147,13 +147,15 @@ def test_slabs_store_answer_and_write_what_one_process_does(crew, name, tmp_path
 
 def read_alone(ranks, file):
     """What rank 0 reads of memories that all ranks have made, while the others do nothing."""
-    stored = Slabs(OSC(d=40, p=2, k1=5), ranks.group)
+    stored = RowShardedMemory(OSC(d=40, p=2, k1=5), ranks.group)
     for _ in range(2):  # that pairs are there twice shows by the energy alone
         stored.store(slice_of(ranks, PAIRS))
     seen = []
-    for memory in (stored, Slabs.load(file, ranks.group)):
+    for memory in (stored, RowShardedMemory.load(file, ranks.group)):
         for _ in range(2 if ranks.rank == 0 else 0):
-            seen.append((memory.predicted(), memory.predicted(1000), memory.overfull, memory.pairs))
+            seen.append(
+                (memory.predicted_accuracy(), memory.predicted_accuracy(1000), memory.is_overfull, memory.pairs)
+            )
             assert "82 pairs" in repr(memory)
             memory.tensor.add_(0)  # gives up what is kept for as long as the tensor is unchanged
     return seen
@@ -166,13 +168,13 @@ def test_one_rank_alone_reads_properties(tmp_path):
     whole.save(tmp_path / "whole.safetensors")
     with crew_in(tmp_path, size=2, timeout=10.0) as crew:
         seen, _ = crew(read_alone, tmp_path / "whole.safetensors", ranks=2)
-    predicted = [pytest.approx(whole.predicted(more), abs=1e-4) for more in (0, 1000)]
-    assert [list(each) for each in seen] == 4 * [[*predicted, whole.overfull, whole.pairs]]
+    predicted = [pytest.approx(whole.predicted_accuracy(more), abs=1e-4) for more in (0, 1000)]
+    assert [list(each) for each in seen] == 4 * [[*predicted, whole.is_overfull, whole.pairs]]
 
 
 def failures(ranks, folder):
     """What goes wrong, told on every rank, and leaves the memory as it was."""
-    memory, sentences = Slabs(OSC(d=12, p=2), ranks.group), []
+    memory, sentences = RowShardedMemory(OSC(d=12, p=2), ranks.group), []
     memory.store(slice_of(ranks, PAIRS))
     before = memory._state
 
@@ -192,11 +194,11 @@ def failures(ranks, folder):
     attempt(lambda: memory.store([(("a",), object())] if ranks.rank == 0 else []))
     attempt(lambda: memory.store([]))
     attempt(lambda: memory.save(folder / "nowhere" / "m.safetensors"))
-    attempt(lambda: Slabs.load(folder / "solved.safetensors", ranks.group))
-    attempt(lambda: Slabs.load(folder / "damaged.safetensors", ranks.group))
-    attempt(lambda: Slabs.load(folder / "HRR.safetensors", ranks.group))
-    attempt(lambda: Slabs(OSC(d=12, p=2, seed=ranks.rank), ranks.group))
-    attempt(lambda: Slabs(OSC(d=2, p=2, k1=1), ranks.group))
+    attempt(lambda: RowShardedMemory.load(folder / "solved.safetensors", ranks.group))
+    attempt(lambda: RowShardedMemory.load(folder / "damaged.safetensors", ranks.group))
+    attempt(lambda: RowShardedMemory.load(folder / "HRR.safetensors", ranks.group))
+    attempt(lambda: RowShardedMemory(OSC(d=12, p=2, seed=ranks.rank), ranks.group))
+    attempt(lambda: RowShardedMemory(OSC(d=2, p=2, k1=1), ranks.group))
     return sentences
 
 
@@ -208,7 +210,7 @@ def test_what_fails_on_one_rank_fails_on_all_and_changes_nothing(crew, tmp_path)
     data[-1500] ^= 1
     (tmp_path / "damaged.safetensors").write_bytes(data)
     solved.consolidate(PAIRS[:40])
-    assert solved.consolidated
+    assert solved.is_consolidated
     solved.save(tmp_path / "solved.safetensors")
     Memory(make("HRR", d=64)).save(tmp_path / "HRR.safetensors")
     one, other, third = crew(failures, tmp_path)
@@ -232,18 +234,18 @@ def test_what_fails_on_one_rank_fails_on_all_and_changes_nothing(crew, tmp_path)
 
 def test_a_slab_is_the_scheme_but_for_its_rows():
     scheme = OSC(d=20, p=2)
-    part = Slab(scheme, Ranks.alone())
+    part = RowShard(scheme, Ranks.alone())
     assert part.facts == scheme.facts and part.name == "OSC" and part.parameters == scheme.parameters
-    memory = Slabs(scheme, None)
+    memory = RowShardedMemory(scheme, None)
     assert memory.store(PAIRS) == 41 and "rows 0 to 19 of 20 on rank 0" in repr(memory)
 
 
 def test_changes_in_a_journal_are_not_overlooked(tmp_path):
     file = tmp_path / "m.safetensors"
-    memory = Slabs(OSC(d=20, p=2), None)
+    memory = RowShardedMemory(OSC(d=20, p=2), None)
     memory.store(PAIRS)
     memory.save(file)
     with carving.open(file) as opened:
         opened.store([(("x",), "y")])
     with pytest.raises(BadValue, match="carving compact"):
-        Slabs.load(file, None)
+        RowShardedMemory.load(file, None)

@@ -37,11 +37,11 @@ SCHEMES = {
 PAIRS = 60
 
 
-def problem(scheme, pairs=PAIRS, leaves=PAIRS, slope=None):
-    """A problem of pairs whose leaves come in another order, and the sum that it starts from."""
-    contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(leaves))
-    wanted = torch.arange(pairs).mul(7).remainder(leaves)
-    made = Problem(scheme, contexts, scheme.precompute(fillers), wanted, slope or SLOPE / scheme.unit)
+def problem(scheme, pairs=PAIRS, values=PAIRS, slope=None):
+    """A problem of pairs whose values come in another order, and the sum that it starts from."""
+    contexts, fillers = scheme.contexts([(i,) for i in range(pairs)]), scheme.fillers(range(values))
+    wanted = torch.arange(pairs).mul(7).remainder(values)
+    made = Problem(scheme, contexts, scheme.precompute(fillers), wanted, slope or SLOPE / scheme.mean_bound_energy)
     return made, scheme.trace(contexts, fillers[wanted])
 
 
@@ -63,7 +63,7 @@ def literal(made, fillers, memory):
 @pytest.mark.parametrize("name", SCHEMES)
 def test_value_and_gradient_are_those_of_the_literal_objective(name):
     scheme = SCHEMES[name].like(dtype=torch.float64)
-    made, memory = problem(scheme, pairs=5, leaves=7, slope=2.0)  # which leaves doubts everywhere
+    made, memory = problem(scheme, pairs=5, values=7, slope=2.0)  # which leaves doubts everywhere
     value, gradient = made.value(as_flat(memory))
     free = memory.clone().requires_grad_()
     loss = literal(made, scheme.fillers(range(7)), free)
@@ -86,7 +86,7 @@ def test_every_linear_scheme_names_all_pairs_where_the_sum_does_not(name):
 
 def test_the_optimum_is_that_of_another_solver():
     scheme = OSC(14, 2, 3, compact=True, dtype=torch.float64)
-    made, memory = problem(scheme, pairs=20, leaves=20)
+    made, memory = problem(scheme, pairs=20, values=20)
     values = [value for _, value in islice(descend(made.value, as_flat(memory), 0.4 / made.slope), 300)]
     free = as_flat(memory).clone().requires_grad_()
     bound = torch.stack(
@@ -123,7 +123,7 @@ def test_chunks_of_any_size_give_the_same():
 
 def test_beyond_its_cells_the_best_is_kept():
     scheme = OSC(10, 2, 3, compact=True)
-    made, memory = problem(scheme, pairs=100, leaves=100)
+    made, memory = problem(scheme, pairs=100, values=100)
     made.value(as_flat(memory))
     found = solve(scheme, memory, made.contexts, scheme.fillers(range(100)), made.wanted)
     before = made.right
@@ -144,7 +144,7 @@ def test_it_stops_when_enough_are_right():
 @pytest.mark.parametrize("bits", BITS)
 def test_rounded_memories_hold_few_numbers(bits):
     scheme = SCHEMES["compact"]
-    made, memory = problem(scheme, pairs=30, leaves=30)
+    made, memory = problem(scheme, pairs=30, values=30)
     found = solve(scheme, memory, made.contexts, scheme.fillers(range(30)), made.wanted, bits=bits)
     assert len(found.tensor.unique()) <= 2**bits and torch.equal(found.cells.numbers(), found.tensor)
     half = found.scaled(2.0)
@@ -199,7 +199,7 @@ def test_numbers_that_tell_nothing_are_refused(bad):
 
 def test_doubts_next_to_nothing_are_not_lost():
     scheme = OSC(60, 2, 4, compact=True)
-    made, memory = problem(scheme, pairs=4, leaves=4)
+    made, memory = problem(scheme, pairs=4, values=4)
     value, _ = made.value(as_flat(memory))
     assert 0 < value < 1e-2 + RIDGE * made.slope**2 / 2 * float(memory.square().sum()) and math.isfinite(value)
     assert solving.CERTAIN < 1e-4
@@ -214,7 +214,7 @@ def test_of_many_candidates_those_that_come_near_suffice(name, monkeypatch):
     monkeypatch.setattr(solving, "TOGETHER", 16)
     monkeypatch.setattr(solving, "NEAREST", 3)
     scheme = SCHEMES[name]
-    made, memory = problem(scheme, pairs=30, leaves=120)
+    made, memory = problem(scheme, pairs=30, values=120)
     found = solve(scheme, memory, made.contexts, scheme.fillers(range(120)), made.wanted)
     made.value(as_flat(found.tensor))  # with all candidates
     assert found.right == made.right == 30
@@ -222,7 +222,7 @@ def test_of_many_candidates_those_that_come_near_suffice(name, monkeypatch):
 
 def test_a_survey_sees_what_all_scores_tell():
     scheme = SCHEMES["compact"]
-    made, memory = problem(scheme, pairs=300, leaves=90)
+    made, memory = problem(scheme, pairs=300, values=90)
     scores = solving.scores_of(scheme, memory, made.contexts, made.candidates, made.slope)
     found = solving.survey(made, memory)
     assert found.right == int((scores.argmax(1) == made.wanted).sum())

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from carving import OSC, Memory, make
 
-PAIRS = [((f"head {i}", "next"), f"leaf {i % 40}") for i in range(60)]
+PAIRS = [((f"head {i}", "next"), f"value {i % 40}") for i in range(60)]
 
 
 def copied(memory):
@@ -39,7 +39,7 @@ class Interrupter:
 
 
 @pytest.mark.parametrize("verb", ["store", "forget"])
-def test_an_interrupt_at_any_line_leaves_the_old_or_the_new_memory(verb):
+def test_an_interrupt_at_any_line_values_the_old_or_the_new_memory(verb):
     more = [(("more", i), f"new {i}") for i in range(3)]
     start = Memory(OSC(16, 2))
     start.store(PAIRS[:6] + (more if verb == "forget" else []))
@@ -63,9 +63,9 @@ def test_an_interrupt_at_any_line_leaves_the_old_or_the_new_memory(verb):
             sys.settrace(tracing)
         assert same(copied(memory), before) or same(copied(memory), after), at
         if at % 20 == 0:  # and it goes on
-            assert memory.recall("head 1", "next").leaf == "leaf 1"
+            assert memory.recall("head 1", "next").value == "value 1"
             memory.store({"still": "there"})
-            assert memory.recall("still").leaf == "there"
+            assert memory.recall("still").value == "there"
     assert interrupted > 100 and same(copied(memory), after)
 
 
@@ -95,7 +95,7 @@ def run(*targets):
 
 def test_threads_that_store_lose_nothing():
     memory, expected = Memory(OSC(24, 2)), Memory(OSC(24, 2))
-    parts = [[((f"thread {t}", i), f"leaf {t} {i % 30}") for i in range(80)] for t in range(4)]
+    parts = [[((f"thread {t}", i), f"value {t} {i % 30}") for i in range(80)] for t in range(4)]
     run(*(lambda part=part: [memory.store([pair]) for pair in part] for part in parts))
     for part in parts:
         expected.store(part)
@@ -120,13 +120,13 @@ def test_readers_see_whole_states_while_others_store(scheme):
             done.set()
 
     def read():
-        paths, leaves = [path for path, _ in PAIRS[:10]], [leaf for _, leaf in PAIRS[:10]]
+        paths, values = [path for path, _ in PAIRS[:10]], [value for _, value in PAIRS[:10]]
         while not done.is_set():
-            assert [answer.leaf for answer in memory.recall_many(paths)] == leaves
-            assert memory.recall(*paths[3]).leaf == leaves[3]
-            assert memory.recognise(*paths[1], leaf=leaves[1]).found
+            assert [answer.value for answer in memory.recall_many(paths)] == values
+            assert memory.recall(*paths[3]).value == values[3]
+            assert memory.recognize(*paths[1], value=values[1]).found
             if scheme.facts.linear:
-                assert [[a.leaf for a in each] for each in memory.recall_sets(paths)] == [[leaf] for leaf in leaves]
+                assert [[a.value for a in each] for each in memory.recall_sets(paths)] == [[value] for value in values]
             assert memory.verify(PAIRS[:10])
             held = memory._state
             assert len(held.counts) == len(held.vocabulary) == len(held.vocabulary.rows)
@@ -138,8 +138,8 @@ def test_readers_see_whole_states_while_others_store(scheme):
 def test_threads_that_ask_a_new_memory_first_agree(scheme):
     memory, paths = Memory(scheme), [path for path, _ in PAIRS]
     memory.store(PAIRS)
-    expected, asked = [answer.leaf for answer in memory.to().recall_many(paths)], []
-    run(*[lambda: asked.append([answer.leaf for answer in memory.recall_many(paths)])] * 4)
+    expected, asked = [answer.value for answer in memory.to().recall_many(paths)], []
+    run(*[lambda: asked.append([answer.value for answer in memory.recall_many(paths)])] * 4)
     assert asked == [expected] * 4
 
 
@@ -152,7 +152,7 @@ def test_a_memory_is_not_changed_by_what_it_stores():
 
     with pytest.raises(ValueError, match="modified while store"):
         memory.store(pairs())
-    assert memory.pairs == 1 and memory.recall("b").leaf == "y"
+    assert memory.pairs == 1 and memory.recall("b").value == "y"
 
 
 def test_copies_are_memories_of_their_own():
@@ -160,4 +160,4 @@ def test_copies_are_memories_of_their_own():
     memory.store({"a": "x"})
     for again in (copy.copy(memory), copy.deepcopy(memory), pickle.loads(pickle.dumps(memory))):
         again.store({"b": "y"})
-        assert memory.pairs == 1 and list(memory.vocabulary) == ["x"] and again.recall("b").leaf == "y"
+        assert memory.pairs == 1 and list(memory.vocabulary) == ["x"] and again.recall("b").value == "y"

@@ -31,14 +31,14 @@ documents = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner), st.dictionaries(keys, inner), st.dictionaries(small, inner), st.lists(inner).map(numbered_dict)
     ),
-    max_leaves=30,
+    max_values=30,
 )
 # A container around a document: from the inside to the outside they make a deep one.
 wrappings = st.one_of(st.just([]), st.tuples(small), st.lists(small, min_size=1, max_size=2))
 
 
 def same(one, other):
-    """Whether two documents agree to the types of their keys and leaves: a strict `==` that does not recurse."""
+    """Whether two documents agree to the types of their keys and values: a strict `==` that does not recurse."""
     todo = [(one, other)]
     while todo:
         one, other = todo.pop()
@@ -75,7 +75,7 @@ def lines(written):
 # Documents
 
 
-def test_a_document_flattens_to_its_leaves():
+def test_a_document_flattens_to_its_values():
     document = {"sentence 5": {"subject": "dog", "verb": "chased", "objects": ["cat", "ball"]}, "none": {}, 7: []}
     assert list(flatten(document)) == [
         (("sentence 5", "subject"), "dog"),
@@ -109,7 +109,7 @@ def test_the_order_of_the_pairs_does_not_matter(document, order):
 
 
 @given(documents)
-def test_no_two_pairs_share_a_context_and_no_leaf_lies_below_another(document):
+def test_no_two_pairs_share_a_context_and_no_value_lies_below_another(document):
     paths = [path for path, _ in flatten(document)]
     names = sorted(canonical_path(path).partition(b":")[2] for path in paths)
     assert all(not after.startswith(before) for before, after in pairwise(names))
@@ -117,7 +117,9 @@ def test_no_two_pairs_share_a_context_and_no_leaf_lies_below_another(document):
 
 @given(documents, documents)
 def test_documents_that_differ_have_pairs_that_differ(one, other):
-    first, second = ({(canonical_path(path), canonical(leaf)) for path, leaf in flatten(each)} for each in (one, other))
+    first, second = (
+        {(canonical_path(path), canonical(value)) for path, value in flatten(each)} for each in (one, other)
+    )
     assert (first == second) == same(one, other)
 
 
@@ -132,12 +134,12 @@ def test_a_deep_document_survives_flattening(innermost, layers, depth):
 
 def test_a_very_deep_document_takes_no_quadratic_time():
     """100,000 levels in ten seconds; a copy of the path at every level would take minutes."""
-    document = "leaf"
+    document = "value"
     for _ in range(50_000):
         document = [{"a": document}]
     begun = time.process_time()
     (pair,) = flatten(document)
-    assert pair == ((0, "a") * 50_000, "leaf")
+    assert pair == ((0, "a") * 50_000, "value")
     assert same(rebuild([pair]), document)
     assert time.process_time() - begun < 10
 
@@ -145,10 +147,10 @@ def test_a_very_deep_document_takes_no_quadratic_time():
 def test_flattening_is_lazy():
     class Endless(dict):
         def items(self):
-            return ((number, "leaf") for number in iter(lambda: 0, 1))
+            return ((number, "value") for number in iter(lambda: 0, 1))
 
     pairs = flatten(["first", Endless(a=1)])
-    assert [next(pairs) for _ in range(3)] == [((0,), "first"), ((1, 0), "leaf"), ((1, 0), "leaf")]
+    assert [next(pairs) for _ in range(3)] == [((0,), "first"), ((1, 0), "value"), ((1, 0), "value")]
 
 
 def test_a_list_and_a_dict_with_its_keys_answer_alike_and_stay_different():
@@ -157,7 +159,7 @@ def test_a_list_and_a_dict_with_its_keys_answer_alike_and_stay_different():
     assert list(flatten({"x": {0: "a"}})) == [(("x", 0), "a"), (("x", ()), {})]
     assert list(flatten({"x": ["a"]})) == [(("x", 0), "a")]
     for document in ({False: "a"}, {0.0: "a"}, {"0": "a"}, {1: "a"}, {0: "a", 2: "b"}, {0: "a", "": "b"}):
-        assert dict(flatten(document)) == {(key,): leaf for key, leaf in document.items()}
+        assert dict(flatten(document)) == {(key,): value for key, value in document.items()}
     assert rebuild([((0,), "a")]) == ["a"]
     assert rebuild([((), {})]) == {} and rebuild([((), [])]) == []
     assert rebuild([(((),), {})]) == {}
@@ -250,7 +252,7 @@ def test_the_path_in_an_error_stays_short():
 # Bracket notation
 
 words = st.one_of(text, st.text(st.sampled_from("()\\ \t\n\r\f\v\"'entrfva/-")))
-trees = st.recursive(st.lists(words), lambda inner: st.lists(words | inner), max_leaves=30)
+trees = st.recursive(st.lists(words), lambda inner: st.lists(words | inner), max_values=30)
 
 
 def test_brackets_are_nested_lists():
@@ -489,7 +491,7 @@ def test_a_table_survives_writing(header, data):
     for delimiter in DELIMITERS:  # rows may have the columns in another order
         back = list(read_table(lines(show_table(rows, delimiter=delimiter))))
         assert back == list(enumerate(rows))
-        assert rebuild(((number, *path), leaf) for number, row in back for path, leaf in flatten(row)) == rows
+        assert rebuild(((number, *path), value) for number, row in back for path, value in flatten(row)) == rows
 
 
 @given(headers, st.data())
@@ -577,7 +579,7 @@ def test_tables_of_unequal_rows_are_not_written():
             show_table(rows, key)
 
 
-def test_flattening_a_hundred_thousand_leaves_is_quick():
+def test_flattening_a_hundred_thousand_values_is_quick():
     """A second or so; ten are allowed on a busy machine."""
     chance = random.Random(0)
     document = {f"row {i}": {f"column {j}": chance.random() for j in range(10)} for i in range(10_000)}

@@ -17,7 +17,7 @@ from carving.structures import (
     Tree,
     bind_sequence,
     bundle_sequence,
-    factorise,
+    factorize,
     graph,
     hash_table,
     multiset,
@@ -137,7 +137,7 @@ def test_n_grams_find_planted_repeats(vsa, generator):
     planted[50:80] = text[100:130]
     one, two, three = (ngrams(vsa, letters[each], 4) for each in (text, other, planted))
     noise = math.sqrt(197 * 197 / 10_000)
-    counts = vsa.dot_similarity(one, torch.stack((two, three))) / vsa.unit
+    counts = vsa.dot_similarity(one, torch.stack((two, three))) / vsa.mean_bound_energy
     assert abs(counts[0]) < 5 * noise and abs(counts[1] - 27) < 5 * noise < 27
 
 
@@ -238,11 +238,11 @@ def test_stacks_give_back_what_lies_on_top(vsa, generator):
 
 
 @pytest.mark.parametrize("directed", [True, False])
-def test_graphs_tell_neighbours(unbinding, directed, generator):
+def test_graphs_tell_neighbors(unbinding, directed, generator):
     nodes = unbinding.random(4, generator)
     own = Graph(unbinding, directed=directed)
     own.add(nodes[[0, 1]], nodes[[1, 2]])
-    likeness = unbinding.similarity(own.neighbours(nodes[1]), nodes)
+    likeness = unbinding.similarity(own.neighbors(nodes[1]), nodes)
     assert likeness.argsort(descending=True)[: 1 if directed else 2].sort().values.tolist() == (
         [2] if directed else [0, 2]
     )
@@ -304,7 +304,7 @@ def test_factors_are_found_far_below_capacity(vsa, activation, generator):
     books = [vsa.random(10, generator) for _ in range(3)]
     which = torch.randint(10, (40, 3), generator=generator)
     bound = vsa.multibind(torch.stack([book[which[:, place]] for place, book in enumerate(books)], 1))
-    found, converged, rounds = factorise(vsa, bound, books, activation=activation, rounds=50)
+    found, converged, rounds = factorize(vsa, bound, books, activation=activation, rounds=50)
     assert torch.equal(found[converged], which[converged])
     # Over seeds 0.92 converge, at least: of 40 all but three, minus four deviations of the binomial distribution.
     assert converged.sum() >= 30 and rounds <= 50
@@ -313,12 +313,12 @@ def test_factors_are_found_far_below_capacity(vsa, activation, generator):
 def test_a_search_without_success_says_so(generator):
     vsa = VSA("MAP-I", 256)
     books = [vsa.random(5, generator) for _ in range(2)]
-    assert not factorise(vsa, vsa.random(2, generator), books, rounds=5).converged.any()
+    assert not factorize(vsa, vsa.random(2, generator), books, rounds=5).converged.any()
     for other in (VSA("GHRR", 72), VSA("MBAT", 64), VSA("BSDC-CDT", 64)):
         with pytest.raises(ValueError, match="commutative, associative and invertible"):
-            factorise(other, other.random(1, generator), [])
+            factorize(other, other.random(1, generator), [])
     with pytest.raises(ValueError, match="codebooks must be at least two"):
-        factorise(vsa, books[0], books[:1])
+        factorize(vsa, books[0], books[:1])
 
 
 # Bad input

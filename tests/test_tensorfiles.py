@@ -15,25 +15,25 @@ from safetensors import safe_open
 from typer.testing import CliRunner
 
 import carving
-from carving import OSC, Memory, SealedMemory, files, replacing, tensorfiles
+from carving import OSC, Memory, QuantizedMemory, files, replacing, tensorfiles
 from carving.cli import app
 from carving.errors import BadValue
-from carving.labels import MultiLabelClassifier, Settings
 from carving.memory.changes import Change
+from carving.multilabel import MultiLabelClassifier, Settings
 from carving.places import own
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 4
 LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 4
 
 
-def memory_of(leaf="x", d=24):
+def memory_of(value="x", d=24):
     memory = Memory(OSC(d, 3))
-    memory.store({"a": leaf, "b": "y"})
+    memory.store({"a": value, "b": "y"})
     return memory
 
 
 def model_of(seed=0):
-    settings = Settings(trunk="linear", epochs=1, batch=8, rate=0.1)
+    settings = Settings(architecture="linear", epochs=1, batch_size=8, learning_rate=0.1)
     return MultiLabelClassifier(settings=settings, head_options=dict(d=8, p=2, k1=3), seed=seed).fit(FEATURES, LABELS)
 
 
@@ -94,7 +94,7 @@ def test_what_is_done_to_a_file_later_does_nothing_to_what_was_loaded(file):
         with open(each, "rb+") as opened:
             opened.write(bytes(each.stat().st_size))
             opened.truncate(10)
-    assert torch.equal(memory.tensor, tensor) and memory.recall("a").leaf == "x"
+    assert torch.equal(memory.tensor, tensor) and memory.recall("a").value == "x"
     assert np.array_equal(model.decision_function(FEATURES), scores)
 
 
@@ -106,7 +106,7 @@ def test_a_file_may_have_any_name_that_the_system_takes(tmp_path):
         pytest.skip("this system wants names in UTF-8")
     with files.lock_for(name):
         memory_of().save(name)
-    assert Memory.load(name).recall("a").leaf == "x"
+    assert Memory.load(name).recall("a").value == "x"
     name.unlink()
     model_of().save(name)
     assert MultiLabelClassifier.load(name).n_labels_ == 4
@@ -247,7 +247,7 @@ def test_only_what_we_wrote_is_replaced(tmp_path):
         memory.save(tmp_path / "memory")
     memory.save(tmp_path / "memory", force=True)
     memory.save(tmp_path / "table", force=True)
-    assert Memory.load(tmp_path / "table").recall("a").leaf == "x"
+    assert Memory.load(tmp_path / "table").recall("a").value == "x"
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
@@ -278,15 +278,15 @@ def test_a_file_whose_folder_cannot_be_flushed_is_written_all_the_same(file, mon
     monkeypatch.setattr(os, "fsync", fails_for_folders)
     with pytest.warns(files.NotFlushed, match="was written, but its folder"):
         memory_of("new").save(file)
-    assert Memory.load(file).recall("a").leaf == "new"
+    assert Memory.load(file).recall("a").value == "new"
     (file.parent / "more.json").write_text('{"c": "z"}')
     told = CliRunner().invoke(app, ["store", str(file), str(file.parent / "more.json"), "--json"])
     assert told.exit_code == 0 and json.loads(told.stdout)["stored"] == 1
     assert told.stderr.startswith("Warning: ") and "was written" in told.stderr
-    assert Memory.load(file).recall("c").leaf == "z"
+    assert Memory.load(file).recall("c").value == "z"
 
 
-def test_a_file_that_cannot_be_written_is_told_by_its_name_and_leaves_nothing(file, monkeypatch):
+def test_a_file_that_cannot_be_written_is_told_by_its_name_and_values_nothing(file, monkeypatch):
     before = file.read_bytes()
 
     def full(*_):
@@ -328,21 +328,21 @@ def test_a_new_file_is_never_more_open_than_the_one_that_it_replaces(file, monke
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("lost"), AttributeError()]
 )
-@pytest.mark.parametrize("kind", ["memory", "sealed memory", "journal"])
+@pytest.mark.parametrize("kind", ["memory", "quantized memory", "journal"])
 def test_what_is_no_damage_is_not_told_as_damage(file, monkeypatch, error, kind):
     def failing(*_):
         raise error
 
-    if kind == "sealed memory":
-        Memory.load(file).seal(3).save(file, force=True)
+    if kind == "quantized memory":
+        Memory.load(file).quantize(3).save(file, force=True)
     if kind == "journal":
         carving.open(file).store({"more": "x"})
     with monkeypatch.context() as patched:
         patched.setattr(*((Change, "bind") if kind == "journal" else (torch, "isfinite")), failing)
-        if kind == "sealed memory":
+        if kind == "quantized memory":
             patched.setattr(torch.Tensor, "view", failing)
         with pytest.raises(type(error)) as told:
-            (SealedMemory if kind == "sealed memory" else Memory).load(file)
+            (QuantizedMemory if kind == "quantized memory" else Memory).load(file)
     assert told.value is error
 
 
@@ -353,10 +353,10 @@ def test_a_file_that_cannot_be_read_is_not_taken_for_anothers(file):
     assert told.value.errno == errno.EIO and file.read_bytes() == before
 
 
-@pytest.mark.parametrize("sealed", [False, True])
-def test_what_takes_a_files_place_while_another_waits_is_not_replaced(file, monkeypatch, sealed):
+@pytest.mark.parametrize("quantized", [False, True])
+def test_what_takes_a_files_place_while_another_waits_is_not_replaced(file, monkeypatch, quantized):
     memory = Memory.load(file)
-    memory = memory.seal(3) if sealed else memory
+    memory = memory.quantize(3) if quantized else memory
     file.unlink()
     take = filelock.FileLock.acquire
 

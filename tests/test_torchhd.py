@@ -152,7 +152,7 @@ def test_inner_products_and_equal_numbers_agree(peers):
     assert_close(ours.hamming_similarity(x, both), plain(torchhd.hamming_similarity(theirs(x), theirs(both))))
 
 
-def test_quantising_agrees(peers):
+def test_quantizing_agrees(peers):
     ours, x, _, theirs = peers
     if x.is_complex() or ours.row.dtype is not None:
         pytest.skip("torch-hd takes the tangent and the sign of complex numbers and of indices alike")

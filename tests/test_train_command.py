@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from carving import OSC, Memory
 from carving.cli import app
-from carving.labels import MultiLabelClassifier
-from carving.labels.data import read
+from carving.multilabel import MultiLabelClassifier
+from carving.multilabel.data import read
 
 
 def write(path, points, seed, features=30, labels=8):
@@ -59,7 +59,9 @@ def test_a_model_is_trained_saved_and_evaluated(files, tmp_path, how):
     assert f"{100 * facts['test']['PSnDCG@5']:.2f}" in shown and "80 samples" in shown
 
 
-@pytest.mark.parametrize("how", [("--head", "HLB"), ("--trunk", "linear"), ("--trunk", "deep", "--patience", 1)])
+@pytest.mark.parametrize(
+    "how", [("--head", "HLB"), ("--architecture", "linear"), ("--architecture", "deep", "--patience", 1)]
+)
 def test_one_network_has_a_validation_part_and_stops_early(files, tmp_path, how):
     train, test = files
     result = run("train", train, tmp_path / "model", "--epochs", 3, "--test", test, *how, "--json")
@@ -70,7 +72,7 @@ def test_one_network_has_a_validation_part_and_stops_early(files, tmp_path, how)
 
 def test_people_get_a_table(files, tmp_path):
     train, test = files
-    result = run("train", train, tmp_path / "model", "--epochs", 2, "--trunk", "linear", "--test", test)
+    result = run("train", train, tmp_path / "model", "--epochs", 2, "--architecture", "linear", "--test", test)
     assert "Trained on 240 samples with 8 labels" in result.stdout
     assert "Validation set: nDCG@5" in result.stdout and "PSnDCG" in result.stdout
 
@@ -107,13 +109,13 @@ def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_figures(files, tmp_
 def test_mistakes_end_with_status_two_and_a_sentence(files, tmp_path):
     train, test = files
     other = write(tmp_path / "other.txt", 20, 2, labels=9)
-    assert run("train", train, tmp_path / "model", "--epochs", 1, "--trunk", "linear").exit_code == 0
+    assert run("train", train, tmp_path / "model", "--epochs", 1, "--architecture", "linear").exit_code == 0
     for arguments, words in [
         (("train", tmp_path / "none.txt", tmp_path / "m"), "there is no file"),
         (("train", train, tmp_path / "no" / "m"), "does not exist"),
         (("train", train, tmp_path / "m", "--test", other), "Check that the two belong together"),
         (("train", train, tmp_path / "m", "--head", "HBL"), "Did you mean HLB"),
-        (("train", train, tmp_path / "m", "--trunk", "tree"), "trunk must be one of"),
+        (("train", train, tmp_path / "m", "--architecture", "tree"), "trunk must be one of"),
         (("evaluate", tmp_path / "none", test), "does not exist"),
         (("evaluate", test, test), "not a complete model"),
         (("evaluate", tmp_path / "model", other), "another label set"),
@@ -140,7 +142,7 @@ def test_what_cannot_be_is_refused_before_anything_is_read_or_left_behind(files,
 
 
 def quick(train, model, *options):
-    return run("train", train, model, "--epochs", 1, "--trunk", "linear", *options)
+    return run("train", train, model, "--epochs", 1, "--architecture", "linear", *options)
 
 
 def test_training_replaces_models_and_nothing_else_without_force(files, tmp_path):
@@ -178,7 +180,7 @@ def test_what_others_put_into_the_folder_of_checkpoints_stays(files, tmp_path, o
     held.save(folder / "network.safetensors")
     told = quick(train, tmp_path / "model", *options)
     assert told.exit_code == 2 and "is not a checkpoint" in told.stderr
-    assert Memory.load(folder / "network.safetensors").recall("a").leaf == "x"
+    assert Memory.load(folder / "network.safetensors").recall("a").value == "x"
 
 
 def test_a_file_in_the_place_of_the_folder_of_checkpoints_is_told_before_the_work(files, tmp_path):
@@ -207,15 +209,15 @@ def test_a_bug_within_training_is_no_mistake_of_the_user(files, tmp_path, monkey
     def broken(*_):
         raise ValueError("a bug of ours")
 
-    monkeypatch.setattr("carving.labels.training._loss", broken)
-    result = run("train", files[0], tmp_path / "m", "--trunk", "linear")
+    monkeypatch.setattr("carving.multilabel.training._loss", broken)
+    result = run("train", files[0], tmp_path / "m", "--architecture", "linear")
     assert result.exit_code not in (0, 2)
     assert "a bug of ours" in result.stderr + repr(result.exception)
 
 
 def test_a_loss_that_is_no_number_is_a_sentence(files, tmp_path, monkeypatch):
-    monkeypatch.setattr("carving.labels.training._loss", lambda head, outputs, *_: outputs.sum() * float("nan"))
-    result = run("train", files[0], tmp_path / "m", "--trunk", "linear")
+    monkeypatch.setattr("carving.multilabel.training._loss", lambda head, outputs, *_: outputs.sum() * float("nan"))
+    result = run("train", files[0], tmp_path / "m", "--architecture", "linear")
     assert result.exit_code == 2 and "Lower the learning rate" in result.stderr
 
 
@@ -245,12 +247,12 @@ def told(tmp_path_factory):
     """A model of texts, and test texts."""
     folder = tmp_path_factory.mktemp("texts")
     train, test = write_texts(folder / "train.jsonl", 200, 0), write_texts(folder / "test.jsonl", 60, 1)
-    result = run("train", train, folder / "m.safetensors", "--trunk", "linear", "--test", test, "--json")
+    result = run("train", train, folder / "m.safetensors", "--architecture", "linear", "--test", test, "--json")
     assert result.exit_code == 0, result.output
     return folder / "m.safetensors", test, json.loads(result.stdout)
 
 
-def test_texts_are_trained_on_evaluated_and_labelled(told):
+def test_texts_are_trained_on_evaluated_and_labeled(told):
     model, test, facts = told
     assert facts["labels"] == 4 and facts["test"]["nDCG@1"] > 0.9
     assert json.loads(run("evaluate", model, test, "--json").stdout)["measures"] == facts["test"]
@@ -288,7 +290,7 @@ def test_a_model_says_what_it_is(told, files, tmp_path):
     shown = run("info", told[0]).stdout
     assert "4 labels (city, sea, snow, sun)" in shown and "documents, 24 words" in shown and "Threshold: " in shown
     model = tmp_path / "pooled"
-    assert run("train", files[0], model, "--pool", 3, "--trunk", "linear", "--epochs", 3).exit_code == 0
+    assert run("train", files[0], model, "--pool", 3, "--architecture", "linear", "--epochs", 3).exit_code == 0
     facts = json.loads(run("info", model, "--json").stdout)
     assert (
         facts["pool"] == 3
@@ -316,7 +318,9 @@ def test_a_model_of_the_fast_recipe_has_no_head_and_takes_texts(told, tmp_path):
     assert sum({one["label"] for one in mine} == own for mine, own in zip(answers, wanted, strict=True)) > 50
 
 
-@pytest.mark.parametrize("option", [("--trunk", "deep"), ("--head", "HLB"), ("--epochs", 3), ("--recipe", "quick")])
+@pytest.mark.parametrize(
+    "option", [("--architecture", "deep"), ("--head", "HLB"), ("--epochs", 3), ("--recipe", "quick")]
+)
 def test_the_fast_recipe_refuses_what_it_has_no_use_for_before_anything_is_read(tmp_path, option):
     result = run("train", tmp_path / "nowhere", tmp_path / "m", "--recipe", "fast", *option)
     assert result.exit_code == 2 and (
@@ -324,9 +328,9 @@ def test_the_fast_recipe_refuses_what_it_has_no_use_for_before_anything_is_read(
     )
 
 
-def test_points_without_labels_are_labelled(files, told, tmp_path):
+def test_points_without_labels_are_labeled(files, told, tmp_path):
     model, bare = tmp_path / "model", tmp_path / "bare.txt"
-    assert run("train", files[0], model, "--trunk", "linear", "--epochs", 3).exit_code == 0
+    assert run("train", files[0], model, "--architecture", "linear", "--epochs", 3).exit_code == 0
     bare.write_text("1 30 8\n 0:1 3:1\n")
     assert len(run("predict", model, bare, "--top", 1).stdout.splitlines()) == 1
     empty = tmp_path / "none.jsonl"

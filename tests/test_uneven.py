@@ -12,7 +12,7 @@ from carving.distributed.ranks import Ranks
 from carving.lab.measures.calibration import answers, calibration
 from carving.prediction.interference import excess, likeness, unevenness, variation
 from carving.schemes import fillers as kinds
-from carving.schemes.slab import Slab
+from carving.schemes.slab import RowShard
 
 BASES = ("blocks", "gaussian")
 SETTING = {"scheme": "OSC", "basis": "blocks", "signed": True, "d": 22, "p": 3, "N": 735, "L": 1000, "fillers": "even"}
@@ -37,7 +37,7 @@ def noise_by_hand(scheme, contexts, fillers):
 
 def along(scheme, contexts, fillers):
     cores = torch.zeros(len(contexts), *scheme.core_shape, dtype=scheme.dtype)
-    return scheme.noise_along(cores, contexts, fillers, scheme.energy(contexts, fillers))
+    return scheme.directional_noise(cores, contexts, fillers, scheme.energy(contexts, fillers))
 
 
 # The formula
@@ -114,7 +114,7 @@ def test_noise_is_the_formula_for_shared_candidates_and_for_own_ones_in_any_work
     contexts, fillers = scheme.contexts([(i,) for i in range(20)]), scheme.fillers(range(30))
     projected = noise_by_hand(scheme, contexts, fillers).clamp_min(kinds.LEAST)
     own = fillers.expand(20, *fillers.shape).flip(1)
-    for one in (scheme, tight, Slab(scheme, Ranks.alone())):
+    for one in (scheme, tight, RowShard(scheme, Ranks.alone())):
         assert_close(along(one, contexts, fillers), projected)
         assert_close(along(one, contexts, own), projected.flip(1))
 
@@ -153,9 +153,9 @@ def test_probabilities_are_those_of_candidates_with_their_own_noise():
         assert reply.probability == pytest.approx(expected, rel=1e-6)
         assert reply.found == (float(chances[row, best]) > float(nothing[row]))
         if reply.found:
-            assert reply.leaf == best
+            assert reply.value == best
         alone = memory.recall(*path)
-        assert (alone.found, alone.leaf) == (reply.found, reply.leaf)
+        assert (alone.found, alone.value) == (reply.found, reply.value)
         assert alone.probability == pytest.approx(reply.probability, rel=1e-9)
 
 

@@ -82,7 +82,7 @@ def test_atoms_are_normal_and_sums_become_so(vsa, generator):
 
 def test_normal_vectors_have_the_size_of_atoms(vsa, generator):
     x = vsa.random(64, generator)
-    ratio = vsa.picture(vsa.normalize(vsa.picture(x[:2]).sum(0))).abs().square().sum() / vsa.unit
+    ratio = vsa.picture(vsa.normalize(vsa.picture(x[:2]).sum(0))).abs().square().sum() / vsa.mean_bound_energy
     if not vsa.row.overlap:  # a union has more ones
         assert 0.5 < ratio < 3.1  # MAP-C's clipped numbers are up to three times as large as uniform ones
 
@@ -97,7 +97,7 @@ def test_blocks_of_ghrr_become_the_nearest_unitary_ones(generator):
     assert ((total - others).abs().square().sum((-3, -2, -1)) > (total - normal).abs().square().sum()).all()
 
 
-def test_quantising_is_hard_where_soft_is_pushed_to_the_end(vsa, generator):
+def test_quantizing_is_hard_where_soft_is_pushed_to_the_end(vsa, generator):
     total = vsa.picture(vsa.random(3, generator)).sum(0)
     hard, soft = vsa.picture(vsa.hard_quantize(total)), vsa.soft_quantize(1e6 * total)
     there = total.abs() > 1e-3

@@ -5,7 +5,7 @@ import pytest
 from carving import OSC, Answer, Memory, make
 from carving.memory.verification import held_pairs
 
-PAIRS = [((f"head {i // 2}", f"role {i % 3}"), f"leaf {i % 90}") for i in range(300)]
+PAIRS = [((f"head {i // 2}", f"role {i % 3}"), f"value {i % 90}") for i in range(300)]
 
 
 @pytest.fixture
@@ -23,33 +23,33 @@ def test_all_that_is_stored_is_right(memory):
 
 
 def test_what_is_wrong_is_listed_with_what_was_answered(memory):
-    outcome = memory.verify([*PAIRS[:10], (PAIRS[20][0], "leaf 7"), (("nowhere",), "leaf 1")])
+    outcome = memory.verify([*PAIRS[:10], (PAIRS[20][0], "value 7"), (("nowhere",), "value 1")])
     assert not outcome and (outcome.asked, outcome.right) == (12, 10) and outcome.share == 10 / 12
-    (path, leaf, answer), (other, _, _) = outcome.wrong
-    assert (path, leaf, answer.leaf, other) == (PAIRS[20][0], "leaf 7", "leaf 20", ("nowhere",))
+    (path, value, answer), (other, _, _) = outcome.wrong
+    assert (path, value, answer.value, other) == (PAIRS[20][0], "value 7", "value 20", ("nowhere",))
 
 
-def test_several_leaves_of_a_path_are_a_set(memory):
-    memory.store([(("both",), "leaf 1"), (("both",), "leaf 2"), (("both",), "leaf 2")])
-    assert memory.verify([(("both",), "leaf 1"), (("both",), "leaf 2"), (("both",), "leaf 2")])
-    outcome = memory.verify([(("both",), leaf) for leaf in ("leaf 1", "leaf 3", "leaf 4", "leaf 5")])
-    instead = [wrong.answer and wrong.answer.leaf for wrong in outcome.wrong]
-    assert outcome.right == 1 and [wrong.leaf for wrong in outcome.wrong] == ["leaf 3", "leaf 4", "leaf 5"]
-    assert instead == ["leaf 2", None, None]
+def test_several_values_of_a_path_are_a_set(memory):
+    memory.store([(("both",), "value 1"), (("both",), "value 2"), (("both",), "value 2")])
+    assert memory.verify([(("both",), "value 1"), (("both",), "value 2"), (("both",), "value 2")])
+    outcome = memory.verify([(("both",), value) for value in ("value 1", "value 3", "value 4", "value 5")])
+    instead = [wrong.answer and wrong.answer.value for wrong in outcome.wrong]
+    assert outcome.right == 1 and [wrong.value for wrong in outcome.wrong] == ["value 3", "value 4", "value 5"]
+    assert instead == ["value 2", None, None]
 
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_part_of_what_paths_hold_is_answered(joint):
-    """Of paths with two to four leaves each, one pair in ten is asked for: others of the path are no mistakes."""
-    pairs = [((f"head {i}", "next"), f"leaf {(7 * i + 31 * j) % 200}") for i in range(150) for j in range(2 + i % 3)]
+    """Of paths with two to four values each, one pair in ten is asked for: others of the path are no mistakes."""
+    pairs = [((f"head {i}", "next"), f"value {(7 * i + 31 * j) % 200}") for i in range(150) for j in range(2 + i % 3)]
     memory = Memory(OSC(d=50, p=3, k1=10))
     memory.store(pairs)
     held_out = pairs[::10]
     outcome = memory.verify(held_out, joint=joint)
     assert outcome.asked == len(held_out) and outcome.share > 0.97
-    strangers = [(path, f"leaf {(number + 97) % 200}") for number, (path, _) in enumerate(held_out)]
-    strangers = [pair for pair in strangers if pair not in pairs]
-    assert memory.verify(strangers, joint=joint).share < 0.03
+    not_found = [(path, f"value {(number + 97) % 200}") for number, (path, _) in enumerate(held_out)]
+    not_found = [pair for pair in not_found if pair not in pairs]
+    assert memory.verify(not_found, joint=joint).accuracy < 0.03
 
 
 def test_labels_that_python_calls_equal_are_told_apart():
@@ -75,13 +75,13 @@ def test_a_document_is_asked_for_too_and_nothing_is_no_question():
 
 
 def test_what_is_held_under_paths_comes_out_as_pairs(memory):
-    memory.store([(("both",), "leaf 1"), (("both",), "leaf 2")])
+    memory.store([(("both",), "value 1"), (("both",), "value 2")])
     paths = [PAIRS[0][0], ("both",), ("nowhere",), ("both",), PAIRS[7][0]]
     assert sorted(held_pairs(memory, paths)) == sorted(
-        [PAIRS[0], (("both",), "leaf 1"), (("both",), "leaf 2"), PAIRS[7]]
+        [PAIRS[0], (("both",), "value 1"), (("both",), "value 2"), PAIRS[7]]
     )
 
 
 def test_an_answer_that_was_not_found_shows_it():
-    assert repr(Answer(None, 0.1, 0.9, found=False)) == "Answer(leaf=None, score=0.1, probability=0.9, found=False)"
-    assert repr(Answer("dog", 1.0, 0.9)) == "Answer(leaf='dog', score=1.0, probability=0.9)"
+    assert repr(Answer(None, 0.1, 0.9, found=False)) == "Answer(value=None, score=0.1, probability=0.9, found=False)"
+    assert repr(Answer("dog", 1.0, 0.9)) == "Answer(value='dog', score=1.0, probability=0.9)"

@@ -273,13 +273,13 @@ def test_a_bundle_does_not_depend_on_the_order(vsa, generator):
 
 def test_a_bundle_is_like_its_members_and_unlike_strangers(vsa, generator):
     x = vsa.random(45, generator)
-    members, strangers = vsa.similarity(vsa.bundle(x[:5]), x).split((5, 40))
-    assert members.mean() > strangers.mean() + 4 * strangers.std()
-    assert members.min() > strangers.mean()
+    members, not_found = vsa.similarity(vsa.bundle(x[:5]), x).split((5, 40))
+    assert members.mean() > not_found.mean() + 4 * not_found.std()
+    assert members.min() > not_found.mean()
 
 
 def test_bundles_of_strangers_stay_strangers(vsa, generator):
-    """Two of two each: every second coordinate of a quantised bundle is a tie, and ties must not make bundles alike."""
+    """Two of two each: every second coordinate of a quantized bundle is a tie, and ties must not make bundles alike."""
     if vsa.space.ties is None:
         pytest.skip("nothing ties in its sums")
     vsa = vsa.like(d=4_096)
@@ -459,7 +459,7 @@ def test_thinning_keeps_the_shares_that_are_known():
 
 
 def clipped(pairs):
-    """What cutting a sum of normal cross-talk to [-1, 1] leaves of its cells (Bussgang): E[g']^2 s^2 / E[g^2]."""
+    """What cutting a sum of normal cross-talk to [-1, 1] values of its cells (Bussgang): E[g']^2 s^2 / E[g^2]."""
     s = math.sqrt(pairs) / 3  # a product of two uniforms of variance 1/3 each, as often as there are pairs
     inside = math.erf(1 / (s * math.sqrt(2)))
     density = math.exp(-1 / (2 * s * s)) / (s * math.sqrt(2 * math.pi))
@@ -498,12 +498,12 @@ def test_an_architecture_recalls_what_the_closed_form_says(name, options, worth,
     cells = worth(pairs) * d
     expected, error = retrieved(cells, pairs)
     assert found == pytest.approx(expected, abs=error(questions))
-    recognised = 0.5 * (1 + math.erf(math.sqrt(cells / (2 * (pairs - 1))) / math.sqrt(2)))
-    assert preferred == pytest.approx(recognised, abs=3 * math.sqrt(recognised * (1 - recognised) / questions))
+    recognized = 0.5 * (1 + math.erf(math.sqrt(cells / (2 * (pairs - 1))) / math.sqrt(2)))
+    assert preferred == pytest.approx(recognized, abs=3 * math.sqrt(recognized * (1 - recognized) / questions))
 
 
 def test_so_many_questions_tell_the_factors_apart():
-    """Signs, real sums, rounded phases, phases, complex sums: taking one for its neighbour would be noticed."""
+    """Signs, real sums, rounded phases, phases, complex sums: taking one for its neighbor would be noticed."""
     for one, other in pairwise([SIGNED, 1, ROUNDED, math.pi / 2, 2]):
         expected, error = retrieved(one * D, 250)
         assert abs(retrieved(other * D, 250)[0] - expected) > error(24 * 250)
@@ -543,7 +543,7 @@ def test_bundles_need_dimensions_in_the_known_order():
 
 
 # Schlegel et al.'s smallest dimensions for 15 pairs, for the architectures that are built alike here and there: their
-# FHRR keeps phases alone, their BSDC-SEG mixes up role indices, their MBAT orthonormalises numbers of one sign.
+# FHRR keeps phases alone, their BSDC-SEG mixes up role indices, their MBAT orthonormalizes numbers of one sign.
 KNOWN_FOR_PAIRS = {"MAP-I": 490, "HRR": 520, "VTB": 550, "MAP-C": 620, "BSC": 750, "MAP-B": 780}
 
 

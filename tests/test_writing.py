@@ -27,22 +27,22 @@ labels = st.one_of(words, st.integers(-2, 3), st.floats(), st.booleans(), st.non
 
 def exact(pairs):
     """The pairs with the types of their labels."""
-    return [(canonical_path(path), canonical(leaf)) for path, leaf in pairs]
+    return [(canonical_path(path), canonical(value)) for path, value in pairs]
 
 
 def under(documents):
     """The pairs of documents below their names."""
-    return [((name, *path), leaf) for name, document in documents for path, leaf in flatten(document)]
+    return [((name, *path), value) for name, document in documents for path, value in flatten(document)]
 
 
 # Pairs as each format can hold them, with the options
 
 json_documents = st.recursive(
-    labels, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_leaves=12
+    labels, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_values=12
 )
 field = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1, max_size=5)
 triples = st.tuples(st.tuples(field, field), field)
-trees = st.recursive(st.lists(words, max_size=3), lambda inner: st.lists(words | inner, max_size=3), max_leaves=12)
+trees = st.recursive(st.lists(words, max_size=3), lambda inner: st.lists(words | inner, max_size=3), max_values=12)
 value = field.filter(lambda value: value != "_")
 token = st.fixed_dictionaries(
     {"form": field},
@@ -145,10 +145,10 @@ def test_a_written_delimiter_is_sniffed(given_and_options):
 roles = st.one_of(
     st.sampled_from([0, 1, 2, "a", "1", "form", "head", "", (), 1.0, True]), labels, st.binary(max_size=2)
 )
-leaves = st.one_of(
+values = st.one_of(
     labels, words, st.sampled_from([{}, [], "\ud800", "\ud83d\ude00", "_", np.int64(3), np.float32(0.5)]), st.binary()
 )
-any_pairs = st.lists(st.tuples(st.lists(roles, max_size=3).map(tuple), leaves), max_size=4)
+any_pairs = st.lists(st.tuples(st.lists(roles, max_size=3).map(tuple), values), max_size=4)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -222,7 +222,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("format", "given", "options", "message"), REFUSED)
-def test_what_a_format_cannot_hold_is_refused_and_leaves_the_old_file(tmp_path, format, given, options, message):
+def test_what_a_format_cannot_hold_is_refused_and_values_the_old_file(tmp_path, format, given, options, message):
     file = tmp_path / f"old{FORMATS[format].endings[0]}"
     file.write_text("old")
     with pytest.raises(UserError, match=message) as error:
@@ -261,7 +261,7 @@ def test_a_file_may_be_written_from_itself_and_keeps_its_mode_and_links(tmp_path
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
-def test_an_error_in_the_middle_leaves_the_old_file(tmp_path):
+def test_an_error_in_the_middle_values_the_old_file(tmp_path):
     file = tmp_path / "graph.tsv"
     file.write_text("old")
     with pytest.raises(ZeroDivisionError):
@@ -308,7 +308,7 @@ def test_half_a_character_is_refused_where_utf8_has_no_room_for_it(tmp_path):
 
 
 def test_a_deep_tree_is_written_and_read(tmp_path):
-    deep = [((0, *[0] * 20_000), "leaf")]
+    deep = [((0, *[0] * 20_000), "value")]
     assert write(deep, tmp_path / "deep.mrg") == 1
     assert list(pairs(tmp_path / "deep.mrg")) == deep
 

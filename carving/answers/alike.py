@@ -52,5 +52,5 @@ def _left(
     strengths = torch.where(held.out > 0, held.out, usual).view(-1, *(1,) * (cores.dim() - 1))
     each = scheme.encode(candidates[held.indices], contexts[rows])
     sums = torch.zeros_like(cores).index_add_(0, rows, (each * strengths.to(each.dtype)).to(cores.dtype))
-    left = sums.conj() * (scheme.round_trip(sums, contexts) - 2 * cores)
+    left = sums.conj() * (scheme.adjoint_write(sums, contexts) - 2 * cores)
     return (left.real if left.is_complex() else left).flatten(1).sum(1)

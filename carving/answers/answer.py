@@ -7,7 +7,7 @@ from typing import Any
 
 from carving.answers.picture import picture
 from carving.notebooks import table
-from carving.symbols import Leaf, Path
+from carving.symbols import Path, Value
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Answer:
     """The answer to a query: a value, its score and its probability. True in a condition if a value was found.
 
     Attributes:
-        leaf: The value; None if nothing was found.
+        value: The value; None if nothing was found.
         score: The estimated strength of the pair: about 1 if it was stored once, about 0 if it was not stored.
         probability: The posterior probability that the value is stored under the path or, if nothing was found, that
             the path is empty. Not-a-number for schemes that are not linear (`scheme.facts.linear`). Probabilities of
@@ -23,12 +23,12 @@ class Answer:
         found: Whether a value was found.
 
     >>> Answer("dog", 1.02, 0.99)
-    Answer(leaf='dog', score=1.02, probability=0.99)
+    Answer(value='dog', score=1.02, probability=0.99)
     >>> Answer(None, 0.1, 0.97, found=False)
-    Answer(leaf=None, score=0.1, probability=0.97, found=False)
+    Answer(value=None, score=0.1, probability=0.97, found=False)
     """
 
-    leaf: Leaf
+    value: Value
     score: float
     probability: float
     found: bool = True
@@ -38,7 +38,7 @@ class Answer:
 
     def __repr__(self) -> str:
         missing = "" if self.found else ", found=False"
-        return f"Answer(leaf={self.leaf!r}, score={self.score!r}, probability={self.probability!r}{missing})"
+        return f"Answer(value={self.value!r}, score={self.score!r}, probability={self.probability!r}{missing})"
 
     def plot(self) -> Any:
         """Return a matplotlib figure of the score and the probability; needs the extra `plots`.
@@ -48,12 +48,12 @@ class Answer:
         >>> Answer("dog", 1.02, 0.99).plot().axes[0].get_title(loc="left")
         'dog, with a probability of 0.99'
         """
-        return picture(str(self.leaf), self.score, self.probability, self.found)
+        return picture(str(self.value), self.score, self.probability, self.found)
 
     def _repr_html_(self) -> str:
-        leaf = str(self.leaf) if self.found or self.leaf is not None else "nothing is stored there"
+        value = str(self.value) if self.found or self.value is not None else "nothing is stored there"
         sure = [] if math.isnan(self.probability) else [("probability", f"{self.probability:.2%}")]
-        return table("Answer", [("value", leaf), *sure, ("score", f"{self.score:.3f}")])
+        return table("Answer", [("value", value), *sure, ("score", f"{self.score:.3f}")])
 
 
 class Answers(list[Answer]):

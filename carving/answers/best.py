@@ -18,7 +18,7 @@ from carving.contexts import Contexts
 from carving.errors import BadType, BadValue
 from carving.facts import FILLERS, flat_size
 from carving.scheme import ContextsOrPaths, FillersOrLabels, Scheme
-from carving.symbols import Leaf
+from carving.symbols import Value
 
 FEW = 4  # contexts that do not pay for precomputing candidates
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -33,7 +33,7 @@ def top(
     candidates: FillersOrLabels,
     k: int = 1,
     *,
-    among: Tensor | None = None,
+    candidate_indices: Tensor | None = None,
 ) -> Best:
     """Return the k best candidates of each context, by an exact scan in chunks.
 
@@ -44,7 +44,7 @@ def top(
         candidates: Fillers (L, *filler_shape), or L values. Fillers of values are created chunk by chunk, so that they
             never need memory all at once.
         k: The number of candidates to return.
-        among: Indices that restrict the candidates: (m,) for all contexts, or (n, m) with one row for each context,
+        candidate_indices: Indices that restrict the candidates: (m,) for all contexts, or (n, m) with one row for each context,
             padded with -1. None considers all candidates.
 
     Returns:
@@ -64,7 +64,7 @@ def top(
         lambda cores, part, fillers, _, inner: Rated(scheme.match(cores, part, fillers) if inner is None else inner),
         scheme.facts.contextual,
     )
-    return scan(scheme, memory, contexts, candidates, k, plain, among).best
+    return scan(scheme, memory, contexts, candidates, k, plain, candidate_indices).best
 
 
 def scan(
@@ -74,11 +74,11 @@ def scan(
     candidates: FillersOrLabels,
     k: int,
     rating: Rating,
-    among: Tensor | None = None,
+    candidate_indices: Tensor | None = None,
 ) -> Ranking:
     """The k candidates of each context that are rated highest."""
     contexts = contexts if isinstance(contexts, Contexts) else listed(contexts, "paths")
-    listing = Listing.of(scheme, candidates, among, len(contexts), k)
+    listing = Listing.of(scheme, candidates, candidate_indices, len(contexts), k)
     listing, columns, rows = listing.sized(scheme, len(contexts))
     parts = [
         listing.rows(chunk).ranked(scheme, cores, part, k, rating, columns)
@@ -91,22 +91,24 @@ def scan(
 class Listing:
     """The candidates of a scan: fillers or labels, all of them or each context's choices."""
 
-    candidates: Tensor | Sequence[Leaf]
+    candidates: Tensor | Sequence[Value]
     choices: Tensor | None = None  # (m,) or (n, m) indices; as many as there are candidates stands for none
 
     @classmethod
-    def of(cls, scheme: Scheme, candidates: FillersOrLabels, among: Tensor | None, contexts: int, k: int) -> "Listing":
+    def of(
+        cls, scheme: Scheme, candidates: FillersOrLabels, candidate_indices: Tensor | None, contexts: int, k: int
+    ) -> "Listing":
         """The candidates, checked."""
         if isinstance(candidates, Tensor):
             facts = scheme.facts
-            ready = among is None and candidates.dim() == 2 and facts.code_size  # precomputed
+            ready = candidate_indices is None and candidates.dim() == 2 and facts.code_size  # precomputed
             shape = (flat_size(facts, candidates),) if ready else facts.filler_shape
             check_tensor("candidates", candidates, (-1, *shape), FILLERS)
         else:
             candidates = listed(candidates, "candidates")
-            if among is not None:
-                raise BadValue("among needs candidates as fillers, got labels. Pass scheme.fillers(labels).")
-        choices = None if among is None else checked_choices(among, contexts, len(candidates))
+            if candidate_indices is not None:
+                raise BadValue("candidates needs candidates as fillers, got labels. Pass scheme.fillers(labels).")
+        choices = None if candidate_indices is None else checked_choices(candidate_indices, contexts, len(candidates))
         fewest = len(candidates) if choices is None else int(choices.lt(len(candidates)).sum(-1).min())
         if not fewest:
             raise BadValue("Every context needs at least one candidate, but among has none for some contexts.")
@@ -198,30 +200,30 @@ def _chunks(
     yield slice(None), contexts if isinstance(contexts, Contexts) else None, rating.read(memory, contexts)
 
 
-def checked_choices(among: object, contexts: int, absent: int) -> Tensor:
+def checked_choices(candidate_indices: object, contexts: int, absent: int) -> Tensor:
     """The indices in order, each once: (m,) or (n, m), with `absent` where there is none."""
-    if not isinstance(among, Tensor) or among.dtype not in INTEGERS:
-        kind = among.dtype if isinstance(among, Tensor) else type(among).__name__
+    if not isinstance(candidate_indices, Tensor) or candidate_indices.dtype not in INTEGERS:
+        kind = candidate_indices.dtype if isinstance(candidate_indices, Tensor) else type(candidate_indices).__name__
         raise BadType(
-            f"among must be a tensor of integers, got {kind}. Pass torch.tensor(indices), or "
+            f"candidates must be a tensor of integers, got {kind}. Pass torch.tensor(indices), or "
             "mask.nonzero().squeeze(1) for a mask."
         )
-    own = among.dim() != 1
+    own = candidate_indices.dim() != 1
     check_tensor(
         "among",
-        among,
+        candidate_indices,
         (contexts, -1) if own else (-1,),
         "pass (m,) for all contexts, or (n, m) with one row for each context",
     )
-    among, low = among.to(torch.int64), -1 if own else 0
-    if among.min() < low or among.max() >= absent:
+    candidate_indices, low = candidate_indices.to(torch.int64), -1 if own else 0
+    if candidate_indices.min() < low or candidate_indices.max() >= absent:
         raise BadValue(
-            f"among must have indices from {low} to {absent - 1}, got {int(among.min())} to {int(among.max())}. They "
+            f"candidates must have indices from {low} to {absent - 1}, got {int(candidate_indices.min())} to {int(candidate_indices.max())}. They "
             "are positions in the vocabulary."
         )
     if not own:
-        return among.unique()
-    ordered = among.masked_fill(among < 0, absent).sort(dim=1).values
+        return candidate_indices.unique()
+    ordered = candidate_indices.masked_fill(candidate_indices < 0, absent).sort(dim=1).values
     again = torch.zeros_like(ordered, dtype=torch.bool)
     again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
     return ordered.masked_fill(again, absent)

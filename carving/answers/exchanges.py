@@ -70,4 +70,4 @@ def _put_(
 ) -> None:
     """Put fillers, one a context, into the cores of different rows."""
     core = scheme.encode(fillers, contexts)
-    cores[rows] += scheme.round_trip(core * strengths.view(-1, *(1,) * (core.dim() - 1)).to(core.dtype), contexts)
+    cores[rows] += scheme.adjoint_write(core * strengths.view(-1, *(1,) * (core.dim() - 1)).to(core.dtype), contexts)

@@ -96,7 +96,7 @@ class Solved:
 
     @property
     def weights(self) -> Tensor:
-        """All numbers of its levels (levels, 26), in single precision, which is what sealed files hold."""
+        """All numbers of its levels (levels, 26), in single precision, which is what quantized files hold."""
         return torch.tensor([list(_numbers(level)) for level in self.levels], dtype=torch.float32)
 
     def without_weights(self) -> "Solved":
@@ -200,16 +200,22 @@ def rating(scheme: LinearScheme, slope: float) -> Rating:
 
 
 def told(
-    scheme: LinearScheme, memory: Tensor, contexts: Contexts, choice: Choice, solved: Solved, absence: float, k: int = 1
+    scheme: LinearScheme,
+    memory: Tensor,
+    contexts: Contexts,
+    choice: Choice,
+    solved: Solved,
+    prior_empty: float,
+    k: int = 1,
 ) -> Told:
     """The best candidates of each context, and how probable they are."""
     rated, whole = rating(scheme, solved.slope), choice.everything is None
     ranking = scan(scheme, memory, contexts, choice.candidates, k, rated)
     everywhere = ranking if choice.everything is None else scan(scheme, memory, contexts, choice.everything, 1, rated)
     level, shown = solved.level, shown_by(everywhere)
-    here = logistic(shown, level.present) + _log_odds(1 - absence)
+    here = logistic(shown, level.present) + _log_odds(1 - prior_empty)
     own = logistic(shown, level.right).sigmoid().unsqueeze(1)
-    # What the best of all leaves is the others', as their scores part it.
+    # What the best of all values is the others', as their scores part it.
     log_total = everywhere.log_total.double().unsqueeze(1)
     first = (everywhere.best.scores[:, :1].double() - log_total).exp()
     rest = (1 - own) / (1 - first).clamp_min(1e-12)
@@ -225,9 +231,9 @@ def told(
     return Told(ranking.best.indices, ranking.strengths, chances.clamp_max(1), empty)
 
 
-def pair_chances(strengths: Tensor, solved: Solved, absence: float) -> Tensor:
+def pair_chances(strengths: Tensor, solved: Solved, prior_empty: float) -> Tensor:
     """How probably pairs of these strengths (n,) are stored."""
-    return (logistic(powers(strengths.double()), solved.level.pair) + _log_odds(1 - absence)).sigmoid()
+    return (logistic(powers(strengths.double()), solved.level.pair) + _log_odds(1 - prior_empty)).sigmoid()
 
 
 def _log_odds(chance: float) -> float:

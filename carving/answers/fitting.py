@@ -40,7 +40,7 @@ def _noisy(scheme: LinearScheme, memory: Tensor, energy: float, generator: Gener
     """The memory with as much noise as pairs of that energy make."""
     if not energy:
         return memory
-    deviation = math.sqrt(energy * scheme.unit / scheme.facts.memory_scalars)
+    deviation = math.sqrt(energy * scheme.mean_bound_energy / scheme.facts.memory_scalars)
     real = torch.view_as_real(memory) if memory.is_complex() else memory
     noise = torch.randn(real.shape, generator=generator, dtype=real.dtype).to(real.device)
     noisy = real + deviation * noise

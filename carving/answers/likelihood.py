@@ -28,7 +28,7 @@ from carving.tensors import falling_exp_
 
 Chances = NDArray[np.float64]
 
-UNSEEN = 0.01  # how often a leaf that is known but not stored counts as stored
+UNSEEN = 0.01  # how often a value that is known but not stored counts as stored
 NORMAL = 0.1  # excess kurtosis of interference that counts as normal
 SIGNAL = 0.5  # of the energy along a candidate counts as its own: it is as likely stored as not
 # The product of p - 1 squared normals by p, in three parts with the same sum of roots: their probabilities and means.
@@ -53,7 +53,7 @@ class Evidence(NamedTuple):
     ) -> "Evidence":
         """What the contexts' cores (of `scheme.adjoint`) show of candidates; the inner products may be known."""
         energy = scheme.energy(contexts, candidates)
-        noise = scheme.noise_along(cores, contexts, candidates, energy)
+        noise = scheme.directional_noise(cores, contexts, candidates, energy)
         inner = scheme.inner(cores, contexts, candidates) if inner is None else inner
         return cls(inner, energy, noise, cores)
 
@@ -256,18 +256,18 @@ def likelihood(
     )
 
 
-def log_prior(counts: Tensor, absence: float, hidden: float = 0.0) -> Tensor:
+def log_prior(counts: Tensor, prior_empty: float, hidden: float = 0.0) -> Tensor:
     """Return the prior log odds of values by their counts, against nothing being stored.
 
     `hidden` is added to all counts, where pairs of negative weight make some of them too small.
     """
     often = counts.clamp_min(0) + (UNSEEN + hidden)
-    return torch.log((1 - absence) * often / often.sum())
+    return torch.log((1 - prior_empty) * often / often.sum())
 
 
-def log_prior_of(counts: Tensor, absence: float, unseen: float, total: float) -> Tensor:
+def log_prior_of(counts: Tensor, prior_empty: float, unseen: float, total: float) -> Tensor:
     """Return the prior log odds of some values; `total` sums all counts, `unseen` is added to each."""
-    return torch.log((1 - absence) / total * (counts.clamp_min(0) + unseen))
+    return torch.log((1 - prior_empty) / total * (counts.clamp_min(0) + unseen))
 
 
 def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
@@ -303,17 +303,17 @@ def most_likely(
     odds: Likelihood,
     k: int = 1,
     *,
-    among: Tensor | None = None,
+    candidate_indices: Tensor | None = None,
 ) -> Ranking:
     """The k candidates of each context with the best odds; everything else is as in `top`. The memory is read once."""
-    return scan(scheme, memory, contexts, candidates, k, rating(scheme, odds), among)
+    return scan(scheme, memory, contexts, candidates, k, rating(scheme, odds), candidate_indices)
 
 
-def probabilities(ranking: Ranking, absence: float) -> tuple[Chances, Chances]:
+def probabilities(ranking: Ranking, prior_empty: float) -> tuple[Chances, Chances]:
     """Of the best candidate of each context, at most one being there, and of nothing being there: (n,) each."""
     # For so few numbers NumPy takes a fraction of torch's time.
     best, total = (np.array(each.tolist()) for each in (ranking.best.scores[:, 0], ranking.log_total))
-    nothing = math.log(absence) if absence else -math.inf
+    nothing = math.log(prior_empty) if prior_empty else -math.inf
     whole = np.logaddexp(total, nothing)
     return np.minimum(np.exp(best - whole), 1.0), np.exp(nothing - whole)
 
@@ -380,7 +380,7 @@ def posterior(
     total = weights.sum(1, keepdim=True) + empty
     mean = scheme.expected_core(weights if ratios.strength is None else weights * ratios.strength, contexts, candidates)
     mean /= total.view(-1, *[1] * (mean.dim() - 1))
-    held = (mean.conj() * scheme.round_trip(mean, contexts)).flatten(1).sum(1)
+    held = (mean.conj() * scheme.adjoint_write(mean, contexts)).flatten(1).sum(1)
     squares = energy if ratios.square is None else energy * ratios.square
     stored = (weights * squares).sum(1, keepdim=True) if squares.shape[-1] > 1 else (total - empty) * squares
     doubt = (stored / total).squeeze(1) - (held.real if held.is_complex() else held)

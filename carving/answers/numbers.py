@@ -25,7 +25,7 @@ APART = 8  # and so many of the best of them are told apart; the others only hav
 class Numbers(NamedTuple):
     """How probably contexts hold nothing; and of those with one filler or more, two or more, ..., which share more."""
 
-    absence: float = 0.5
+    prior_empty: float = 0.5
     further: tuple[float, ...] = (0.5,)  # the last for all larger numbers
 
     @property
@@ -36,8 +36,8 @@ class Numbers(NamedTuple):
     def log_ratios(self, most: int, rare: float) -> list[float]:
         """The logarithms of w_(j+1) / w_j for j = 0 .. most, in units of fillers' odds that know of absence."""
         known = [min(max(share, rare), 1 - rare) for share in self.further]
-        goes = [1 - self.absence, *(known[min(j, len(known)) - 1] for j in range(1, most + 2))]
-        ends, present = [max(1 - share, NEVER) for share in goes], max(1 - self.absence, NEVER)
+        goes = [1 - self.prior_empty, *(known[min(j, len(known)) - 1] for j in range(1, most + 2))]
+        ends, present = [max(1 - share, NEVER) for share in goes], max(1 - self.prior_empty, NEVER)
         more = [1.0, *((j + 1) * max(goes[j], NEVER) / present for j in range(1, most + 1))]
         return [math.log(more[j] * ends[j + 1] / ends[j]) for j in range(most + 1)]
 

@@ -1,7 +1,7 @@
 """What is known of a memory that is decoded: its numbers, or the cells in which they lie.
 
 Joint decoding writes down what all contexts are expected to hold, and asks again by what that leaves over. Of numbers
-it is their difference. Of cells (generalised approximate message passing) it is what they tell of it: around the
+it is their difference. Of cells (generalized approximate message passing) it is what they tell of it: around the
 expectation P, with the variance T of all that is still open, a number of the memory has the mean m and the variance v
 within its cell, and with g = (m - P) / T
 
@@ -64,7 +64,7 @@ class NumbersSeen:
 
     def __init__(self, scheme: LinearScheme, memory: Tensor) -> None:
         check_memory(scheme.facts, memory)
-        self.scheme, self.even = scheme, scheme.without_traces(memory)
+        self.scheme, self.even = scheme, scheme.remove_partial_traces(memory)
         self.energy, self.scalars = scheme.squared_norm(self.even), scheme.facts.memory_scalars
         if not math.isfinite(self.energy):
             raise BadValue(
@@ -74,7 +74,7 @@ class NumbersSeen:
 
     def residual(self, written: Tensor | None, onsager: Tensor, doubt: float) -> Residual:
         """The difference."""
-        left = self.even if written is None else self.even - self.scheme.without_traces(written)
+        left = self.even if written is None else self.even - self.scheme.remove_partial_traces(written)
         residual = left + onsager
         noise = max(self.scheme.squared_norm(residual) / self.scalars, self.least)
         unexplained = self.scheme.squared_norm(left) / max(self.energy, 1e-30)
@@ -82,7 +82,9 @@ class NumbersSeen:
 
     def explained_by(self, stored: Tensor) -> bool:
         """Whether nothing is left over."""
-        return self.scheme.squared_norm(self.even - self.scheme.without_traces(stored)) <= self.least * self.scalars
+        return (
+            self.scheme.squared_norm(self.even - self.scheme.remove_partial_traces(stored)) <= self.least * self.scalars
+        )
 
 
 class CellsSeen:
@@ -107,7 +109,7 @@ class CellsSeen:
         within = self._fit(means, LEAST * self.whole if explained else self.variance, 1 if explained else FITS)
         shifts = torch.view_as_complex(within.shifts) if expected.is_complex() else within.shifts
         told = max(1 - within.variance / self.variance, LEAST)  # the share of the variance that the cells take away
-        even = self.scheme.without_traces(shifts)
+        even = self.scheme.remove_partial_traces(shifts)
         return Residual(even / told, self.variance / told, self.variance / self.whole, explained)
 
     def explained_by(self, stored: Tensor) -> bool:

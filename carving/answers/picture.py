@@ -18,7 +18,7 @@ def brief(text: str, most: int) -> str:
     return (line if len(line) <= most else f"{line[: most - 1]}…").replace("$", r"\$")
 
 
-def picture(leaf: str, score: float, probability: float, found: bool) -> Any:
+def picture(value: str, score: float, probability: float, found: bool) -> Any:
     """A matplotlib figure of an answer."""
     figure = load("matplotlib.figure").Figure(figsize=(6, 1.7), layout="constrained")
     axes = figure.add_subplot()
@@ -30,7 +30,7 @@ def picture(leaf: str, score: float, probability: float, found: bool) -> Any:
     for place, words in enumerate(ends):
         axes.plot([place], [0], "|", color="0.4", markersize=16, zorder=2)
         axes.annotate(words, (place, 0), (0, -22), textcoords="offset points", ha="center", color="0.35")
-    said = brief(leaf, 40) if found else "nothing is stored here"
+    said = brief(value, 40) if found else "nothing is stored here"
     sure = "" if math.isnan(probability) else f", with a probability of {probability:.4g}"
     axes.set_title(f"{said}{sure}", loc="left", fontsize=11)
     axes.set_xlim(low, high)

@@ -1,6 +1,6 @@
 """A solved memory in few bits a cell: rounded with the solver in the loop.
 
-Numbers are rounded to the means of the cells (`cells.py`) in which they lie, so that a sealed file holds all of it.
+Numbers are rounded to the means of the cells (`cells.py`) in which they lie, so that a quantized file holds all of it.
 What rounding breaks, the solver mends: the gradient of the rounded memory moves the numbers that are rounded (straight
 through), by Adam, until enough contexts are right again. The memory that was right most often counts.
 """

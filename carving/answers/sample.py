@@ -65,7 +65,7 @@ class Histogram:
     """How many pairs are held how strongly, and how many paths hold at least one value, two values, ..."""
 
     strengths: Levels = ()  # of pairs with positive net weight
-    leaves: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
     negative: Levels = ()  # absolute strengths of pairs with negative net weight
 
     @cached_property
@@ -136,11 +136,11 @@ class Histogram:
         if numbers == strengths == 1:
             return self
         levels = (tuple((s * strengths, n * numbers) for s, n in each) for each in (self.strengths, self.negative))
-        return Histogram(next(levels), tuple(n * numbers for n in self.leaves), next(levels))
+        return Histogram(next(levels), tuple(n * numbers for n in self.values), next(levels))
 
     def with_pair(self, strength: float) -> "Histogram":
         """Add one pair."""
-        return Histogram(_levels([*self.strengths, (strength, 1.0)]), self.leaves, self.negative)
+        return Histogram(_levels([*self.strengths, (strength, 1.0)]), self.values, self.negative)
 
     def as_strengths(self) -> Strengths:
         """Return the distribution of the positive strengths."""
@@ -154,10 +154,10 @@ class Histogram:
     def further(self) -> tuple[float, ...]:
         """Of the paths with at least one value, two values, ...: the share with more, or a half if that is unknown.
 
-        >>> Histogram(leaves=(100.0, 50.0, 50.0)).further()
+        >>> Histogram(values=(100.0, 50.0, 50.0)).further()
         (0.5, 1.0, 0.0)
         """
-        return _further(self.leaves)
+        return _further(self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +241,7 @@ class PairSample:
         return Histogram(_levels(levels[0]), (), _levels(levels[1]))
 
     @cached_property
-    def leaves(self) -> tuple[float, ...]:
+    def values(self) -> tuple[float, ...]:
         """The numbers of sampled paths with at least one value, two values, ..., if there are enough of them."""
         sizes = Counter(
             Counter([key[:8] for key, w in self.weights.items() if w > 0 and _belongs(key, self.bits)]).values()
@@ -258,7 +258,7 @@ class PairSample:
 
     def further(self) -> tuple[float, ...]:
         """Of the paths with at least one value, two values, ...: the share with more, or a half if that is unknown."""
-        return _further(self.leaves)
+        return _further(self.values)
 
 
 NOTHING_SAMPLED = PairSample()
@@ -278,9 +278,9 @@ def _belongs(key: bytes, bits: int) -> bool:
     return bits <= 0 or (bits <= 32 and not int.from_bytes(key[:4], "big") & _mask(bits))
 
 
-def _further(leaves: tuple[float, ...]) -> tuple[float, ...]:
-    ends = (*leaves[1:], 0.0) if len(leaves) < MAX_VALUES else leaves[1:]
-    return tuple(min(1.0, more / n) for n, more in zip(leaves, ends, strict=False)) or (0.5,)
+def _further(values: tuple[float, ...]) -> tuple[float, ...]:
+    ends = (*values[1:], 0.0) if len(values) < MAX_VALUES else values[1:]
+    return tuple(min(1.0, more / n) for n, more in zip(values, ends, strict=False)) or (0.5,)
 
 
 def _levels(pairs: list[tuple[float, float]]) -> Levels:

@@ -1,4 +1,4 @@
-"""Several fillers in one context: each that is recognised is taken out, and the rest weighed again."""
+"""Several fillers in one context: each that is recognized is taken out, and the rest weighed again."""
 
 import math
 from dataclasses import replace
@@ -276,7 +276,7 @@ def peel(
         held = odds.expected_strength(evidence, indices, own), evidence.strengths, indices
         out, strength, chosen = (each[kept].gather(1, which).squeeze(1) for each in held)
         core, part = scheme.encode(candidates[chosen], contexts[rows]), contexts[rows]
-        cores[rows] -= scheme.round_trip(core * out.view(-1, *(1,) * (core.dim() - 1)).to(core.dtype), part)
+        cores[rows] -= scheme.adjoint_write(core * out.view(-1, *(1,) * (core.dim() - 1)).to(core.dtype), part)
         taken[rows] += 1
         unused[rows, which.squeeze(1)] = False
         steps.append(Held(rows, chosen, strength, value, out))

@@ -1,7 +1,7 @@
 """A sieve: all candidates are scored in few bits, and in float32 only those that may be among the best.
 
 Rounding to bfloat16 or int8 has a bounded error, so that the cheap product gives every float32 score a ceiling. Groups
-of neighbours have one in common, which the largest of their products gives; only where that is high enough, their
+of neighbors have one in common, which the largest of their products gives; only where that is high enough, their
 candidates are looked at. Whoever stays below the k-th best of a few scores that are known exactly is not among the k
 best; the rest is scored in float32.
 """
@@ -31,7 +31,7 @@ MARGIN = 9.0  # candidates whose log odds are so near to the best are scored in 
 
 @dataclass(frozen=True)
 class Coarse:
-    """Codes (L, c) in few bits, in groups of neighbours; int8 has a scale a group.
+    """Codes (L, c) in few bits, in groups of neighbors; int8 has a scale a group.
 
     For a core a and a code b, with a', b' what they are rounded to,
 

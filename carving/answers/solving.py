@@ -1,7 +1,7 @@
 """Storing by solving: the memory that answers single questions rightly, instead of the sum of its pairs.
 
 A sum leaves interference that the memory could avoid. Here the tensor M is chosen so that every context names its own
-candidate: with the scores z = slope (<M, b> - |b|^2 / 2) of all bound candidates b of a context, it minimises
+candidate: with the scores z = slope (<M, b> - |b|^2 / 2) of all bound candidates b of a context, it minimizes
 
     sum over contexts of [log(sum over candidates of exp z) - z of its own]  +  RIDGE slope^2 |M|^2 / 2,
 
@@ -89,7 +89,7 @@ class Problem:
         ranks, count = ranks or Ranks.alone(), len(contexts)
         own = slice(*(count * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
         part = contexts if ranks.size == 1 else contexts[own]
-        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.unit, ranks)
+        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.mean_bound_energy, ranks)
 
     def value(self, flat: Tensor) -> tuple[float, Tensor]:
         """The value and the gradient at a memory, given as flat real numbers."""

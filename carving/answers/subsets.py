@@ -115,7 +115,7 @@ class _Lists(NamedTuple):
         scheme, contexts = self.scheme, self.contexts
         fillers = self.fillers[torch.arange(len(places), device=places.device).unsqueeze(1), places]
         each = [scheme.encode(fillers[:, i], contexts) for i in range(places.shape[1])]
-        back = [scheme.round_trip(core, contexts) for core in each]
+        back = [scheme.adjoint_write(core, contexts) for core in each]
         ours, theirs = (as_reals(torch.stack(some, dim=1), len(scheme.facts.core_shape)) for some in (each, back))
         common = torch.bmm(ours, theirs.mT).double()
         return common - torch.diag_embed(common.diagonal(dim1=1, dim2=2))

@@ -18,7 +18,7 @@ from carving.answers.likelihood import Prior, core_scalars, posterior
 from carving.answers.observed import Residual, observed
 from carving.answers.sample import ONCE, Strengths
 from carving.cells import Cells
-from carving.checks import check_absence, check_integer, check_tensor, listed
+from carving.checks import check_integer, check_prior_empty, check_tensor, listed
 from carving.chunks import slices
 from carving.contexts import Contexts
 from carving.distributed.ranks import Ranks
@@ -52,7 +52,7 @@ class Known(TypedDict, total=False):
     holds: int | Sequence[int]  # maximum number of fillers, of all contexts or of each; default 1
     prior: Tensor | None  # (L,) prior probabilities of the candidates, up to a factor
     shares: Tensor | None  # (L,) the share of all stored pairs that have this filler: it interferes with itself
-    absence: float  # prior probability that a context is empty
+    prior_empty: float  # prior probability that a context is empty
     strengths: Strengths  # the strengths of stored pairs; default 1
 
 
@@ -92,7 +92,7 @@ def decode(
         on_round: Called after every round with its number and the share of the memory that is not yet explained.
         ranks: The ranks that decode together; every rank gets the results of all of them, in the order of ranks.
         **known: Prior knowledge. `holds`, the maximum number of fillers of the contexts (an integer, or one for each;
-            default 1); `prior` (L,), the prior probabilities of the candidates up to a factor; `absence`, the prior
+            default 1); `prior` (L,), the prior probabilities of the candidates up to a factor; `prior_empty`, the prior
             probability that a context is empty; `shares` (L,), the share of all stored pairs that have this filler;
             `strengths`, the strengths of stored pairs.
 
@@ -278,7 +278,7 @@ class Question:
         holds = checked_holds(known.get("holds", 1), len(own))
         device = scheme.device
         echo = max(0.0, scheme.facts.echo / scheme.facts.interference - 1)
-        absence = check_absence(known.get("absence", 0.0))
+        prior_empty = check_prior_empty(known.get("absence", 0.0))
         return cls(
             scheme=scheme,
             contexts=own,
@@ -287,8 +287,8 @@ class Question:
             holds=holds.to(device),
             owners=torch.arange(len(own)).repeat_interleave(holds).to(device),
             prior=Prior(
-                once_if_alike(checked_prior(known.get("prior"), len(candidates), absence)).to(device, scheme.dtype),
-                math.log(absence) if absence else -math.inf,
+                once_if_alike(checked_prior(known.get("prior"), len(candidates), prior_empty)).to(device, scheme.dtype),
+                math.log(prior_empty) if prior_empty else -math.inf,
                 known.get("strengths", ONCE),
             ),
             echoes=once_if_alike(1 + echo * checked_shares(known.get("shares"), len(candidates))).to(
@@ -328,7 +328,7 @@ class Question:
         own = slice(int(starts[0]), int(starts[-1] + holds[-1]))
         owners = self.owners[own] - chunk.start
         # What each row was expected to hold, made anew row after row.
-        taken = scheme.round_trip(cores[own], contexts if len(owners) == len(contexts) else contexts[owners])
+        taken = scheme.adjoint_write(cores[own], contexts if len(owners) == len(contexts) else contexts[owners])
         # The contexts' parts of the memory: what is left of them and all that they were expected to hold.
         whole = scheme.adjoint(residual, contexts).index_add(0, owners, taken)
         # What is not known of fillers found before in the same context is noise that its core alone bears. Those still
@@ -345,7 +345,7 @@ class Question:
             result = posterior(scheme, view, part, self.candidates, variance, self.prior)
             answers.cores[rows], answers.indices[rows] = result.cores, result.indices
             answers.probabilities[rows], answers.scores[rows] = result.probabilities, result.strengths
-            taken = taken.index_copy(0, rows - own.start, scheme.round_trip(result.cores, part))
+            taken = taken.index_copy(0, rows - own.start, scheme.adjoint_write(result.cores, part))
             doubts[which] += result.doubt
             total += float(result.doubt.double().sum())
         return total
@@ -363,13 +363,13 @@ def checked_holds(holds: int | Sequence[int], contexts: int) -> Tensor:
     return torch.tensor(counts)
 
 
-def checked_prior(prior: Tensor | None, total: int, absence: float) -> Tensor:
+def checked_prior(prior: Tensor | None, total: int, prior_empty: float) -> Tensor:
     """The logarithms of the candidates' probabilities."""
     known = torch.ones(total) if prior is None else prior
     check_tensor("prior", known, (total,), "pass one probability for each candidate")
     if not bool((known >= 0).all()) or not 0 < float(known.double().sum()) < math.inf:
         raise BadValue(f"prior must have probabilities that are not all zero, got {known}. Counts are allowed.")
-    return torch.log((1 - absence) * known.double() / known.double().sum())
+    return torch.log((1 - prior_empty) * known.double() / known.double().sum())
 
 
 def checked_shares(shares: Tensor | None, total: int) -> Tensor:

@@ -16,8 +16,8 @@ from carving.cli import (
     memories,
     planning,
     predicting,
+    quantizing,
     questions,
-    sealing,
     where,
 )
 from carving.cli.failures import errors_as_sentences, show_traceback
@@ -43,8 +43,8 @@ COMMANDS = (
     (growth.grow, growth.GROW_EPILOG),
     (consolidating.consolidate, consolidating.CONSOLIDATE_EPILOG),
     (exporting.export, exporting.EXPORT_EPILOG),
-    (sealing.seal, sealing.SEAL_EPILOG),
-    (sealing.unseal, sealing.UNSEAL_EPILOG),
+    (quantizing.quantize, quantizing.SEAL_EPILOG),
+    (quantizing.decode, quantizing.UNSEAL_EPILOG),
     (journals.compact, journals.COMPACT_EPILOG),
     (questions.info, questions.INFO_EPILOG),
     (questions.verify, questions.VERIFY_EPILOG),
@@ -58,7 +58,7 @@ COMMANDS = (
 # They write files, and say so only when that is done.
 WRITERS = (
     memories.store, memories.forget, memories.merge, growth.grow, consolidating.consolidate, exporting.export,
-    sealing.seal, sealing.unseal, journals.compact, labels.train,
+    quantizing.quantize, quantizing.decode, journals.compact, labels.train,
 )  # fmt: skip
 
 for command, epilog in COMMANDS:

@@ -45,17 +45,17 @@ def consolidate(
     target = output or memory
     with together(work) as ranks, locked(target, ranks):
         group = ranks if ranks.size > 1 else None
-        held = Memory.load(memory, group=group)  # which says what to do with a sealed one
+        held = Memory.load(memory, group=group)  # which says what to do with a quantized one
         ranks.agreed(lambda: check_replaceable(target, "memory", None))
         pairs = ranks.agreed(lambda: list(Files.open(files, reading)) if files else None)
         with bar(errors, "consolidating", held.pairs if pairs is None else len(pairs)) as advance:
             outcome = held.consolidate(pairs, accuracy, bits=bits, group=group, on_progress=advance)
-        if output is not None or held.consolidated:
+        if output is not None or held.is_consolidated:
             held.save(target, group=group)
     if as_json:
-        write_json(consolidation_json(outcome) | dict(consolidated=held.consolidated, file=str(target)))
+        write_json(consolidation_json(outcome) | dict(consolidated=held.is_consolidated, file=str(target)))
     else:
-        write_line(consolidation_sentence(outcome, held.consolidated))
+        write_line(consolidation_sentence(outcome, held.is_consolidated))
         write_line(memory_sentence(held))
     raise typer.Exit(0 if outcome else 1)
 

@@ -11,7 +11,7 @@ import typer
 from carving.cli.input import Files
 from carving.cli.options import Reading, examples
 from carving.cli.output import errors, write_line
-from carving.cli.sealing import Labels, loaded
+from carving.cli.quantizing import Labels, loaded
 from carving.console import bar
 from carving.errors import BadValue
 from carving.extras import load
@@ -50,7 +50,7 @@ def explore(
 
     The page shows its load, answers and their scores, changes a copy, and plans other memories. Ctrl-C stops it.
     """
-    from carving.explore import Exhibit, serve  # only here: other commands need not wait for it
+    from carving.explore import MemoryDocument, serve  # only here: other commands need not wait for it
 
     load("uvicorn")  # before anything is read
     if more and not files:
@@ -59,14 +59,14 @@ def explore(
     if memory is None:
         if pairs or write:
             raise BadValue("--files and --write require MEMORY. Name its file.")
-        exhibit = Exhibit(*demonstration())
+        exhibit = MemoryDocument(*demonstration())
     else:
         held = loaded(memory, vocabulary, reading)
         if write and not isinstance(held, Memory):
             raise BadValue(f"{memory} is a quantized memory, which cannot be changed. Omit --write.")
         if write:
             check_replaceable(memory, "memory", None)
-        exhibit = Exhibit(held, memory.name, pairs, memory if write else None)
+        exhibit = MemoryDocument(held, memory.name, pairs, memory if write else None)
     with suppress(KeyboardInterrupt):
         serve(exhibit, port, browser, lambda address: write_line(f"Explorer running at {address} (Ctrl-C to stop)"))
     sys.stdout.flush()

@@ -9,13 +9,13 @@ from carving import formats
 from carving.cli.input import Files, reading_options
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, examples
 from carving.cli.output import count_text, errors, write_json, write_line
-from carving.cli.sealing import Labels, loaded
+from carving.cli.quantizing import Labels, loaded
 from carving.console import bar
 from carving.files import check_target
 from carving.formats.documents import Pair
 from carving.formats.registry import choose_format
 from carving.memory import Memory
-from carving.memory.sealed import SealedMemory
+from carving.memory.quantized import QuantizedMemory
 from carving.memory.verification import held_pairs
 from carving.symbols import Path
 
@@ -64,11 +64,11 @@ def export(
         write_line(f"Wrote {count_text(written, 'pair')} to {output} ({queried}).")
 
 
-def answers(memory: Memory | SealedMemory, paths: list[Path] | None) -> Iterator[Pair]:
+def answers(memory: Memory | QuantizedMemory, paths: list[Path] | None) -> Iterator[Pair]:
     """What a memory holds; asked for only once it is known that OUT's format can be written."""
     with bar(errors, "querying", None if paths is None else len(set(paths))) as advance:
         if paths is None:
-            pairs = memory.holdings(on_progress=advance).pairs
+            pairs = memory.decode_pairs(on_progress=advance).pairs
         else:
             pairs = held_pairs(memory, paths, advance)
     if not pairs:

@@ -18,7 +18,7 @@ MISTAKE, BUG, CLOSED_PIPE = 2, 3, 141  # exit statuses; the last as of any progr
 # Advice in errors of the library, and how the command line words it.
 ADVICE = (
     ("force=True", "--force"),
-    ("Pass the values: `SealedMemory.load(file, vocabulary=values)`.", "Pass --vocabulary FILE."),
+    ("Pass the values: `QuantizedMemory.load(file, vocabulary=values)`.", "Pass --vocabulary FILE."),
     ("Omit vocabulary=.", "Omit --vocabulary."),
     (
         "Store the pairs of one in a memory like the other, Memory.like(other); if one keeps its paths, "

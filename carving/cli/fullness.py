@@ -11,36 +11,36 @@ from carving.errors import BadValue
 from carving.memory import Memory
 from carving.memory.extent import Extent
 from carving.memory.fullness import named
-from carving.prediction.goal import USUAL, Goal
+from carving.prediction.target import USUAL, Target
 from carving.scheme import Scheme
 
 
 @dataclass(frozen=True)
 class Fullness:
-    """What a memory was, and is now, predicted to name of its leaves, and what it was planned for."""
+    """What a memory was, and is now, predicted to name of its values, and what it was planned for."""
 
     before: float | None
     after: float | None
-    goal: Goal | None
+    target: Target | None
     short: bool  # whether that is too little
     pairs: int = 0
     keeps_paths: bool = False
-    leaves: int = 0
+    values: int = 0
 
     @classmethod
     def of(cls, before: float | None, memory: Memory) -> Self:
         """That of a memory after a change."""
         counts = memory.pairs, memory.keeps_paths, len(memory.vocabulary)
-        return cls(before, memory.predicted(), memory.goal, memory.overfull, *counts)
+        return cls(before, memory.predicted_accuracy(), memory.target, memory.is_overfull, *counts)
 
     @classmethod
-    def at(cls, scheme: Scheme, goal: Goal | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
+    def at(cls, scheme: Scheme, target: Target | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
         """That of a memory of which only the extent is known, before and after a change."""
-        joint = goal is not None and goal.joint
-        before, after = (named(scheme, each.loads, each.leaves, joint) for each in (was, now))
-        within = goal is not None and now.load <= goal.pairs and now.leaves <= goal.vocabulary
-        short = not within and after is not None and (goal or Goal(USUAL)).missed_by(after)
-        return cls(before, after, goal, short, now.pairs, keeps_paths, now.leaves)
+        joint = target is not None and target.joint
+        before, after = (named(scheme, each.loads, each.values, joint) for each in (was, now))
+        within = target is not None and now.load <= target.pairs and now.values <= target.vocabulary
+        short = not within and after is not None and (target or Target(USUAL)).missed_by(after)
+        return cls(before, after, target, short, now.pairs, keeps_paths, now.values)
 
     def check(self, file: FilePath, force: bool, merged: Sequence[FilePath] = ()) -> None:
         """Raise `BadValue` if the memory misses its target accuracy; warn if it has no target and misses the usual one.
@@ -49,13 +49,13 @@ class Fullness:
         """
         if not self.short:
             return
-        if self.goal is not None and not force:
-            hint = self._larger(self.goal, merged) if merged else self._hint(file)
+        if self.target is not None and not force:
+            hint = self._larger(self.target, merged) if merged else self._hint(file)
             raise BadValue(
                 f"{file} would be over capacity: predicted accuracy {self._change()}, target "
-                f"{_share(self.goal.accuracy)}. Nothing was written. {hint} --force writes it all the same."
+                f"{_share(self.target.accuracy)}. Nothing was written. {hint} --force writes it all the same."
             )
-        target = _share(self.goal.accuracy if self.goal else USUAL)
+        target = _share(self.target.accuracy if self.target else USUAL)
         errors.print(
             f"Warning: {file} is over capacity: predicted accuracy {self._change()}, below {target}.",
             markup=False,
@@ -73,11 +73,11 @@ class Fullness:
             )
         return f"Run `{shlex.join(grow)} --pairs {self.pairs}` to make room."
 
-    def _larger(self, goal: Goal, merged: Sequence[FilePath]) -> str:
+    def _larger(self, target: Target, merged: Sequence[FilePath]) -> str:
         if self.keeps_paths:  # those of another size can be merged, too
             return f"Run `{shlex.join(['carving', 'grow', str(merged[0])])} --pairs {self.pairs}` to make room."
-        sizes = f"--pairs {self.pairs} --vocabulary {max(2, self.leaves)} --accuracy {goal.accuracy:.4g}"
-        plan = f"carving plan {sizes}{' --joint' if goal.joint else ''} --out EMPTY"
+        sizes = f"--pairs {self.pairs} --vocabulary {max(2, self.values)} --accuracy {target.accuracy:.4g}"
+        plan = f"carving plan {sizes}{' --joint' if target.joint else ''} --out EMPTY"
         return (
             f"Run `{plan}` to create a memory large enough, and `carving store NEW FILES --like EMPTY` with the "
             "files of each memory; then merge the new ones."
@@ -85,12 +85,16 @@ class Fullness:
 
     def facts(self) -> dict[str, object]:
         """For JSON."""
-        return dict(predicted=self.after, predicted_before=self.before, planned=self.goal and self.goal.accuracy)
+        return dict(
+            predicted_accuracy=self.after,
+            predicted_accuracy_before=self.before,
+            target_accuracy=self.target and self.target.accuracy,
+        )
 
     def write(self) -> None:
         """For people."""
         if self.after is not None:
-            target = f" (target {_share(self.goal.accuracy)})" if self.goal else ""
+            target = f" (target {_share(self.target.accuracy)})" if self.target else ""
             write_line(f"Predicted accuracy: {self._change()}{target}.")
 
     def _change(self) -> str:

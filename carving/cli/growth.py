@@ -14,8 +14,8 @@ from carving.cli.output import count_text, errors, memory_sentence, write_json, 
 from carving.console import bar
 from carving.files import check_replaceable, identity
 from carving.memory import Memory
+from carving.memory.decode_pairs import SURE, DecodedPairs
 from carving.memory.fullness import collected
-from carving.memory.holdings import SURE, Holdings
 
 GROW_EPILOG = examples(
     "carving grow facts.safetensors",
@@ -63,7 +63,7 @@ def grow(
     """
     target = output or memory
     with locked(target):
-        held = Memory.load(memory)  # which says what to do with a sealed one
+        held = Memory.load(memory)  # which says what to do with a quantized one
         check_replaceable(target, "memory", force)
         paths = [path for path, _ in Files.open(files, reading)] if files else None
         with bar(errors, "decoding and storing", None) as advance, collected():
@@ -71,9 +71,9 @@ def grow(
                 size.pairs, size.accuracy, paths=paths, keep_paths=keep_paths or None, force=force, on_progress=advance
             )
         bigger.save(target, force=force)
-    full = Fullness.of(held.predicted(), bigger)
+    full = Fullness.of(held.predicted_accuracy(), bigger)
     if as_json:
-        facts = dict(pairs=bigger.pairs, leaves=len(bigger.vocabulary), scheme=identity(bigger.scheme))
+        facts = dict(pairs=bigger.pairs, values=len(bigger.vocabulary), scheme=identity(bigger.scheme))
         write_json(holdings_json(found) | facts | dict(file=str(target)) | full.facts())
         return
     write_holdings(found)
@@ -82,22 +82,26 @@ def grow(
     full.write()
 
 
-def holdings_json(found: Holdings | None) -> dict[str, object]:
+def holdings_json(found: DecodedPairs | None) -> dict[str, object]:
     """What a memory holds, if it was asked, for JSON."""
     if found is None:
         return {}
     return dict(
-        asked=found.asked, sure=found.sure, nothing=found.nothing, converged=found.converged, rounds=found.rounds
+        requested=found.requested,
+        confident=found.confident,
+        missing=found.missing,
+        converged=found.converged,
+        rounds=found.rounds,
     )
 
 
-def write_holdings(found: Holdings | None) -> None:
+def write_holdings(found: DecodedPairs | None) -> None:
     """The same for people: how sure it is, which is not whether it is right."""
     if found is None:
         return
     write_line(
-        f"Queried {count_text(found.asked, 'pair')}: {found.sure:,} answers with probability {SURE} or higher "
-        f"({found.share:.2%}), {found.nothing:,} without an answer. `carving verify` with FILES counts correct ones."
+        f"Queried {count_text(found.requested, 'pair')}: {found.confident:,} answers with probability {SURE} or higher "
+        f"({found.confident_share:.2%}), {found.missing:,} without an answer. `carving verify` with FILES counts correct ones."
     )
     if found.converged is False:
         write_line(

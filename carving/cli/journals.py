@@ -41,7 +41,7 @@ class Stored:
     stored: int
     scheme: Scheme
     pairs: int
-    leaves: int
+    values: int
     full: Fullness
 
 
@@ -54,9 +54,9 @@ class Samples:
 
     def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The pairs as they are."""
-        for path, leaf in pairs:
+        for path, value in pairs:
             self.first, self.last = self.first or path, path
-            yield path, leaf
+            yield path, value
 
     def of_all(self, ranks: Ranks) -> "Samples":
         """Those of all ranks."""
@@ -89,14 +89,14 @@ def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, f
         return None
     records = () if written is None else written.records
     before, after = extent(outline, records), extent(outline, (*records, record))
-    full = Fullness.at(scheme, outline.goal, before, after, outline.keeps_paths)
+    full = Fullness.at(scheme, outline.target, before, after, outline.keeps_paths)
     full.check(file, force)
     check_replaceable(file, "memory", None)
     try:
         journal.append(file, outline.checksum, written, record)
     except journal.Changed:
         raise BadValue(f"{file} was modified by another process. Nothing was stored; try again.") from None
-    return Stored(record.pairs, scheme, after.pairs, after.leaves, full)
+    return Stored(record.pairs, scheme, after.pairs, after.values, full)
 
 
 def outlined(file: FilePath) -> tuple[files.Outline, Journal | None]:

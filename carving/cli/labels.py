@@ -12,13 +12,13 @@ from carving.cli.output import count_text, errors, escaped, write_json, write_li
 from carving.cli.ranks import together
 
 if TYPE_CHECKING:
-    from carving.labels.data import Source
-    from carving.labels.runs import Evaluation, Report
+    from carving.multilabel.data import Source
+    from carving.multilabel.runs import Evaluation, Report
 
 TRAIN_EPILOG = examples(
     "carving train bibtex_train.txt.xz bibtex.safetensors --test bibtex_test.txt.xz",
     "carving train news.jsonl news.safetensors",
-    "carving train mediamill-train.arff small.safetensors --labels -101 --trunk linear --epochs 5",
+    "carving train mediamill-train.arff small.safetensors --labels -101 --architecture linear --epochs 5",
 )
 EVALUATE_EPILOG = examples("carving evaluate bibtex.safetensors bibtex_test.txt.xz")
 
@@ -49,7 +49,7 @@ class Points:
 
     def of(self, file: Path, pool: int = 1) -> "Source":
         """The file, with how it is read."""
-        from carving.labels.data import Source
+        from carving.multilabel.data import Source
 
         labels: str | int | None = self.labels
         if self.labels is not None and re.fullmatch("-?[0-9]{1,18}", self.labels):
@@ -77,7 +77,7 @@ class Training:
     """What is trained, and how."""
 
     head: Annotated[str, typer.Option(help="Output layer: OSC, or for comparison HLB, MAP, VTB or HRR.")] = "OSC"
-    trunk: Annotated[
+    architecture: Annotated[
         str | None, typer.Option(help="Train a single network instead of the recipe: deep, linear, or both (added).")
     ] = None
     epochs: Annotated[
@@ -96,7 +96,7 @@ class Training:
             help="best: networks and rerankers. fast: a linear model in closed form, in seconds and nearly as good."
         ),
     ] = "best"
-    rankers: Annotated[
+    rerank_min_count: Annotated[
         int, typer.Option(min=0, help="Train a reranker for labels with at least this many samples; 0 for none.")
     ] = 1
 
@@ -119,8 +119,8 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a multi-label classifier. An interrupted run resumes from its checkpoint."""
-    from carving.labels.bars import bars
-    from carving.labels.runs import Wish, run
+    from carving.multilabel.bars import bars
+    from carving.multilabel.runs import Wish, run
 
     with together(work) as ranks, bars(errors) as on_progress:
         report = run(
@@ -148,16 +148,16 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate a trained classifier on test samples."""
-    from carving.labels.classifier import MultiLabelClassifier
-    from carving.labels.runs import evaluated
+    from carving.multilabel.classifier import MultiLabelClassifier
+    from carving.multilabel.runs import evaluated
 
     made = MultiLabelClassifier.load(model)
-    answer = evaluated(made, points.of(data, made.pool_).read(made.words_, made.form_), all_rows)
+    answer = evaluated(made, points.of(data, made.pool_).read(made.vectorizer_, made.label_format_), all_rows)
     if as_json:
-        facts = dict(points=answer.points, unlabelled=answer.unlabelled, unknown_labels=answer.strangers)
+        facts = dict(points=answer.points, unlabeled=answer.unlabeled, unknown_labels=answer.unknown_labels)
         write_json(dict(model=str(model)) | facts | dict(measures=answer.measures))
     else:
-        _write_text(f"{count_text(answer.points, 'sample')}{_unlabelled(answer)}\n{_table(answer.measures)}")
+        _write_text(f"{count_text(answer.points, 'sample')}{_unlabeled(answer)}\n{_table(answer.measures)}")
 
 
 def _write_text(text: str) -> None:
@@ -169,8 +169,8 @@ def _as_json(report: "Report") -> dict[str, object]:
     facts: dict[str, object] = dict(model=str(report.model), points=report.points, labels=report.labels)
     facts |= dict(parameters=report.parameters, validation=report.validation)
     if report.test is not None:
-        facts |= dict(test=report.test.measures, unlabelled=report.test.unlabelled, all_rows=report.test.all_rows)
-        facts |= dict(unknown_labels=report.test.strangers)
+        facts |= dict(test=report.test.measures, unlabeled=report.test.unlabeled, all_rows=report.test.all_rows)
+        facts |= dict(unknown_labels=report.test.unknown_labels)
     return facts
 
 
@@ -183,14 +183,16 @@ def _as_text(report: "Report") -> str:
         measures = ", ".join(f"{name} {100 * value:.2f}" for name, value in report.validation.items())
         lines.append(f"Validation set: {measures}")
     if report.test is not None:
-        lines += [f"Test set{_unlabelled(report.test)}:", _table(report.test.measures)]
+        lines += [f"Test set{_unlabeled(report.test)}:", _table(report.test.measures)]
     return "\n".join(lines)
 
 
-def _unlabelled(answer: "Evaluation") -> str:
+def _unlabeled(answer: "Evaluation") -> str:
     counted = "scored 0" if answer.all_rows else "skipped"
-    without = f", {answer.unlabelled} without labels {counted}" if answer.unlabelled else ""
-    return without + (f", {count_text(answer.strangers, 'unknown label')} skipped" if answer.strangers else "")
+    without = f", {answer.unlabeled} without labels {counted}" if answer.unlabeled else ""
+    return without + (
+        f", {count_text(answer.unknown_labels, 'unknown label')} skipped" if answer.unknown_labels else ""
+    )
 
 
 def _table(measures: dict[str, float]) -> str:

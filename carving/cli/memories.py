@@ -37,7 +37,7 @@ from carving.schemes import make
 
 STORE_EPILOG = examples(
     "carving store facts.safetensors facts.json",
-    "carving store graph.safetensors wn18rr_train.tsv.xz --accuracy 0.999 --room 2",
+    "carving store graph.safetensors wn18rr_train.tsv.xz --accuracy 0.999 --headroom 2",
     "carving store people.safetensors people.csv --key name --delimiter ';'",
     "carving store mine.safetensors mine.tsv --like yours.safetensors",
     "carving store facts.safetensors facts.json --keep-paths",
@@ -81,12 +81,12 @@ def store(
         skipped = sum(ranks.gather(sources.bad))
         samples = samples.of_all(ranks)
     if as_json:
-        facts = dict(stored=done.stored, skipped=skipped, pairs=done.pairs, leaves=done.leaves)
+        facts = dict(stored=done.stored, skipped=skipped, pairs=done.pairs, values=done.values)
         write_json(facts | dict(scheme=identity(done.scheme), file=str(memory)) | done.full.facts())
         return
     bad = f"; skipped {count_text(skipped, 'malformed line')}" if skipped else ""
     write_line(f"Stored {count_text(done.stored, 'pair')} in {memory}{bad}.")
-    write_line(holding_sentence(done.scheme, done.pairs, done.leaves))
+    write_line(holding_sentence(done.scheme, done.pairs, done.values))
     done.full.write()
     commands = [command for path in samples.paths() if (command := ask_command(memory, path))]
     if commands:
@@ -107,7 +107,7 @@ def rewritten(
     if index:
         check_indexable(held._state, None)
     ranks.agreed(lambda: check_replaceable(memory, "memory", None))
-    before = held.predicted()
+    before = held.predicted_accuracy()
     with bar(errors, "storing", None) as advance, collected():  # nothing is written before all of it is read
         stored = held.store(samples.watch(sources), group=group, on_progress=advance)
     full = Fullness.of(before, held)
@@ -143,9 +143,9 @@ def new_memory(sources: Files, new: NewMemory, group: Ranks | None = None) -> Me
             raise BadValue(f"--like {new.like} conflicts with --{next(iter(given))}. Pass only one.")
         return Memory.like(Memory.load(new.like, group=group), keep_paths=new.keep_paths or None)
     if new.d is not None:
-        if any(wish is not None for wish in (new.accuracy, new.room, new.slack)):
+        if any(wish is not None for wish in (new.accuracy, new.headroom, new.slack)):
             raise BadValue(
-                "--accuracy, --room and --slack are options of the planner, which --d replaces. Omit them, or --d."
+                "--accuracy, --headroom and --slack are options of the planner, which --d replaces. Omit them, or --d."
             )
         paths_of_any_depth = dict(whole_path=True) if new.scheme == "TPR" else {}
         return Memory(make(given.pop("scheme", "OSC"), **given, **paths_of_any_depth), keep_paths=new.keep_paths)
@@ -179,14 +179,14 @@ def forget(
         held = open_memory(memory) if is_large(memory) else Memory.load(memory)
         check_replaceable(memory, "memory", None)
         with bar(errors, "forgetting", None) as advance:
-            strangers = held.forget(sources, force=force, on_progress=counter.then(advance))
-        gone = counter.total if force else counter.total - len(strangers)
+            not_found = held.forget(sources, force=force, on_progress=counter.then(advance))
+        gone = counter.total if force else counter.total - len(not_found)
         if gone and not isinstance(held, Opened):  # which has written it
             held.save(memory, precision(memory, held.tensor))
     if as_json:
-        write_json(forgotten_json(gone, strangers) | dict(pairs=held.pairs))
+        write_json(forgotten_json(gone, not_found) | dict(pairs=held.pairs))
     else:
-        write_forgotten(gone, strangers, held.pairs, force)
+        write_forgotten(gone, not_found, held.pairs, force)
 
 
 @dataclass
@@ -229,7 +229,7 @@ def merge(
             )
         check_replaceable(target, "memory", force)
         total = Memory.load(memories[0])
-        before = total.predicted()
+        before = total.predicted_accuracy()
         with collected():
             for file in memories[1:]:
                 total = joined(total, Memory.load(file), file, force)
@@ -237,7 +237,7 @@ def merge(
         full.check(target, force, merged=memories)
         total.save(target, force=force)
     if as_json:
-        write_json(dict(pairs=total.pairs, leaves=len(total.vocabulary), file=str(target)) | full.facts())
+        write_json(dict(pairs=total.pairs, values=len(total.vocabulary), file=str(target)) | full.facts())
         return
     write_line(f"Merged {len(memories)} memories into {target}.")
     write_line(memory_sentence(total))

@@ -78,7 +78,7 @@ class NewMemory:
         float | None,
         typer.Option(help='New memory: target accuracy, counting "nothing stored" as an answer. Default: 0.99.'),
     ] = None
-    room: Annotated[
+    headroom: Annotated[
         float | None, typer.Option(min=1, max=1000, help="New memory: plan for this multiple of the pairs given.")
     ] = None
     slack: Annotated[
@@ -118,14 +118,14 @@ class Question:
     ] = None
     whole: Annotated[bool, typer.Option("--set", help="Print every value stored under the path.")] = False
     threshold: Annotated[float, typer.Option(help="With --set: the minimum probability of a value.")] = 0.5
-    leaf: Annotated[str | None, typer.Option(help="Test whether this value is stored under the path.")] = None
-    among: Annotated[
+    value: Annotated[str | None, typer.Option(help="Test whether this value is stored under the path.")] = None
+    candidates: Annotated[
         list[str] | None,
         typer.Option(help="Consider only this value as an answer; repeat the option for several values."),
     ] = None
-    absence: Annotated[float, typer.Option(help="Prior probability that nothing is stored under the path.")] = 0.5
+    prior_empty: Annotated[float, typer.Option(help="Prior probability that nothing is stored under the path.")] = 0.5
     text: Annotated[bool, typer.Option("--text", help="Read every role and value as text, numbers included.")] = False
-    probe: Annotated[
+    recall_target: Annotated[
         float | None,
         typer.Option(
             help="Approximate search: target recall relative to a full scan. Default: 0.999 above 200,000 values."
@@ -154,7 +154,7 @@ class Task:
         str | None, typer.Option(help="Plan for a quantized memory: 1, 2, 3, 4 or 8 bits per cell, or auto.")
     ] = None
 
-    def wishes(self) -> dict[str, Any]:
+    def requirements(self) -> dict[str, Any]:
         """As the planner takes them."""
         given = asdict(self)
         return given if self.bits is None else given | dict(bits=chosen_bits(self.bits))

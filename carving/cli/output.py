@@ -16,7 +16,7 @@ import typer
 from carving.answers.answer import Answer
 from carving.console import SafeConsole, visible
 from carving.files import NotFlushed, identity
-from carving.formats.typed import label_argument, leaf_json, leaf_text
+from carving.formats.typed import label_argument, value_json, value_text
 from carving.memory import Memory
 from carving.places import NotLocked, Waiting
 from carving.scheme import Scheme
@@ -97,15 +97,15 @@ def write_json(value: object) -> None:
 def answer_json(answer: Answer) -> dict[str, object]:
     """An answer for JSON; no probability as null."""
     probability = None if math.isnan(answer.probability) else answer.probability
-    return asdict(answer) | dict(leaf=leaf_json(answer.leaf), probability=probability)
+    return asdict(answer) | dict(value=value_json(answer.value), probability=probability)
 
 
 def answer_sentence(answer: Answer) -> str:
     """An answer for people."""
-    if not answer.found and answer.leaf is None:
+    if not answer.found and answer.value is None:
         return f"nothing is stored there (probability {answer.probability:.4f})"
     probability = "" if math.isnan(answer.probability) else f", probability {answer.probability:.4f}"
-    return f"{leaf_text(answer.leaf)}  (score {answer.score:.2f}{probability})"
+    return f"{value_text(answer.value)}  (score {answer.score:.2f}{probability})"
 
 
 def ask_command(file: FilePath, path: Path) -> str | None:
@@ -123,11 +123,11 @@ def memory_sentence(memory: Memory) -> str:
     return holding_sentence(memory.scheme, memory.pairs, len(memory.vocabulary))
 
 
-def holding_sentence(scheme: Scheme, pairs: int, leaves: int) -> str:
+def holding_sentence(scheme: Scheme, pairs: int, values: int) -> str:
     """Describe a memory in a line: its scheme, and how many pairs, distinct values and cells it has."""
     known = identity(scheme)
     parameters = ", ".join(f"{key}={value}" for key, value in known.items() if key != "name")
-    held = f"{count_text(pairs, 'pair')}, {count_text(leaves, 'distinct value')}"
+    held = f"{count_text(pairs, 'pair')}, {count_text(values, 'distinct value')}"
     return f"{known['name']} ({parameters}): {held}, {scheme.facts.memory_scalars:,} cells"
 
 

@@ -54,8 +54,8 @@ def plan(
     """
     best_plans = planner(pairs, numbers)
     check_options(joint, spread, out, keep_paths)
-    alone = best_plans(**task.wishes())
-    together = best_plans(**task.wishes(), joint=True, spread=spread) if joint else []
+    alone = best_plans(**task.requirements())
+    together = best_plans(**task.requirements(), joint=True, spread=spread) if joint else []
     chosen = (together or alone)[0]
     if out is not None:
         write_empty(out, chosen, task, keep_paths)
@@ -87,7 +87,7 @@ def write_empty(file: FilePath, best: Plan, task: Task, keep_paths: bool) -> Non
     """Write an empty memory of a plan."""
     with locked(file):
         check_new(file)  # another command may have made it meanwhile
-        Memory.of_plan(best, task.vocabulary, task.accuracy, keep_paths=keep_paths).save(file)
+        Memory.from_plan(best, task.vocabulary, task.accuracy, keep_paths=keep_paths).save(file)
 
 
 def write_plans(alone: list[Plan], together: list[Plan], title: str) -> None:
@@ -141,8 +141,8 @@ def plan_text(plan: Plan) -> str:
         if isinstance(value, int | float) and not isinstance(value, bool)
     )
     kind = f"{' compact' if plan.compact else ''}{' gaussian' if plan.parameters.get('basis') == 'gaussian' else ''}"
-    sealed = "" if plan.bits is None else f", {show_bits(plan.bits)} per cell"
-    return f"{plan.scheme}{kind} {parameters}{sealed}"
+    quantized = "" if plan.bits is None else f", {show_bits(plan.bits)} per cell"
+    return f"{plan.scheme}{kind} {parameters}{quantized}"
 
 
 def operations_text(plan: Plan) -> str:

@@ -12,7 +12,7 @@ from carving.cli.options import Json, examples
 from carving.cli.output import write_json, write_line
 
 if TYPE_CHECKING:
-    from carving.labels import MultiLabelClassifier
+    from carving.multilabel import MultiLabelClassifier
 
 PREDICT_EPILOG = examples(
     "carving predict news.safetensors fresh.jsonl",
@@ -41,11 +41,11 @@ def predict(
 
     Prints one line per sample with its labels, best first; the line is empty if there are none.
     """
-    from carving.labels import MultiLabelClassifier
+    from carving.multilabel import MultiLabelClassifier
 
     made = MultiLabelClassifier.load(model)
-    features = points.of(data, made.pool_).features(made.words_)
-    for row, found in enumerate(made.described(features, top, threshold=threshold)):
+    features = points.of(data, made.pool_).features(made.vectorizer_)
+    for row, found in enumerate(made.predict_named(features, top, threshold=threshold)):
         if as_json:
             write_json(dict(point=row, labels=[dict(label=label, probability=p) for label, p in found]))
         else:
@@ -54,7 +54,7 @@ def predict(
 
 def write_model(file: Path, as_json: bool) -> None:
     """What a label model is."""
-    from carving.labels import MultiLabelClassifier
+    from carving.multilabel import MultiLabelClassifier
 
     made = MultiLabelClassifier.load(file)
     facts = _facts(made) | dict(file=str(file), bytes=file.stat().st_size)
@@ -67,7 +67,9 @@ def write_model(file: Path, as_json: bool) -> None:
     student = f"a network with {hidden} hidden units, " if hidden else ""
     write_line(f"Label model: {made.n_labels_:,} labels ({names}), {head}{student}{facts['weights']:,} weights.")
     kind = (
-        f"documents, {made.n_features_in_:,} words" if made.words_ is not None else f"{made.n_features_in_:,} features"
+        f"documents, {made.n_features_in_:,} words"
+        if made.vectorizer_ is not None
+        else f"{made.n_features_in_:,} features"
     )
     pooled = f", averages of {made.pool_} columns each" if made.pool_ > 1 else ""
     write_line(f"Input: {kind}{pooled}. Trained by {facts['trained by']}, seed {made.seed}.")
@@ -76,7 +78,7 @@ def write_model(file: Path, as_json: bool) -> None:
 
 
 def _facts(made: "MultiLabelClassifier") -> dict[str, Any]:
-    networks: Iterable[str] = dict.fromkeys(settings.trunk for settings in made.settings_)
+    networks: Iterable[str] = dict.fromkeys(settings.architecture for settings in made.settings_)
     matcher = made.scorer_.matcher
     way = f"the recipe {made.recipe}" if made.settings is None else "its own settings"
     return {
@@ -88,9 +90,9 @@ def _facts(made: "MultiLabelClassifier") -> dict[str, Any]:
         "networks": list(networks),
         "matcher": matcher is not None,
         "hidden": [] if matcher is None else [len(layer.bias) for layer in matcher.hidden],
-        "rankers": made.scorer_.rankers is not None,
+        "rerankers": made.scorer_.rerankers is not None,
         "trained by": way,
-        "texts": made.words_ is not None,
+        "texts": made.vectorizer_ is not None,
         "pool": made.pool_,
         "threshold": made.calibration_.threshold,
         "seed": made.seed,

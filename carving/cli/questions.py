@@ -26,25 +26,25 @@ from carving.cli.output import (
     write_line,
 )
 from carving.cli.predicting import write_model
+from carving.cli.quantizing import Labels, loaded, write_quantized
 from carving.cli.ranks import together
-from carving.cli.sealing import Labels, loaded, write_sealed
 from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.files import identity
 from carving.formats.documents import Pair
-from carving.formats.typed import leaf_json, leaf_readings, leaf_text, path_readings, path_text
+from carving.formats.typed import path_readings, path_text, value_json, value_readings, value_text
 from carving.memory import Memory
-from carving.memory.holdings import Holdings
-from carving.memory.sealed import SealedMemory
+from carving.memory.decode_pairs import DecodedPairs
+from carving.memory.quantized import QuantizedMemory
 from carving.memory.verification import Verification, Wrong
-from carving.symbols import Leaf, Path, canonical
+from carving.symbols import Path, Value, canonical
 from carving.tensorfiles import kind_of
 
 ASK_EPILOG = examples(
     "carving ask facts.safetensors 'sentence 5' subject",
     "carving ask graph.safetensors dog.n.01 _hypernym --set",
-    "carving ask facts.safetensors 'sentence 5' subject --leaf dog",
+    "carving ask facts.safetensors 'sentence 5' subject --value dog",
     "cut -f 1,2 graph.tsv | carving ask graph.safetensors - --json",
 )
 INFO_EPILOG = examples("carving info facts.safetensors", "carving info facts.safetensors --json")
@@ -82,15 +82,15 @@ def ask(memory: MemoryFile, roles: Roles, question: Question, vocabulary: Labels
     """
     check_question(question)
     held = loaded(memory, vocabulary)
-    if question.leaf is not None and not held.scheme.facts.linear:
+    if question.value is not None and not held.scheme.facts.linear:
         raise BadValue(
-            f"--leaf needs probabilities, which {identity(held.scheme)['name']} does not have. Omit it, or use --top."
+            f"--value needs probabilities, which {identity(held.scheme)['name']} does not have. Omit it, or use --top."
         )
     found = ask_many(held, question, as_json) if roles == ["-"] else ask_once(held, roles, question, as_json)
     raise typer.Exit(0 if found else 1)
 
 
-def ask_many(memory: Memory | SealedMemory, question: Question, as_json: bool) -> bool:
+def ask_many(memory: Memory | QuantizedMemory, question: Question, as_json: bool) -> bool:
     """Ask for all paths that stdin names; whether anything was found under each."""
     questions = read_paths(question.text)
     outcomes = ask_all(memory, questions, question)
@@ -99,20 +99,20 @@ def ask_many(memory: Memory | SealedMemory, question: Question, as_json: bool) -
     return all(outcome.found for outcome in outcomes)
 
 
-def ask_once(memory: Memory | SealedMemory, roles: list[str], question: Question, as_json: bool) -> bool:
+def ask_once(memory: Memory | QuantizedMemory, roles: list[str], question: Question, as_json: bool) -> bool:
     """Ask for one path; whether anything was found."""
     (outcome,) = ask_all(memory, [path_readings(roles, question.text)], question)
     write_answers(outcome.answers, question, as_json)
     if not as_json:  # which tells numbers from text
-        answered = [answer.leaf for answer in outcome.answers]
-        if question.leaf is not None and not outcome.found:  # under no reading: that which the memory knows was meant
-            answered = [leaf for leaf in leaf_readings(question.leaf, question.text) if leaf in memory.vocabulary]
-        write_taken(question, answered if question.leaf is not None else _candidates(memory, question) or [])
+        answered = [answer.value for answer in outcome.answers]
+        if question.value is not None and not outcome.found:  # under no reading: that which the memory knows was meant
+            answered = [value for value in value_readings(question.value, question.text) if value in memory.vocabulary]
+        write_taken(question, answered if question.value is not None else _candidates(memory, question) or [])
     return outcome.found
 
 
 def answers_json(answers: Sequence[Answer], question: Question) -> list[dict[str, object]]:
-    """Answers for JSON; the best leaves are candidates, of which none need be found: their probabilities tell."""
+    """Answers for JSON; the best values are candidates, of which none need be found: their probabilities tell."""
     values = map(answer_json, answers)
     return [{name: value for name, value in each.items() if name != "found" or not question.top} for each in values]
 
@@ -140,13 +140,13 @@ def write_row(path: Path, answers: Sequence[Answer], question: Question, as_json
 def check_question(question: Question) -> None:
     """Refuse several questions at once."""
     several = question.whole and question.top
-    if several or (question.leaf is not None and (question.whole or question.top or question.among)):
-        raise BadValue("--set, --top and --leaf exclude each other, and --leaf excludes --among. Pass only one.")
+    if several or (question.value is not None and (question.whole or question.top or question.candidates)):
+        raise BadValue("--set, --top and --value exclude each other, and --value excludes --candidate. Pass only one.")
 
 
-def ask_all(memory: Memory | SealedMemory, questions: list[list[Path]], question: Question) -> list[Outcome]:
+def ask_all(memory: Memory | QuantizedMemory, questions: list[list[Path]], question: Question) -> list[Outcome]:
     """An outcome for each question: that of the first of its readings where anything is found, or else of the last."""
-    readings = [_with_leaves(paths, question) for paths in questions]
+    readings = [_with_values(paths, question) for paths in questions]
     outcomes = iter(_outcomes(memory, [reading for each in readings for reading in each], question))
     chosen = []
     for each in readings:
@@ -155,22 +155,22 @@ def ask_all(memory: Memory | SealedMemory, questions: list[list[Path]], question
     return chosen
 
 
-def _with_leaves(paths: list[Path], question: Question) -> list[Pair]:
-    """The readings of a path, each with those of the leaf that is asked for: a number may be text there, too."""
-    if question.leaf is None:
+def _with_values(paths: list[Path], question: Question) -> list[Pair]:
+    """The readings of a path, each with those of the value that is asked for: a number may be text there, too."""
+    if question.value is None:
         return [(path, None) for path in paths]
-    return [(path, leaf) for path in paths for leaf in leaf_readings(question.leaf, question.text)]
+    return [(path, value) for path in paths for value in value_readings(question.value, question.text)]
 
 
-def _outcomes(memory: Memory | SealedMemory, readings: list[Pair], question: Question) -> list[Outcome]:
-    paths, absence = [path for path, _ in readings], question.absence
-    if question.leaf is not None:
-        return _single(memory.recognise_many(readings, absence=absence))
-    among = _candidates(memory, question)
+def _outcomes(memory: Memory | QuantizedMemory, readings: list[Pair], question: Question) -> list[Outcome]:
+    paths, prior_empty = [path for path, _ in readings], question.prior_empty
+    if question.value is not None:
+        return _single(memory.recognize_many(readings, prior_empty=prior_empty))
+    candidates = _candidates(memory, question)
     if question.whole:
-        sets = memory.recall_sets(paths, threshold=question.threshold, among=among, absence=absence)
-        return [Outcome(leaves, bool(leaves)) for leaves in sets]
-    how = dict(among=among, absence=absence, probe=question.probe)
+        sets = memory.recall_sets(paths, threshold=question.threshold, candidates=candidates, prior_empty=prior_empty)
+        return [Outcome(values, bool(values)) for values in sets]
+    how = dict(candidates=candidates, prior_empty=prior_empty, recall_target=question.recall_target)
     best: list[Answer] = memory.recall_many(paths, **how)  # type: ignore[arg-type]
     if question.top is None:
         return _single(best)
@@ -178,28 +178,30 @@ def _outcomes(memory: Memory | SealedMemory, readings: list[Pair], question: Que
     return [Outcome(answers, bool(first)) for first, answers in zip(best, lists, strict=True)]
 
 
-def _candidates(memory: Memory | SealedMemory, question: Question) -> list[Leaf] | None:
-    """The leaves to answer with, in all readings that the memory knows; None for all."""
-    leaves: list[Leaf] = []
-    for argument in question.among or ():
-        readings = leaf_readings(argument, question.text)
-        leaves += [leaf for leaf in readings if leaf in memory.vocabulary] or readings[:1]
-    return leaves or None
+def _candidates(memory: Memory | QuantizedMemory, question: Question) -> list[Value] | None:
+    """The values to answer with, in all readings that the memory knows; None for all."""
+    values: list[Value] = []
+    for argument in question.candidates or ():
+        readings = value_readings(argument, question.text)
+        values += [value for value in readings if value in memory.vocabulary] or readings[:1]
+    return values or None
 
 
-def write_taken(question: Question, leaves: Sequence[Leaf]) -> None:
+def write_taken(question: Question, values: Sequence[Value]) -> None:
     """Print how an argument was read that may be a number or text."""
-    option, arguments = ("--leaf", [question.leaf]) if question.leaf is not None else ("--among", question.among or [])
+    option, arguments = (
+        ("--value", [question.value]) if question.value is not None else ("--candidate", question.candidates or [])
+    )
     for argument in arguments:
-        readings = leaf_readings(argument, question.text)
-        taken = [leaf for leaf in readings if any(same(leaf, each) for each in leaves)]
+        readings = value_readings(argument, question.text)
+        taken = [value for value in readings if any(same(value, each) for each in values)]
         if len(readings) > 1 and taken:
-            words = " and ".join(f"the text {leaf!r}" if isinstance(leaf, str) else repr(leaf) for leaf in taken)
+            words = " and ".join(f"the text {value!r}" if isinstance(value, str) else repr(value) for value in taken)
             errors.print(f"{option} {argument} was read as {words}.", markup=False, soft_wrap=True)
 
 
-def same(one: Leaf, other: Leaf) -> bool:
-    """Whether two leaves are one: 1, "1" and true are three."""
+def same(one: Value, other: Value) -> bool:
+    """Whether two values are one: 1, "1" and true are three."""
     return canonical(one) == canonical(other)
 
 
@@ -213,27 +215,32 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
     Of a memory: its scheme, size and predicted accuracy.
     """
     kind = kind_of(memory)
-    if kind == "sealed memory":
-        write_sealed(memory, sealedfiles.read(memory), as_json)
+    if kind == "quantized memory":
+        write_quantized(memory, sealedfiles.read(memory), as_json)
         return
     if kind == "label model":
         write_model(memory, as_json)
         return
     held, size = Memory.load(memory), memory.stat().st_size
-    predicted = held.predicted()
+    predicted_accuracy = held.predicted_accuracy()
     packed = held.packed_paths() if held.keeps_paths else None
     if as_json:
         facts = dict(file=str(memory), bytes=size, scheme=identity(held.scheme), pairs=held.pairs)
         cells = held.scheme.facts.memory_scalars
         kept = {} if packed is None else dict(paths=len(held), paths_bytes=packed)
-        sizes = dict(leaves=len(held.vocabulary), cells=cells, predicted=predicted, consolidated=held.consolidated)
+        sizes = dict(
+            values=len(held.vocabulary),
+            cells=cells,
+            predicted_accuracy=predicted_accuracy,
+            consolidated=held.is_consolidated,
+        )
         write_json(facts | sizes | kept | index_facts(memory, held) | journal_facts(memory))
         return
     write_line(memory_sentence(held))
-    if held.consolidated:
-        write_line(f"Consolidated: expected accuracy {predicted:.2%} on the pairs it was consolidated for.")
-    elif predicted is not None:
-        write_line(f"Predicted accuracy: {predicted:.2%}, if all values are about equally frequent.")
+    if held.is_consolidated:
+        write_line(f"Consolidated: expected accuracy {predicted_accuracy:.2%} on the pairs it was consolidated for.")
+    elif predicted_accuracy is not None:
+        write_line(f"Predicted accuracy: {predicted_accuracy:.2%}, if all values are about equally frequent.")
     write_line(f"File size: {show_bytes(size)}.")
     if packed is not None:
         write_line(f"Paths kept: {len(held):,}, {show_bytes(packed)} of the file.")
@@ -277,7 +284,7 @@ def verify(
 
 
 def asked_for(
-    memory: Memory | SealedMemory, files: list[str], reading: Reading, joint: bool, ranks: Ranks
+    memory: Memory | QuantizedMemory, files: list[str], reading: Reading, joint: bool, ranks: Ranks
 ) -> Verification:
     """How much of files a memory answers."""
     pairs = ranks.agreed(lambda: list(Files.open(files, reading)))
@@ -286,17 +293,17 @@ def asked_for(
         return memory.verify((pair for pair in pairs), joint=joint, group=group, on_progress=advance)
 
 
-def own_holdings(memory: Memory | SealedMemory, joint: bool) -> Holdings:
+def own_holdings(memory: Memory | QuantizedMemory, joint: bool) -> DecodedPairs:
     """What a memory holds under the paths that it keeps."""
     with bar(errors, "querying", memory.pairs) as advance:
-        return memory.holdings(joint=joint or None, on_progress=advance)
+        return memory.decode_pairs(joint=joint or None, on_progress=advance)
 
 
 def verification_json(outcome: Verification | None, wrong: bool) -> dict[str, object]:
     """A verification, if there was any, for JSON."""
     if outcome is None:
         return {}
-    facts: dict[str, object] = dict(asked=outcome.asked, right=outcome.right, share=outcome.share)
+    facts: dict[str, object] = dict(total=outcome.total, correct=outcome.correct, accuracy=outcome.accuracy)
     if outcome.rounds is not None:
         facts |= dict(converged=outcome.converged, rounds=outcome.rounds)
     if wrong:
@@ -307,11 +314,11 @@ def verification_json(outcome: Verification | None, wrong: bool) -> dict[str, ob
 def wrong_json(wrong: Wrong) -> dict[str, object]:
     """A wrong answer for JSON."""
     answer = None if wrong.answer is None else answer_json(wrong.answer)
-    return dict(path=list(map(leaf_json, wrong.path)), leaf=leaf_json(wrong.leaf), answer=answer)
+    return dict(path=list(map(value_json, wrong.path)), value=value_json(wrong.value), answer=answer)
 
 
 def write_verification(
-    file: FilePath, memory: Memory | SealedMemory, outcome: Verification | None, wrong: bool
+    file: FilePath, memory: Memory | QuantizedMemory, outcome: Verification | None, wrong: bool
 ) -> None:
     """A verification for people."""
     write_line(
@@ -321,7 +328,7 @@ def write_verification(
         write_line(sentence)
     if outcome is None:
         return
-    write_line(f"Correct: {outcome.right:,} of {count_text(outcome.asked, 'pair')} ({outcome.share:.2%}).")
+    write_line(f"Correct: {outcome.correct:,} of {count_text(outcome.total, 'pair')} ({outcome.accuracy:.2%}).")
     if outcome.converged is False:
         write_line(
             "Joint decoding did not converge: the memory is over capacity, or holds many pairs that FILES do not."
@@ -333,4 +340,4 @@ def write_verification(
 def wrong_sentence(wrong: Wrong) -> str:
     """A wrong answer for people."""
     answer = answer_sentence(wrong.answer) if wrong.answer is not None else "no value"
-    return f"{path_text(wrong.path)} -> {leaf_text(wrong.leaf)}; answer: {answer}"
+    return f"{path_text(wrong.path)} -> {value_text(wrong.value)}; answer: {answer}"

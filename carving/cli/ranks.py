@@ -8,7 +8,7 @@ import typer
 
 from carving.cli.options import Work
 from carving.cli.output import be_quiet, errors
-from carving.distributed import Ranks, joined
+from carving.distributed import Ranks, process_group
 from carving.distributed.joining import started
 from carving.distributed.launching import launch
 
@@ -20,7 +20,7 @@ def together(work: Work) -> Iterator[Ranks]:
     """The ranks that work on a command; where they are to be started, the command ends when they have done it."""
     if (work.workers or 1) > 1 and not started():
         raise typer.Exit(_in_processes(work.workers or 1))
-    with joined(work.timeout) as ranks:
+    with process_group(work.timeout) as ranks:
         if not ranks.first:
             be_quiet()
         yield ranks

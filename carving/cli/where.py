@@ -1,4 +1,4 @@
-"""`carving where`: which paths hold a leaf."""
+"""`carving where`: which paths hold a value."""
 
 from itertools import chain
 from typing import Annotated
@@ -9,24 +9,24 @@ from carving.answers.answer import Answer
 from carving.cli.input import Files
 from carving.cli.options import Json, MemoryFile, Reading, examples
 from carving.cli.output import answer_json, answer_sentence, errors, write_json, write_line
-from carving.cli.sealing import Labels, loaded
+from carving.cli.quantizing import Labels, loaded
 from carving.console import bar
-from carving.formats.typed import leaf_json, leaf_readings, path_text
-from carving.symbols import Leaf, Path
+from carving.formats.typed import path_text, value_json, value_readings
+from carving.symbols import Path, Value
 
 WHERE_EPILOG = examples(
     "carving where facts.safetensors dog",
-    "carving where graph.safetensors animal.n.01 --among wn18rr_train.tsv.xz --json",
+    "carving where graph.safetensors animal.n.01 --paths wn18rr_train.tsv.xz --json",
 )
 
 
 def where(
     memory: MemoryFile,
-    leaf: Annotated[
+    value: Annotated[
         str, typer.Argument(metavar="VALUE", help="Value to look for; a number is tried as a number and as text.")
     ],
     reading: Reading,
-    among: Annotated[
+    candidates: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
@@ -40,25 +40,27 @@ def where(
 ) -> None:
     """Find the paths that hold a value, most probable first. Exit status 1 if there is none."""
     held = loaded(memory, vocabulary, reading)
-    paths = [path for path, _ in Files.open(among, reading)] if among else None
-    readings = leaf_readings(leaf, text)
+    paths = [path for path, _ in Files.open(candidates, reading)] if candidates else None
+    readings = value_readings(value, text)
     with bar(errors, "querying", None) as advance:
         answers = (held.where(read, paths, threshold=threshold, on_progress=advance) for read in readings)
         found = sorted(chain.from_iterable(answers), key=lambda each: -each[1].probability)
     if as_json:
-        write_json([dict(path=list(map(leaf_json, path))) | answer_json(answer) for path, answer in found])
+        write_json([dict(path=list(map(value_json, path))) | answer_json(answer) for path, answer in found])
     else:
         for path, answer in found:
             write_line(path_text(path), answer_sentence(answer))
         if not found:
-            errors.print(f"No path holds {leaf}.", markup=False)
-        write_taken(leaf, readings, found)
+            errors.print(f"No path holds {value}.", markup=False)
+        write_taken(value, readings, found)
     raise typer.Exit(0 if found else 1)
 
 
-def write_taken(argument: str, readings: list[Leaf], found: list[tuple[Path, Answer]]) -> None:
+def write_taken(argument: str, readings: list[Value], found: list[tuple[Path, Answer]]) -> None:
     """Print how the argument was read where it may be a number or text."""
-    taken = {type(answer.leaf): answer.leaf for _, answer in found}
+    taken = {type(answer.value): answer.value for _, answer in found}
     if len(readings) > 1 and taken:
-        words = " and ".join(f"the text {leaf!r}" if isinstance(leaf, str) else repr(leaf) for leaf in taken.values())
+        words = " and ".join(
+            f"the text {value!r}" if isinstance(value, str) else repr(value) for value in taken.values()
+        )
         errors.print(f"{argument} was read as {words}.", markup=False, soft_wrap=True)

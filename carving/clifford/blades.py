@@ -15,7 +15,7 @@ from torch import Tensor
 
 from carving.chunks import rows_within, slices
 from carving.clifford.elements import Blades, E, Element, Multivectors, as_element, common_space, show_shape
-from carving.clifford.grades import check_room, contract_rows, count, fold, subsets, unfold, wedge_rows
+from carving.clifford.grades import check_headroom, contract_rows, count, fold, subsets, unfold, wedge_rows
 from carving.errors import BadValue
 
 WORKSPACE = 64 * 2**20  # bytes that a product may use at a time beside its arguments and its result
@@ -270,7 +270,7 @@ def expand(a: Element) -> Multivectors:
     if isinstance(a, Multivectors):
         return a
     first, *rest = a.factors.unbind(-2)
-    check_room(a.n, a.grade, a.factors)
+    check_headroom(a.n, a.grade, a.factors)
     for grade, vector in enumerate(rest, start=1):
         first = _wedge(first, vector, a.n, grade, 1)
     return Multivectors(first, a.n, a.grade)
@@ -301,7 +301,7 @@ def total(blades: Blades, weights: Tensor | None = None) -> Multivectors:
     if grade == 1:
         vectors = blades.factors.squeeze(-2)
         return Multivectors((vectors if weights is None else vectors * weights.unsqueeze(-1)).sum(-2), n, 1)
-    check_room(n, grade, blades.factors)
+    check_headroom(n, grade, blades.factors)
     matrix: Tensor | None = None
     each = (count(n, half) + count(n, grade - half)) * blades.batch[:-1].numel() * blades.factors.element_size()
     for rows in slices(blades.batch[-1], rows_within(WORKSPACE, each)):
@@ -361,7 +361,7 @@ def determinant(matrix: Tensor) -> Tensor:
 
 
 def _wedge(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
-    check_room(n, s + t, a)
+    check_headroom(n, s + t, a)
     return _batched(lambda a, b: wedge_rows(a, b, n, s, t), a, b, 3 * count(n, s + t))
 
 
@@ -378,7 +378,7 @@ def _contract(a: Tensor, b: Tensor, n: int, s: int, t: int) -> Tensor:
 def _batched(how: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor, numbers: int) -> Tensor:
     """Both broadcast and turned, a coordinate a row, as many columns at a time as the workspace holds.
 
-    Rows of neighbouring numbers are what a processor moves fast; the result is a view of such rows, turned back.
+    Rows of neighboring numbers are what a processor moves fast; the result is a view of such rows, turned back.
     """
     columns = max(1, WORKSPACE // (numbers * a.element_size()))
     if a.dim() == b.dim() == 2 and len(a) == len(b) <= columns:  # the usual case, for which every call counts

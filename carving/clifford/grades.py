@@ -32,7 +32,7 @@ def count(n: int, grade: int) -> int:
     return math.comb(n, grade)
 
 
-def check_room(n: int, grade: int, like: Tensor) -> None:
+def check_headroom(n: int, grade: int, like: Tensor) -> None:
     """Refuse coordinates that the machine cannot hold, before tables of them are made."""
     size, limit = count(n, grade) * (like.element_size() + 16 * grade), machine_bytes(like.device)
     if limit is not None and size > limit:

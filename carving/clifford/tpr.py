@@ -26,7 +26,7 @@ from carving.clifford.blades import WORKSPACE, contract, contract_sum, expand, t
 from carving.clifford.elements import Blades, Multivectors
 from carving.clifford.grades import count
 from carving.errors import BadType, BadValue
-from carving.symbols import Leaf, Path, Role
+from carving.symbols import Path, Role, Value
 from carving.tensors import orthonormal
 from carving.verbs import REAL, absent
 
@@ -131,7 +131,7 @@ class CliffordTPR:
 
     # Symbols -> vectors
 
-    def fillers(self, labels: Iterable[Leaf]) -> Tensor:
+    def fillers(self, labels: Iterable[Value]) -> Tensor:
         """Return the fillers (m, n) of m labels: unit vectors orthogonal to every role."""
         names = [symbols.canonical(label) for label in listed(labels, "labels")]
         words = draws.bits(names, draws.words_for_normals(self.n), seed=self.seed, purpose="clifford filler")

@@ -16,7 +16,7 @@ def started() -> bool:
 
 
 @contextmanager
-def joined(timeout: float = TIMEOUT) -> Iterator[Ranks]:
+def process_group(timeout: float = TIMEOUT) -> Iterator[Ranks]:
     """Join the process group that torchrun has started; a context manager that gives the `Ranks`.
 
     Without torchrun the ranks are this process alone. A process group that is already initialized is used as it is.
@@ -24,7 +24,7 @@ def joined(timeout: float = TIMEOUT) -> Iterator[Ranks]:
     Args:
         timeout: Seconds that ranks wait for each other.
 
-    >>> with joined() as ranks:
+    >>> with process_group() as ranks:
     ...     ranks.rank, ranks.size
     (0, 1)
     """

@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 
 
 def launch(command: Sequence[str], workers: int) -> Ended:
-    """Run a command in several processes, which join as ranks by `joined`, and return how they ended.
+    """Run a command in several processes, which join as ranks by `process_group`, and return how they ended.
 
     Only the output of rank 0 is shown. If a rank fails, the others stop by themselves or are killed after 10 seconds.
 

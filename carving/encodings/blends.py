@@ -69,7 +69,7 @@ def order(scheme: Scheme) -> int:
 
 
 def as_filler(scheme: Scheme, x: Tensor) -> Tensor:
-    """Vectors as the scheme takes them: TPR's are unit vectors; several components are normalised in every context."""
+    """Vectors as the scheme takes them: TPR's are unit vectors; several components are normalized in every context."""
     single = row_of(scheme) is None and len(scheme.facts.filler_shape) == 1
     return normalize(x, dim=-1) if single else x
 

@@ -41,9 +41,9 @@ def estimate(answers: Answer | Sequence[Answer], period: float | None = None) ->
 
 def _number(answer: Answer) -> float:
     """Return the number that is answered; refuse other answers."""
-    leaf = answer.leaf
-    if isinstance(leaf, bool) or not isinstance(leaf, int | float):
-        raise BadType(f"answers must be numbers, got {leaf!r}. Query a memory whose values are levels.")
+    value = answer.value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadType(f"answers must be numbers, got {value!r}. Query a memory whose values are levels.")
     if math.isnan(answer.probability):
         raise BadValue("answers must have probabilities. Use a linear scheme such as OSC.")
-    return float(leaf)
+    return float(value)

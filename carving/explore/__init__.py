@@ -4,7 +4,7 @@
 serves one view. docs/explore.md describes the JSON interface.
 """
 
-from carving.explore.exhibit import Exhibit
+from carving.explore.exhibit import MemoryDocument
 from carving.explore.serving import serve
 
-__all__ = ["Exhibit", "serve"]
+__all__ = ["MemoryDocument", "serve"]

@@ -4,12 +4,12 @@ from carving.errors import BadValue
 from carving.explore.asking import meant
 from carving.explore.exhibit import Copy, Gallery, Verb
 from carving.explore.given import Given
-from carving.explore.shown import Json, leaf_shown, path_shown
+from carving.explore.shown import Json, path_shown, value_shown
 from carving.files import precision
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.fullness import collected
-from carving.memory.sealed import SealedMemory
+from carving.memory.quantized import QuantizedMemory
 from carving.places import acquired, lock_for
 
 LISTED = 50  # recent changes that are listed
@@ -35,22 +35,22 @@ def forget(gallery: Gallery, given: Given) -> Json:
     held = gallery.copy(given.text("session"))
     with held.lock:
         pair = _pair(held, given)
-        strangers = held.memory.forget([pair])
-        if not strangers:
+        not_found = held.memory.forget([pair])
+        if not not_found:
             held.note("forget", pair)
-    return _done(held, pair, stranger=bool(strangers))
+    return _done(held, pair, stranger=bool(not_found))
 
 
 def _pair(held: Copy, given: Given) -> Pair:
-    if isinstance(held.memory, SealedMemory):
-        raise BadValue("A quantized memory cannot be changed. Convert it with `carving unseal` first.")
-    return meant(held, given.text("path"), given.text("leaf"))
+    if isinstance(held.memory, QuantizedMemory):
+        raise BadValue("A quantized memory cannot be changed. Convert it with `carving decode` first.")
+    return meant(held, given.text("path"), given.text("value"))
 
 
 def _done(held: Copy, pair: Pair, stranger: bool = False, told: list[str] | None = None) -> Json:
     return dict(
         path=path_shown(pair[0]),
-        leaf=leaf_shown(pair[1]),
+        value=value_shown(pair[1]),
         left_alone=stranger,
         warnings=told or [],
         **changes_shown(held),
@@ -60,7 +60,7 @@ def _done(held: Copy, pair: Pair, stranger: bool = False, told: list[str] | None
 def changes_shown(held: Copy) -> Json:
     """Return the recent changes of a copy, latest first."""
     last = held.changes[: -LISTED - 1 : -1]
-    each = [dict(verb=verb, path=path_shown(path), leaf=leaf_shown(leaf)) for verb, (path, leaf) in last]
+    each = [dict(verb=verb, path=path_shown(path), value=value_shown(value)) for verb, (path, value) in last]
     return dict(changes=each, count=len(held.changes), pairs=held.memory.pairs)
 
 

@@ -13,7 +13,7 @@ from carving.errors import BadValue
 from carving.explore.catalogue import Catalogue
 from carving.formats.documents import Pair
 from carving.memory import Memory
-from carving.memory.sealed import SealedMemory
+from carving.memory.quantized import QuantizedMemory
 from carving.symbols import canonical, canonical_path
 
 PAGES = 8  # copies that are kept; the least recently used one is evicted
@@ -22,7 +22,7 @@ Verb = Literal["store", "forget"]
 
 
 @dataclass
-class Exhibit:
+class MemoryDocument:
     """The memory that the explorer shows.
 
     Args:
@@ -32,7 +32,7 @@ class Exhibit:
         file: The file that pages may save their changes to; None forbids saving.
     """
 
-    memory: Memory | SealedMemory
+    memory: Memory | QuantizedMemory
     name: str
     pairs: list[Pair] = field(default_factory=list)
     file: FilePath | None = None
@@ -42,14 +42,14 @@ class Exhibit:
 class Copy:
     """A page's copy of the memory, and its changes."""
 
-    memory: Memory | SealedMemory
+    memory: Memory | QuantizedMemory
     pairs: list[Pair]
     changes: list[tuple[Verb, Pair]] = field(default_factory=list)
     lock: RLock = field(default_factory=RLock)
     _catalogue: Catalogue | None = None
 
     @classmethod
-    def of(cls, exhibit: Exhibit) -> "Copy":
+    def of(cls, exhibit: MemoryDocument) -> "Copy":
         """Return a fresh copy, which shares the tensor until it is changed."""
         return cls(copy.copy(exhibit.memory), exhibit.pairs)
 
@@ -87,7 +87,7 @@ def _without(pairs: Iterable[Pair], gone: Pair) -> list[Pair]:
 class Gallery:
     """An exhibit and the copies of its pages."""
 
-    def __init__(self, exhibit: Exhibit) -> None:
+    def __init__(self, exhibit: MemoryDocument) -> None:
         self.exhibit = exhibit
         self._copies: OrderedDict[str, Copy] = OrderedDict()
         self._lock = RLock()

@@ -5,12 +5,12 @@ import torch
 from carving.checks import show_bits
 from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
-from carving.explore.shown import Json, leaf_shown, number
+from carving.explore.shown import Json, number, value_shown
 from carving.files import identity, reals
 from carving.memory.census import held_bytes, least_bytes, most_stored
 from carving.memory.gauge import WELL, gauge
 from carving.memory.portrait import distribution, slice_of
-from carving.memory.sealed import SealedMemory
+from carving.memory.quantized import QuantizedMemory
 from carving.schemes.words import words_of
 
 MOST_STORED = 12  # values that are listed
@@ -25,7 +25,7 @@ def about(gallery: Gallery, given: Given) -> Json:
     return dict(
         held=gallery.touch(given.text("session", "")),
         name=exhibit.name,
-        sealed=isinstance(memory, SealedMemory),
+        quantized=isinstance(memory, QuantizedMemory),
         writable=exhibit.file is not None,
         probabilities=memory.has_probabilities,
         keeps_paths=memory.keeps_paths,
@@ -45,16 +45,16 @@ def overview(gallery: Gallery, given: Given) -> Json:
         shape=list(memory.tensor.shape),
         cells=memory.scheme.facts.memory_scalars,
         pairs=memory.pairs,
-        leaves=len(memory.vocabulary),
+        values=len(memory.vocabulary),
         paths=len(copy.catalogue),
         numbers_a_pair=memory.scheme.facts.memory_scalars / memory.pairs if memory.pairs else None,
         bytes=held,
         least_bytes=least,
         times_the_least=held / least if least else None,
-        bits=show_bits(memory.bits) if isinstance(memory, SealedMemory) else None,
-        consolidated=memory.consolidated,
-        goal=None if memory.goal is None else dict(accuracy=memory.goal.accuracy, pairs=memory.goal.pairs),
-        most_stored=[dict(leaf=leaf_shown(leaf), times=times) for leaf, times in most_stored(memory, MOST_STORED)],
+        bits=show_bits(memory.bits) if isinstance(memory, QuantizedMemory) else None,
+        is_consolidated=memory.is_consolidated,
+        target=None if memory.target is None else dict(accuracy=memory.target.accuracy, pairs=memory.target.pairs),
+        most_stored=[dict(value=value_shown(value), times=times) for value, times in most_stored(memory, MOST_STORED)],
         changes=len(copy.changes),
     )
 

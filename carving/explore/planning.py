@@ -8,7 +8,7 @@ from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json
 from carving.prediction.plan import Plan, drafts, each_plan, plans
-from carving.prediction.wish import Wishes, wish_for
+from carving.prediction.wish import Requirements, wish_for
 
 BITS = ("none", "1", "2", "3", "4", "8")  # per cell; none: float32
 KNOWN = 64  # cached plans
@@ -20,7 +20,7 @@ def plan(gallery: Gallery, given: Given) -> Iterator[Json]:
     pairs, vocabulary = given.integer("pairs", 1000, 1, MANY), given.integer("vocabulary", 1000, 2, MANY)
     accuracy, bits = given.number("accuracy", 0.99), given.choice("bits", BITS)
     wish = Wished(pairs, vocabulary, accuracy, given.yes("joint"), None if bits == "none" else int(bits))
-    wish_for(pairs, vocabulary, accuracy, 1, wish.wishes)  # refuses impossible requirements
+    wish_for(pairs, vocabulary, accuracy, 1, wish.requirements)  # refuses impossible requirements
     return _found(wish)
 
 
@@ -34,21 +34,21 @@ class Wished(NamedTuple):
     bits: int | None
 
     @property
-    def wishes(self) -> Wishes:
+    def requirements(self) -> Requirements:
         """The keyword arguments of the planner."""
-        return Wishes(joint=self.joint, bits=self.bits)
+        return Requirements(joint=self.joint, bits=self.bits)
 
 
 def _found(wish: Wished) -> Iterator[Json]:
     to_copy = dict(command=command(wish), python=python(wish))
     if wish not in _known:
-        rough = [dict(kind=kind, numbers=numbers) for kind, numbers in drafts(*wish[:3], **wish.wishes)]
+        rough = [dict(kind=kind, numbers=numbers) for kind, numbers in drafts(*wish[:3], **wish.requirements)]
         yield dict(drafts=rough, **to_copy)
-        for each in each_plan(*wish[:3], **wish.wishes):
+        for each in each_plan(*wish[:3], **wish.requirements):
             yield dict(plan=plan_shown(each))
         while len(_known) >= KNOWN:
             _known.pop(next(iter(_known)), None)
-        _known[wish] = plans(*wish[:3], **wish.wishes)
+        _known[wish] = plans(*wish[:3], **wish.requirements)
     yield dict(plans=[plan_shown(each) for each in _known[wish]], **to_copy)
 
 
@@ -57,10 +57,10 @@ _known: dict[Wished, list[Plan]] = {}
 
 def plan_shown(each: Plan) -> Json:
     """Return a plan as JSON."""
-    sealed = "" if each.bits is None else f", quantized to {show_bits(each.bits)} per cell"
+    quantized = "" if each.bits is None else f", quantized to {show_bits(each.bits)} per cell"
     return dict(
         kind=each.kind,
-        sizes=", ".join(f"{key}={value}" for key, value in (("d", each.d), ("k1", each.k1)) if value) + sealed,
+        sizes=", ".join(f"{key}={value}" for key, value in (("d", each.d), ("k1", each.k1)) if value) + quantized,
         numbers=each.numbers,
         cells=each.cells,
         codebook=each.codebook,
@@ -84,4 +84,4 @@ def python(wish: Wished) -> str:
     """Return a line of Python that creates an empty memory of the best plan."""
     options = f"{', joint=True' if wish.joint else ''}{f', bits={wish.bits}' if wish.bits else ''}"
     sizes = f"pairs={wish.pairs}, vocabulary={wish.vocabulary}, accuracy={wish.accuracy}"
-    return f"memory = Memory.planned({sizes}{options})"
+    return f"memory = Memory.for_size({sizes}{options})"

@@ -17,7 +17,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "cells"): overview.cells,
     ("GET", "histogram"): overview.histogram,
     ("GET", "paths"): asking.paths,
-    ("GET", "leaves"): asking.leaves,
+    ("GET", "values"): asking.values,
     ("GET", "ask"): asking.ask,
     ("GET", "together"): together.together,
     ("GET", "plan"): planning.plan,

@@ -11,7 +11,7 @@ from threading import Thread, Timer
 from typing import Any
 
 from carving.errors import BadValue
-from carving.explore.exhibit import Exhibit, Gallery
+from carving.explore.exhibit import Gallery, MemoryDocument
 from carving.explore.server import Server
 from carving.extras import load
 from carving.memory.gauge import gauge
@@ -23,7 +23,9 @@ SLOW = 10.0  # seconds for the head of a request to arrive after the connection
 CONNECTIONS = 64
 
 
-def serve(exhibit: Exhibit, port: int = 0, browser: bool = True, on_address: Callable[[str], None] = print) -> None:
+def serve(
+    exhibit: MemoryDocument, port: int = 0, browser: bool = True, on_address: Callable[[str], None] = print
+) -> None:
     """Serve an exhibit on this machine until Ctrl-C. Needs uvicorn, `pip install 'carving[explore]'`.
 
     Args:
@@ -96,7 +98,7 @@ def _impatient() -> type:
     return Impatient
 
 
-def warm(exhibit: Exhibit) -> None:
+def warm(exhibit: MemoryDocument) -> None:
     """Fill the caches that the first query needs: the codebook and the gauge."""
     memory = exhibit.memory
     if len(memory.vocabulary):

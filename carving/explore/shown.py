@@ -3,15 +3,15 @@
 import math
 
 from carving.answers.answer import Answer
-from carving.formats.typed import label_argument, leaf_text, path_line, path_text
-from carving.symbols import Leaf, Path
+from carving.formats.typed import label_argument, path_line, path_text, value_text
+from carving.symbols import Path, Value
 
 Json = dict[str, object]
 
 
-def leaf_shown(leaf: Leaf) -> Json:
+def value_shown(value: Value) -> Json:
     """Return a value: its text, and what to type for it (null if no text can)."""
-    return dict(text=leaf_text(leaf), typed=label_argument(leaf))
+    return dict(text=value_text(value), typed=label_argument(value))
 
 
 def path_shown(path: Path) -> Json:
@@ -21,8 +21,8 @@ def path_shown(path: Path) -> Json:
 
 def answer_shown(answer: Answer) -> Json:
     """Return an answer; a missing probability is null."""
-    leaf = leaf_shown(answer.leaf) if answer.found or answer.leaf is not None else None
-    return dict(leaf=leaf, score=number(answer.score), probability=number(answer.probability), found=answer.found)
+    value = value_shown(answer.value) if answer.found or answer.value is not None else None
+    return dict(value=value, score=number(answer.score), probability=number(answer.probability), found=answer.found)
 
 
 def number(value: float | None) -> float | None:

@@ -6,7 +6,7 @@ from carving.errors import BadValue
 from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json, answer_shown, number, path_shown
-from carving.memory.holdings import SURE
+from carving.memory.decode_pairs import SURE
 from carving.memory.watching import Watched
 
 MOST = 4 * 10**8  # paths times values: a round of more takes too long for a page

@@ -1,6 +1,6 @@
 """Pairs as they are, a line each: `[["dog", "says"], "woof"]`, JSON. Whatever a memory holds can be written so.
 
-A path may come again with another leaf, which no document can have. What JSON has no word for is an object: bytes are
+A path may come again with another value, which no document can have. What JSON has no word for is an object: bytes are
 `{"bytes": "00ff"}`, text that is no text (with surrogates) `{"text": "eda080"}`, both in hexadecimal digits. The role
 `()` is `[]`, since no role is an empty list.
 """
@@ -15,7 +15,7 @@ from carving.errors import BadValue, UserError
 from carving.formats.documents import Pair, as_pair, brief
 from carving.formats.jsons import parse, problem_of
 from carving.formats.sources import Lines, Refuse, raise_bad_line
-from carving.symbols import Leaf, Role, canonical, check_leaves
+from carving.symbols import Role, Value, canonical, check_values
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -47,9 +47,9 @@ def show_pairs(pairs: Iterable[Pair]) -> Iterator[str]:
      [["dog", 1, []], {"bytes": "6162"}]
     """
     for pair in pairs:
-        path, leaf = as_pair(pair)
-        check_leaves([canonical(leaf)])
-        yield json.dumps([[_role(role) for role in path], _shown(leaf)], ensure_ascii=False) + "\n"
+        path, value = as_pair(pair)
+        check_values([canonical(value)])
+        yield json.dumps([[_role(role) for role in path], _shown(value)], ensure_ascii=False) + "\n"
 
 
 def _pair(line: str) -> Pair:
@@ -61,10 +61,10 @@ def _pair(line: str) -> Pair:
     path = tuple(() if role == [] and isinstance(role, list) else _label(role) for role in found[0])
     if {} in path:
         raise BadValue(f"a role must be a label, got an empty object in {brief(line)}")
-    return path, _label(found[1])  # type: ignore[return-value]  # which is a leaf
+    return path, _label(found[1])  # type: ignore[return-value]  # which is a value
 
 
-def _label(found: object) -> Role | Leaf:
+def _label(found: object) -> Role | Value:
     if isinstance(found, dict) and found:
         return _of_digits(found)
     canonical(found)  # type: ignore[arg-type]  # refuses what is no label
@@ -88,7 +88,7 @@ def _role(role: Role) -> object:
     return [] if isinstance(role, tuple) and not role else _shown(role)
 
 
-def _shown(label: Role | Leaf) -> object:
+def _shown(label: Role | Value) -> object:
     canonical(label)  # refuses what is no label
     if isinstance(label, bytes):
         return {"bytes": label.hex()}

@@ -1,8 +1,8 @@
-"""Documents become pairs of a path and a leaf, and the pairs become the document again.
+"""Documents become pairs of a path and a value, and the pairs become the document again.
 
     {"a": {"b": "x", "c": ["y", "z"]}}  <->  ("a", "b"): "x"    ("a", "c", 0): "y"    ("a", "c", 1): "z"
 
-A document is nested dicts and lists whose leaves are labels. Plain Python without recursion: a document may be deeper
+A document is nested dicts and lists whose values are labels. Plain Python without recursion: a document may be deeper
 than Python's stack.
 """
 
@@ -13,13 +13,13 @@ from numbers import Integral
 from typing import Any, TypeGuard
 
 from carving.errors import BadType, BadValue
-from carving.symbols import Label, Leaf, Path, Role, canonical
+from carving.symbols import Label, Path, Role, Value, canonical
 
 Container = dict[Any, Any] | list[Any]
 Document = Label | Container
-Pair = tuple[Path, Leaf]
+Pair = tuple[Path, Value]
 
-# Every leaf has its whole path: a text of a megabyte that is deep has gigabytes of them.
+# Every value has its whole path: a text of a megabyte that is deep has gigabytes of them.
 MOST_ROLES = 10_000_000
 ROLES_A_CHARACTER = 100
 
@@ -68,7 +68,7 @@ def flatten(document: Document) -> Iterator[Pair]:
             levels.append((id(node), _children(node, path)))
             path.append(None)  # room for the role of the child
         else:
-            yield tuple(path), _check_leaf(node, path)
+            yield tuple(path), _check_value(node, path)
         while levels:
             child = next(levels[-1][1], None)
             if child is not None:
@@ -82,7 +82,7 @@ def flatten(document: Document) -> Iterator[Pair]:
 
 def flatten_under(documents: Iterable[tuple[Label, Document]]) -> Iterator[Pair]:
     """The pairs of several documents, each below its name."""
-    return (((name, *path), leaf) for name, document in documents for path, leaf in flatten(document))
+    return (((name, *path), value) for name, document in documents for path, value in flatten(document))
 
 
 def bounded(pairs: Iterable[Pair], size: Callable[[], int]) -> Iterator[Pair]:
@@ -128,7 +128,7 @@ def is_numbered(keys: Collection[object]) -> bool:
 
 
 class _Node:
-    """A node of a document that is being rebuilt: a leaf, or the nodes below it."""
+    """A node of a document that is being rebuilt: a value, or the nodes below it."""
 
     __slots__ = ("below", "depth", "is_leaf", "path", "value")
 
@@ -162,20 +162,20 @@ def rebuild(pairs: Iterable[Pair]) -> Document:
     root = _Node((), 0)
     nodes = [root]
     for pair in pairs:
-        path, leaf = as_pair(pair)
+        path, value = as_pair(pair)
         node = _descend(root, path, nodes)
         if node.below:
-            raise _both_leaf_and_not(path, next(iter(node.below.values())).path)
+            raise _both_value_and_not(path, next(iter(node.below.values())).path)
         if node.is_leaf:
-            both = " and ".join(f"{brief(value)} at {show_path(path)}" for value in (node.value, leaf))
+            both = " and ".join(f"{brief(each)} at {show_path(path)}" for each in (node.value, value))
             raise BadValue(
                 f"A document has one value per path, got {both}. To write several values per path, use the format "
                 "pairs (.pairs), or triples (.tsv) if every path has two roles."
             )
-        node.is_leaf, node.value = True, _check_leaf(leaf, path)
+        node.is_leaf, node.value = True, _check_value(value, path)
     if not root.is_leaf and not root.below:
         raise BadValue("pairs must contain at least one pair, got none. The pair ((), {}) is an empty document.")
-    for node in reversed(nodes):  # what is below a node comes after it, so this goes from the leaves up
+    for node in reversed(nodes):  # what is below a node comes after it, so this goes from the values up
         if not node.is_leaf:
             node.value = _container(node)
     return root.value
@@ -187,10 +187,10 @@ def as_pair(pair: object) -> Pair:
         raise BadType(
             f"expected a pair (path, value), got {brief(pair)}. flatten(document) returns the pairs of a document."
         )
-    path, leaf = pair
+    path, value = pair
     if not isinstance(path, tuple | list):
         raise BadType(f"A path must be a tuple of labels, got {brief(path)}. A path of one role is (role,).")
-    return tuple(path), leaf
+    return tuple(path), value
 
 
 def _descend(root: _Node, path: Path, nodes: list[_Node]) -> _Node:
@@ -198,8 +198,8 @@ def _descend(root: _Node, path: Path, nodes: list[_Node]) -> _Node:
     node = root
     for depth, role in enumerate(path, 1):
         if node.is_leaf:
-            raise _both_leaf_and_not(node.path, path)
-        if isinstance(role, dict | list):  # {} and [] have a canonical form, but as leaves
+            raise _both_value_and_not(node.path, path)
+        if isinstance(role, dict | list):  # {} and [] have a canonical form, but as values
             raise BadType(f"A role must be a label, got a {type(role).__name__} in {show_path(path)}.")
         name = _canonical(role, path)
         below = node.below.get(name)
@@ -240,15 +240,15 @@ def _equal_keys(nodes: Iterable[_Node]) -> tuple[_Node, _Node]:
 # What both check
 
 
-def _check_leaf(leaf: object, path: Sequence[Role]) -> Leaf:
-    """The leaf, an empty container as a new one; what is none is refused with its path."""
-    if isinstance(leaf, tuple):
+def _check_value(value: object, path: Sequence[Role]) -> Value:
+    """The value, an empty container as a new one; what is none is refused with its path."""
+    if isinstance(value, tuple):
         raise BadType(
             f"A document must consist of dicts, lists and labels, got a tuple at {show_path(path)}. Use list(...)."
         )
-    if type(leaf) is not str:
-        _canonical(leaf, path)
-    return {} if isinstance(leaf, dict) else [] if isinstance(leaf, list) else leaf  # type: ignore[return-value]
+    if type(value) is not str:
+        _canonical(value, path)
+    return {} if isinstance(value, dict) else [] if isinstance(value, list) else value  # type: ignore[return-value]
 
 
 def _canonical(label: Any, path: Sequence[Role], *below: Role) -> bytes:
@@ -267,8 +267,8 @@ def show_path(path: Sequence[Role]) -> str:
     return f"({first}, ... {len(path) - 10:,} more ..., {last})"
 
 
-def _both_leaf_and_not(leaf: Path, deeper: Path) -> BadValue:
+def _both_value_and_not(value: Path, deeper: Path) -> BadValue:
     return BadValue(
-        f"A document has nothing below a value, got values at {show_path(leaf)} and at {show_path(deeper)}. "
+        f"A document has nothing below a value, got values at {show_path(value)} and at {show_path(deeper)}. "
         "Remove one of them."
     )

@@ -112,7 +112,7 @@ def row_pairs(
                 raise BadValue(f"The names of rows must be unique, got {brief(name)} in rows {before} and {number}.")
         for column, value in zip(columns, values, strict=True):
             if isinstance(value, dict | list):
-                yield from (((name, column, *path), leaf) for path, leaf in flatten(value))
+                yield from (((name, column, *path), below) for path, below in flatten(value))
             elif value is not None:
                 yield (name, column), value
 

@@ -188,8 +188,8 @@ def _check_keys(document: Document) -> None:
             todo.extend(node)
 
 
-def _plain(leaf: object) -> object:
+def _plain(value: object) -> object:
     """What json does not know: numbers of numpy have their Python numbers."""
-    if isinstance(leaf, np.generic):
-        return leaf.item()
-    raise BadValue(f"JSON cannot hold bytes, got {brief(leaf)}. Convert them to text with .decode(...) or .hex().")
+    if isinstance(value, np.generic):
+        return value.item()
+    raise BadValue(f"JSON cannot hold bytes, got {brief(value)}. Convert them to text with .decode(...) or .hex().")

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from carving.symbols import Label, Leaf, Path
+from carving.symbols import Label, Path, Value
 
 BETWEEN = " / "  # the roles of a path that is typed, or shown, in one line
 
@@ -40,7 +40,7 @@ def path_readings(roles: Sequence[str], as_text: bool) -> list[Path]:
     return [plain] if typed == plain else [typed, plain]
 
 
-def leaf_readings(text: str, as_text: bool) -> list[Leaf]:
+def value_readings(text: str, as_text: bool) -> list[Value]:
     """Return the values that an argument may mean: a number, and the text of the number."""
     typed = text if as_text else parse_label(text)
     return [text] if typed == text else [typed, text]
@@ -89,16 +89,16 @@ def path_line(path: Path) -> str | None:
     return json.dumps(list(path), ensure_ascii=False)
 
 
-def leaf_json(leaf: object) -> object:
+def value_json(value: object) -> object:
     """Return a value for JSON; bytes, NaN and infinities become text."""
-    if isinstance(leaf, bytes):
-        return leaf.decode(errors="backslashreplace")
-    return str(leaf) if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def leaf_text(leaf: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as text: strings unchanged, all else as in JSON."""
-    return leaf if isinstance(leaf, str) else json.dumps(leaf_json(leaf))
+    return value if isinstance(value, str) else json.dumps(value_json(value))
 
 
 def path_text(path: Path) -> str:

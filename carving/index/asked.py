@@ -48,11 +48,11 @@ class Asked:
     scheme: LinearScheme
     index: Index
     vocabulary: Vocabulary
-    odds_of: Callable[[Rows], Likelihood]  # of leaves by their rows
-    absence: float  # the probability of nothing being there
+    odds_of: Callable[[Rows], Likelihood]  # of values by their rows
+    prior_empty: float  # the probability of nothing being there
     wish: float  # the part of a scan's right answers that is wished
-    prior_range: float = math.inf  # by how much log odds of leaves differ at most before the memory is asked
-    single: bool = True  # whether contexts hold one leaf at most, so that a sure one is all
+    prior_range: float = math.inf  # by how much log odds of values differ at most before the memory is asked
+    single: bool = True  # whether contexts hold one value at most, so that a sure one is all
 
     def shares(self, known: Dial) -> list[float]:
         """The shares of cells that are looked at, one after the other."""
@@ -97,7 +97,7 @@ class _Seen:
 
     def sure(self, missed: float) -> bool:
         """Whether no more must be looked at, where this part of stored fillers was missed."""
-        self.log_elsewhere = math.log((1 - self.asked.absence) * missed) if missed else -math.inf
+        self.log_elsewhere = math.log((1 - self.asked.prior_empty) * missed) if missed else -math.inf
         if not missed or not self.rows:
             return not missed
         best, second = self._first_two()

@@ -53,7 +53,7 @@ def _identity(scheme: Scheme, vocabulary: Vocabulary, count: int) -> dict[str, s
     return {
         "stream": STREAM.decode().strip(),
         "scheme": json.dumps({"name": scheme.name} | scheme.parameters, sort_keys=True),
-        "leaves": str(count),
+        "values": str(count),
         "labels": hashlib.sha256(vocabulary.packed(0, count).data).hexdigest(),
     }
 
@@ -65,7 +65,7 @@ def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
         return None
     try:
         metadata, arrays = mapped(target, "index", _check_kind)
-        count = int(metadata["leaves"])
+        count = int(metadata["values"])
         if count > len(vocabulary) or any(
             metadata.get(name) != value for name, value in _identity(scheme, vocabulary, count).items()
         ):

@@ -86,7 +86,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Heat:
-    """A panel of colours, each row scaled to its largest value."""
+    """A panel of colors, each row scaled to its largest value."""
 
     x: str
     y: str

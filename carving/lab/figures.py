@@ -136,7 +136,7 @@ def _names(panel: Drawn, rows: Sequence[Row]) -> list[str]:
 
 
 def _kinds(names: Sequence[set[str]]) -> list[int]:
-    """Which panels speak of the same series: those have one legend, and a colour means the same in them."""
+    """Which panels speak of the same series: those have one legend, and a color means the same in them."""
     kinds = list(range(len(names)))
     for number, some in enumerate(names):
         for other in range(number):

@@ -41,7 +41,7 @@ def draw_lines(axes: Axes, panel: Lines, rows: Sequence[Row], published: Sequenc
     for place, name in enumerate(sorted(series, key=lambda name: not named[name].faint)):
         apart = panel.fit or _repeats(series[name])
         line = _curve(axes, series[name], named[name], apart, place)
-        if not named[name].labelled:
+        if not named[name].labeled:
             legend[name] = line
         signs |= _spread(axes, series[name], named[name], limits, bars=apart and not panel.fit)
         signs |= _fitted(axes, series[name], named[name]) if panel.fit else {}
@@ -67,8 +67,8 @@ def _curve(axes: Axes, points: Sequence[Point], look: Look, dots: bool, place: i
         linewidth=0.8 if look.faint else 1.4,
         marker=look.marker or ("." if dots else ""),
         markersize=4.2,
-        markerfacecolor="white" if look.hollow else look.colour,
-        color=look.colour,
+        markerfacecolor="white" if look.hollow else look.color,
+        color=look.color,
         zorder=2 if look.faint else 4 - place / 100,
     )
     return line
@@ -83,9 +83,9 @@ def _spread(axes: Axes, points: Sequence[Point], look: Look, limits: tuple[int, 
     if limits is not None:
         low, high = low.clip(*limits), high.clip(*limits)
     if bars:
-        axes.vlines(x, low, high, color=look.colour, linewidth=1, alpha=0.5)
+        axes.vlines(x, low, high, color=look.color, linewidth=1, alpha=0.5)
         return {BARS: load("matplotlib.lines").Line2D([], [], color=GREY, marker="|", linestyle="none", markersize=8)}
-    axes.fill_between(x, low, high, color=look.colour, alpha=0.15, linewidth=0)
+    axes.fill_between(x, low, high, color=look.color, alpha=0.15, linewidth=0)
     return {BAND: patch(GREY, 0.3)}
 
 
@@ -94,7 +94,7 @@ def _fitted(axes: Axes, points: Sequence[Point], look: Look) -> Legend:
     if fit is None:
         return {}
     x = np.array(points).T[0]
-    axes.plot(x, fit[0] + fit[1] * np.log(x), linestyle=look.dash, color=look.colour, linewidth=0.9)
+    axes.plot(x, fit[0] + fit[1] * np.log(x), linestyle=look.dash, color=look.color, linewidth=0.9)
     return {FIT: load("matplotlib.lines").Line2D([], [], color=GREY, linewidth=0.9)}
 
 

@@ -17,7 +17,7 @@ INSIDE = 0.9  # of the panel's width: from a line that ends before, dots lead to
 
 def beside_ends(axes: Axes, series: Mapping[str, tuple[Sequence[Point], Look]]) -> None:
     """The names of the series that are not in the legend, right of the panel, joined to where their lines end."""
-    ends = {name: points[-1] for name, (points, look) in series.items() if look.labelled}
+    ends = {name: points[-1] for name, (points, look) in series.items() if look.labeled}
     if not ends:
         return
     to_axes = axes.transData + axes.transAxes.inverted()
@@ -26,11 +26,11 @@ def beside_ends(axes: Axes, series: Mapping[str, tuple[Sequence[Point], Look]]) 
     shown = short_names(ranked)
     for name, height in zip(ranked, spread([float(places[name][1]) for name in ranked]), strict=True):
         x, y = places[name]
-        colour = series[name][1].colour
+        color = series[name][1].color
         axes.annotate(
             shown[name], (min(x, 1.0), y), (1.04, height), xycoords="axes fraction", textcoords="axes fraction",
-            fontsize=6.5, va="center", color="0.35" if colour == GREY else colour, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.7, "shrinkA": 0, "shrinkB": 0,
+            fontsize=6.5, va="center", color="0.35" if color == GREY else color, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.5, "alpha": 0.7, "shrinkA": 0, "shrinkB": 0,
                         "relpos": (0, 0.5), "linestyle": "-" if x > INSIDE else ":"},
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Panels of points, of differences and of colours; and what all panels have: labels, patches, legends."""
+"""Panels of points, of differences and of colors; and what all panels have: labels, patches, legends."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def label(axes: Axes, x: str, y: str, title: str) -> None:
     axes.grid(alpha=0.25)
 
 
-def patch(colour: str, alpha: float = 1.0) -> Artist:
-    """A square of a colour, for the legend."""
-    return load("matplotlib.patches").Patch(color=colour, alpha=alpha, linewidth=0)
+def patch(color: str, alpha: float = 1.0) -> Artist:
+    """A square of a color, for the legend."""
+    return load("matplotlib.patches").Patch(color=color, alpha=alpha, linewidth=0)
 
 
 # Points
@@ -53,7 +53,7 @@ def draw_points(axes: Axes, panel: Points, rows: Sequence[Row], named: Looks) ->
     for pairs, faded in zip(every, pale, strict=True):
         name = series_name(pairs[0][0].setting, panel.series)
         drawn = _joined(axes, pairs, named[name], PALE if faded else 1.0)
-        if name not in legend or not faded:  # that of full colour, if there is one
+        if name not in legend or not faded:  # that of full color, if there is one
             legend[name] = drawn
     label(axes, axis_words(panel.x), axis_words(panel.y), panel.title)
     for axis in (axes.xaxis, axes.yaxis) if panel.equal else (axes.yaxis,):
@@ -88,10 +88,10 @@ def _joined(axes: Axes, pairs: Pairs, look: Look, alpha: float) -> Artist:
     x, y = ([pair[at].mean for pair in pairs] for at in (0, 1))
     low, high = ([point.mean + side * (point.error or 0.0) for _, point in pairs] for side in (-2, 2))
     dash, mark = "-" if len(pairs) > 1 else "none", look.marker or "."
-    face = "white" if look.hollow else look.colour
-    (line,) = axes.plot(x, y, linestyle=dash, marker=mark, color=look.colour, markersize=4, linewidth=0.9, alpha=alpha,
+    face = "white" if look.hollow else look.color
+    (line,) = axes.plot(x, y, linestyle=dash, marker=mark, color=look.color, markersize=4, linewidth=0.9, alpha=alpha,
                         markerfacecolor=face)  # fmt: skip
-    axes.vlines(x, low, high, color=look.colour, linewidth=1, alpha=alpha)
+    axes.vlines(x, low, high, color=look.color, linewidth=1, alpha=alpha)
     return line
 
 
@@ -149,7 +149,7 @@ def _guides(axes: Axes, panel: Heat, xs: Sequence[float], ys: Sequence[float]) -
     """The curves x = y^exponent, in the grid's own places."""
     legend: Legend = {}
     signs = ((ORANGE, "o"), (GREEN, "^"), (BLUE, "s"))
-    for (name, power), (colour, marker) in zip((panel.guides or {}).items(), signs, strict=False):
+    for (name, power), (color, marker) in zip((panel.guides or {}).items(), signs, strict=False):
         x = np.interp([y**power for y in ys], xs, np.arange(len(xs)))
-        (legend[name],) = axes.plot(x, range(len(ys)), color=colour, marker=marker, markersize=3.5, linewidth=1.3)
+        (legend[name],) = axes.plot(x, range(len(ys)), color=color, marker=marker, markersize=3.5, linewidth=1.3)
     return legend

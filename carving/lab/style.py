@@ -1,10 +1,10 @@
-"""How figures look: a colour, a mark and a dash for each series, the same in every panel and figure."""
+"""How figures look: a color, a mark and a dash for each series, the same in every panel and figure."""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-# Okabe and Ito's colours, which differ in brightness too and for the colour-blind.
+# Okabe and Ito's colors, which differ in brightness too and for the color-blind.
 BLACK, BLUE, ORANGE, GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
 PINK, SKY, YELLOW = "#CC79A7", "#56B4E9", "#E69F00"
 GREY = "#8C8C8C"
@@ -20,7 +20,7 @@ STYLE = {
 MINOR = frozenset(  # architectures that are grey among many
     ("HRR", "FHRR", "GHRR", "VTB", "MBAT", "MAP-I", "MAP-B", "MAP-C", "BSC", "BSDC-CDT", "BSDC-S", "BSDC-SEG", "CGR")
 )
-EMPHASISED = 7  # series with a colour of their own; the others are grey, with their names beside them
+EMPHASISED = 7  # series with a color of their own; the others are grey, with their names beside them
 SIZES = 3  # of a family are emphasised: the smallest, the one in the middle, the largest
 DASHES = {2: "-", 3: "--", 4: ":", 1: "-."}  # by the order of the memory
 
@@ -32,11 +32,11 @@ Dash = str | tuple[int, tuple[int, ...]]
 class Look:
     """How one series is drawn."""
 
-    colour: str
+    color: str
     marker: str = ""
     dash: Dash = "-"
     hollow: bool = False  # so are marks of order 3
-    labelled: bool = False  # its name stands beside it, not in the legend
+    labeled: bool = False  # its name stands beside it, not in the legend
     faint: bool = False  # one of the grey ones
 
 
@@ -49,7 +49,7 @@ KNOWN = {  # families that many figures have, the most important first
     "OSC, signed contexts": Look(SKY, "v"),
     "OSC, contexts without signs": Look(BLUE, "o"),
     "OSC, signed contexts, compact fillers": Look(GREEN, "^"),
-    "sealed, together": Look(GREEN, "^"),
+    "quantized, together": Look(GREEN, "^"),
     "the paper's OSC": Look(BLUE, "o"),
     "compact, together": Look(ORANGE, "D"),
     "consolidated": Look(PINK, "v"),
@@ -100,8 +100,8 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
         if len({name.count(" x ") for name in sized}) == 1 < len(sized) and not given[kind].faint:
             for place, name in enumerate(sorted(sized, key=_cells)):
                 share = place / (len(sized) - 1)
-                colour = _mixed(given[kind].colour, 0.55 * (1 - share))
-                chosen[name] = replace(chosen[name], colour=colour, labelled=len(sized) > 2)
+                color = _mixed(given[kind].color, 0.55 * (1 - share))
+                chosen[name] = replace(chosen[name], color=color, labeled=len(sized) > 2)
                 if len(sized) > SIZES and place not in (0, len(sized) // 2, len(sized) - 1):
                     chosen[name] = replace(chosen[name], marker="", faint=True)  # thin, and named beside its line
     return {name: chosen[name] for name in every}
@@ -112,24 +112,24 @@ def _of_families(families: Mapping[str, list[str]]) -> dict[str, Look]:
     known = sorted((kind for kind in families if kind in KNOWN), key=list(KNOWN).index)
     ranked = [*known, *(kind for kind in families if kind not in KNOWN)]
     few, given = len(families) <= EMPHASISED, {}
-    taken: dict[str, set[Look]] = {}  # a colour, and how it is drawn already
+    taken: dict[str, set[Look]] = {}  # a color, and how it is drawn already
     room = EMPHASISED
     for kind in ranked:
         size = 1 if all(map(SIZE.search, families[kind])) else len(families[kind])
         look = KNOWN.get(kind) or KNOWN.get(PAIRS.sub("", kind))
-        if look is None or not _drawn(look, families[kind]).isdisjoint(taken.get(look.colour, ())):
+        if look is None or not _drawn(look, families[kind]).isdisjoint(taken.get(look.color, ())):
             look = next((Look(FREE[at], MARKS[at]) for at in range(len(FREE)) if FREE[at] not in taken), None)
         if look is None or size > room or (not few and kind in MINOR):
-            look = Look(GREY, labelled=True, faint=True)
+            look = Look(GREY, labeled=True, faint=True)
         else:
-            taken.setdefault(look.colour, set()).update(_drawn(look, families[kind]))
+            taken.setdefault(look.color, set()).update(_drawn(look, families[kind]))
             room -= size
         given[kind] = look
     return given
 
 
 def _drawn(look: Look, names: Iterable[str]) -> set[Look]:
-    """How series of a family are drawn: of a colour that is taken, other dashes and marks may be free."""
+    """How series of a family are drawn: of a color that is taken, other dashes and marks may be free."""
     return {_dashed(look, name) for name in names}
 
 
@@ -154,7 +154,7 @@ def _cells(name: str) -> float:
     return product
 
 
-def _mixed(colour: str, white: float) -> str:
-    """A colour, paler."""
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+def _mixed(color: str, white: float) -> str:
+    """A color, paler."""
+    parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(part + (255 - part) * white):02X}" for part in parts)

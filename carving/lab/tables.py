@@ -143,7 +143,7 @@ def _cells_table(results: Sequence[Summary], panel: Cells) -> Table:
 
 
 def _heat_table(results: Sequence[Summary], panel: Heat) -> Table:
-    """The best of each row of colours, and which are as good."""
+    """The best of each row of colors, and which are as good."""
     guides = panel.guides or {}
     across, along = axis_words(panel.x), axis_words(panel.y)
     head = [along, f"best {across}", f"{across} within 2 s.e. of the best", axis_words(panel.value), *guides]

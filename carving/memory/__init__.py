@@ -1,6 +1,6 @@
 """Memories: storing pairs, recalling values, joint decoding, capacity and files."""
 
 from carving.memory.memory import Memory
-from carving.memory.slabs import Slabs
+from carving.memory.slabs import RowShardedMemory
 
-__all__ = ["Memory", "Slabs"]
+__all__ = ["Memory", "RowShardedMemory"]

@@ -1,13 +1,13 @@
-"""A census of a memory: which leaves were stored most, how many bytes hold its pairs, and how few could."""
+"""A census of a memory: which values were stored most, how many bytes hold its pairs, and how few could."""
 
 import math
 
 from carving.memory.questions import Questions
-from carving.symbols import Leaf
+from carving.symbols import Value
 
 
 def held_bytes(memory: Questions) -> int:
-    """The bytes that its numbers take, or its cells where it is sealed."""
+    """The bytes that its numbers take, or its cells where it is quantized."""
     held = memory._state
     if held.cells is not None:
         return math.ceil(held.cells.codes.numel() * held.cells.bits / 8)
@@ -15,13 +15,13 @@ def held_bytes(memory: Questions) -> int:
 
 
 def least_bytes(memory: Questions) -> float:
-    """The bytes below which nothing can say which leaf each pair holds, even if all paths are known.
+    """The bytes below which nothing can say which value each pair holds, even if all paths are known.
 
-    It is Shannon's limit for leaves that come as often as they were stored.
+    It is Shannon's limit for values that come as often as they were stored.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=2))
-    >>> memory.store({f"key {i}": i % 16 for i in range(64)})  # of sixteen leaves each takes four bits
+    >>> memory.store({f"key {i}": i % 16 for i in range(64)})  # of sixteen values each takes four bits
     64
     >>> least_bytes(memory), held_bytes(memory)
     (32.0, 6400)
@@ -35,8 +35,8 @@ def least_bytes(memory: Questions) -> float:
     return held.pairs * abs(float((shares * shares.log2()).sum())) / 8
 
 
-def most_stored(memory: Questions, count: int) -> list[tuple[Leaf, float]]:
-    """The leaves that were stored most often, and how often.
+def most_stored(memory: Questions, count: int) -> list[tuple[Value, float]]:
+    """The values that were stored most often, and how often.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=2))
@@ -48,4 +48,4 @@ def most_stored(memory: Questions, count: int) -> list[tuple[Leaf, float]]:
     held = memory._state
     best = held.counts.topk(min(count, len(held.counts)))
     each = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-    return [(held.leaf(row), times) for times, row in each if times > 0]
+    return [(held.value(row), times) for times, row in each if times > 0]

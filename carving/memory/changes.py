@@ -36,7 +36,7 @@ class Change:
     def __init__(self, held: State, weight: float) -> None:
         self.held, self.weight, self.fillers = held, weight, Drawn(held.codebook)
         self._copy: Tensor | None = None
-        self.pairs, self.counts = 0, Counter[bytes]()  # by the leaves' canonical bytes
+        self.pairs, self.counts = 0, Counter[bytes]()  # by the values' canonical bytes
         self.known = held.known  # the paths that will be kept
         self.sample = held.sample
         self.added = 0.0  # the energy of all pairs that are counted, in units of one
@@ -67,7 +67,7 @@ class Change:
         if not len(batch):
             return
         if weights is None:  # else it lies in a file
-            self.held.codebook.check_levels(batch.leaves, batch.names)
+            self.held.codebook.check_levels(batch.values, batch.names)
         fillers, scheme = self.fillers.named(batch.names, last=len(batch) < BATCH), self.held.scheme
         given = None
         if weights is not None:
@@ -91,10 +91,10 @@ class Change:
         if counted is not None:
             pairs, times = list(compress(pairs, counted)), list(compress(times, counted))
         if weights is None:
-            self.counts.update(leaf for _, leaf in pairs)
+            self.counts.update(value for _, value in pairs)
         else:
-            for (_, leaf), each in zip(pairs, times, strict=True):
-                self.counts[leaf] += each  # type: ignore[assignment]  # counters sum anything
+            for (_, value), each in zip(pairs, times, strict=True):
+                self.counts[value] += each  # type: ignore[assignment]  # counters sum anything
         self.added += sum([self.weight * self.weight * each * each for each in times])
         if self.known is not None:
             self.known = self.known.changed((p, self.weight * n) for (p, _), n in zip(pairs, times, strict=True))
@@ -157,13 +157,13 @@ def _spread(held: State, levels: Sequence[Levels]) -> tuple[float, float]:
         number += many[-1]
         lightest = min(lightest, next(s for (s, _), n in zip(part, many, strict=True) if n > LIGHTER * many[-1]))
     number = sum(n for _, n in (*histogram.strengths, *histogram.negative)) or number
-    unit = held.scheme.unit if isinstance(held.scheme, LinearScheme) else 1.0
+    unit = held.scheme.mean_bound_energy if isinstance(held.scheme, LinearScheme) else 1.0
     energy = max(held.energy / unit, histogram.squares)
     return (math.sqrt(energy / number), lightest) if number and levels else (0.0, 0.0)
 
 
 def levels_of(held: State) -> Levels:
-    """Return the weights of the pairs, and how many have each; where they are not sampled, those of the leaves."""
+    """Return the weights of the pairs, and how many have each; where they are not sampled, those of the values."""
     histogram = held.histogram
     if histogram.strengths or histogram.negative:
         return (*histogram.strengths, *histogram.negative)
@@ -185,11 +185,11 @@ def check_same(ours: Scheme, theirs: Scheme) -> None:
 
 
 def check_same_trained(ours: Codebook, theirs: Codebook) -> None:
-    """Refuse other trained fillers, or those of other leaves: `1` is not `True`."""
+    """Refuse other trained fillers, or those of other values: `1` is not `True`."""
     one, other = ours.trained, theirs.trained
     if one is not None and other is not None and one.shape == other.shape:
-        leaves = [each.vocabulary.packed(0, len(one)).tobytes() for each in (ours, theirs)]
-        if leaves[0] == leaves[1] and torch.equal(one, other.to(one)):
+        values = [each.vocabulary.packed(0, len(one)).tobytes() for each in (ours, theirs)]
+        if values[0] == values[1] and torch.equal(one, other.to(one)):
             return
     if one is not None or other is not None:
         raise BadValue(
@@ -202,9 +202,9 @@ def added(ours: State, theirs: State) -> State:
     """The pairs of two memories in one: their tensors and counts added, their vocabularies and paths joined."""
     check_same(ours.scheme, theirs.scheme)
     check_same_trained(ours.codebook, theirs.codebook)
-    known, leaves = paths_of_both(ours, theirs), theirs.vocabulary
-    both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), leaves, theirs.counts)
-    goal, solved = stricter(ours.goal, theirs.goal), solved_of_both(ours, theirs)
-    both = replace(both, goal=goal, known=known, solved=solved, sample=ours.sample.merged(theirs.sample))
+    known, values = paths_of_both(ours, theirs), theirs.vocabulary
+    both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), values, theirs.counts)
+    target, solved = stricter(ours.target, theirs.target), solved_of_both(ours, theirs)
+    both = replace(both, target=target, known=known, solved=solved, sample=ours.sample.merged(theirs.sample))
     check_weights(both, [levels_of(ours), levels_of(theirs)], ours)
     return both

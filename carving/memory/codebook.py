@@ -12,7 +12,7 @@ from carving.chunks import rows_within, slices
 from carving.errors import BadValue
 from carving.index.segments import Index, fits
 from carving.scheme import Scheme, draw_candidates, draw_fillers, empty_fillers
-from carving.symbols import Leaf, canonical_all
+from carving.symbols import Value, canonical_all
 from carving.tensors import inverse_norm
 from carving.vocabulary import Vocabulary
 
@@ -21,7 +21,7 @@ FEW = 4  # questions that are answered faster without codes of all fillers
 
 
 class Codebook:
-    """The fillers of a vocabulary's leaves; the first of them may have been trained."""
+    """The fillers of a vocabulary's values; the first of them may have been trained."""
 
     def __init__(self, scheme: Scheme, vocabulary: Vocabulary, trained: Tensor | None = None) -> None:
         self.scheme, self.vocabulary = scheme, vocabulary
@@ -64,7 +64,7 @@ class Codebook:
 
     @property
     def indexed(self) -> int:
-        """How many of the first leaves are in an index that is there already."""
+        """How many of the first values are in an index that is there already."""
         return 0 if self._index is None else len(self._index)
 
     def keep_index(self, index: Index | None) -> None:
@@ -107,12 +107,12 @@ class Codebook:
         fillers[:held], fillers[held:] = kept, more
         return fillers
 
-    def of(self, leaves: Sequence[Leaf]) -> Tensor:
-        """The fillers of these leaves, known or not."""
-        return self.named(canonical_all(leaves))
+    def of(self, values: Sequence[Value]) -> Tensor:
+        """The fillers of these values, known or not."""
+        return self.named(canonical_all(values))
 
     def named(self, names: Sequence[bytes]) -> Tensor:
-        """The fillers of leaves by their canonical bytes."""
+        """The fillers of values by their canonical bytes."""
         rows = self.vocabulary.rows_of(names)
         kept = self._fillers  # those that were trained among them
         held = len(kept)
@@ -125,12 +125,12 @@ class Codebook:
         fillers[missing] = draw_fillers(self.scheme, [names[place] for place in missing])
         return fillers
 
-    def check_levels(self, leaves: Sequence[Leaf], names: Sequence[bytes]) -> None:
+    def check_levels(self, values: Sequence[Value], names: Sequence[bytes]) -> None:
         """Refuse numbers that have no filler where fillers were given for numbers: one drawn would be like no other."""
         if self.trained is None:
             return
         missing = [place for place, row in enumerate(self.vocabulary.rows_of(names)) if row < 0]
-        number = next((leaves[place] for place in missing if is_number(leaves[place])), None)
+        number = next((values[place] for place in missing if is_number(values[place])), None)
         if number is None:
             return
         levels = [self.vocabulary[row] for row in range(len(self.trained))]
@@ -144,7 +144,7 @@ class Codebook:
 
 
 class Drawn:
-    """The fillers of leaves as they come in, each made once while a workspace holds them."""
+    """The fillers of values as they come in, each made once while a workspace holds them."""
 
     def __init__(self, codebook: Codebook) -> None:
         self.codebook = codebook
@@ -152,7 +152,7 @@ class Drawn:
         self._fillers: Tensor | None = None  # with room for more
 
     def named(self, names: Sequence[bytes], last: bool = False) -> Tensor:
-        """The fillers of leaves by their canonical bytes; after the last ones no more will come."""
+        """The fillers of values by their canonical bytes; after the last ones no more will come."""
         rows = self._rows
         if last and not rows:
             return self.codebook.named(names)
@@ -185,9 +185,9 @@ class Drawn:
         return kept
 
 
-def is_number(leaf: Leaf) -> bool:
-    """Whether a leaf is a number; truth is none."""
-    return isinstance(leaf, int | float | np.integer | np.floating) and not isinstance(leaf, bool)
+def is_number(value: Value) -> bool:
+    """Whether a value is a number; truth is none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def check_finite(name: str, tensor: Tensor) -> None:

@@ -24,7 +24,7 @@ from carving.formats.frames import Frame
 from carving.linear import LinearScheme
 from carving.memory.changes import OnProgress
 from carving.memory.codebook import check_finite
-from carving.memory.holdings import Moment
+from carving.memory.decode_pairs import Moment
 from carving.memory.kept import Kept
 from carving.memory.pairs import Batch, batches
 from carving.memory.questions import Questions
@@ -42,7 +42,7 @@ SURE = 0.99  # of answers that were found together, the least mean probability
 class Consolidation:
     """The result of a consolidation: correct single queries before and after. True if it reached the accuracy.
 
-    If `after` equals `before`, the memory may be unchanged: see `Memory.consolidated`.
+    If `after` equals `before`, the memory may be unchanged: see `Memory.is_consolidated`.
 
     Attributes:
         pairs: Number of different pairs.
@@ -85,7 +85,7 @@ class Consolidating(Questions):
     def _put(self, held: State, state: State) -> None: ...
 
     @property
-    def consolidated(self) -> bool:
+    def is_consolidated(self) -> bool:
         """Whether the memory was consolidated, so that its tensor is no longer the sum of its pairs."""
         return self._state.solved is not None
 
@@ -129,7 +129,7 @@ class Consolidating(Questions):
         >>> memory.store(facts)
         100
         >>> outcome = memory.consolidate(facts)
-        >>> outcome.before < 60, outcome.after, memory.consolidated, memory.recall("key 7", absence=0.0).leaf
+        >>> outcome.before < 60, outcome.after, memory.is_consolidated, memory.recall("key 7", prior_empty=0.0).value
         (True, 100, True, 'value 7')
         """
         with self._lock:
@@ -142,7 +142,7 @@ class Consolidating(Questions):
             ranks = Ranks.of(group)
             listed = None if pairs is None else ranks.agreed(lambda: listed_pairs(pairs, key))
             chosen = decoded(held, paths, group) if listed is None else listed
-            state, outcome = consolidated(held, scheme, chosen, Wish(accuracy, bits), on_progress, ranks)
+            state, outcome = is_consolidated(held, scheme, chosen, Wish(accuracy, bits), on_progress, ranks)
             self._put(held, state)
         return outcome
 
@@ -173,12 +173,12 @@ def decoded(held: State, paths: Iterable[Path] | None, group: Group = None) -> l
     asked = list(known_paths(held).each() if paths is None else paths)
     memory = Moment(held)
     if held.solved is not None:
-        answers: list[Answer] = memory.recall_many(asked, absence=0.0, group=group)
+        answers: list[Answer] = memory.recall_many(asked, prior_empty=0.0, group=group)
         rests, way_out = True, ""
         if paths is None and held.solved.names_all_of(held.pairs):
-            return list(zip(asked, (answer.leaf for answer in answers), strict=True))
+            return list(zip(asked, (answer.value for answer in answers), strict=True))
     else:
-        together = memory.recall_all(asked, absence=0.0, group=group)
+        together = memory.decode(asked, prior_empty=0.0, group=group)
         answers, rests = list(together), together.converged
         way_out = " The memory is over capacity, or holds many pairs under other paths."
     if not rests or sum(answer.probability for answer in answers) < SURE * len(answers):
@@ -186,12 +186,12 @@ def decoded(held: State, paths: Iterable[Path] | None, group: Group = None) -> l
             f"The pairs under these {len(answers):,} paths could not be decoded with certainty.{way_out} Pass the "
             "pairs themselves: consolidate(pairs)."
         )
-    return [(path, answer.leaf) for path, answer in zip(asked, answers, strict=True)]
+    return [(path, answer.value) for path, answer in zip(asked, answers, strict=True)]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be named: different paths, and the row of the one leaf that each holds."""
+    """What is to be named: different paths, and the row of the one value that each holds."""
 
     paths: Paths
     rows: Tensor  # (n,)
@@ -203,25 +203,25 @@ class Wanted:
             raise BadValue("No pairs to consolidate. Pass the pairs that were stored.")
         batch = Batch(pairs)
         rows = held.vocabulary.rows_of(batch.names)
-        leaf_of: dict[bytes, int] = {}
+        value_of: dict[bytes, int] = {}
         for place, (name, row) in enumerate(zip(batch.paths.names, rows, strict=True)):
-            path, leaf = batch.paths[place], batch.leaves[place]
+            path, value = batch.paths[place], batch.values[place]
             if row < 0 or not held.counts[row] > 0:
                 raise BadValue(
-                    f"Cannot consolidate: the value {leaf!r} (under {path!r}) is not in the memory. Store the pair "
+                    f"Cannot consolidate: the value {value!r} (under {path!r}) is not in the memory. Store the pair "
                     "first."
                 )
             if held.known is not None and not held.known.count(name) > 0:
                 raise BadValue(f"Cannot consolidate: no value is stored under {path!r}. Store the pair first.")
-            if leaf_of.setdefault(name, row) != row:
+            if value_of.setdefault(name, row) != row:
                 raise BadValue(
-                    f"Cannot consolidate: {path!r} has two values, {held.leaf(leaf_of[name])!r} and {leaf!r}. Leave "
+                    f"Cannot consolidate: {path!r} has two values, {held.value(value_of[name])!r} and {value!r}. Leave "
                     "one out, or keep paths with several values in a memory of their own."
                 )
-        return cls(batch.paths.distinct()[0], torch.tensor(list(leaf_of.values()), device=held.tensor.device))
+        return cls(batch.paths.distinct()[0], torch.tensor(list(value_of.values()), device=held.tensor.device))
 
 
-def consolidated(
+def is_consolidated(
     held: State, scheme: LinearScheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None, ranks: Ranks
 ) -> tuple[State, Consolidation]:
     """The state whose tensor names these pairs, or the same one, if that names no fewer; and how it went."""
@@ -253,10 +253,10 @@ def consolidated(
 
 
 def named(held: State, wanted: Wanted) -> int:
-    """How many of the wanted leaves a state names now."""
-    answers = Moment(held).recall_many(wanted.paths, absence=0.0)
-    leaves = held.vocabulary.rows_of(Batch([((0,), answer.leaf) for answer in answers]).names)
-    return int((torch.tensor(leaves) == wanted.rows.cpu()).sum())
+    """How many of the wanted values a state names now."""
+    answers = Moment(held).recall_many(wanted.paths, prior_empty=0.0)
+    values = held.vocabulary.rows_of(Batch([((0,), answer.value) for answer in answers]).names)
+    return int((torch.tensor(values) == wanted.rows.cpu()).sum())
 
 
 def calibrated(scheme: LinearScheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Solved:

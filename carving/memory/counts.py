@@ -1,4 +1,4 @@
-"""How often each leaf was stored, for ten million leaves too: states share what they have in common.
+"""How often each value was stored, for ten million values too: states share what they have in common.
 
 A small vocabulary's counts are copied with every change. Those of a large one stay where they are, and a state beside
 them remembers what is different in it: one more pair then copies a few numbers. Nothing that is shared ever changes, so
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from carving.tensors import lasting
 
-LARGE = 2**16  # leaves whose counts are not copied with every change
+LARGE = 2**16  # values whose counts are not copied with every change
 MOST = 2**12  # of which so many differ at most: then they are laid out anew
 
 Rows = NDArray[np.int64]
@@ -30,7 +30,7 @@ class Summary(NamedTuple):
 
 
 class Counts:
-    """A count for each leaf, by its row.
+    """A count for each value, by its row.
 
     >>> few = Counts(torch.zeros(3, dtype=torch.float64))
     >>> more = few.plus(4, [1, 3], torch.tensor([2.0, 1.0]))
@@ -90,7 +90,7 @@ class Counts:
         return torch.from_numpy(counts)
 
     def plus(self, size: int, rows: Rows | Sequence[int], weights: Tensor) -> "Counts":
-        """Those of so many leaves, of which some, each given once, were stored so much more."""
+        """Those of so many values, of which some, each given once, were stored so much more."""
         if size < LARGE or self._given or len(self._differing) + len(rows) > MOST:
             here = self.tensor if self.laid is None else self.laid
             with lasting():

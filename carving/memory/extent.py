@@ -1,4 +1,4 @@
-"""How many pairs and different leaves a file and its journal hold: told without the tensor, which may be large."""
+"""How many pairs and different values a file and its journal hold: told without the tensor, which may be large."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -16,7 +16,7 @@ class Extent(NamedTuple):
     """What a memory holds, in numbers."""
 
     pairs: int
-    leaves: int
+    values: int
     load: int  # the pairs, each stored once, that would fill it as much
     loads: Loads  # the same for pairs of each strength
 
@@ -27,21 +27,21 @@ def extent(outline: Outline, records: Iterable[Record]) -> Extent:
     for record in records:
         names = list(record.names())
         sample = sample.plus(names, [record.weight] * len(names))
-        for _, leaf in names[: record.pairs - record.uncounted]:
-            changed[leaf] += record.weight
+        for _, value in names[: record.pairs - record.uncounted]:
+            changed[value] += record.weight
     counts = outline.counts
-    leaves = len(counts) + len(changed) - len(known(outline.names, changed))
+    values = len(counts) + len(changed) - len(known(outline.names, changed))
     if min(changed.values(), default=0) < 0 or bool((counts < 0).any()):
-        # A leaf does not count less than nothing: which is whose must be known.
+        # A value does not count less than nothing: which is whose must be known.
         each = dict(zip(split_labels(outline.names), counts.tolist(), strict=True))
-        each |= {leaf: each.get(leaf, 0.0) + more for leaf, more in changed.items()}
+        each |= {value: each.get(value, 0.0) + more for value, more in changed.items()}
         pairs = sum(max(0.0, count) for count in each.values())
     else:
         pairs = float(counts.sum()) + sum(changed.values())
     histogram = sample.histogram(pairs)
     if not histogram.strengths:
-        return Extent(round(pairs), leaves, round(pairs), ((round(pairs), 1.0),))
-    return Extent(round(pairs), leaves, round(histogram.load), histogram.loads())
+        return Extent(round(pairs), values, round(pairs), ((round(pairs), 1.0),))
+    return Extent(round(pairs), values, round(histogram.load), histogram.loads())
 
 
 def known(names: bytes, some: Collection[bytes]) -> set[bytes]:

@@ -11,7 +11,7 @@ from carving.memory.kept import Kept
 from carving.memory.pairs import Batch
 from carving.memory.recognition import weighed
 from carving.memory.state import State, check_sum
-from carving.symbols import Leaf, Path
+from carving.symbols import Path, Value
 
 SURELY = 6  # standard deviations: a strength that differs by more is not that of chance (five came in 100,000 pairs),
 MARGIN = 0.25  # nor of what a model of chance leaves out, in units of the weight
@@ -22,7 +22,7 @@ class Weaker(NamedTuple):
     """A pair that was skipped because it is stored more weakly than the weight to forget, and its strength."""
 
     path: Path
-    leaf: Leaf
+    value: Value
     strength: float
 
 
@@ -30,11 +30,11 @@ class Stronger(NamedTuple):
     """A pair that was stored more strongly than the weight to forget, and the strength that remains."""
 
     path: Path
-    leaf: Leaf
+    value: Value
     strength: float
 
 
-class Strangers(list[Pair]):
+class NotFound(list[Pair]):
     """The pairs that `Memory.forget` did not find (as strongly as required) and skipped: a list.
 
     Attributes:
@@ -45,10 +45,10 @@ class Strangers(list[Pair]):
     >>> memory = Memory(OSC(d=40, p=3))
     >>> memory.store({"a": "x"}, weight=0.5), memory.store({"b": "y"})
     (1, 1)
-    >>> strangers = memory.forget({"a": "x", "b": "y", "c": "z"})
-    >>> strangers, [(weaker.leaf, round(weaker.strength, 1)) for weaker in strangers.weaker]
+    >>> not_found = memory.forget({"a": "x", "b": "y", "c": "z"})
+    >>> not_found, [(weaker.value, round(weaker.strength, 1)) for weaker in not_found.weaker]
     ([(('a',), 'x'), (('c',), 'z')], [('x', 0.5)])
-    >>> [(rest.leaf, round(rest.strength, 1)) for rest in memory.forget({"a": "x"}, weight=0.2).stronger]
+    >>> [(rest.value, round(rest.strength, 1)) for rest in memory.forget({"a": "x"}, weight=0.2).stronger]
     [('x', 0.3)]
     """
 
@@ -60,7 +60,7 @@ class Strangers(list[Pair]):
         self.stronger = list(stronger)  # others, which were forgotten, but not wholly
 
 
-Rests = dict[tuple[bytes, bytes], Stronger]  # what is left of pairs, by the canonical bytes of path and leaf
+Rests = dict[tuple[bytes, bytes], Stronger]  # what is left of pairs, by the canonical bytes of path and value
 
 
 class Judged(NamedTuple):
@@ -85,10 +85,10 @@ def judged(held: State, batch: Batch, weight: float, times: Counter[tuple[bytes,
             times[name] += 1
             found.append(enough)
             if there[row] and not enough and left > max(SURELY * spread, MARGIN * size / 2):
-                weaker.append(Weaker(batch.paths[row], batch.leaves[row], sign * left))
+                weaker.append(Weaker(batch.paths[row], batch.values[row], sign * left))
             if enough:  # and of several copies the last one tells
                 rest = left - size if left - size > max(SURELY * spread, MARGIN * size) else 0.0
-                stronger[name] = Stronger(batch.paths[row], batch.leaves[row], sign * rest)
+                stronger[name] = Stronger(batch.paths[row], batch.values[row], sign * rest)
     return Judged(found, weaker, stronger)
 
 
@@ -100,7 +100,7 @@ def kept(held: State, batch: Batch) -> list[bool]:
 
 def forgotten(
     held: State, batches: Iterable[list[Pair]], weight: float, force: bool, on_progress: OnProgress | None
-) -> tuple[Change, Strangers]:
+) -> tuple[Change, NotFound]:
     """The change that takes pairs out, and those that it leaves alone, or with `force` takes out without counting them.
 
     Pairs hide each other: those that were not found are looked for again when the others are gone.
@@ -117,7 +117,7 @@ def forgotten(
         for batch in left:
             change.add(batch, counted=False)
     stronger = (rest for rest in rests.values() if rest.strength)
-    return change, Strangers((pair for batch in left for pair in batch.pairs), weaker, stronger)
+    return change, NotFound((pair for batch in left for pair in batch.pairs), weaker, stronger)
 
 
 def _taken_out_blindly(

@@ -1,7 +1,7 @@
 """How full a memory is: what it is predicted to name, whether that falls short of its goal, and saying so.
 
 Within what a memory was planned for, nothing is computed. Beyond it a prediction (1 to 5 ms; for a planned memory of
-small cores 0.1 to 0.25 s) holds for as long as neither pairs nor leaves grow beyond the next power of two; only near
+small cores 0.1 to 0.25 s) holds for as long as neither pairs nor values grow beyond the next power of two; only near
 the limit are there more.
 """
 
@@ -17,7 +17,7 @@ from carving.errors import Overfull, UserError
 from carving.files import identity
 from carving.memory.state import State
 from carving.prediction import plan as planner
-from carving.prediction.goal import USUAL, Goal
+from carving.prediction.target import USUAL, Target
 from carving.scheme import Scheme
 
 AGAIN = 1.1  # told of once, it is told again with so many times the pairs
@@ -28,19 +28,19 @@ _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 NEW = "Store all pairs in a larger memory, Memory.for_pairs(pairs), or call grow(paths=...)."
 
 
-def predicted(
-    scheme: Scheme, pairs: int, leaves: int, joint: bool = False, draft: bool = False, bits: int | None = None
+def predicted_accuracy(
+    scheme: Scheme, pairs: int, values: int, joint: bool = False, draft: bool = False, bits: int | None = None
 ) -> float | None:
     """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted.
 
-    A draft takes milliseconds, and is some points off where cores are small. A sealed one has so many bits a cell. The
-    only leaf is told from another that was never stored.
+    A draft takes milliseconds, and is some points off where cores are small. A quantized one has so many bits a cell. The
+    only value is told from another that was never stored.
     """
     sizes = sizes_of(scheme, joint)
-    if sizes is None or not leaves or not pairs:
+    if sizes is None or not values or not pairs:
         return None
     try:
-        return planner.predict(pairs, max(2, leaves), scheme=identity(scheme)["name"], draft=draft, bits=bits, **sizes)
+        return planner.predict(pairs, max(2, values), scheme=identity(scheme)["name"], draft=draft, bits=bits, **sizes)
     except UserError:  # a memory is none the worse for being outside of what is predicted
         return None
 
@@ -63,36 +63,36 @@ def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
     """What a state is predicted to name, with so many pairs more; of what was consolidated, if it was."""
     if held.solved is not None:
         return held.solved.after(more).accuracy
-    joint = held.goal is not None and held.goal.joint
+    joint = held.target is not None and held.target.joint
     bits = None if held.cells is None else held.cells.bits
-    return named(held.scheme, held.loads(more), _leaves(held), joint, draft, bits)
+    return named(held.scheme, held.loads(more), _values(held), joint, draft, bits)
 
 
 def named(
-    scheme: Scheme, loads: Loads, leaves: int, joint: bool = False, draft: bool = False, bits: int | None = None
+    scheme: Scheme, loads: Loads, values: int, joint: bool = False, draft: bool = False, bits: int | None = None
 ) -> float | None:
     """The share of pairs that is predicted to be named: the louder they are, the less they notice the others."""
-    each = [(share, predicted(scheme, load, leaves, joint, draft, bits)) for load, share in loads]
+    each = [(share, predicted_accuracy(scheme, load, values, joint, draft, bits)) for load, share in loads]
     known = [share * accuracy for share, accuracy in each if accuracy is not None]
     return sum(known) if len(known) == len(each) else None
 
 
-def _leaves(held: State) -> int:
-    """The leaves among which one is named; where there are none yet, those that it was planned for."""
-    return len(held.vocabulary) or (held.goal.vocabulary if held.goal else 0)
+def _values(held: State) -> int:
+    """The values among which one is named; where there are none yet, those that it was planned for."""
+    return len(held.vocabulary) or (held.target.vocabulary if held.target else 0)
 
 
 def falls_short(held: State) -> bool:
-    """Whether a state is predicted to name fewer leaves than its goal, or USUAL, wants."""
+    """Whether a state is predicted to name fewer values than its goal, or USUAL, wants."""
     if held.solved is None and _within(held):
         return False
     now = foreseen(held)
-    return now is not None and (held.goal or Goal(USUAL)).missed_by(now)
+    return now is not None and (held.target or Target(USUAL)).missed_by(now)
 
 
 def _within(held: State) -> bool:
-    pairs, leaves = held.room
-    return held.load <= pairs and len(held.vocabulary) <= leaves
+    pairs, values = held.room
+    return held.load <= pairs and len(held.vocabulary) <= values
 
 
 @contextmanager
@@ -120,17 +120,17 @@ def told(before: State, after: State) -> State:
         return _told_of_noise(after)
     if _within(after):
         return after
-    goal, pairs, leaves = after.goal or Goal(USUAL), after.load, len(after.vocabulary)
+    target, pairs, values = after.target or Target(USUAL), after.load, len(after.vocabulary)
     if pairs <= before.load or pairs < before.told * AGAIN:
         return after
-    many = 1 << (pairs - 1).bit_length(), 1 << (leaves - 1).bit_length()
-    draft = after.goal is None  # what is little is not known to the point
-    rough = predicted(after.scheme, *many, joint=goal.joint, draft=draft)
-    if rough is None or not goal.missed_by(rough):
+    many = 1 << (pairs - 1).bit_length(), 1 << (values - 1).bit_length()
+    draft = after.target is None  # what is little is not known to the point
+    rough = predicted_accuracy(after.scheme, *many, joint=target.joint, draft=draft)
+    if rough is None or not target.missed_by(rough):
         return replace(after, room=many)
     now = foreseen(after, draft=draft)
-    if now is None or not goal.missed_by(now):
-        return replace(after, room=(pairs + pairs // STEP, leaves + leaves // STEP))
+    if now is None or not target.missed_by(now):
+        return replace(after, room=(pairs + pairs // STEP, values + values // STEP))
     _warn(sentence(foreseen(before, draft=draft), now, after), stacklevel=3)
     return replace(after, told=pairs)
 
@@ -153,6 +153,6 @@ def _told_of_noise(after: State) -> State:
 def sentence(before: float | None, now: float, held: State) -> str:
     """Return the message of `Overfull`."""
     was = "" if before is None else f"was {before:.2%}, "
-    target = f"target {100 * held.goal.accuracy:.4g}%" if held.goal else f"{USUAL:.0%} is expected"
+    target = f"target {100 * held.target.accuracy:.4g}%" if held.target else f"{USUAL:.0%} is expected"
     way_out = "Call grow(), which returns a larger memory." if held.known is not None else NEW
     return f"Memory over capacity: predicted accuracy {now:.2%} at {held.pairs:,} pairs ({was}{target}). {way_out}"

@@ -1,4 +1,4 @@
-"""How full a memory is, as a curve: the share of leaves that it is predicted to name, by the pairs that it holds."""
+"""How full a memory is, as a curve: the share of values that it is predicted to name, by the pairs that it holds."""
 
 import math
 from functools import lru_cache
@@ -6,24 +6,24 @@ from typing import NamedTuple
 
 from carving.errors import UserError
 from carving.files import identity
-from carving.memory.fullness import foreseen, predicted, sizes_of
+from carving.memory.fullness import foreseen, predicted_accuracy, sizes_of
 from carving.memory.questions import Questions
 from carving.memory.state import State
 from carving.prediction.plan import pairs_within
 from carving.scheme import Scheme
 
-WELL = 0.99  # of the leaves are named by a memory that is well filled
+WELL = 0.99  # of the values are named by a memory that is well filled
 # Where the curve is looked at, in units of the pairs that are named so well: most of what happens is just beyond.
 PLACES = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 BEYOND = 1.2  # times the pairs that are held are still to be seen
-NEAR = 1.1  # so many times the leaves, or fewer, change nothing that could be seen
+NEAR = 1.1  # so many times the values, or fewer, change nothing that could be seen
 
 
 class Gauge(NamedTuple):
     """A curve, and where a memory stands on it."""
 
     pairs: tuple[int, ...]
-    named: tuple[float, ...]  # the share of the leaves that is predicted to be named with so many pairs
+    named: tuple[float, ...]  # the share of the values that is predicted to be named with so many pairs
     held: int  # pairs, each stored once, that would fill the memory as it is
     here: float  # the share that is named with them
     fits: int  # pairs that are held well (`WELL`), in all
@@ -40,7 +40,7 @@ class Gauge(NamedTuple):
 
 
 def gauge(memory: Questions) -> Gauge | None:
-    """The gauge of a memory; None where nothing is predicted: of most schemes, or before two leaves are known.
+    """The gauge of a memory; None where nothing is predicted: of most schemes, or before two values are known.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=64, p=2))
@@ -53,11 +53,11 @@ def gauge(memory: Questions) -> Gauge | None:
     held = memory._state
     if held.solved is not None:
         return _of_solved(held)
-    leaves = _rounded(len(held.vocabulary))
-    fits = _well(held.scheme, leaves, _joint(held), _bits(held))
+    values = _rounded(len(held.vocabulary))
+    fits = _well(held.scheme, values, _joint(held), _bits(held))
     if fits is None:
         return None
-    curve = [(pairs, _named(held.scheme, pairs, leaves, _joint(held), _bits(held))) for pairs in _places(fits, held)]
+    curve = [(pairs, _named(held.scheme, pairs, values, _joint(held), _bits(held))) for pairs in _places(fits, held)]
     seen = [(pairs, named) for pairs, named in curve if named is not None]
     here = foreseen(held) if held.load else 1.0  # of no pairs, none is named wrongly
     if here is None or not seen:
@@ -86,29 +86,29 @@ def _of_solved(held: State) -> Gauge:
 
 
 def _joint(held: State) -> bool:
-    return held.goal is not None and held.goal.joint
+    return held.target is not None and held.target.joint
 
 
 def _bits(held: State) -> int | None:
     return None if held.cells is None else held.cells.bits
 
 
-def _rounded(leaves: int) -> int:
-    return leaves if leaves < 2 else max(2, round(NEAR ** round(math.log(leaves, NEAR))))
+def _rounded(values: int) -> int:
+    return values if values < 2 else max(2, round(NEAR ** round(math.log(values, NEAR))))
 
 
 @lru_cache(maxsize=256)
-def _named(scheme: Scheme, pairs: int, leaves: int, joint: bool, bits: int | None) -> float | None:
-    return predicted(scheme, pairs, leaves, joint, bits=bits)
+def _named(scheme: Scheme, pairs: int, values: int, joint: bool, bits: int | None) -> float | None:
+    return predicted_accuracy(scheme, pairs, values, joint, bits=bits)
 
 
 @lru_cache(maxsize=64)
-def _well(scheme: Scheme, leaves: int, joint: bool, bits: int | None) -> int | None:
-    """How many pairs of so many leaves are named well."""
+def _well(scheme: Scheme, values: int, joint: bool, bits: int | None) -> int | None:
+    """How many pairs of so many values are named well."""
     sizes = sizes_of(scheme, joint)
-    if sizes is None or not leaves:
+    if sizes is None or not values:
         return None
     try:
-        return pairs_within(max(2, leaves), WELL, scheme=identity(scheme)["name"], bits=bits, **sizes)
+        return pairs_within(max(2, values), WELL, scheme=identity(scheme)["name"], bits=bits, **sizes)
     except UserError:
         return None

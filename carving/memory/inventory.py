@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 
 from carving.checks import as_path
 from carving.memory.changes import OnProgress
-from carving.memory.holdings import Holdings, Moment, holdings
+from carving.memory.decode_pairs import DecodedPairs, Moment, decode_pairs
 from carving.memory.questions import Questions, check_paths
 from carving.memory.state import State, known_paths
 from carving.memory.where import Found, where
 from carving.packing import pack
-from carving.symbols import Leaf, Path, Role, canonical_path
+from carving.symbols import Path, Role, Value, canonical_path
 
 
 class Inventory(Questions):
@@ -52,7 +52,7 @@ class Inventory(Questions):
         """Whether a path is among the kept paths: an exact lookup, not a query."""
         return known_paths(self._counted).count(canonical_path(_as_key(path))) > 0
 
-    def __getitem__(self, path: Role | Path) -> Leaf | list[Leaf]:
+    def __getitem__(self, path: Role | Path) -> Value | list[Value]:
         """Recall the value under a kept path, or the list of its values if several pairs were stored under it.
 
         Raises:
@@ -64,10 +64,10 @@ class Inventory(Questions):
             raise KeyError(f"No value is stored under {key!r}.")
         asked = Moment(held)
         if count == 1:
-            return asked.recall(*key, absence=0.0).leaf
+            return asked.recall(*key, prior_empty=0.0).value
         if asked.has_probabilities:
-            return [answer.leaf for answer in asked.recall_set(*key)]
-        return [answer.leaf for answer in asked.recall(*key, top=count)]
+            return [answer.value for answer in asked.recall_set(*key)]
+        return [answer.value for answer in asked.recall(*key, top=count)]
 
     def packed_paths(self) -> int:
         """Return the number of bytes that the kept paths take in a file."""
@@ -84,20 +84,20 @@ class Inventory(Questions):
 
     def where(
         self,
-        leaf: Leaf,
-        among: Iterable[Path] | None = None,
+        value: Value,
+        paths: Iterable[Path] | None = None,
         *,
         threshold: float = 0.5,
-        absence: float | None = None,
+        prior_empty: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[Found]:
         """Return the paths that hold a value, most probable first.
 
         Args:
-            leaf: The value.
-            among: The paths to search. By default the kept paths.
+            value: The value.
+            candidates: The paths to search. By default the kept paths.
             threshold: Minimum probability, between 0 and 1.
-            absence: Prior probability that a path does not hold this value. By default derived from how often the value
+            prior_empty: Prior probability that a path does not hold this value. By default derived from how often the value
                 was stored, and at least 0.5.
             on_progress: Called with the number of paths that were searched since the last call.
 
@@ -111,20 +111,20 @@ class Inventory(Questions):
         >>> memory = Memory(OSC(d=40, p=3))
         >>> memory.store({"dog": {"legs": 4}, "bird": {"legs": 2}, "table": {"legs": 4}})
         3
-        >>> [path for path, _ in memory.where(4, among=[("dog", "legs"), ("bird", "legs"), ("cat", "legs")])]
+        >>> [path for path, _ in memory.where(4, paths=[("dog", "legs"), ("bird", "legs"), ("cat", "legs")])]
         [('dog', 'legs')]
         """
         held = self._state
-        paths = known_paths(held) if among is None else check_paths(among, held).distinct()[0]
-        return where(held, leaf, paths, threshold, absence, on_progress)
+        searched = known_paths(held) if paths is None else check_paths(paths, held).distinct()[0]
+        return where(held, value, searched, threshold, prior_empty, on_progress)
 
-    def holdings(
+    def decode_pairs(
         self,
         paths: Iterable[Path] | None = None,
         *,
         joint: bool | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Holdings:
+    ) -> DecodedPairs:
         """Decode all pairs that the memory holds, and report how surely.
 
         Args:
@@ -140,11 +140,11 @@ class Inventory(Questions):
         >>> memory = Memory(OSC(d=40, p=3), keep_paths=True)
         >>> memory.store({"dog": {"legs": 4}, "bird": {"legs": 2}})
         2
-        >>> found = memory.holdings()
+        >>> found = memory.decode_pairs()
         >>> found.pairs, found.sure, found.nothing
         ([(('dog', 'legs'), 4), (('bird', 'legs'), 2)], 2, 0)
         """
-        return holdings(self._state, paths, joint, on_progress)
+        return decode_pairs(self._state, paths, joint, on_progress)
 
 
 def _as_key(path: object) -> Path:

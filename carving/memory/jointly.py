@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 from carving.answers.answer import Answer, Answers
 from carving.answers.likelihood import UNSEEN
 from carving.answers.together import Decoding, Step
-from carving.checks import check_absence
+from carving.checks import check_prior_empty
 from carving.distributed.ranks import Group
 from carving.memory import sharing
 from carving.memory.state import State, check_sum
 from carving.paths import Paths
-from carving.symbols import Leaf
+from carving.symbols import Value
 
 
 class Together:
-    """Paths that are asked together; a path that holds several leaves is given as often.
+    """Paths that are asked together; a path that holds several values is given as often.
 
     Who iterates over it sees the rounds, and may stop; `answers` are then those of the best round so far.
     """
@@ -24,14 +24,14 @@ class Together:
         self,
         held: State,
         asked: Paths,
-        among: Iterable[Leaf] | None = None,
-        absence: float = 0.5,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
         rounds: int = 100,
         group: Group = None,
     ) -> None:
         check_sum(held, "decode jointly")
         self.held, self.asked = held, asked
-        self.rows, candidates = held.held_candidates(among)
+        self.rows, fillers = held.held_candidates(candidates)
         self.times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
         ranks, own = sharing.shared_paths(held, asked.distinct()[0], group, rounds)
         counts = held.counts[list(self.rows)].clamp_min(0)
@@ -39,13 +39,13 @@ class Together:
             held.scheme,
             held.observed,
             held.scheme.contexts(asked.distinct()[0][own]),
-            candidates,
+            fillers,
             rounds=rounds,
             ranks=ranks,
             holds=list(self.times.values())[own],
             prior=counts + UNSEEN,
             shares=counts / max(held.stored, 1.0),
-            absence=check_absence(absence),
+            prior_empty=check_prior_empty(prior_empty),
             strengths=held.strengths,
         )
 
@@ -62,8 +62,8 @@ class Together:
         columns = (decoded.indices.tolist(), decoded.scores.tolist(), decoded.probabilities.tolist())
         answers = {name: list[Answer]() for name in self.times}
         for name, index, score, chance in zip(self.owners(), *columns, strict=True):
-            leaf = None if index < 0 else held.vocabulary[self.rows[index]]
-            answers[name].append(Answer(leaf, score, min(chance, 1.0), found=index >= 0))
+            value = None if index < 0 else held.vocabulary[self.rows[index]]
+            answers[name].append(Answer(value, score, min(chance, 1.0), found=index >= 0))
         ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
         # Where all that was stored was asked for, cells tell whether it was found.
         whole = held.cells is None or len(self.asked) < held.pairs or decoded.explained

@@ -15,12 +15,12 @@ from carving.symbols import Role
 class Looks(Reliability):
     """Plots and the notebook display of a memory."""
 
-    def plot(self, *path: Role, absence: float = 0.5) -> Any:
+    def plot(self, *path: Role, prior_empty: float = 0.5) -> Any:
         """Return a matplotlib figure of the memory: its cells and its load, or the scores of all values at a path.
 
         Args:
             *path: The roles of a path whose scores are shown. Without any, the memory itself is shown.
-            absence: Prior probability that the path is empty.
+            prior_empty: Prior probability that the path is empty.
 
         Raises:
             MissingExtra: If matplotlib (the extra `plots`) is not installed.
@@ -33,10 +33,10 @@ class Looks(Reliability):
         >>> figure.axes[0].get_title(loc="left")
         'dog / says'
         """
-        return question_picture(self, check_roles(path), absence) if path else picture(self)
+        return question_picture(self, check_roles(path), prior_empty) if path else picture(self)
 
     def _repr_html_(self) -> str:
-        held, named = self._state, self.predicted()
+        held, named = self._state, self.predicted_accuracy()
         rows = [
             ("holds", f"{self.pairs:,} pairs of {len(self.vocabulary):,} different values"),
             ("scheme", words_of(self.scheme)),

@@ -24,10 +24,10 @@ from carving.memory.changes import Change, OnProgress, added, check_weights, che
 from carving.memory.codebook import Codebook, check_finite
 from carving.memory.consolidation import Consolidating
 from carving.memory.counts import Counts
-from carving.memory.forgetting import Strangers, forgotten
+from carving.memory.decode_pairs import DecodedPairs, decode_pairs
+from carving.memory.forgetting import NotFound, forgotten
 from carving.memory.fullness import told
 from carving.memory.growth import check_whole, larger
-from carving.memory.holdings import Holdings, holdings
 from carving.memory.inventory import Inventory
 from carving.memory.looks import Looks
 from carving.memory.pairs import Batch, batches
@@ -35,18 +35,18 @@ from carving.memory.probing import check_indexable
 from carving.memory.sharing import stored, summed
 from carving.memory.state import State, keeping
 from carving.memory.storage import load, save
-from carving.memory.survey import check_room, naming_accuracy, survey
+from carving.memory.survey import check_headroom, naming_accuracy, survey
 from carving.places import Place, shown
 from carving.prediction import plan as planner
-from carving.prediction.goal import Goal
-from carving.prediction.wish import Shared, Wishes
+from carving.prediction.target import Target
+from carving.prediction.wish import Requirements, Shared
 from carving.scheme import Scheme
 from carving.schemes import make
-from carving.symbols import Label, Leaf, Path
+from carving.symbols import Label, Path, Value
 from carving.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from carving.memory.sealed import SealedMemory
+    from carving.memory.quantized import QuantizedMemory
 
 
 _with_locks: WeakSet["Memory"] = WeakSet()
@@ -80,14 +80,14 @@ class Memory(Inventory, Looks, Consolidating):
     >>> memory = Memory(OSC(d=40, p=3))
     >>> memory.store({"sentence 5": {"subject": "dog", "verb": "chased"}})
     2
-    >>> memory.recall("sentence 5", "subject").leaf
+    >>> memory.recall("sentence 5", "subject").value
     'dog'
     """
 
     def __init__(
         self,
         scheme: Scheme,
-        vocabulary: Iterable[Leaf] = (),
+        vocabulary: Iterable[Value] = (),
         fillers: Tensor | None = None,
         *,
         keep_paths: bool = False,
@@ -105,7 +105,7 @@ class Memory(Inventory, Looks, Consolidating):
         return memory
 
     @classmethod
-    def planned(
+    def for_size(
         cls,
         pairs: int,
         vocabulary: int,
@@ -114,14 +114,14 @@ class Memory(Inventory, Looks, Consolidating):
         *,
         seed: int = 0,
         keep_paths: bool = False,
-        **wishes: Unpack[Wishes],
+        **requirements: Unpack[Requirements],
     ) -> Self:
         """Return an empty memory of the smallest scheme that is predicted to reach an accuracy.
 
         Args:
             pairs: How many pairs will be stored.
             vocabulary: How many different values they have.
-            accuracy: Target accuracy of recalling a value at paths that hold one (`absence=0`). To detect empty paths,
+            accuracy: Target accuracy of recalling a value at paths that hold one (`prior_empty=0`). To detect empty paths,
                 or to recall sets, as accurately, plan for a tenth of the errors: 0.999 instead of 0.99.
             shared: Values per path, or a mapping {values per path: number of such paths}.
             seed: Seed of the scheme.
@@ -131,15 +131,15 @@ class Memory(Inventory, Looks, Consolidating):
         Raises:
             BadValue: If an option is invalid, or no scheme reaches the accuracy.
 
-        >>> memory = Memory.planned(pairs=1_000, vocabulary=500, scheme="TPR")
-        >>> memory.scheme.name, memory.pairs, memory.goal.accuracy
+        >>> memory = Memory.for_size(pairs=1_000, vocabulary=500, scheme="TPR")
+        >>> memory.scheme.name, memory.pairs, memory.target.accuracy
         ('TPR', 0, 0.99)
         """
-        best = planner.plan(pairs, vocabulary, accuracy, shared, **wishes)
-        return cls.of_plan(best, vocabulary, accuracy, seed, keep_paths)
+        best = planner.plan(pairs, vocabulary, accuracy, shared, **requirements)
+        return cls.from_plan(best, vocabulary, accuracy, seed, keep_paths)
 
     @classmethod
-    def of_plan(
+    def from_plan(
         cls, plan: planner.Plan, vocabulary: int, accuracy: float = 0.99, seed: int = 0, keep_paths: bool = False
     ) -> Self:
         """Return an empty memory of a plan.
@@ -152,33 +152,33 @@ class Memory(Inventory, Looks, Consolidating):
             keep_paths: As in `Memory`.
 
         >>> from carving import plan
-        >>> Memory.of_plan(plan(pairs=100, vocabulary=50, scheme="TPR"), vocabulary=50).goal
+        >>> Memory.from_plan(plan(pairs=100, vocabulary=50, scheme="TPR"), vocabulary=50).target
         Goal(accuracy=0.99, pairs=100, vocabulary=50, joint=False)
         """
-        goal = Goal(float(accuracy), plan.pairs, vocabulary, plan.joint)
+        target = Target(float(accuracy), plan.pairs, vocabulary, plan.joint)
         scheme = make(plan.scheme, seed=seed, **plan.parameters)
-        return cls._of(State.empty(scheme, Vocabulary(), goal=goal, known=keeping(keep_paths)))
+        return cls._of(State.empty(scheme, Vocabulary(), target=target, known=keeping(keep_paths)))
 
     @classmethod
     def for_pairs(
         cls,
         pairs: Document | Iterable[Pair] | Frame,
         accuracy: float = 0.99,
-        room: float = 1.0,
+        headroom: float = 1.0,
         *,
         key: Label = None,
         seed: int = 0,
         keep_paths: bool = False,
         group: Group = None,
         on_progress: OnProgress | None = None,
-        **wishes: Unpack[Wishes],
+        **requirements: Unpack[Requirements],
     ) -> Self:
         """Return an EMPTY memory of the size that the pairs need. They are only counted: `store` stores them.
 
         Args:
             pairs: A document, (path, value) pairs or a DataFrame, as for `store`.
             accuracy: Target accuracy of all answers; "nothing is stored there" counts as an answer.
-            room: Spare capacity, at least 1: 2 plans for twice as many pairs.
+            headroom: Spare capacity, at least 1: 2 plans for twice as many pairs.
             key: The column of a DataFrame with the row names.
             seed: Seed of the scheme.
             keep_paths: As in `Memory`.
@@ -191,14 +191,14 @@ class Memory(Inventory, Looks, Consolidating):
 
         >>> facts = {"dog": {"is a": "animal", "says": "woof"}, "cat": {"is a": "animal", "says": "meow"}}
         >>> memory = Memory.for_pairs(facts)
-        >>> memory.pairs, memory.store(facts), memory.recall("cat", "says").leaf
+        >>> memory.pairs, memory.store(facts), memory.recall("cat", "says").value
         (0, 4, 'meow')
         """
-        room, accuracy = check_room(room), naming_accuracy(accuracy)
+        headroom, accuracy = check_headroom(headroom), naming_accuracy(accuracy)
         counted = chain.from_iterable(batches(pairs, key))
-        expected = survey(counted, on_progress, Ranks.of(group)).grown(room)
-        sizes = expected.pairs, expected.leaves, accuracy, expected.shared
-        return cls.planned(*sizes, seed=seed, keep_paths=keep_paths, **wishes)
+        expected = survey(counted, on_progress, Ranks.of(group)).grown(headroom)
+        sizes = expected.pairs, expected.values, accuracy, expected.shared
+        return cls.for_size(*sizes, seed=seed, keep_paths=keep_paths, **requirements)
 
     @classmethod
     def like(cls, other: "Memory", *, keep_paths: bool | None = None) -> Self:
@@ -213,7 +213,7 @@ class Memory(Inventory, Looks, Consolidating):
         >>> yours = Memory.like(mine)
         >>> mine.store({"dog": {"says": "woof"}}), yours.store({"cow": {"says": "moo"}})
         (1, 1)
-        >>> (mine + yours).recall("cow", "says").leaf
+        >>> (mine + yours).recall("cow", "says").value
         'moo'
         """
         if not isinstance(other, Memory):
@@ -222,7 +222,7 @@ class Memory(Inventory, Looks, Consolidating):
         return cls._of(empty if keep_paths is None else replace(empty, known=keeping(keep_paths)))
 
     def __repr__(self) -> str:
-        how = ", consolidated" if self.consolidated else ""
+        how = ", consolidated" if self.is_consolidated else ""
         return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} values in {self.scheme}{how}"
 
     def __getstate__(self) -> dict[str, object]:
@@ -267,7 +267,7 @@ class Memory(Inventory, Looks, Consolidating):
         return self._state.codebook
 
     @property
-    def trained(self) -> Tensor | None:
+    def trained_fillers(self) -> Tensor | None:
         """The fillers (n, *filler_shape) that were passed for the first n values of the vocabulary, None if none."""
         return self._state.codebook.trained
 
@@ -303,7 +303,7 @@ class Memory(Inventory, Looks, Consolidating):
         """Store a document or (path, value) pairs.
 
         The input is read in batches and may be of any size. If the memory gets over capacity (its predicted accuracy
-        falls below the target accuracy in `goal`, or 0.9 without one), the pairs are stored all the same, with the
+        falls below the target accuracy in `target`, or 0.9 without one), the pairs are stored all the same, with the
         warning `carving.errors.Overfull`.
 
         Args:
@@ -352,11 +352,11 @@ class Memory(Inventory, Looks, Consolidating):
         weight: float = 1.0,
         force: bool = False,
         on_progress: OnProgress | None = None,
-    ) -> Strangers:
+    ) -> NotFound:
         """Subtract a document or pairs; pairs that are probably not stored are skipped and returned.
 
-        A pair that is stored more weakly than `weight` is skipped, too (see `Strangers.weaker`); of one that is stored
-        more strongly, the rest stays (see `Strangers.stronger`). Memories without probabilities (`has_probabilities`)
+        A pair that is stored more weakly than `weight` is skipped, too (see `NotFound.weaker`); of one that is stored
+        more strongly, the rest stays (see `NotFound.stronger`). Memories without probabilities (`has_probabilities`)
         cannot tell, and subtract everything.
 
         Args:
@@ -381,11 +381,11 @@ class Memory(Inventory, Looks, Consolidating):
         """
         with self._lock:
             held = self._state
-            change, strangers = forgotten(held, batches(what, key), check_weight(weight), force, on_progress)
-            if strangers and not change.pairs:
-                return strangers
+            change, not_found = forgotten(held, batches(what, key), check_weight(weight), force, on_progress)
+            if not_found and not change.pairs:
+                return not_found
             self._put(held, replace(checked(change), told=0))
-        return strangers
+        return not_found
 
     def _put(self, held: State, state: State) -> None:
         """Put a state in the place of the one that it was made of: one assignment, which happens or does not."""
@@ -403,7 +403,7 @@ class Memory(Inventory, Looks, Consolidating):
         ours, theirs = self._state, other._state
         return self._of(told(max(ours, theirs, key=lambda each: each.pairs), added(ours, theirs)))
 
-    def summed(self, group: Group) -> Self:
+    def all_reduce(self, group: Group) -> Self:
         """Return the sum of the memories of all ranks of a process group, as `+` adds two; every rank gets all of it.
 
         Raises:
@@ -427,8 +427,8 @@ class Memory(Inventory, Looks, Consolidating):
         keep_paths: bool | None = None,
         force: bool = False,
         on_progress: OnProgress | None = None,
-        **wishes: Unpack[Wishes],
-    ) -> tuple[Self, Holdings]:
+        **requirements: Unpack[Requirements],
+    ) -> tuple[Self, DecodedPairs]:
         """Return a larger (or smaller) memory with the same pairs, and how surely they were decoded.
 
         All pairs are decoded and stored again with weight 1, in a memory of the same kind of scheme and the same seed.
@@ -443,33 +443,33 @@ class Memory(Inventory, Looks, Consolidating):
             **wishes: Options of `carving.plan`.
 
         Returns:
-            The new memory, and the decoded pairs as `Holdings`.
+            The new memory, and the decoded pairs as `DecodedPairs`.
 
         Raises:
             BadValue: If the memory is empty, keeps no paths and none are given, or has trained fillers, which fit one
                 size only. Without `force` also if pairs would be lost: more than one answer in a hundred is uncertain,
                 joint decoding does not converge, or more pairs are stored than the paths account for.
 
-        >>> memory = Memory.planned(pairs=20, vocabulary=20, keep_paths=True)
+        >>> memory = Memory.for_size(pairs=20, vocabulary=20, keep_paths=True)
         >>> memory.store({f"key {i}": f"value {i}" for i in range(20)})
         20
         >>> bigger, found = memory.grow(pairs=200)
-        >>> bigger.goal.pairs, bigger.recall("key 7").leaf, found.sure, found.asked
+        >>> bigger.target.pairs, bigger.recall("key 7").value, found.sure, found.requested
         (200, 'value 7', 20, 20)
         """
         held = self._state
-        found = holdings(held, paths, on_progress=on_progress)
-        if not found.asked:
+        found = decode_pairs(held, paths, on_progress=on_progress)
+        if not found.requested:
             raise BadValue(
-                "The memory is empty. Memory.planned(pairs, vocabulary) returns an empty memory of another size."
+                "The memory is empty. Memory.for_size(pairs, vocabulary) returns an empty memory of another size."
             )
         check_whole(held, found, force)
         kept = self.keeps_paths if keep_paths is None else keep_paths
-        bigger = self._of(larger(held, found.pairs, pairs, accuracy, kept, wishes))
+        bigger = self._of(larger(held, found.pairs, pairs, accuracy, kept, requirements))
         bigger.store(found.pairs)
         return bigger, found
 
-    def absorb(self, other: "Memory", *, force: bool = False, on_progress: OnProgress | None = None) -> Holdings:
+    def merge(self, other: "Memory", *, force: bool = False, on_progress: OnProgress | None = None) -> DecodedPairs:
         """Decode the pairs of another memory, of any scheme, and store them in this one.
 
         Memories of one scheme are better added, with `+`.
@@ -489,13 +489,13 @@ class Memory(Inventory, Looks, Consolidating):
         >>> mine, yours = Memory(OSC(d=40, p=3)), Memory(OSC(d=60, p=2), keep_paths=True)
         >>> mine.store({"dog": {"says": "woof"}}), yours.store({"cow": {"says": "moo"}})
         (1, 1)
-        >>> mine.absorb(yours).sure, mine.recall("cow", "says").leaf
+        >>> mine.merge(yours).confident, mine.recall("cow", "says").value
         (1, 'moo')
         """
         if not isinstance(other, Memory):
             raise BadType(f"other must be a Memory, got {other!r}. To store pairs, call store().")
         held = other._state
-        found = holdings(held, on_progress=on_progress)
+        found = decode_pairs(held, on_progress=on_progress)
         check_whole(held, found, force)
         if found.pairs:
             self.store(found.pairs)
@@ -518,7 +518,7 @@ class Memory(Inventory, Looks, Consolidating):
         Args:
             path: Name of the file.
             dtype: Precision of the tensor in the file, possibly a smaller one, such as `torch.float16`.
-            bits: Quantize the memory first, to 1, 2, 3, 4 or 8 bits per cell or "auto": see `seal`.
+            bits: Quantize the memory first, to 1, 2, 3, 4 or 8 bits per cell or "auto": see `quantize`.
             index: Also save the index of the compact fillers, as `path.index`, so that `load` need not rebuild it.
             force: Replace a file that is not a memory, or is read-only.
             group: A process group of torch.distributed: the first rank writes the file, and all ranks wait for it.
@@ -532,7 +532,7 @@ class Memory(Inventory, Looks, Consolidating):
         >>> memory.store({"dog": {"says": "woof"}})
         1
         >>> memory.save("facts.safetensors", dtype=torch.float16)
-        >>> Memory.load("facts.safetensors").recall("dog", "says").leaf
+        >>> Memory.load("facts.safetensors").recall("dog", "says").value
         'woof'
         """
         Ranks.of(group).of_one(lambda: self._save(path, dtype, bits, index, force))
@@ -545,10 +545,10 @@ class Memory(Inventory, Looks, Consolidating):
         elif dtype is not None:
             raise BadValue(f"bits={bits} conflicts with dtype={dtype}. Pass only one.")
         else:
-            self.seal(bits).save(path, force=force)
+            self.quantize(bits).save(path, force=force)
 
-    def seal(self, bits: int | str | None = None) -> "SealedMemory":
-        """Return the memory quantized to a few bits per cell, for queries only: see `SealedMemory`.
+    def quantize(self, bits: int | str | None = None) -> "QuantizedMemory":
+        """Return the memory quantized to a few bits per cell, for queries only: see `QuantizedMemory`.
 
         Args:
             bits: 1, 2, 3, 4 or 8 bits per cell, or "auto" for the fewest that keep the predicted accuracy. By default
@@ -558,9 +558,9 @@ class Memory(Inventory, Looks, Consolidating):
             BadValue: If the memory is empty, its scheme is not linear, pairs were stored twice or with another weight
                 than 1, or it was consolidated for other bits.
         """
-        from carving.memory.sealed import sealed  # which unseals to a Memory, and so comes after this file
+        from carving.memory.quantized import quantized  # which decodes to a Memory, and so comes after this file
 
-        return sealed(self._state, bits)
+        return quantized(self._state, bits)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu", *, group: Group = None) -> Self:

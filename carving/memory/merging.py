@@ -16,7 +16,7 @@ def merged(one: Memory, other: Memory, force: bool = False, on_progress: OnProgr
     >>> mine.store({"dog": {"says": "woof"}}), yours.store({"cow": {"says": "moo"}})
     (1, 1)
     >>> both = merged(mine, yours)
-    >>> both.pairs, both.recall("cow", "says").leaf, both.keeps_paths
+    >>> both.pairs, both.recall("cow", "says").value, both.keeps_paths
     (2, 'moo', False)
     """
     if alike(one, other):
@@ -34,8 +34,8 @@ def merged(one: Memory, other: Memory, force: bool = False, on_progress: OnProgr
 def _absorbed(larger: Memory, smaller: Memory, force: bool, on_progress: OnProgress | None) -> Memory:
     """A copy of the larger with the pairs of the smaller, or, where that is too much, a new memory for both."""
     both = larger.to()
-    found = both.absorb(smaller, force=force, on_progress=on_progress)
-    if not both.overfull or larger.overfull or not larger.keeps_paths or larger.trained is not None:
+    found = both.merge(smaller, force=force, on_progress=on_progress)
+    if not both.is_overfull or larger.is_overfull or not larger.keeps_paths or larger.trained_fillers is not None:
         return both
     both, _ = larger.grow(larger.pairs + smaller.pairs, force=force, on_progress=on_progress)
     both.store(found.pairs)

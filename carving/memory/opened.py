@@ -21,7 +21,7 @@ from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.journal import Changed
 from carving.memory.changes import NOTHING, Change, OnProgress, check_weights, checked, levels_of, report
-from carving.memory.forgetting import Strangers, forgotten
+from carving.memory.forgetting import NotFound, forgotten
 from carving.memory.fullness import falls_short, foreseen, told
 from carving.memory.kept import Kept
 from carving.memory.memory import Memory
@@ -30,7 +30,7 @@ from carving.memory.state import State
 from carving.memory.storage import Loaded, bound, contents_of, counted, load, seconds
 from carving.paths import Paths
 from carving.places import Place, acquired, lock_for, shown
-from carving.prediction.goal import Goal
+from carving.prediction.target import Target
 from carving.records import Journal, Name, Record
 from carving.replacing import check_replaceable
 from carving.scheme import Scheme
@@ -145,9 +145,9 @@ class Opened(Memory):
         return self._now.state.vocabulary
 
     @property
-    def goal(self) -> Goal | None:
+    def target(self) -> Target | None:
         """What the memory was planned for (target accuracy, pairs, vocabulary), None if it was not planned."""
-        return self._now.state.goal
+        return self._now.state.target
 
     @property
     def pairs(self) -> int:
@@ -159,13 +159,13 @@ class Opened(Memory):
         """The number of changes in the journal, which are not in the file itself yet."""
         return self._now.journal.count if self._now.journal is not None else 0
 
-    def predicted(self, pairs: int = 0) -> float | None:
-        """Return the predicted accuracy, with this many additional pairs; see `Memory.predicted`."""
+    def predicted_accuracy(self, pairs: int = 0) -> float | None:
+        """Return the predicted accuracy, with this many additional pairs; see `Memory.predicted_accuracy`."""
         return foreseen(self._now.state, check_integer("pairs", pairs, 0))
 
     @property
-    def overfull(self) -> bool:
-        """Whether the predicted accuracy is below the target accuracy; see `Memory.overfull`."""
+    def is_overfull(self) -> bool:
+        """Whether the predicted accuracy is below the target accuracy; see `Memory.is_overfull`."""
         return falls_short(self._now.state)
 
     def refresh(self) -> None:
@@ -247,7 +247,7 @@ class Opened(Memory):
         weight: float = 1.0,
         force: bool = False,
         on_progress: OnProgress | None = None,
-    ) -> Strangers:
+    ) -> NotFound:
         """Subtract a document or pairs, in memory and file; see `Memory.forget`."""
         weight = check_weight(weight)
         pairs = list(chain.from_iterable(batches(what, key)))
@@ -255,16 +255,16 @@ class Opened(Memory):
         while True:
             with self._turn():
                 held = self._state
-                change, strangers = forgotten(held, parts, weight, force, on_progress)
-                if strangers and not change.pairs:
-                    return strangers
+                change, not_found = forgotten(held, parts, weight, force, on_progress)
+                if not_found and not change.pairs:
+                    return not_found
                 state = replace(checked(change), told=0)
-                names, uncounted = taken_out(parts, strangers, force)
+                names, uncounted = taken_out(parts, not_found, force)
                 if abs(weight) > USUAL or seconds(self.scheme, len(names), size_of(names)) > PATIENCE:
                     self._write_base(state)
-                    return strangers
+                    return not_found
                 if self._wrote(state, Record.of(-weight, names, uncounted), at_once=True):
-                    return strangers
+                    return not_found
 
     def consolidate(self, *_: object, **__: object) -> NoReturn:
         """Not supported: raises BadValue. Consolidate a detached copy, `Memory.load(file)`, and save it."""
@@ -362,9 +362,9 @@ class Opened(Memory):
         self._now = Now(state, (), base, None)
 
 
-def taken_out(parts: list[list[Pair]], strangers: Strangers, force: bool) -> tuple[list[Name], int]:
+def taken_out(parts: list[list[Pair]], not_found: NotFound, force: bool) -> tuple[list[Name], int]:
     """What was done where pairs were forgotten: strangers stayed, or went uncounted, so many at the end."""
-    left = Counter(names_of(Batch(list(strangers))) if strangers else ())
+    left = Counter(names_of(Batch(list(not_found))) if not_found else ())
     held, rest = list[Name](), list[Name]()
     for name in chain.from_iterable(names_of(Batch(part)) for part in parts):
         (rest if left[name] > 0 else held).append(name)
@@ -379,7 +379,7 @@ def names_of(batch: Batch) -> list[Name]:
 
 def size_of(names: Iterable[Name]) -> int:
     """The bytes of pairs in a record."""
-    return sum(len(path) + len(leaf) for path, leaf in names)
+    return sum(len(path) + len(value) for path, value in names)
 
 
 def check_paths(scheme: Scheme, paths: Paths) -> None:
@@ -409,10 +409,10 @@ def open_memory(path: Place, device: torch.device | str = "cpu") -> Opened:
     >>> Memory(OSC(d=32, p=2)).save("facts.safetensors")
     >>> with open_memory("facts.safetensors") as memory:
     ...     memory.store({"dog": {"says": "woof"}})
-    ...     memory.recall("dog", "says").leaf
+    ...     memory.recall("dog", "says").value
     1
     'woof'
-    >>> Memory.load("facts.safetensors").recall("dog", "says").leaf
+    >>> Memory.load("facts.safetensors").recall("dog", "says").value
     'woof'
     """
     return Opened(path, device)

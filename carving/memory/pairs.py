@@ -11,7 +11,7 @@ from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair, flatten
 from carving.formats.frames import frame_pairs, is_frame
 from carving.paths import Paths
-from carving.symbols import Label, Leaf, Path, canonical, canonical_all, check_leaves
+from carving.symbols import Label, Path, Value, canonical, canonical_all, check_values
 
 BATCH = 2048  # pairs or questions that are done at a time
 
@@ -52,17 +52,17 @@ def as_pairs(what: Any, key: Label = None) -> Iterable[Pair]:
 
 
 def _is_listed_pair(item: object) -> bool:
-    """Whether an item of a list is what JSON makes of a pair: [[role, ...], leaf]."""
+    """Whether an item of a list is what JSON makes of a pair: [[role, ...], value]."""
     if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], list | tuple) or not item[0]:
         return False
     return not any(isinstance(each, list | tuple | Mapping) for each in (*item[0], item[1]))
 
 
 def _not_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
-    for path, leaf in pairs:
+    for path, value in pairs:
         if not path:
             raise BadValue("A document must have at least one value with a path, got an empty one.")
-        yield path, leaf
+        yield path, value
 
 
 def as_pair(pair: object) -> Pair:
@@ -75,42 +75,42 @@ def as_pair(pair: object) -> Pair:
 
 
 class Batch:
-    """Checked pairs, and the canonical bytes of their paths and leaves: made here, once."""
+    """Checked pairs, and the canonical bytes of their paths and values: made here, once."""
 
     def __init__(self, pairs: list[Pair]) -> None:
-        self.leaves = [leaf for _, leaf in pairs]
+        self.values = [value for _, value in pairs]
         try:
-            self.names = canonical_all(self.leaves)
-            check_leaves(self.names)
+            self.names = canonical_all(self.values)
+            check_values(self.names)
         except (BadType, BadValue):
-            for path, leaf in pairs:
-                _check_leaf(leaf, path)
+            for path, value in pairs:
+                _check_value(value, path)
             raise
         self.paths = Paths.of_checked([path for path, _ in pairs])
 
     def __len__(self) -> int:
-        return len(self.leaves)
+        return len(self.values)
 
     @property
     def pairs(self) -> list[Pair]:
         """The pairs as they were given."""
-        return list(zip(self.paths, self.leaves, strict=True))
+        return list(zip(self.paths, self.values, strict=True))
 
     def only(self, kept: Sequence[bool]) -> "Batch":
         """Some of the pairs."""
         if all(kept):
             return self
         part = Batch([])
-        part.leaves, part.names = list(compress(self.leaves, kept)), list(compress(self.names, kept))
+        part.values, part.names = list(compress(self.values, kept)), list(compress(self.names, kept))
         part.paths = Paths(compress(self.paths, kept))
         part.paths.roles = list(compress(self.paths.roles, kept))
         part.paths.names = list(compress(self.paths.names, kept))
         return part
 
 
-def _check_leaf(leaf: Leaf, path: Path) -> None:
-    """Refuse a leaf that is no label, with its path."""
+def _check_value(value: Value, path: Path) -> None:
+    """Refuse a value that is no label, with its path."""
     try:
-        check_leaves([canonical(leaf)])
+        check_values([canonical(value)])
     except (BadType, BadValue) as error:
         raise type(error)(f"The value at {path!r}: {error}") from None

@@ -4,7 +4,7 @@ from typing import Any
 
 from carving.answers.picture import brief
 from carving.extras import load
-from carving.formats.typed import leaf_text, path_text
+from carving.formats.typed import path_text, value_text
 from carving.memory.gauge import WELL, gauge
 from carving.memory.portrait import distribution, slice_of
 from carving.memory.questions import Questions
@@ -55,17 +55,17 @@ def _spread(axes: Any, memory: Questions) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def question_picture(memory: Questions, path: Path, absence: float) -> Any:
-    """A matplotlib figure of what a path shows of all leaves."""
+def question_picture(memory: Questions, path: Path, prior_empty: float) -> Any:
+    """A matplotlib figure of what a path shows of all values."""
     figure = load("matplotlib.figure").Figure(figsize=(8, 2.6), layout="constrained")
-    axes, seen = figure.add_subplot(), scores(memory, path, absence)
+    axes, seen = figure.add_subplot(), scores(memory, path, prior_empty)
     strengths = seen.strengths.double().tolist()
     (best,) = seen.best(1)
     axes.hist(strengths, bins=80, color=SOFT, edgecolor=INK, linewidth=0.3, log=len(strengths) > 100)
     axes.axvspan(-2 * seen.noise, 2 * seen.noise, color="0.9", zorder=0, label="noise: ± 2 standard deviations")
     if seen.threshold is not None:
         axes.axvline(seen.threshold, color=WARM, linestyle="--", linewidth=1, label="threshold")
-    name = brief(leaf_text(memory.vocabulary[best]), 30)
+    name = brief(value_text(memory.vocabulary[best]), 30)
     axes.plot([strengths[best]], [1], "o", color=INK, markersize=9, label=name)
     once = "score: 0 if not stored, 1 if stored once"
     axes.set_xlabel("score: cosine similarity" if seen.likeness else once)

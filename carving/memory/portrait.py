@@ -1,4 +1,4 @@
-"""What a memory looks like: a slice of its tensor to be drawn in colours, and how its numbers are distributed."""
+"""What a memory looks like: a slice of its tensor to be drawn in colors, and how its numbers are distributed."""
 
 import math
 from itertools import pairwise
@@ -36,7 +36,7 @@ class Distribution(NamedTuple):
     normal: tuple[float, ...]
     looked_at: int  # numbers, of all
     deviation: float
-    values: int | None  # how many different ones there are, if they are few: of whole numbers, or sealed
+    values: int | None  # how many different ones there are, if they are few: of whole numbers, or quantized
 
 
 def deviation(memory: Questions) -> float:

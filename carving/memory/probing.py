@@ -18,31 +18,31 @@ from carving.memory.wording import answers, top_answers
 from carving.paths import Paths
 
 USUAL = 0.999  # of a scan's right answers, where nothing else is wished
-RARE = 0.01  # of the paths hold several leaves, and the best of them may come second
-LARGE = 200_000  # leaves of which an index is faster than a scan for one question and for many
+RARE = 0.01  # of the paths hold several values, and the best of them may come second
+LARGE = 200_000  # values of which an index is faster than a scan for one question and for many
 
 
-def wished(held: State, probe: float | None, all_leaves: bool, group: Group) -> float | None:
+def wished(held: State, recall_target: float | None, all_values: bool, group: Group) -> float | None:
     """The part of a scan's right answers that is wished of an index; None for a scan itself, which ranks share."""
-    if probe is None and held.often.size < LARGE:
+    if recall_target is None and held.often.size < LARGE:
         return None
-    can = held.codebook.indexable and held.solved is None and group is None and all_leaves
-    if probe is None:
+    can = held.codebook.indexable and held.solved is None and group is None and all_values
+    if recall_target is None:
         return USUAL if can else None
-    if not 0 < check_number("probe", probe) <= 1:
+    if not 0 < check_number("recall_target", recall_target) <= 1:
         raise BadValue(
-            f"probe={probe!r} must be above 0 and at most 1: the target recall relative to a full scan. The default is "
+            f"recall_target={recall_target!r} must be above 0 and at most 1: the target recall relative to a full scan. The default is "
             "0.999 for large vocabularies."
         )
-    if probe == 1:
+    if recall_target == 1:
         return None
     if not can:
         raise BadValue(
-            f"probe={probe} needs an index, which exists for the whole vocabulary of a memory with compact fillers, "
+            f"recall_target={recall_target} needs an index, which exists for the whole vocabulary of a memory with compact fillers, "
             "not trained, OSC(..., compact=True), on the CPU, not consolidated, in one process. Omit it to score all "
             "candidates."
         )
-    return float(probe)
+    return float(recall_target)
 
 
 def check_indexable(held: State, bits: int | str | None) -> None:
@@ -54,21 +54,21 @@ def check_indexable(held: State, bits: int | str | None) -> None:
         )
 
 
-def probed(held: State, paths: Paths, absence: float, wish: float, top: int | None) -> Iterator[list[list[Answer]]]:
+def probed(held: State, paths: Paths, prior_empty: float, wish: float, top: int | None) -> Iterator[list[list[Answer]]]:
     """The answers of an index, some paths at a time: the best to each, or so many."""
     scheme = held.scheme
     assert isinstance(scheme, LinearScheme)
 
     def odds_of(rows: NDArray[np.int64]) -> Likelihood:
-        return held.odds_of(scheme, absence, rows)
+        return held.odds_of(scheme, prior_empty, rows)
 
     single, rows = top is None and held.sample.further()[0] <= RARE, range(len(held.vocabulary))
-    asked = Asked(scheme, held.codebook.index(), held.vocabulary, odds_of, absence, wish, held.prior_range, single)
+    asked = Asked(scheme, held.codebook.index(), held.vocabulary, odds_of, prior_empty, wish, held.prior_range, single)
     k = 1 if top is None else several.listed(top, len(rows))
     for _, contexts in scheme.chunks_of(paths, held.batch):
         ranking = ranked_by(asked, held.tensor, contexts, k)
         if top is None:
-            yield answers(held, ranking, rows, absence)
+            yield answers(held, ranking, rows, prior_empty)
         else:
             yield top_answers(
                 held, contexts, ranking, rows, lambda listed: odds_of(listed.numpy()), min(top, len(rows))

@@ -11,7 +11,7 @@ from carving.answers import best, fitted, likelihood, sets, several
 from carving.answers.alike import recall_alike
 from carving.answers.answer import Answer, Answers
 from carving.answers.ranking import Best
-from carving.checks import as_path, check_absence, check_integer, check_number, listed
+from carving.checks import as_path, check_integer, check_number, check_prior_empty, listed
 from carving.chunks import slices
 from carving.distributed.ranks import Group
 from carving.errors import BadType, BadValue
@@ -26,17 +26,17 @@ from carving.memory.shards import Shard, scanned, sharded
 from carving.memory.state import EMPTY, State, known_paths
 from carving.memory.wording import answers, top_answers
 from carving.paths import Paths
-from carving.prediction.goal import Goal
+from carving.prediction.target import Target
 from carving.scheme import FillersOrLabels, Scheme
-from carving.symbols import Leaf, Path, Role
+from carving.symbols import Path, Role, Value
 from carving.vocabulary import Vocabulary
 
 
 class Asking(TypedDict, total=False):
     """Keyword arguments of `recall_set` and `rebuild`."""
 
-    among: Iterable[Leaf] | None  # the values to consider; None for the whole vocabulary
-    absence: float  # prior probability that a path is empty
+    candidates: Iterable[Value] | None  # the values to consider; None for the whole vocabulary
+    prior_empty: float  # prior probability that a path is empty
     on_progress: OnProgress | None
 
 
@@ -61,9 +61,9 @@ class Questions(ABC):
         return self._state.pairs
 
     @property
-    def goal(self) -> Goal | None:
+    def target(self) -> Target | None:
         """What the memory was planned for (target accuracy, pairs, vocabulary), None if it was not planned."""
-        return self._state.goal
+        return self._state.target
 
     @property
     def has_probabilities(self) -> bool:
@@ -75,9 +75,9 @@ class Questions(ABC):
         self,
         *path: Role,
         top: None = None,
-        among: Iterable[Leaf] | None = None,
-        absence: float = 0.5,
-        probe: float | None = None,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        recall_target: float | None = None,
     ) -> Answer: ...
 
     @overload
@@ -85,27 +85,27 @@ class Questions(ABC):
         self,
         *path: Role,
         top: int,
-        among: Iterable[Leaf] | None = None,
-        absence: float = 0.5,
-        probe: float | None = None,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        recall_target: float | None = None,
     ) -> list[Answer]: ...
 
     def recall(
         self,
         *path: Role,
         top: int | None = None,
-        among: Iterable[Leaf] | None = None,
-        absence: float = 0.5,
-        probe: float | None = None,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        recall_target: float | None = None,
     ) -> Answer | list[Answer]:
         """Return the value stored under a path, or the `top` most probable values.
 
         Args:
             *path: The roles of the path.
             top: How many values to return; None for the most probable one, or none.
-            among: The values to consider. By default the whole vocabulary.
-            absence: Prior probability that the path is empty, from 0 (it certainly holds a value) to below 1.
-            probe: For very large vocabularies: see `recall_many`.
+            candidates: The values to consider. By default the whole vocabulary.
+            prior_empty: Prior probability that the path is empty, from 0 (it certainly holds a value) to below 1.
+            recall_target: For very large vocabularies: see `recall_many`.
 
         Returns:
             An `Answer`, whose probability assumes that the path holds at most one value; it is false if the path is
@@ -113,18 +113,20 @@ class Questions(ABC):
             value is stored there, whatever else is, so that probabilities may add up to more than 1.
 
         Raises:
-            BadValue: If nothing was stored, or `among` contains an unknown value.
+            BadValue: If nothing was stored, or `candidates` contains an unknown value.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2))
         >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
         2
-        >>> memory.recall("dog", "says").leaf, bool(memory.recall("cow", "says"))
+        >>> memory.recall("dog", "says").value, bool(memory.recall("cow", "says"))
         ('woof', False)
-        >>> [answer.leaf for answer in memory.recall("cat", "says", top=2)]
+        >>> [answer.value for answer in memory.recall("cat", "says", top=2)]
         ['meow', 'woof']
         """
-        answer: Answer | list[Answer] = self.recall_many([path], top=top, among=among, absence=absence, probe=probe)[0]
+        answer: Answer | list[Answer] = self.recall_many(
+            [path], top=top, candidates=candidates, prior_empty=prior_empty, recall_target=recall_target
+        )[0]
         return answer
 
     def recall_many(
@@ -132,9 +134,9 @@ class Questions(ABC):
         paths: Iterable[Path],
         *,
         top: int | None = None,
-        among: Iterable[Leaf] | None = None,
-        absence: float = 0.5,
-        probe: float | None = None,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        recall_target: float | None = None,
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> list[Any]:
@@ -143,9 +145,9 @@ class Questions(ABC):
         Args:
             paths: The paths, each a tuple of roles.
             top: How many values to return for each path; None for the most probable one, or none.
-            among: The values to consider. By default the whole vocabulary.
-            absence: Prior probability that a path is empty, from 0 to below 1.
-            probe: Target recall of an approximate search, relative to scoring all candidates, which 1 does. Below 1 an
+            candidates: The values to consider. By default the whole vocabulary.
+            prior_empty: Prior probability that a path is empty, from 0 to below 1.
+            recall_target: Target recall of an approximate search, relative to scoring all candidates, which 1 does. Below 1 an
                 index of compact fillers is used (docs/candidates.md). By default 0.999 for 200,000 values or more that
                 can be indexed, else 1.
             group: A process group of torch.distributed: all ranks pass the same paths, each scores a part of the
@@ -156,57 +158,57 @@ class Questions(ABC):
             n answers, or n lists of answers, as of `recall`.
 
         Raises:
-            BadValue: If nothing was stored, `among` contains an unknown value, or `probe` needs an index that the
+            BadValue: If nothing was stored, `candidates` contains an unknown value, or `recall_target` needs an index that the
                 memory cannot have.
         """
         held = self._state
-        asked, absence, scheme = check_paths(paths, held), check_absence(absence), held.scheme
-        if (wish := wished(held, probe, among is None, group)) is not None:
+        asked, prior_empty, scheme = check_paths(paths, held), check_prior_empty(prior_empty), held.scheme
+        if (wish := wished(held, recall_target, candidates is None, group)) is not None:
             most = None if top is None else check_integer("top", top, 1)
-            return _collected(probed(held, asked, absence, wish, most), top, on_progress)
-        shard = None if group is None else sharded(held, among, asked, group)
-        rows, candidates = held.candidates(among, len(asked)) if shard is None else (shard.rows, shard.candidates)
+            return _collected(probed(held, asked, prior_empty, wish, most), top, on_progress)
+        shard = None if group is None else sharded(held, candidates, asked, group)
+        rows, fillers = held.candidates(candidates, len(asked)) if shard is None else (shard.rows, shard.candidates)
         k = 1 if top is None else min(check_integer("top", top, 1), len(rows))
-        question = Question(asked, rows, candidates, absence, None if top is None else k, shard)
+        question = Question(asked, rows, fillers, prior_empty, None if top is None else k, shard)
         if held.solved is not None:
-            parts = _asked_solved(held, question, among is None)
+            parts = _asked_solved(held, question, candidates is None)
         elif isinstance(scheme, LinearScheme) and scheme.facts.linear:
             parts = _asked(held, scheme, question)
         else:
             parts = _asked_without_probability(held, question)
         return _collected(parts, top, on_progress)
 
-    def recognise(self, *path: Role, leaf: Leaf, absence: float = 0.5) -> Answer:
+    def recognize(self, *path: Role, value: Value, prior_empty: float = 0.5) -> Answer:
         """Return how probably a value is stored under a path; the answer is true if that is at least 0.5.
 
         Without probabilities (`has_probabilities`) every answer is true: compare the scores instead.
 
         Args:
             *path: The roles of the path.
-            leaf: The value.
-            absence: Prior probability that the value is not stored there.
+            value: The value.
+            prior_empty: Prior probability that the value is not stored there.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2))
         >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
         2
-        >>> bool(memory.recognise("dog", "says", leaf="woof")), bool(memory.recognise("dog", "says", leaf="meow"))
+        >>> bool(memory.recognize("dog", "says", value="woof")), bool(memory.recognize("dog", "says", value="meow"))
         (True, False)
         """
         check_roles(path)
-        return self.recognise_many([(path, leaf)], absence=absence)[0]
+        return self.recognize_many([(path, value)], prior_empty=prior_empty)[0]
 
-    def recognise_many(
-        self, pairs: Iterable[Pair], *, absence: float = 0.5, on_progress: OnProgress | None = None
+    def recognize_many(
+        self, pairs: Iterable[Pair], *, prior_empty: float = 0.5, on_progress: OnProgress | None = None
     ) -> list[Answer]:
-        """Return one answer for each (path, value) pair: how probably the value is stored there; see `recognise`."""
+        """Return one answer for each (path, value) pair: how probably the value is stored there; see `recognize`."""
         held = self._state
         if not len(held.vocabulary):
             raise BadValue(EMPTY)
         batch, answers = Batch([as_pair(pair) for pair in listed(pairs, "pairs")]), list[Answer]()
-        for found in weighed(held, batch, check_absence(absence)):
-            each = zip(batch.leaves[len(answers) :], found.strengths.tolist(), found.chances.tolist(), strict=False)
-            answers += [Answer(leaf, score, chance, found=not chance < 0.5) for leaf, score, chance in each]
+        for found in weighed(held, batch, check_prior_empty(prior_empty)):
+            each = zip(batch.values[len(answers) :], found.strengths.tolist(), found.chances.tolist(), strict=False)
+            answers += [Answer(value, score, chance, found=not chance < 0.5) for value, score, chance in each]
             report(on_progress, len(found.strengths))
         return answers
 
@@ -216,7 +218,7 @@ class Questions(ABC):
         Args:
             *path: The roles of the path.
             threshold: Minimum probability, between 0 and 1.
-            **how: `among` and `absence` as in `recall`; `on_progress`.
+            **how: `candidates` and `prior_empty` as in `recall`; `on_progress`.
 
         Raises:
             BadValue: If the scheme has no probabilities.
@@ -225,7 +227,7 @@ class Questions(ABC):
         >>> memory = Memory(OSC(d=32, p=2))
         >>> memory.store([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "hunter")])
         3
-        >>> sorted(answer.leaf for answer in memory.recall_set("dog", "is a"))
+        >>> sorted(answer.value for answer in memory.recall_set("dog", "is a"))
         ['animal', 'pet']
         """
         return self.recall_sets([path], threshold=threshold, **how)[0]
@@ -235,8 +237,8 @@ class Questions(ABC):
         paths: Iterable[Path],
         *,
         threshold: float = 0.5,
-        among: Iterable[Leaf] | None = None,
-        absence: float = 0.5,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> list[list[Answer]]:
@@ -246,18 +248,18 @@ class Questions(ABC):
         """
         check_threshold(threshold)
         state = self._state
-        asked, absence, scheme = check_paths(paths, state), check_absence(absence), state.scheme
-        if state.solved is not None:  # which has one leaf a path, as far as it was solved
-            rows, candidates = state.held_candidates(among)
+        asked, prior_empty, scheme = check_paths(paths, state), check_prior_empty(prior_empty), state.scheme
+        if state.solved is not None:  # which has one value a path, as far as it was solved
+            rows, allowed = state.held_candidates(candidates)
             most = min(len(rows), int(1 / threshold))
-            parts = _asked_solved(state, Question(asked, rows, candidates, absence, most), among is None)
+            parts = _asked_solved(state, Question(asked, rows, allowed, prior_empty, most), candidates is None)
             return _likely(parts, threshold, on_progress)
         if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
             raise BadValue(
                 f"recall_set() needs probabilities, which {scheme} does not have, because its memory is not a plain "
                 'sum. Use recall(..., top=k), or another scheme or memory="raw".'
             )
-        rows, fillers, odds, scan = scanned(state, scheme, asked, among, absence, group)
+        rows, fillers, odds, scan = scanned(state, scheme, asked, candidates, prior_empty, group)
         least = math.log(threshold / (1 - threshold))
         answers: list[list[Answer]] = []
         for _, contexts in scheme.chunks_of(asked, state.batch):
@@ -275,12 +277,12 @@ class Questions(ABC):
             report(on_progress, len(contexts))
         return answers
 
-    def recall_all(
+    def decode(
         self,
         paths: Iterable[Path] | None = None,
         *,
-        among: Iterable[Leaf] | None = None,
-        absence: float = 0.5,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
         rounds: int = 100,
         group: Group = None,
         on_progress: OnProgress | None = None,
@@ -293,8 +295,8 @@ class Questions(ABC):
         Args:
             paths: All paths that were stored, as far as they are known: pairs under other paths stay noise. A path that
                 holds several values is listed as often. By default the kept paths, as often as they hold values.
-            among: The values to consider. By default the whole vocabulary.
-            absence: Prior probability that a path is empty.
+            candidates: The values to consider. By default the whole vocabulary.
+            prior_empty: Prior probability that a path is empty.
             rounds: Maximum number of rounds.
             group: A process group of torch.distributed: all ranks pass the same paths and share the work.
             on_progress: Called with the number of paths that were decoded since the last call, an estimate.
@@ -311,13 +313,13 @@ class Questions(ABC):
         >>> memory = Memory(OSC(d=32, p=2), keep_paths=True)
         >>> memory.store({f"key {i}": f"value {i}" for i in range(40)})
         40
-        >>> answers = memory.recall_all()
-        >>> answers.converged, answers.paths[7], answers[7].leaf
+        >>> answers = memory.decode()
+        >>> answers.converged, answers.paths[7], answers[7].value
         (True, ('key 7',), 'value 7')
         """
         held = self._state
         asked = check_paths(known_paths(held).each() if paths is None else paths, held)
-        going, told = Together(held, asked, among, absence, rounds, group), 0
+        going, told = Together(held, asked, candidates, prior_empty, rounds, group), 0
         for step in going:  # so many questions are done as the share of the memory that is explained
             done = max(told, round(len(asked) * (1 - min(1.0, step.left))))
             report(on_progress, done - told)
@@ -329,7 +331,7 @@ class Questions(ABC):
 
         Args:
             paths: The paths of the document. By default the kept paths.
-            **how: `among` and `absence` as in `recall`; `on_progress`.
+            **how: `candidates` and `prior_empty` as in `recall`; `on_progress`.
 
         Raises:
             BadValue: If a kept path holds several different values, which a document cannot: use `recall_sets`.
@@ -350,46 +352,46 @@ class Questions(ABC):
                 path = asked[row : row + 1]
                 several = self.recall_sets(path, **how) if self.has_probabilities else self.recall_many(path, top=2)
                 found[row] = several[0] or found[row]
-        return rebuild((path, each.leaf) for path, own in zip(asked, found, strict=True) for each in own if each)
+        return rebuild((path, each.value) for path, own in zip(asked, found, strict=True) for each in own if each)
 
 
 class Question(NamedTuple):
     """What paths are asked for."""
 
     paths: Paths
-    rows: Sequence[int]  # of the leaves that may be answered,
-    candidates: FillersOrLabels  # and what they are
-    absence: float
+    rows: Sequence[int]  # of the values that may be answered,
+    fillers: FillersOrLabels  # and what they are
+    prior_empty: float
     top: int | None  # so many answers, or one
     shard: Shard | None = None  # where the candidates are those of one rank
 
 
 def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[list[list[Answer]]]:
     """The answers of a sum, some paths at a time."""
-    _, rows, candidates, absence, top, shard = question
-    odds = held.odds(scheme, absence, rows)
+    _, rows, fillers, prior_empty, top, shard = question
+    odds = held.odds(scheme, prior_empty, rows)
     size = 1 if top is None else several.listed(top, len(rows))
     for _, contexts in scheme.chunks_of(question.paths, held.batch):
         if shard is None:
-            ranking = likelihood.most_likely(scheme, held.tensor, contexts, candidates, odds, size)
+            ranking = likelihood.most_likely(scheme, held.tensor, contexts, fillers, odds, size)
         else:
             ranking = shard.most_likely(scheme, contexts, odds, size)
         if top is None:
-            yield answers(held, ranking, rows, absence)
+            yield answers(held, ranking, rows, prior_empty)
         else:
             yield top_answers(held, contexts, ranking, rows, odds.only, top)
 
 
-def _asked_solved(held: State, question: Question, all_leaves: bool) -> Iterator[list[list[Answer]]]:
+def _asked_solved(held: State, question: Question, all_values: bool) -> Iterator[list[list[Answer]]]:
     """The answers of a memory that was solved: to each path the best, or nothing; or the so many best."""
     scheme, solved, top = held.scheme, held.solved, question.top
     assert isinstance(scheme, LinearScheme) and solved is not None
-    everything = None if all_leaves else held.candidates(None, len(question.paths))[1]
-    choice = fitted.Choice(question.candidates, question.rows, everything)
+    everything = None if all_values else held.candidates(None, len(question.paths))[1]
+    choice = fitted.Choice(question.fillers, question.rows, everything)
     for _, contexts in scheme.chunks_of(question.paths, held.batch):
-        found = fitted.told(scheme, held.tensor, contexts, choice, solved, question.absence, top or 1)
+        found = fitted.told(scheme, held.tensor, contexts, choice, solved, question.prior_empty, top or 1)
         answers = [
-            [Answer(held.leaf(choice.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
+            [Answer(held.value(choice.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
             for each in zip(*(column.tolist() for column in found[:3]), strict=True)
         ]
         yield answers if top is not None else _or_nothing(answers, found.empty.tolist())
@@ -406,7 +408,7 @@ def _or_nothing(answers: list[list[Answer]], empty: list[float]) -> list[list[An
 def _asked_without_probability(held: State, question: Question) -> Iterator[list[list[Answer]]]:
     """The answers of a memory that settles."""
     for chunk in slices(len(question.paths), BATCH):
-        ranked = best.top(held.scheme, held.tensor, question.paths[chunk], question.candidates, question.top or 1)
+        ranked = best.top(held.scheme, held.tensor, question.paths[chunk], question.fillers, question.top or 1)
         yield _answers_without_probability(held, ranked, question.rows)
 
 

@@ -8,8 +8,8 @@ from carving.distributed.ranks import Group
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.memory.changes import OnProgress
+from carving.memory.decode_pairs import Moment
 from carving.memory.fullness import falls_short, foreseen
-from carving.memory.holdings import Moment
 from carving.memory.pairs import batches
 from carving.memory.questions import Questions
 from carving.memory.verification import Verification, verify
@@ -46,15 +46,15 @@ class Reliability(Questions):
         >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
         2
         >>> outcome = memory.verify({"dog": {"says": "meow"}, "cat": {"says": "meow"}})
-        >>> outcome.right, outcome.share, [(wrong.path, wrong.leaf, wrong.answer.leaf) for wrong in outcome.wrong]
+        >>> outcome.right, outcome.share, [(wrong.path, wrong.value, wrong.answer.value) for wrong in outcome.wrong]
         (1, 0.5, [(('dog', 'says'), 'meow', 'woof')])
         """
         return verify(Moment(self._state), chain.from_iterable(batches(pairs, key)), joint, on_progress, group)
 
-    def predicted(self, pairs: int = 0) -> float | None:
+    def predicted_accuracy(self, pairs: int = 0) -> float | None:
         """Return the predicted accuracy of recalling stored values, None if there is no prediction for the scheme.
 
-        It is that of single queries, or of joint decoding if the memory was planned for it (`goal.joint`), and assumes
+        It is that of single queries, or of joint decoding if the memory was planned for it (`target.joint`), and assumes
         that all values are about equally frequent. An empty memory that was planned expects the vocabulary that it was
         planned for.
 
@@ -63,12 +63,12 @@ class Reliability(Questions):
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2), vocabulary=["woof", "meow"])
-        >>> memory.predicted() is None, memory.predicted(pairs=2) > 0.99, memory.predicted(pairs=1000) < 0.9
+        >>> memory.predicted_accuracy() is None, memory.predicted_accuracy(pairs=2) > 0.99, memory.predicted_accuracy(pairs=1000) < 0.9
         (True, True, True)
         """
         return foreseen(self._state, check_integer("pairs", pairs, 0))
 
     @property
-    def overfull(self) -> bool:
-        """Whether the predicted accuracy is below the target accuracy in `goal`, or below 0.9 without one."""
+    def is_overfull(self) -> bool:
+        """Whether the predicted accuracy is below the target accuracy in `target`, or below 0.9 without one."""
         return falls_short(self._state)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from carving.answers.likelihood import Evidence, Likelihood
-from carving.checks import check_absence
+from carving.checks import check_prior_empty
 from carving.contexts import Contexts
 from carving.linear import LinearScheme
 from carving.memory.questions import Questions, check_paths
@@ -19,17 +19,17 @@ BROAD = 64.0  # deviations of noise beyond which no threshold lies
 
 
 class Scores(NamedTuple):
-    """What a path shows of every leaf of the vocabulary."""
+    """What a path shows of every value of the vocabulary."""
 
-    strengths: Tensor  # (leaves,) about 1 for what was stored once, about 0 for the rest
-    chances: Tensor | None  # (leaves,) the probability of each, at most one being there; None where there is none
+    strengths: Tensor  # (values,) about 1 for what was stored once, about 0 for the rest
+    chances: Tensor | None  # (values,) the probability of each, at most one being there; None where there is none
     nothing: float | None  # that of nothing being there
-    noise: float  # the deviation of the strengths of leaves that are not there
-    threshold: float | None  # from this strength on the best leaf is more probable than nothing
+    noise: float  # the deviation of the strengths of values that are not there
+    threshold: float | None  # from this strength on the best value is more probable than nothing
     likeness: bool = False  # strengths are cosines, of schemes that settle: what was stored need not be near 1
 
     def best(self, count: int) -> list[int]:
-        """The rows of the so many best leaves, by their probability."""
+        """The rows of the so many best values, by their probability."""
         order = self.strengths if self.chances is None else self.chances
         # Where many are as good as impossible, their strengths tell them apart.
         ranked = torch.stack([order.double(), self.strengths.double()], 1)
@@ -37,8 +37,8 @@ class Scores(NamedTuple):
         return sorted(first.tolist(), key=lambda row: tuple(ranked[row].tolist()), reverse=True)[:count]
 
 
-def scores(memory: Questions, path: Path, absence: float = 0.5) -> Scores:
-    """What a path shows of every leaf: why `recall` answers as it does.
+def scores(memory: Questions, path: Path, prior_empty: float = 0.5) -> Scores:
+    """What a path shows of every value: why `recall` answers as it does.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=2))
@@ -48,7 +48,7 @@ def scores(memory: Questions, path: Path, absence: float = 0.5) -> Scores:
     >>> seen.strengths.argmax().item(), bool(seen.strengths.max() > seen.threshold), seen.noise < 0.1
     (0, True, True)
     """
-    held, absence = memory._state, check_absence(absence)
+    held, prior_empty = memory._state, check_prior_empty(prior_empty)
     asked, scheme = check_paths([path], held), held.scheme
     contexts, fillers = scheme.contexts(asked), held.codebook.all()
     if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
@@ -56,7 +56,7 @@ def scores(memory: Questions, path: Path, absence: float = 0.5) -> Scores:
     if held.solved is not None:
         inner = scheme.inner(scheme.adjoint(held.tensor, contexts), contexts, fillers)
         return _alone((inner / scheme.energy(contexts, fillers))[0])
-    return _weighed(held, scheme, contexts, fillers, absence)
+    return _weighed(held, scheme, contexts, fillers, prior_empty)
 
 
 def _alone(strengths: Tensor, likeness: bool = False) -> Scores:
@@ -67,22 +67,22 @@ def _alone(strengths: Tensor, likeness: bool = False) -> Scores:
     return Scores(strengths, None, None, noise, None, likeness)
 
 
-def _weighed(held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, absence: float) -> Scores:
-    odds = held.odds(scheme, absence, range(len(held.vocabulary)))
+def _weighed(held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, prior_empty: float) -> Scores:
+    odds = held.odds(scheme, prior_empty, range(len(held.vocabulary)))
     cores = scheme.adjoint(held.tensor, contexts)
     evidence = Evidence.of(scheme, cores, contexts, fillers)
     logs = odds.log_odds(evidence, slice(0, len(fillers)))[0].double()
-    empty = math.log(absence) if absence else -math.inf
+    empty = math.log(prior_empty) if prior_empty else -math.inf
     total = torch.logaddexp(logs.logsumexp(0), torch.tensor(empty, dtype=torch.float64))
     spreads = (odds.variance_along(evidence, slice(0, len(fillers))) / evidence.energy).sqrt()
-    threshold = _threshold(odds, evidence, int(logs.argmax()), empty) if absence else None
+    threshold = _threshold(odds, evidence, int(logs.argmax()), empty) if prior_empty else None
     chances, strengths = (logs - total).exp(), evidence.strengths.expand(1, len(fillers))[0]
     return Scores(strengths, chances, float((empty - total).exp()), float(spreads.median()), threshold)
 
 
 def _threshold(odds: Likelihood, evidence: Evidence, row: int, empty: float) -> float:
     """The strength from which on a candidate is more probable than nothing, found by halving: odds grow with it."""
-    # In double precision: where there is hardly any noise, the odds of neighbouring strengths are far apart.
+    # In double precision: where there is hardly any noise, the odds of neighboring strengths are far apart.
     own = odds.only(torch.tensor([row]))
     shift = None if own.shift is None else own.shift.double()
     own = Likelihood(own.variance.double(), own.log_prior.double(), own.norm, own.strengths, own.numbers, shift)

@@ -1,6 +1,6 @@
 """Questions that many ranks answer together: each weighs its part of the vocabulary, and the best of all are merged.
 
-A leaf belongs to the rank that a hash of its name says, so that it stays where it is when the vocabulary grows. Every
+A value belongs to the rank that a hash of its name says, so that it stays where it is when the vocabulary grows. Every
 rank knows all labels, but makes fillers of its own alone.
 """
 
@@ -23,8 +23,8 @@ from carving.memory.codebook import Codebook, Drawn
 from carving.memory.sharing import check_same_state
 from carving.memory.state import State
 from carving.paths import Paths
-from carving.schemes.slab import Slab
-from carving.symbols import Leaf, canonical_all
+from carving.schemes.slab import RowShard
+from carving.symbols import Value, canonical_all
 from carving.vocabulary import Vocabulary
 
 
@@ -36,19 +36,19 @@ class Shard:
     ranks: Ranks
     rows: Sequence[int]  # of all candidates
     own: Tensor  # (m,) which of these are this rank's,
-    candidates: Tensor | list[Leaf]  # and their fillers, or labels where those are too many
+    candidates: Tensor | list[Value]  # and their fillers, or labels where those are too many
 
     @classmethod
-    def of(cls, held: State, among: Iterable[Leaf] | None, asked: Paths, ranks: Ranks) -> "Shard":
-        """This rank's part, of all leaves or some; all ranks ask the same questions of the same memory."""
-        rows: Sequence[int] = held.rows_among(among)
-        names = canonical_all([held.leaf(row) for row in rows]) if among is not None else []
+    def of(cls, held: State, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
+        """This rank's part, of all values or some; all ranks ask the same questions of the same memory."""
+        rows: Sequence[int] = held.rows_among(candidates)
+        names = canonical_all([held.value(row) for row in rows]) if candidates is not None else []
         check_same_state(ranks, held, questions=_digest([*asked.names, *names]))
-        if among is None:
+        if candidates is None:
             own, book = held.kept.once("shard", [held.counts], (ranks.rank, ranks.size), lambda: _part(held, ranks))
             return cls(held, ranks, rows, own, book.ready(len(asked)) if book.holdable else book.vocabulary.labels)
         own = _own(names, ranks)
-        fillers = held.codebook.of([held.leaf(rows[i]) for i in own.tolist()]) if len(own) else torch.empty(0)
+        fillers = held.codebook.of([held.value(rows[i]) for i in own.tolist()]) if len(own) else torch.empty(0)
         return cls(held, ranks, rows, own, fillers)
 
     def most_likely(self, scheme: LinearScheme, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
@@ -127,36 +127,48 @@ class Fillers:
         distinct, places = indices.unique(return_inverse=True)
         if not len(distinct):
             return torch.empty(*indices.shape, *self.held.scheme.facts.filler_shape, device=indices.device)
-        names = canonical_all([self.held.leaf(self.rows[i]) for i in distinct.tolist()])
+        names = canonical_all([self.held.value(self.rows[i]) for i in distinct.tolist()])
         return self.drawn.named(names)[places]
 
 
-def sharded(held: State, among: Iterable[Leaf] | None, asked: Paths, group: Group) -> Shard | None:
+def sharded(held: State, candidates: Iterable[Value] | None, asked: Paths, group: Group) -> Shard | None:
     """A rank's part of a question; None where each rank answers all of it, because odds are not merged there."""
     ranks = Ranks.of(group)
     linear = isinstance(held.scheme, LinearScheme) and held.scheme.facts.linear
-    whole = not isinstance(held.scheme, Slab)  # which all ranks read together
-    return Shard.of(held, among, asked, ranks) if ranks.size > 1 and linear and whole and held.solved is None else None
+    whole = not isinstance(held.scheme, RowShard)  # which all ranks read together
+    return (
+        Shard.of(held, candidates, asked, ranks)
+        if ranks.size > 1 and linear and whole and held.solved is None
+        else None
+    )
 
 
 def scanned(
-    held: State, scheme: LinearScheme, asked: Paths, among: Iterable[Leaf] | None, absence: float, group: Group
+    held: State,
+    scheme: LinearScheme,
+    asked: Paths,
+    candidates: Iterable[Value] | None,
+    prior_empty: float,
+    group: Group,
 ) -> tuple[Sequence[int], Indexed, Likelihood, Shortlists]:
     """The rows and fillers that may be answered, what makes odds of them, and what lists the best: of all ranks."""
-    shard = None if group is None else sharded(held, among, asked, group)
+    shard = None if group is None else sharded(held, candidates, asked, group)
     if shard is not None:
-        odds = held.odds(scheme, absence, shard.rows)
+        odds = held.odds(scheme, prior_empty, shard.rows)
         return shard.rows, shard.fillers, odds, shard.scan(scheme, odds)
-    rows, fillers = held.held_candidates(among)
-    odds, ready = held.odds(scheme, absence, rows), held.codebook.ready(len(asked)) if among is None else fillers
+    rows, fillers = held.held_candidates(candidates)
+    odds, ready = (
+        held.odds(scheme, prior_empty, rows),
+        held.codebook.ready(len(asked)) if candidates is None else fillers,
+    )
     return rows, fillers, odds, Scan.of(scheme, ready, odds)
 
 
 def _part(held: State, ranks: Ranks) -> tuple[Tensor, Codebook]:
     own = _own(held.vocabulary.names(), ranks)
-    leaves = [held.leaf(row) for row in own.tolist()]
-    trained = None if held.codebook.trained is None or not leaves else held.codebook.of(leaves)
-    return own, Codebook(held.scheme, Vocabulary(leaves), trained)
+    values = [held.value(row) for row in own.tolist()]
+    trained = None if held.codebook.trained is None or not values else held.codebook.of(values)
+    return own, Codebook(held.scheme, Vocabulary(values), trained)
 
 
 def _own(names: Sequence[bytes], ranks: Ranks) -> Tensor:

@@ -1,6 +1,6 @@
 """One change that many ranks make: each binds its own pairs to nothing, and the sum of all is added to what was there.
 
-A memory is a sum, so one all-reduce is all that the tensors need. Leaves, paths and what is counted are joined in the
+A memory is a sum, so one all-reduce is all that the tensors need. Values, paths and what is counted are joined in the
 order of the ranks: if these have read the files in their order, everything is as if one process had read them.
 """
 
@@ -22,8 +22,8 @@ from carving.memory.known import KnownPaths
 from carving.memory.pairs import Batch
 from carving.memory.state import State, check_sum, paths_of_both, stricter
 from carving.paths import Paths
-from carving.prediction.goal import Goal
-from carving.schemes.slab import Slab
+from carving.prediction.target import Target
+from carving.schemes.slab import RowShard
 from carving.tensors import lasting
 from carving.vocabulary import Vocabulary
 
@@ -45,8 +45,8 @@ class Part:
 class Light:
     """What one rank brings of a memory, beside its tensor."""
 
-    goal: Goal | None
-    names: list[bytes]  # of its leaves
+    target: Target | None
+    names: list[bytes]  # of its values
     counts: Tensor
     paths: Mapping[bytes, float] | None
     sample: PairSample | Histogram
@@ -55,17 +55,19 @@ class Light:
     def of(cls, held: State) -> "Light":
         """Return that of a state."""
         paths = None if held.known is None else held.known.weights()
-        return cls(held.goal, held.vocabulary.names(), held.counts, paths, held.sample)
+        return cls(held.target, held.vocabulary.names(), held.counts, paths, held.sample)
 
     def state(self, held: State) -> State:
         """Return the state that it is of, without tensor and fillers; the rest is as in this one."""
         known = None if self.paths is None else KnownPaths(self.paths)
         vocabulary, _ = Vocabulary().extended(self.names)
-        own = dict(goal=self.goal, vocabulary=vocabulary, often=Counts(self.counts), known=known, sample=self.sample)
+        own = dict(
+            target=self.target, vocabulary=vocabulary, often=Counts(self.counts), known=known, sample=self.sample
+        )
         return replace(held, tensor=held.tensor.new_empty(0), codebook=None, kept=Kept(), **own)  # type: ignore[arg-type]
 
 
-exchangeable(Part, Light, PairSample, Histogram, Goal)
+exchangeable(Part, Light, PairSample, Histogram, Target)
 
 
 def stored(
@@ -122,10 +124,10 @@ def summed(held: State, ranks: Ranks) -> State:
     levels = []
     for theirs in (light.state(held) for light in ranks.each(Light.of(held))):
         levels.append(levels_of(theirs))
-        goal, paths = stricter(both.goal, theirs.goal), paths_of_both(both, theirs)
+        target, paths = stricter(both.target, theirs.target), paths_of_both(both, theirs)
         sample = both.sample.merged(theirs.sample)
         both = both.holding(tensor, theirs.vocabulary, theirs.counts)
-        both = replace(both, goal=goal, known=paths, sample=sample)
+        both = replace(both, target=target, known=paths, sample=sample)
     check_weights(both, levels)
     return both
 
@@ -143,14 +145,14 @@ def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
     flat = held.tensor.reshape(-1)
     step = max(1, len(flat) // LOOKED_AT)
     contents = (held.stored, flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
-    sizes = dict(pairs=held.pairs, leaves=len(held.vocabulary), goal=held.goal)
+    sizes = dict(pairs=held.pairs, values=len(held.vocabulary), target=held.target)
     ranks.check_same(**facts_of(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
 
 
 def shared_paths(held: State, paths: Paths, group: Group, rounds: int) -> tuple[Ranks, slice]:
     """The ranks that ask for paths together, and which of these are this one's."""
     ranks = Ranks.of(group)
-    if len(paths) < ranks.size or isinstance(held.scheme, Slab):  # each rank had better ask for all of them
+    if len(paths) < ranks.size or isinstance(held.scheme, RowShard):  # each rank had better ask for all of them
         return Ranks.alone(), slice(None)
     if ranks.size > 1:
         digest = len(paths), zlib.crc32(b"".join(paths.names))

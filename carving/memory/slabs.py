@@ -31,19 +31,19 @@ from carving.memory.storage import contents_of, state_of
 from carving.packing import parse_paths
 from carving.places import Place, shown
 from carving.scheme import Scheme
-from carving.schemes.slab import Slab, check_sliceable, rows_of
-from carving.symbols import Label, Leaf, parse_labels
+from carving.schemes.slab import RowShard, check_sliceable, rows_of
+from carving.symbols import Label, Value, parse_labels
 from carving.tensorfiles import AT_ONCE, raw_bytes
 from carving.vocabulary import Vocabulary
 
 WHOLE = "A memory that is sharded over ranks cannot be {}. Save it, and load it with Memory.load(file)."
 
 
-class Slabs(Inventory, Reliability):
+class RowShardedMemory(Inventory, Reliability):
     """A memory whose tensor is sharded over ranks: each of n holds d / n slabs of d^(p-1) cells, and all values.
 
     Queries, answers and files are those of `Memory`. All ranks must make the same calls in the same order, in one
-    thread: each stores its own pairs, and all pass the same queries. Properties, `predicted` and `repr` do not
+    thread: each stores its own pairs, and all pass the same queries. Properties, `predicted_accuracy` and `repr` do not
     communicate, so a single rank may read them.
 
     Args:
@@ -56,20 +56,20 @@ class Slabs(Inventory, Reliability):
         BadValue: If the scheme's memory cannot be divided into slabs, or the ranks pass different arguments.
 
     >>> from carving import OSC
-    >>> from carving.distributed import joined
-    >>> with joined() as ranks:  # of one process, unless torchrun started more
-    ...     memory = Slabs(OSC(d=40, p=3), ranks)
+    >>> from carving.distributed import process_group
+    >>> with process_group() as ranks:  # of one process, unless torchrun started more
+    ...     memory = RowShardedMemory(OSC(d=40, p=3), ranks)
     ...     stored = memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}} if ranks.first else [])
-    ...     stored, memory.recall("dog", "says").leaf
+    ...     stored, memory.recall("dog", "says").value
     (2, 'woof')
     """
 
     def __init__(
-        self, scheme: Scheme, group: Group, vocabulary: Iterable[Leaf] = (), *, keep_paths: bool = False
+        self, scheme: Scheme, group: Group, vocabulary: Iterable[Value] = (), *, keep_paths: bool = False
     ) -> None:
-        part = Slab(check_sliceable(scheme), Ranks.of(group))
+        part = RowShard(check_sliceable(scheme), Ranks.of(group))
         self._state = replace(State.empty(part, Vocabulary(vocabulary), known=keeping(keep_paths)), norm=0.0)
-        part.ranks.check_same(**facts_of(self._state), leaves=len(self.vocabulary))
+        part.ranks.check_same(**facts_of(self._state), values=len(self.vocabulary))
 
     @property
     def ranks(self) -> Ranks:
@@ -122,10 +122,10 @@ class Slabs(Inventory, Reliability):
         return change.pairs
 
     forget = refused(WHOLE.format("changed by forgetting"))
-    absorb = refused(WHOLE.format("added to"))
+    merge = refused(WHOLE.format("added to"))
     grow = refused(WHOLE.format("grown"))
     consolidate = refused(WHOLE.format("consolidated"))
-    seal = refused(WHOLE.format("quantized"))
+    quantize = refused(WHOLE.format("quantized"))
     __add__ = __radd__ = refused(WHOLE.format("added"))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -159,7 +159,7 @@ class Slabs(Inventory, Reliability):
         contents = ranks.agreed(lambda: _read(path, ranks))
         ranks.check_same(file=f"{shown(path)} ({contents.checksum})")
         loaded = cls.__new__(cls)
-        part = Slab(check_sliceable(contents.scheme), ranks)
+        part = RowShard(check_sliceable(contents.scheme), ranks)
         loaded._state = _measured(state_of(replace(contents, scheme=part), part.device))
         return loaded
 
@@ -169,26 +169,26 @@ def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
     own = iter(parts)
     for rank in range(ranks.size):
         while True:
-            batch, paths, leaves, failure = list[Pair](), list[bytes](), b"", None
+            batch, paths, values, failure = list[Pair](), list[bytes](), b"", None
             if rank == ranks.rank:
                 try:
                     batch = next(own, [])
                     named = Batch(batch)
-                    paths, leaves = list(named.paths.names), b"".join(named.names)
+                    paths, values = list(named.paths.names), b"".join(named.names)
                 except Exception as error:
                     failure = error
-            paths, leaves, problem = ranks.from_one(rank, (paths, leaves, None if failure is None else str(failure)))
+            paths, values, problem = ranks.from_one(rank, (paths, values, None if failure is None else str(failure)))
             if failure is not None:
                 raise failure
             if problem is not None:
                 raise RankFailed(f"Rank {rank} failed, and nothing was changed: {problem}")
             if not paths:
                 break
-            yield batch or list(zip(parse_paths(paths), parse_labels(leaves), strict=True))
+            yield batch or list(zip(parse_paths(paths), parse_labels(values), strict=True))
 
 
-def _part_of(held: State) -> Slab:
-    assert isinstance(held.scheme, Slab)
+def _part_of(held: State) -> RowShard:
+    assert isinstance(held.scheme, RowShard)
     return held.scheme
 
 

@@ -24,9 +24,9 @@ from carving.memory.counts import Counts
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH
-from carving.prediction.goal import Goal
+from carving.prediction.target import Target
 from carving.scheme import Scheme
-from carving.symbols import Leaf
+from carving.symbols import Value
 from carving.tensors import lasting
 from carving.vocabulary import Vocabulary
 
@@ -42,20 +42,20 @@ NOT_KEPT = (
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A scheme's tensor, the leaves to answer with, how often each was stored, and what follows from them."""
+    """A scheme's tensor, the values to answer with, how often each was stored, and what follows from them."""
 
     scheme: Scheme
     tensor: Tensor
     vocabulary: Vocabulary
-    often: Counts  # that each leaf was stored
+    often: Counts  # that each value was stored
     codebook: Codebook
-    goal: Goal | None = None  # what it was planned for
+    target: Target | None = None  # what it was planned for
     room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
     told: int = 0  # the pairs with which it was last said that it does
     known: KnownPaths | None = None  # the paths that hold something, where they are kept
     solved: Solved | None = None  # how its tensor was solved, if it is no sum
     sample: PairSample | Histogram = NOTHING_SAMPLED  # of the pairs, with their net weights
-    cells: Cells | None = None  # where it is sealed: what the tensor's numbers were made of
+    cells: Cells | None = None  # where it is quantized: what the tensor's numbers were made of
     norm: float | None = None  # the squared norm of all slabs, where the tensor is one: the act that made it knows
     kept: Kept = field(default_factory=Kept)
 
@@ -65,18 +65,18 @@ class State:
         scheme: Scheme,
         vocabulary: Vocabulary,
         fillers: Tensor | None = None,
-        goal: Goal | None = None,
+        target: Target | None = None,
         known: KnownPaths | None = None,
     ) -> "State":
-        """Nothing, and leaves that are known beforehand."""
+        """Nothing, and values that are known beforehand."""
         with lasting():  # so that changes are counted, and what follows from the tensors can be kept
             tensor, counts = scheme.zeros(), torch.zeros(len(vocabulary), dtype=torch.float64)
             codebook = Codebook(scheme, vocabulary, fillers)
-        return cls(scheme, tensor, vocabulary, Counts(counts), codebook, goal, room_of(goal), known=known)
+        return cls(scheme, tensor, vocabulary, Counts(counts), codebook, target, room_of(target), known=known)
 
-    def holding(self, tensor: Tensor, leaves: Collection[bytes] | Vocabulary, weights: Tensor) -> "State":
-        """The state with another tensor, and leaves (by their canonical bytes) that were stored so much more."""
-        vocabulary, rows = self.vocabulary.extended(leaves)
+    def holding(self, tensor: Tensor, values: Collection[bytes] | Vocabulary, weights: Tensor) -> "State":
+        """The state with another tensor, and values (by their canonical bytes) that were stored so much more."""
+        vocabulary, rows = self.vocabulary.extended(values)
         often, codebook = self.often.plus(len(vocabulary), rows, weights), self.codebook
         if vocabulary is not self.vocabulary:
             codebook = copy.copy(codebook)  # what it has made stays made
@@ -86,10 +86,10 @@ class State:
         return after if self.norm is None else replace(after, norm=None)
 
     def emptied(self) -> "State":
-        """The same without anything stored: the scheme, the goal and the leaves whose fillers were trained."""
+        """The same without anything stored: the scheme, the goal and the values whose fillers were trained."""
         trained = self.codebook.trained
         first = self.vocabulary.first(0 if trained is None else len(trained))
-        return State.empty(self.scheme, first, trained, self.goal, keeping(self.known is not None))
+        return State.empty(self.scheme, first, trained, self.target, keeping(self.known is not None))
 
     def moved(self, scheme: Scheme) -> "State":
         """A copy for a scheme that differs in its device or precision."""
@@ -100,7 +100,7 @@ class State:
 
     @property
     def counts(self) -> Tensor:
-        """How often each leaf was stored, (leaves,)."""
+        """How often each value was stored, (values,)."""
         return self.often.tensor
 
     @property
@@ -128,8 +128,8 @@ class State:
         """What is known of the sum of all pairs: itself, or the cells in which its numbers lie."""
         return self.tensor if self.cells is None else self.cells
 
-    def leaf(self, row: int) -> Leaf:
-        """The leaf of a row."""
+    def value(self, row: int) -> Value:
+        """The value of a row."""
         return self.vocabulary[row]
 
     @property
@@ -161,7 +161,7 @@ class State:
         if not isinstance(scheme, LinearScheme) or not facts.linear:
             return None
         common = facts.bias * float(self.counts.square().sum()) if facts.bias else 0.0
-        return max(0.0, self.energy * self.share / scheme.unit - common) / (1 - facts.bias)
+        return max(0.0, self.energy * self.share / scheme.mean_bound_energy - common) / (1 - facts.bias)
 
     @property
     def chance(self) -> float:
@@ -211,56 +211,56 @@ class State:
         product = positive * max(0.0, positive - float(self.counts.sum())) / size**2
         return product / (1 + math.sqrt(product))
 
-    def candidates(self, among: Iterable[Leaf] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Leaf]]:
+    def candidates(self, candidates: Iterable[Value] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Value]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
-        if among is not None:
-            return self.held_candidates(among)
+        if candidates is not None:
+            return self.held_candidates(candidates)
         held = self.codebook.holdable
         return range(self.often.size), self.codebook.ready(asked) if held else self.vocabulary.labels
 
-    def held_candidates(self, among: Iterable[Leaf] | None) -> tuple[Sequence[int], Tensor]:
+    def held_candidates(self, candidates: Iterable[Value] | None) -> tuple[Sequence[int], Tensor]:
         """The vocabulary's rows that may be answered, and their fillers."""
-        if among is None:
+        if candidates is None:
             return range(len(self.vocabulary)), self.codebook.all()
-        rows = self.rows_among(among)
+        rows = self.rows_among(candidates)
         return rows, self.codebook.of([self.vocabulary[row] for row in rows])
 
-    def rows_among(self, among: Iterable[Leaf] | None) -> Sequence[int]:
-        """The vocabulary's rows of some leaves, each once, or of all."""
-        if among is None:
+    def rows_among(self, candidates: Iterable[Value] | None) -> Sequence[int]:
+        """The vocabulary's rows of some values, each once, or of all."""
+        if candidates is None:
             return range(len(self.vocabulary))
-        return list(dict.fromkeys(map(self._row, listed(among, "among"))))
+        return list(dict.fromkeys(map(self._row, listed(candidates, "candidates"))))
 
-    def _row(self, leaf: Leaf) -> int:
-        row = self.vocabulary.find(leaf)
+    def _row(self, value: Value) -> int:
+        row = self.vocabulary.find(value)
         if row is None:
             raise BadValue(
-                f"among= must contain values that the memory knows, got {leaf!r}, which was never stored. Omit it."
+                f"candidates= must contain values that the memory knows, got {value!r}, which was never stored. Omit it."
             )
         return row
 
-    def odds(self, scheme: LinearScheme, absence: float, rows: Sequence[int]) -> Likelihood:
-        """What makes odds of evidence for the leaves of these rows."""
+    def odds(self, scheme: LinearScheme, prior_empty: float, rows: Sequence[int]) -> Likelihood:
+        """What makes odds of evidence for the values of these rows."""
         counts = self.often.laid if isinstance(rows, range) else self.often.of(rows)
         counts = self.counts if counts is None else counts
 
         def made() -> Likelihood:
-            prior = likelihood.log_prior(counts, absence, self.hidden)
+            prior = likelihood.log_prior(counts, prior_empty, self.hidden)
             own, white = self._own(counts), 1 - self.share
             odds = likelihood.likelihood(scheme, self.energy, own, self.stored, prior, self.strengths, white)
-            return replace(odds, numbers=Numbers(absence, self.sample.further()))
+            return replace(odds, numbers=Numbers(prior_empty, self.sample.further()))
 
-        return self.kept.once("odds", [self.tensor, counts], (absence, self.sample), made)
+        return self.kept.once("odds", [self.tensor, counts], (prior_empty, self.sample), made)
 
     @property
     def prior_range(self) -> float:
-        """By how much the log odds of leaves differ at most before the memory is asked."""
+        """By how much the log odds of values differ at most before the memory is asked."""
 
         least, most = (max(0.0, each) + likelihood.UNSEEN for each in self.often.summary[1:])
         return math.log(most / least)
 
     def _own(self, counts: Tensor) -> Tensor:
-        """How often leaves were stored whose pairs add to each other's noise; of fillers that were given, in the mean.
+        """How often values were stored whose pairs add to each other's noise; of fillers that were given, in the mean.
 
         Those may be alike, so that one which was never stored meets the noise of those that it is like.
         """
@@ -269,17 +269,17 @@ class State:
         often = self.counts.clamp_min(0)
         return torch.full_like(counts, float(often.square().sum() / often.sum().clamp_min(1)))
 
-    def odds_of(self, scheme: LinearScheme, absence: float, rows: NDArray[np.int64]) -> Likelihood:
-        """The same for some leaves of the whole vocabulary, without looking at the others."""
+    def odds_of(self, scheme: LinearScheme, prior_empty: float, rows: NDArray[np.int64]) -> Likelihood:
+        """The same for some values of the whole vocabulary, without looking at the others."""
         counts, unseen = self.often.of(rows), likelihood.UNSEEN + self.hidden
-        prior = likelihood.log_prior_of(counts, absence, unseen, self.stored + unseen * len(self.often))
+        prior = likelihood.log_prior_of(counts, prior_empty, unseen, self.stored + unseen * len(self.often))
         odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths, 1 - self.share)
-        return replace(odds, numbers=Numbers(absence, self.sample.further()))
+        return replace(odds, numbers=Numbers(prior_empty, self.sample.further()))
 
 
-def room_of(goal: Goal | None) -> tuple[int, int]:
-    """The pairs and leaves that a memory was planned for."""
-    return (0, 0) if goal is None else (goal.pairs, goal.vocabulary)
+def room_of(target: Target | None) -> tuple[int, int]:
+    """The pairs and values that a memory was planned for."""
+    return (0, 0) if target is None else (target.pairs, target.vocabulary)
 
 
 def check_sum(held: State, what: str) -> None:
@@ -304,9 +304,9 @@ def solved_of_both(ours: State, theirs: State) -> Solved | None:
     )
 
 
-def stricter(one: Goal | None, other: Goal | None) -> Goal | None:
+def stricter(one: Target | None, other: Target | None) -> Target | None:
     """The goal of memories that become one: the more accurate."""
-    return max((goal for goal in (one, other) if goal), key=lambda goal: goal.accuracy, default=None)
+    return max((target for target in (one, other) if target), key=lambda target: target.accuracy, default=None)
 
 
 def known_paths(held: State) -> KnownPaths:

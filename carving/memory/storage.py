@@ -18,7 +18,7 @@ from carving.memory.state import State
 from carving.places import Place, shown
 from carving.records import Journal, Record
 from carving.scheme import Scheme
-from carving.symbols import Leaf, Path
+from carving.symbols import Path, Value
 from carving.tensorfiles import BadFile, NotWhole
 
 # What a pair takes when it is replayed, in one thread, about, in seconds: for itself, for a number that is drawn or
@@ -75,7 +75,7 @@ def _base(path: Place, written: Journal | None) -> files.Contents:
 
 
 def _indexed(path: Place, held: State) -> State:
-    """The state, with the index that lies beside its file, if there is one of its leaves."""
+    """The state, with the index that lies beside its file, if there is one of its values."""
     if held.codebook.indexable and len(held.vocabulary):
         held.codebook.keep_index(beside.read(path, held.scheme, held.vocabulary))
     return held
@@ -86,7 +86,7 @@ def state_of(contents: files.Contents, device: torch.device | str) -> State:
     scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
     trained = 0 if fillers is None else len(fillers)
     known = None if contents.paths is None else KnownPaths(contents.paths)
-    empty = State.empty(scheme, vocabulary.first(trained), fillers, contents.goal, known)
+    empty = State.empty(scheme, vocabulary.first(trained), fillers, contents.target, known)
     held = empty.holding(contents.tensor.to(scheme.device), vocabulary, contents.counts)
     return replace(held, sample=contents.sample, solved=contents.solved)
 
@@ -94,7 +94,7 @@ def state_of(contents: files.Contents, device: torch.device | str) -> State:
 def contents_of(held: State) -> files.Contents:
     """What is written of a state."""
     trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
-    known = dict(goal=held.goal, paths=paths, sample=held.sample, solved=held.solved)
+    known = dict(target=held.target, paths=paths, sample=held.sample, solved=held.solved)
     return files.Contents(held.scheme, held.tensor, held.vocabulary, held.counts, trained, **known)  # type: ignore[arg-type]
 
 
@@ -130,7 +130,7 @@ def _batches(records: Iterable[Record]) -> Iterator[tuple[Batch, Sequence[float]
         yield Batch([pair for pair, _, _ in part]), [weight for _, weight, _ in part], [counts for _, _, counts in part]
 
 
-def _pairs(records: Iterable[Record]) -> Iterator[tuple[tuple[Path, Leaf], float, bool]]:
+def _pairs(records: Iterable[Record]) -> Iterator[tuple[tuple[Path, Value], float, bool]]:
     for record in records:
         counted = record.pairs - record.uncounted
         for place, pair in enumerate(record.decoded()):

@@ -11,14 +11,14 @@ from carving.distributed.ranks import Group
 from carving.formats.documents import Pair
 from carving.memory.changes import OnProgress
 from carving.memory.questions import Questions
-from carving.symbols import Leaf, Path, canonical, canonical_path
+from carving.symbols import Path, Value, canonical, canonical_path
 
 
 class Wrong(NamedTuple):
     """A pair that was answered wrongly: its path and value, and the answer, None if no further value was found."""
 
     path: Path
-    leaf: Leaf
+    value: Value
     answer: Answer | None
 
 
@@ -27,26 +27,26 @@ class Verification:
     """The result of `Memory.verify`: true if all pairs were answered correctly.
 
     Attributes:
-        asked: Number of pairs.
-        right: Pairs that were answered correctly.
+        total: Number of pairs.
+        correct: Pairs that were answered correctly.
         wrong: The other pairs, with the answers in their place.
         converged: Whether joint decoding converged; None for single queries.
         rounds: Rounds of joint decoding; None for single queries.
     """
 
-    asked: int
-    right: int
+    total: int
+    correct: int
     wrong: list[Wrong] = field(default_factory=list, repr=False)
     converged: bool | None = None
     rounds: int | None = None
 
     @property
-    def share(self) -> float:
+    def accuracy(self) -> float:
         """The share of correct answers."""
-        return self.right / max(1, self.asked)
+        return self.correct / max(1, self.total)
 
     def __bool__(self) -> bool:
-        return self.right == self.asked
+        return self.correct == self.total
 
 
 def verify(
@@ -62,35 +62,35 @@ def verify(
     queried for all its values, and the pair is correct if its value is among them. All ranks of a group pass the same
     pairs.
     """
-    wanted: dict[bytes, tuple[Path, list[Leaf]]] = {}
-    for path, leaf in pairs:
-        wanted.setdefault(canonical_path(path), (path, []))[1].append(leaf)
+    wanted: dict[bytes, tuple[Path, list[Value]]] = {}
+    for path, value in pairs:
+        wanted.setdefault(canonical_path(path), (path, []))[1].append(value)
     questions = list(wanted.values())
-    asked = sum(len(leaves) for _, leaves in questions)
+    asked = sum(len(values) for _, values in questions)
     if not asked:
         return Verification(0, 0)
     if not joint:
         wrong = _not_held(memory, _one_by_one(memory, questions, on_progress, group), group)
         return Verification(asked, asked - len(wrong), wrong)
-    answers = memory.recall_all(
-        [path for path, leaves in questions for _ in leaves], absence=0.0, group=group, on_progress=on_progress
+    answers = memory.decode(
+        [path for path, values in questions for _ in values], prior_empty=0.0, group=group, on_progress=on_progress
     )
     each = iter(answers)
-    wrong = [miss for path, leaves in questions for miss in _wrong(path, leaves, islice(each, len(leaves)))]
+    wrong = [miss for path, values in questions for miss in _wrong(path, values, islice(each, len(values)))]
     wrong = _not_held(memory, wrong, group)
     return Verification(asked, asked - len(wrong), wrong, answers.converged, answers.rounds)
 
 
 def _one_by_one(
-    memory: Questions, questions: list[tuple[Path, list[Leaf]]], on_progress: OnProgress | None, group: Group
+    memory: Questions, questions: list[tuple[Path, list[Value]]], on_progress: OnProgress | None, group: Group
 ) -> list[Wrong]:
-    times = [len(leaves) for _, leaves in questions]
+    times = [len(values) for _, values in questions]
     asked = [path for path, _ in questions]
-    answers = _answers(memory, asked, times, absence=0.0, on_progress=on_progress, group=group)
+    answers = _answers(memory, asked, times, prior_empty=0.0, on_progress=on_progress, group=group)
     return [
         miss
-        for (path, leaves), given in zip(questions, answers, strict=True)
-        for miss in _wrong(path, leaves, given, as_set=len(leaves) > 1)
+        for (path, values), given in zip(questions, answers, strict=True)
+        for miss in _wrong(path, values, given, as_set=len(values) > 1)
     ]
 
 
@@ -103,23 +103,23 @@ def _not_held(memory: Questions, wrong: list[Wrong], group: Group) -> list[Wrong
     if not again:
         return wrong
     sets = memory.recall_sets(list(again.values()), group=group)
-    held = {name: {canonical(answer.leaf) for answer in leaves} for name, leaves in zip(again, sets, strict=True)}
-    return [miss for miss in wrong if canonical(miss.leaf) not in held.get(canonical_path(miss.path), ())]
+    held = {name: {canonical(answer.value) for answer in values} for name, values in zip(again, sets, strict=True)}
+    return [miss for miss in wrong if canonical(miss.value) not in held.get(canonical_path(miss.path), ())]
 
 
-def _wrong(path: Path, leaves: list[Leaf], answers: Iterable[Answer], as_set: bool = False) -> list[Wrong]:
-    """The leaves that the answers lack; a set says that a leaf is there, not how often."""
-    missing: dict[bytes, list[Leaf]] = {}
-    for leaf in leaves:
-        missing.setdefault(canonical(leaf), []).append(leaf)
+def _wrong(path: Path, values: list[Value], answers: Iterable[Answer], as_set: bool = False) -> list[Wrong]:
+    """The values that the answers lack; a set says that a value is there, not how often."""
+    missing: dict[bytes, list[Value]] = {}
+    for value in values:
+        missing.setdefault(canonical(value), []).append(value)
     others = []
     for answer in answers:
-        wanted = missing.get(canonical(answer.leaf), []) if answer else []
+        wanted = missing.get(canonical(answer.value), []) if answer else []
         if not wanted:
             others.append(answer)
         del wanted[0 if as_set else -1 :]
     left = list(chain.from_iterable(missing.values()))
-    return [Wrong(path, leaf, other) for leaf, other in zip_longest(left, others[: len(left)])]
+    return [Wrong(path, value, other) for value, other in zip_longest(left, others[: len(left)])]
 
 
 def held_pairs(memory: Questions, paths: Iterable[Path], on_progress: OnProgress | None = None) -> list[Pair]:
@@ -128,21 +128,23 @@ def held_pairs(memory: Questions, paths: Iterable[Path], on_progress: OnProgress
     names = list(map(canonical_path, paths))
     times, first = Counter(names), dict(zip(names, paths, strict=True))
     asked = [first[name] for name in times]
-    answers = _answers(memory, asked, list(times.values()), absence=0.5, on_progress=on_progress)
-    return [(path, answer.leaf) for path, given in zip(asked, answers, strict=True) for answer in given if answer]
+    answers = _answers(memory, asked, list(times.values()), prior_empty=0.5, on_progress=on_progress)
+    return [(path, answer.value) for path, given in zip(asked, answers, strict=True) for answer in given if answer]
 
 
 def _answers(
     memory: Questions,
     paths: list[Path],
     times: list[int],
-    absence: float,
+    prior_empty: float,
     on_progress: OnProgress | None,
     group: Group = None,
 ) -> Iterator[Sequence[Answer]]:
     """The answers to each path: one, or the set of those that it holds if it is wanted several times."""
     single = [path for path, count in zip(paths, times, strict=True) if count == 1]
     several = [path for path, count in zip(paths, times, strict=True) if count > 1]
-    answers = iter(memory.recall_many(single, absence=absence, group=group, on_progress=on_progress) if single else ())
+    answers = iter(
+        memory.recall_many(single, prior_empty=prior_empty, group=group, on_progress=on_progress) if single else ()
+    )
     sets = iter(memory.recall_sets(several, group=group, on_progress=on_progress) if several else ())
     return ([next(answers)] if count == 1 else next(sets) for count in times)

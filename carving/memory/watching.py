@@ -9,7 +9,7 @@ from torch import Tensor
 
 from carving.answers.answer import Answers
 from carving.formats.documents import Pair
-from carving.memory.holdings import SURE
+from carving.memory.decode_pairs import SURE
 from carving.memory.jointly import Together
 from carving.memory.questions import Questions, check_paths
 from carving.memory.state import known_paths
@@ -40,11 +40,11 @@ class Watched:
     (1.0, True)
     """
 
-    def __init__(self, memory: Questions, pairs: Iterable[Pair] | None = None, absence: float = 0.0) -> None:
+    def __init__(self, memory: Questions, pairs: Iterable[Pair] | None = None, prior_empty: float = 0.0) -> None:
         held = memory._state
         wanted = None if pairs is None else list(pairs)
         paths: Iterable[Path] = known_paths(held).each() if wanted is None else (path for path, _ in wanted)
-        self._going = Together(held, check_paths(paths, held), absence=absence)
+        self._going = Together(held, check_paths(paths, held), prior_empty=prior_empty)
         self.asked = len(self._going.asked)
         self._wanted = None if wanted is None else _rows_wanted(self._going, wanted)
 
@@ -68,19 +68,19 @@ class Watched:
 
 
 def _rows_wanted(going: Together, pairs: list[Pair]) -> Tensor:
-    """The vocabulary's rows of the leaves of each path, path after path; those that nobody knows are beyond all."""
-    leaves = defaultdict[bytes, list[int]](list)
-    rows = going.held.vocabulary.rows_of(canonical_all([leaf for _, leaf in pairs]))
+    """The vocabulary's rows of the values of each path, path after path; those that nobody knows are beyond all."""
+    values = defaultdict[bytes, list[int]](list)
+    rows = going.held.vocabulary.rows_of(canonical_all([value for _, value in pairs]))
     unknown = len(going.held.vocabulary)
     for (path, _), row in zip(pairs, rows, strict=True):
-        leaves[canonical_path(path)].append(row if row >= 0 else unknown)
-    return torch.tensor([row for name in going.times for row in leaves[name]])
+        values[canonical_path(path)].append(row if row >= 0 else unknown)
+    return torch.tensor([row for name in going.times for row in values[name]])
 
 
 def _right(indices: Tensor, wanted: Tensor, owners: Tensor) -> int:
-    """How many of the leaves that are wanted were answered under their paths, in whatever order."""
+    """How many of the values that are wanted were answered under their paths, in whatever order."""
     same = indices.cpu() == wanted
-    if len(owners) and int(owners[-1]) == len(owners) - 1:  # a leaf a path
+    if len(owners) and int(owners[-1]) == len(owners) - 1:  # a value a path
         return int(same.sum())
     answered, held = (Counter(zip(owners.tolist(), each.tolist(), strict=True)) for each in (indices, wanted))
     return (answered & held).total()

@@ -95,12 +95,12 @@ def osc_share(size: tuple[int, int, int], stored: Stored, basis: Basis | None, *
         uneven=p * math.log1p((kept / (kept + rest)) ** 2 * 2 * (d - k1) / (k1 * (d + 2))),
         grain=grain,
     )
-    share = round(k1 * k1 * variation(d, k1, basis) / 2, 1)  # in steps, so that neighbours use the same contexts
+    share = round(k1 * k1 * variation(d, k1, basis) / 2, 1)  # in steps, so that neighbors use the same contexts
     return share_right(p, k1, shared, share, noise, vocabulary - shared, draft=draft)
 
 
 def osc_stray(size: tuple[int, int, int], stored: Stored, basis: Basis | None) -> Stray:
-    """What a leaf of OSC shows where it is not stored; sizes and bases are those of `osc_share`."""
+    """What a value of OSC shows where it is not stored; sizes and bases are those of `osc_share`."""
     (d, p, k1), (pairs, vocabulary, _, rounding) = size, stored
     pair = (1 if basis is None else 1 + excess(d, p, k1, basis)) / d**p
     copy = 0.0 if basis is None else max(0.0, echo(d, p, k1, basis) / d**p - pair)

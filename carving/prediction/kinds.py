@@ -50,7 +50,7 @@ class Parameters(TypedDict, total=False):
 
 
 Alone = Callable[[int, int, Stored, bool], float]  # d, k1, what is stored, draft -> accuracy, asked one at a time
-Elsewhere = Callable[[int, int, Stored], Stray]  # d, k1, what is stored -> what a leaf shows where it is not
+Elsewhere = Callable[[int, int, Stored], Stray]  # d, k1, what is stored -> what a value shows where it is not
 Question = Callable[[int, int, int], Work]  # d, k1, vocabulary -> what a question takes, asked alone
 # d, k1, what is stored, spread, bits a cell (None: real numbers) -> where it comes to rest
 Together = Callable[[int, int, Stored, float, int | None], FixedPoint]

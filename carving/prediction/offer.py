@@ -29,7 +29,7 @@ class Offer:
 
     def numbers(self, d: int, k1: int) -> int:
         """What the memory takes: cells and, if it counts, the codebook."""
-        counts = self.wish.codebook and self.wish.bits is None  # of a sealed memory, labels give the fillers
+        counts = self.wish.codebook and self.wish.bits is None  # of a quantized memory, labels give the fillers
         return d**self.kind.order + (self.codebook(d, k1) if counts else 0)
 
     def codebook(self, d: int, k1: int) -> int:
@@ -89,7 +89,7 @@ class Offer:
         """Whether the accuracy is reached: for joint decoding with some pairs more than wished, in time."""
         if not self.wish.joint:
             return self.tells(d, k1) and self.accuracy(d, k1, draft) >= self.wish.accuracy
-        room = margin(self.wish.pairs, sealed=self.wish.bits is not None)
+        room = margin(self.wish.pairs, quantized=self.wish.bits is not None)
         crowded = self.holding(math.ceil(self.wish.pairs * (1 + room)))
         rest = crowded.decoded(d, k1)
         return (

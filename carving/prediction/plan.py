@@ -24,10 +24,10 @@ from carving.prediction.search import (
     telling,
     trimmed,
 )
-from carving.prediction.wish import Shared, Wish, Wishes, wish_for
+from carving.prediction.wish import Requirements, Shared, Wish, wish_for
 
 HOPEFUL = 2.0  # times the fewest numbers, by drafts: kinds that need more are not the smallest
-SEALED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the fewest bytes
+QUANTIZED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the fewest bytes
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,9 @@ class Plan:
         return table("Plan", rows)
 
 
-def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]) -> Plan:
+def plan(
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
+) -> Plan:
     """Return the smallest memory whose predicted accuracy reaches a target.
 
     The accuracy is the share of contexts in which every stored filler outranks every other candidate.
@@ -131,20 +133,20 @@ def plan(pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1
     140000
     >>> plan(pairs=1_000, vocabulary=500, accuracy=0.99, scheme="HLB", codebook=False).numbers
     30714
-    >>> sealed = plan(pairs=1_000, vocabulary=500, scheme="HLB", bits="auto")
-    >>> sealed.bits, sealed.bytes
+    >>> quantized = plan(pairs=1_000, vocabulary=500, scheme="HLB", bits="auto")
+    >>> quantized.bits, quantized.bytes
     (1, 6033)
     """
-    if wishes.get("bits") == "auto":
-        return _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)
-    offers = _offers(pairs, vocabulary, accuracy, shared, wishes)
+    if requirements.get("bits") == "auto":
+        return _of_fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
+    offers = _offers(pairs, vocabulary, accuracy, shared, requirements)
     drafts = [drafted_numbers(offer) for offer in offers]
     worth = HOPEFUL * (1 + offers[0].wish.slack) * min(drafts)
     return _smallest([offer for offer, draft in zip(offers, drafts, strict=True) if draft <= worth])[0]
 
 
 def plans(
-    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
 ) -> list[Plan]:
     """Return the best memory of each kind: first the choice of `plan`, then the others by size.
 
@@ -153,14 +155,14 @@ def plans(
     >>> [each.scheme for each in plans(pairs=100, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
     """
-    if wishes.get("bits") == "auto":
-        best = _of_fewest_bytes(pairs, vocabulary, accuracy, shared, wishes)
-        return plans(pairs, vocabulary, accuracy, shared, **_sealed(wishes, best.bits))
-    return _smallest(_offers(pairs, vocabulary, accuracy, shared, wishes))
+    if requirements.get("bits") == "auto":
+        best = _of_fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
+        return plans(pairs, vocabulary, accuracy, shared, **_quantized(requirements, best.bits))
+    return _smallest(_offers(pairs, vocabulary, accuracy, shared, requirements))
 
 
 def each_plan(
-    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
 ) -> Iterator[Plan]:
     """Yield the smallest memory of each kind as soon as it is found, in no particular order.
 
@@ -169,13 +171,13 @@ def each_plan(
     >>> [each.numbers for each in each_plan(pairs=1_000, vocabulary=500, scheme="TPR")]
     [140000]
     """
-    for offer in _offers(pairs, vocabulary, accuracy, shared, wishes):
+    for offer in _offers(pairs, vocabulary, accuracy, shared, requirements):
         with suppress(TooLarge):
             yield _plan(offer, smallest_size(offer))
 
 
 def drafts(
-    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
 ) -> list[tuple[str, int]]:
     """Return estimates of the numbers that each kind of memory needs, as (kind, numbers), in milliseconds.
 
@@ -184,7 +186,7 @@ def drafts(
     >>> drafts(pairs=1_000, vocabulary=500, scheme="HLB")
     [('HLB', 15387714)]
     """
-    offers = _offers(pairs, vocabulary, accuracy, shared, wishes)
+    offers = _offers(pairs, vocabulary, accuracy, shared, requirements)
     kinds = [kind_words(offer.kind.scheme, offer.kind.p, offer.kind.compact) for offer in offers]
     each = zip(kinds, map(drafted_numbers, offers), strict=True)
     return sorted((draft for draft in each if draft[1]), key=lambda draft: draft[1])
@@ -195,9 +197,9 @@ def kind_words(scheme: str, p: int | None, compact: bool) -> str:
     return f"{scheme}{f' of order {p}' if p else ''}{', compact' if compact else ''}"
 
 
-def _offers(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> list[Offer]:
+def _offers(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> list[Offer]:
     """What kinds of memories offer for these wishes."""
-    wish = wish_for(pairs, vocabulary, accuracy, shared, wishes)
+    wish = wish_for(pairs, vocabulary, accuracy, shared, requirements)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
         raise BadValue(f"shared must add up to pairs={pairs}, got contexts that hold {total}. Correct one of them.")
     return telling([Offer(wish, kind) for kind in kinds_for(wish)])
@@ -232,19 +234,19 @@ def _possible(offers: list[Offer]) -> list[tuple[Offer, Plan]]:
     return found
 
 
-def _of_fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Plan:
-    each = (plan(pairs, vocabulary, accuracy, shared, **_sealed(wishes, bits)) for bits in SEALED)
+def _of_fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Plan:
+    each = (plan(pairs, vocabulary, accuracy, shared, **_quantized(requirements, bits)) for bits in QUANTIZED)
     return min(each, key=lambda plan: plan.bytes)
 
 
-def _sealed(wishes: Wishes, bits: int | None) -> Wishes:
+def _quantized(requirements: Requirements, bits: int | None) -> Requirements:
     """The wishes with so many bits a cell."""
-    own: Wishes = {**wishes, "bits": bits}
+    own: Requirements = {**requirements, "bits": bits}
     return own
 
 
 def plan_within(
-    numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+    numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
 ) -> Plan:
     """Return the memory of limited size that stores the most pairs at a target accuracy.
 
@@ -261,11 +263,11 @@ def plan_within(
     >>> best.d, best.pairs
     (153, 630)
     """
-    return plans_within(numbers, vocabulary, accuracy, shared, **wishes)[0]
+    return plans_within(numbers, vocabulary, accuracy, shared, **requirements)[0]
 
 
 def plans_within(
-    numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **wishes: Unpack[Wishes]
+    numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
 ) -> list[Plan]:
     """Return the memory of each kind that stores the most pairs: first the choice of `plan_within`, then by pairs.
 
@@ -275,7 +277,7 @@ def plans_within(
     ['OSC', 'TPR', 'HLB']
     """
     check_integer("numbers", numbers, 1, LARGEST, "it is the size of the memory, including the codebook if that counts")
-    wish = _one_context(vocabulary, accuracy, shared, wishes)
+    wish = _one_context(vocabulary, accuracy, shared, requirements)
     full = [(offer, *fullest_size(offer, numbers)) for offer in (Offer(wish, kind) for kind in kinds_for(wish))]
     offers = [offer for offer, pairs, _ in full if pairs]
     fullest = [_plan(offer.holding(pairs), size) for offer, pairs, size in full if pairs]
@@ -304,7 +306,7 @@ def pairs_within(
     *,
     d: int,
     k1: int | None = None,
-    **wishes: Unpack[Wishes],
+    **requirements: Unpack[Requirements],
 ) -> int:
     """Return the number of pairs that a given memory stores at a target accuracy; 0 if not even one context fits.
 
@@ -319,7 +321,7 @@ def pairs_within(
     >>> pairs_within(vocabulary=500, d=4_096, scheme="HLB")
     134
     """
-    wish = _one_context(vocabulary, accuracy, shared, wishes)
+    wish = _one_context(vocabulary, accuracy, shared, requirements)
     return most_pairs(*_given(wish, d, k1))
 
 
@@ -331,7 +333,7 @@ def predict(
     d: int,
     k1: int | None = None,
     draft: bool = False,
-    **wishes: Unpack[Wishes],
+    **requirements: Unpack[Requirements],
 ) -> float:
     """Return the predicted accuracy of a given memory: the share of contexts that are answered without any error.
 
@@ -347,13 +349,13 @@ def predict(
     >>> round(predict(pairs=1_000, vocabulary=1_000, d=8_000, scheme="HLB", joint=True), 2)
     1.0
     """
-    offer, d, k1 = _given(wish_for(pairs, vocabulary, 0.99, shared, wishes), d, k1)
+    offer, d, k1 = _given(wish_for(pairs, vocabulary, 0.99, shared, requirements), d, k1)
     return offer.accuracy(d, k1, draft)
 
 
-def _one_context(vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Wish:
+def _one_context(vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Wish:
     """A wish whose pairs are still to be found out: those of one context."""
-    return wish_for(1 if isinstance(shared, Mapping) else shared, vocabulary, accuracy, shared, wishes)
+    return wish_for(1 if isinstance(shared, Mapping) else shared, vocabulary, accuracy, shared, requirements)
 
 
 def _given(wish: Wish, d: int, k1: int | None) -> tuple[Offer, int, int]:

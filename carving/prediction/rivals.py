@@ -121,7 +121,7 @@ def _outer(vectors: tuple[Tensor, ...]) -> Tensor:
     return product
 
 
-def _coloured(cores: Tensor, p: int, k1: int, share: float) -> Tensor:
+def _colored(cores: Tensor, p: int, k1: int, share: float) -> Tensor:
     """White noise with the covariance that the other pairs have in a core, but for a factor: (n, k1^p).
 
     Their components share a context, which makes noise larger where a candidate's own components are alike. Of two
@@ -151,13 +151,13 @@ def _small_cores(p: int, k1: int, shared: int, share: float) -> DrawnContexts:
     units, stored = units[order], gram[order].sum(2)
     cores = _outer(units.unbind(2))  # (m, shared, k1^p)
     white = torch.randn(count, k1**p, generator=generator)
-    scale = _coloured(white, p, k1, share).square().mean().sqrt()
-    seen = _coloured(cores.flatten(0, 1), p, k1, share).view(cores.shape) / scale
+    scale = _colored(white, p, k1, share).square().mean().sqrt()
+    seen = _colored(cores.flatten(0, 1), p, k1, share).view(cores.shape) / scale
     # Of the white noise, the part that stored fillers see is replaced by the evenly spread normals.
     covariance = seen @ seen.mT + 1e-4 * torch.eye(shared)
     wanted = torch.linalg.cholesky(covariance) @ normals.unsqueeze(2)
     white = white + (seen.mT @ torch.linalg.solve(covariance, wanted - seen @ white.unsqueeze(2))).squeeze(2)
-    parts = (cores.sum(1), _coloured(white, p, k1, share) / scale)
+    parts = (cores.sum(1), _colored(white, p, k1, share) / scale)
     lengths = torch.empty(3, count, rivals)
     for rows in torch.arange(count).split(block):
         fixed = _outer(tuple(_units(generator, rivals, k1) for _ in range(p - 1))).mT

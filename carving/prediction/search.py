@@ -98,7 +98,7 @@ def _lowest_side(offer: Offer) -> int:
 def _smallest_compact(offer: Offer) -> Size:
     """Exact sides are dear: that of the best draft, and of widths that may need fewer numbers still.
 
-    These are the others that were drafted, and the neighbours of the best for as long as they are better.
+    These are the others that were drafted, and the neighbors of the best for as long as they are better.
     """
     drafts = _drafted_sides(offer)
     if not drafts:

@@ -1,7 +1,7 @@
 """Whether a memory tells where nothing is stored, predicted from theory (plain numbers).
 
-A leaf is answered where it is more probable than nothing: where its score exceeds 1/2 + s^2 log L, with s^2 the
-variance of the noise and L leaves that are as probable as each other, and together as nothing.
+A value is answered where it is more probable than nothing: where its score exceeds 1/2 + s^2 log L, with s^2 the
+variance of the noise and L values that are as probable as each other, and together as nothing.
 """
 
 import math
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import torch
 
-NAMING = 0.1  # the share of the errors that naming leaves may make, where it is also to be told what is not stored
+NAMING = 0.1  # the share of the errors that naming values may make, where it is also to be told what is not stored
 NODES = torch.linspace(-3, 3, 9, dtype=torch.float64)  # of how noise differs from question to question,
 POINTS = torch.linspace(-8, 8, 321, dtype=torch.float64)  # and of what it is
 
 
 class Stray(NamedTuple):
-    """What a leaf shows of itself where it is not stored."""
+    """What a value shows of itself where it is not stored."""
 
     variance: float  # of all pairs
     pair: float  # of one of them
@@ -25,7 +25,7 @@ class Stray(NamedTuple):
 
 @lru_cache(maxsize=2**14)
 def share_told(stray: Stray, vocabulary: int) -> float:
-    """The share of right answers where half of the contexts that are asked for hold one leaf, and half hold nothing.
+    """The share of right answers where half of the contexts that are asked for hold one value, and half hold nothing.
 
     >>> round(share_told(Stray(0.055, 0.055 / 20), vocabulary=2), 3)
     0.978

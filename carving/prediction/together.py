@@ -74,20 +74,20 @@ def _noise(open_: float, load: float, bits: int | None) -> float:
     return open_ if bits is None else load * noise_in_cells(open_ / load, bits)
 
 
-def margin(pairs: int, sealed: bool = False) -> float:
+def margin(pairs: int, quantized: bool = False) -> float:
     """How many pairs more a plan has room for, as a fraction: finite memories fail before the threshold.
 
     Measured without a spread, as pairs / threshold: of 33 / 47 converged 39 of 40 memories, of 84 / 105 30 of 30, of
     154 / 181 29 of 30, of 333 / 370 27 of 30 and of 314 / 370 30 of 30, of 598 / 636 and of 1,308 / 1,391 10 of 10. At
-    the threshold itself one in ten does. Sealed ones, of which not an answer may be wrong if they are to be unsealed,
+    the threshold itself one in ten does. Quantized ones, of which not an answer may be wrong if they are to be decoded,
     are found whole: 349 of 360 memories of 40 to 100 pairs with 1 to 3 bits and spreads of 0 to 0.9, and 100 of 100 of
     200 and 300 pairs; with the margin of others it was nine in ten.
     """
-    return (3.5 if sealed else 2.5) / math.sqrt(pairs)
+    return (3.5 if quantized else 2.5) / math.sqrt(pairs)
 
 
 def sooner(pairs: int, spread: float) -> float:
-    """By how much sooner than by state evolution sealed memories of so many pairs fail, as a fraction of the pairs.
+    """By how much sooner than by state evolution quantized memories of so many pairs fail, as a fraction of the pairs.
 
     Where a memory is nearly too full, hardly more is found from round to round, and where chance has put too many pairs
     of about one loudness, or too much noise into them, nothing is: the longer the way, the likelier. Of ten memories

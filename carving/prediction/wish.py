@@ -19,7 +19,7 @@ SLACK = 0.1  # a tenth more numbers often makes questions several times cheaper
 BASIS: Basis = "blocks"
 
 
-class Wishes(TypedDict, total=False):
+class Requirements(TypedDict, total=False):
     """Optional requirements, by keyword: the later fields of `Wish`."""
 
     scheme: str | None
@@ -43,7 +43,7 @@ LARGEST = 2**50  # candidates that nobody will have
 class Wish:
     """The requirements of a plan.
 
-    A new field stands here and in `Wishes`; if it concerns some kinds of memory and not others also in `kinds.OPTIONS`,
+    A new field stands here and in `Requirements`; if it concerns some kinds of memory and not others also in `kinds.OPTIONS`,
     and the rows of `kinds.KINDS` say which ones.
 
     >>> Wish(pairs=100, vocabulary=50, accuracy=99)
@@ -70,7 +70,7 @@ class Wish:
     # How it is asked
     joint: bool = False  # all contexts together
     spread: float = 0.0  # of amplitudes: exp(spread) either way
-    # Where it is to be sealed: bits a cell, which count alone; None for real numbers
+    # Where it is to be quantized: bits a cell, which count alone; None for real numbers
     bits: int | None = None
 
     def __post_init__(self) -> None:
@@ -136,9 +136,9 @@ class Wish:
         return self.widest or (WIDEST if self.shared == 1 else d)
 
 
-def wish_for(pairs: int, vocabulary: int, accuracy: float, shared: Shared, wishes: Wishes) -> Wish:
+def wish_for(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Wish:
     """The wish, whose fields people give by name."""
-    for name in wishes:
-        if name not in Wishes.__annotations__:
-            raise BadType(f"Unknown option {name!r} of a plan. {nearest(name, Wishes.__annotations__)}")
-    return Wish(pairs, vocabulary, accuracy, shared, **wishes)  # type: ignore[arg-type]  # which refuses other bits
+    for name in requirements:
+        if name not in Requirements.__annotations__:
+            raise BadType(f"Unknown option {name!r} of a plan. {nearest(name, Requirements.__annotations__)}")
+    return Wish(pairs, vocabulary, accuracy, shared, **requirements)  # type: ignore[arg-type]  # which refuses other bits

@@ -122,7 +122,7 @@ def phasors_drawn(space: Space, count: int, generator: torch.Generator) -> Tenso
 
 
 def on_circle(angle: Tensor) -> Tensor:
-    """Points of the unit circle: cosines and sines are vectorised, and torch.polar is not."""
+    """Points of the unit circle: cosines and sines are vectorized, and torch.polar is not."""
     return torch.complex(angle.cos(), angle.sin())
 
 

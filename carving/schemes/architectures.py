@@ -92,7 +92,7 @@ def two_hills(d: int, each: int, options: Options) -> Layout:
     return Layout(d, (d,), (float(mu), float(sigma)))
 
 
-LARGEST_MATRIX = 8_192  # a side: drawing and orthonormalising one takes minutes and two GiB
+LARGEST_MATRIX = 8_192  # a side: drawing and orthonormalizing one takes minutes and two GiB
 
 
 def with_matrix(d: int, each: int, options: Options) -> Layout:

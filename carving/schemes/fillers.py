@@ -24,7 +24,7 @@ LEAST = 0.25  # of the mean noise that a candidate meets, whatever the formula s
 
 @dataclass(frozen=True)
 class OrdinaryFillers:
-    """Fillers of p d numbers: what a context sees of them is normalised there."""
+    """Fillers of p d numbers: what a context sees of them is normalized there."""
 
     d: int
     p: int
@@ -132,7 +132,7 @@ class OrdinaryFillers:
         right = columns_outer(parts[half:])
         return (torch.bmm(columns_outer(parts[:half]), right.mT) if half else right.sum(2)).flatten(1)
 
-    def without_traces(self, memory: Tensor) -> Tensor:
+    def remove_partial_traces(self, memory: Tensor) -> Tensor:
         """The memory without the traces of pairs of modes.
 
         Components that share a basis have them: a^T B B^T b does not average out over contexts. Taken out pair of modes
@@ -230,6 +230,6 @@ class CompactFillers:
         codes = candidates if candidates.dim() == 2 else self.codes(candidates)
         return weights.to(codes.dtype) @ codes
 
-    def without_traces(self, memory: Tensor) -> Tensor:
+    def remove_partial_traces(self, memory: Tensor) -> Tensor:
         """The memory itself: components with bases of their own have no traces."""
         return memory

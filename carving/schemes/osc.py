@@ -278,7 +278,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         amplitudes = contexts.amplitudes
         return amplitudes.square().unsqueeze(1) if self.spread else one(amplitudes.dtype, amplitudes.device)
 
-    def noise_along(
+    def directional_noise(
         self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Tensor, energy: Tensor
     ) -> Tensor | None:
         """Return the relative noise variance along candidates: larger where their components are similar."""
@@ -287,13 +287,13 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             return None
         return match_in_tiles(self, lambda _, part, some: kind.noise(part, some, uneven), cores, contexts, candidates)
 
-    def round_trip(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
+    def adjoint_write(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         """Return cores written and read by the transpose: cores times the squared amplitudes."""
         return self._scaled(cores, contexts.amplitudes.square()) if self.spread else cores
 
-    def without_traces(self, memory: Tensor) -> Tensor:
+    def remove_partial_traces(self, memory: Tensor) -> Tensor:
         """Return the memory without the traces over pairs of modes, for components that share a basis."""
-        return self.filler_kind.without_traces(memory)
+        return self.filler_kind.remove_partial_traces(memory)
 
 
 def check_flags(**flags: bool) -> None:

@@ -26,14 +26,14 @@ from carving.schemes.tpr import TPR
 
 
 @dataclass(frozen=True, repr=False)
-class Slab(LinearScheme[Any]):
+class RowShard(LinearScheme[Any]):
     """A scheme for the rows of a memory that one rank holds.
 
     Args:
         whole: The scheme of the whole memory.
         ranks: The process group.
 
-    >>> part = Slab(OSC(d=40, p=3), Ranks.alone())
+    >>> part = RowShard(OSC(d=40, p=3), Ranks.alone())
     >>> part.rows, part.zeros().shape, part.parameters == OSC(d=40, p=3).parameters
     (slice(0, 40, None), torch.Size([40, 40, 40]), True)
     """
@@ -86,7 +86,7 @@ class Slab(LinearScheme[Any]):
         """Return the squared norm of the whole memory, summed over ranks."""
         return float(sum(self.ranks.gather(super().squared_norm(memory))))
 
-    def without_traces(self, memory: Tensor) -> Tensor:
+    def remove_partial_traces(self, memory: Tensor) -> Tensor:
         """Return the memory without the traces over pairs of modes, as `OrdinaryFillers` does for a whole memory."""
         whole, own = self.whole, self.rows
         if not isinstance(whole, OSC) or not isinstance(whole.filler_kind, OrdinaryFillers) or whole.p == 1:
@@ -122,13 +122,13 @@ class Slab(LinearScheme[Any]):
         """Return the squared norms of bound candidates."""
         return self.whole.energy(contexts, candidates)
 
-    def noise_along(self, cores: Tensor, contexts: Any, candidates: Tensor, energy: Tensor) -> Tensor | None:
+    def directional_noise(self, cores: Tensor, contexts: Any, candidates: Tensor, energy: Tensor) -> Tensor | None:
         """Return the relative noise variance along bound candidates."""
-        return self.whole.noise_along(cores, contexts, candidates, energy)
+        return self.whole.directional_noise(cores, contexts, candidates, energy)
 
-    def round_trip(self, cores: Tensor, contexts: Any) -> Tensor:
+    def adjoint_write(self, cores: Tensor, contexts: Any) -> Tensor:
         """Return what `adjoint` gives for each core written alone."""
-        return self.whole.round_trip(cores, contexts)
+        return self.whole.adjoint_write(cores, contexts)
 
 
 def rows_of(rank: int, size: int, total: int) -> slice:

@@ -129,10 +129,10 @@ class TensorVerbs:
     cross_product = absent("cross_product", "binding is bilinear. Use bind(bundle(x), bundle(others))")
     hamming_similarity = absent("hamming_similarity", REAL)
     hard_quantize = absent(
-        "hard_quantize", "its vectors are not signs. To quantize a memory, use Memory.seal(bits=...)"
+        "hard_quantize", "its vectors are not signs. To quantize a memory, use Memory.quantize(bits=...)"
     )
     soft_quantize = absent(
-        "soft_quantize", "its vectors are not signs. To quantize a memory, use Memory.seal(bits=...)"
+        "soft_quantize", "its vectors are not signs. To quantize a memory, use Memory.quantize(bits=...)"
     )
     randsel = absent("randsel", MIXED)
     multirandsel = absent("multirandsel", MIXED)

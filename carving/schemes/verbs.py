@@ -122,7 +122,7 @@ class Verbs(ABC):
             for role in rest:
                 first = self.bind(first, role)
             return first
-        while (count := vectors.shape[dim]) > 1:  # neighbours, then neighbours of these: the order stays
+        while (count := vectors.shape[dim]) > 1:  # neighbors, then neighbors of these: the order stays
             even = vectors.narrow(dim, 0, count - count % 2).unflatten(dim, (-1, 2)).unbind(dim)
             last = vectors.narrow(dim, count - count % 2, count % 2)
             vectors = torch.cat((self.bind(*even), last), dim)

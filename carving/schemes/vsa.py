@@ -233,7 +233,7 @@ class VSA(Verbs, LinearScheme[Roles]):
         return torch.bmm(theirs, ours.unsqueeze(2)).squeeze(2)
 
     @cached_property
-    def unit(self) -> float:
+    def mean_bound_energy(self) -> float:
         """The mean squared norm of atoms; averaged over several atoms where an atom has few numbers."""
         some = self._picture(self.fillers(range(max(1, 4096 // self.facts.filler_scalars))))
         return float(as_reals(some, len(self.facts.memory_shape)).square().sum(-1).mean())
@@ -250,7 +250,7 @@ class VSA(Verbs, LinearScheme[Roles]):
         ours, theirs = (energy(self.space, x) for x in (operators, self._picture(candidates)))
         return self._paired(ours, theirs, candidates)
 
-    def noise_along(self, cores: Tensor, contexts: Roles, candidates: Tensor, energy: Tensor) -> Tensor | None:
+    def directional_noise(self, cores: Tensor, contexts: Roles, candidates: Tensor, energy: Tensor) -> Tensor | None:
         """Return the relative noise variance along candidates where binding changes norms, else None."""
         if self.row.energy is None:
             return None
@@ -260,6 +260,6 @@ class VSA(Verbs, LinearScheme[Roles]):
         each = self.space.d if self.row.by_coordinate else 1  # products of coordinates have no 1/d in them
         return each * both / energy.clamp_min(torch.finfo(energy.dtype).tiny)
 
-    def round_trip(self, cores: Tensor, contexts: Roles) -> Tensor:
+    def adjoint_write(self, cores: Tensor, contexts: Roles) -> Tensor:
         """Return cores bound and unbound by the transpose; unchanged where binding preserves norms."""
         return cores if self.row.energy is None else self._transposed(self._bound(cores, contexts), contexts)

@@ -2,7 +2,7 @@
 
 from carving.structures.graphs import Automaton, Graph, Tree
 from carving.structures.held import HashTable, Multiset, Sequence, Stack
-from carving.structures.resonator import Factors, factorise
+from carving.structures.resonator import Factors, factorize
 from carving.structures.vectors import (
     bind_sequence,
     bundle_sequence,
@@ -24,7 +24,7 @@ __all__ = [
     "Tree",
     "bind_sequence",
     "bundle_sequence",
-    "factorise",
+    "factorize",
     "graph",
     "hash_table",
     "multiset",

@@ -24,7 +24,7 @@ class Graph(Held):
     >>> nodes = scheme.fillers(list("abcd"))
     >>> ring = Graph(scheme, directed=True)
     >>> ring.add(nodes, nodes.roll(-1, 0))
-    >>> scheme.similarity(ring.neighbours(nodes[3]), nodes).argmax().item()
+    >>> scheme.similarity(ring.neighbors(nodes[3]), nodes).argmax().item()
     0
     """
 
@@ -40,7 +40,7 @@ class Graph(Held):
         """Remove edges from sources (*, *shape) to targets (*, *shape)."""
         self._change(self._edges(sources, targets), -1)
 
-    def neighbours(self, nodes: Tensor) -> Tensor:
+    def neighbors(self, nodes: Tensor) -> Tensor:
         """Return noisy bundles (*, *shape) of all neighbors of nodes (*, *shape)."""
         there = self.scheme.unbind(self.vector, nodes)
         return ordered(self.scheme, there, -1) if self.directed else there

@@ -124,7 +124,7 @@ class HashTable(Held):
 
     >>> from carving import make
     >>> scheme = make("FHRR", d=4096)
-    >>> keys, values = scheme.fillers(["colour", "shape"]), scheme.fillers(["red", "round", "blue"])
+    >>> keys, values = scheme.fillers(["color", "shape"]), scheme.fillers(["red", "round", "blue"])
     >>> table = HashTable(scheme)
     >>> table.add(keys, values[:2])
     >>> table.replace(keys[0], values[0], values[2])

@@ -39,7 +39,7 @@ class Renewal(Protocol):
 
 
 class Bundles:
-    """Estimates that are vectors of the architecture: the normalised sum of a codebook by its weights."""
+    """Estimates that are vectors of the architecture: the normalized sum of a codebook by its weights."""
 
     def __init__(self, vsa: VSA, books: Sequence[Tensor], weigh: Sequence[Weigh]) -> None:
         self.vsa, self.books, self.weigh = vsa, books, weigh

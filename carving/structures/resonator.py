@@ -38,7 +38,7 @@ class Factors(NamedTuple):
     rounds: int
 
 
-def factorise(
+def factorize(
     scheme: Scheme,
     bound: Tensor,
     codebooks: Sequence[Tensor],
@@ -70,9 +70,9 @@ def factorise(
 
     >>> from carving import make
     >>> scheme = make("MAP-I", d=1024)
-    >>> shapes, colours, places = (scheme.fillers([(kind + str(i)) for i in range(10)]) for kind in "scp")
-    >>> seen = scheme.multibind(torch.stack((shapes[3], colours[7], places[1])))
-    >>> factorise(scheme, seen.unsqueeze(0), [shapes, colours, places]).found.tolist()
+    >>> shapes, colors, places = (scheme.fillers([(kind + str(i)) for i in range(10)]) for kind in "scp")
+    >>> seen = scheme.multibind(torch.stack((shapes[3], colors[7], places[1])))
+    >>> factorize(scheme, seen.unsqueeze(0), [shapes, colors, places]).found.tolist()
     [[3, 7, 1]]
     """
     vsa = _checked(scheme, bound, codebooks)
@@ -130,7 +130,7 @@ def _checked(scheme: Scheme, bound: Tensor, codebooks: Sequence[Tensor]) -> VSA:
         )
     if not isinstance(codebooks, Sequence):
         raise BadType(
-            f"codebooks must be a list of tensors, got {type(codebooks).__name__}. Pass for example [shapes, colours]."
+            f"codebooks must be a list of tensors, got {type(codebooks).__name__}. Pass for example [shapes, colors]."
         )
     for each in (bound, *codebooks):
         set_dim(vsa, each)

@@ -59,7 +59,7 @@ def with_checkpoints(run: Callable[[], int]) -> Callable[[], int]:
     """The same with a checkpoint after every epoch."""
 
     def often() -> int:
-        from carving.labels import checkpoints  # scikit-learn takes longer to import than most acts to do
+        from carving.multilabel import checkpoints  # scikit-learn takes longer to import than most acts to do
 
         with mock.patch.multiple(checkpoints, PAUSE=0, REST=0):
             return run()
@@ -107,7 +107,7 @@ def memory_state(path: Path) -> State:
 
 def model_state(path: Path) -> State:
     """What a classifier says of some points."""
-    from carving.labels import MultiLabelClassifier
+    from carving.multilabel import MultiLabelClassifier
 
     return MultiLabelClassifier.load(path).decision_function(torch.eye(8).numpy()).round(4).tolist()
 
@@ -123,7 +123,7 @@ def pairs_state(path: Path) -> State:
 
 
 MEMORY, JOURNALED, KEPT = "memory.safetensors", "journaled.safetensors", "kept.safetensors"
-TRAIN = ("train", "points.txt", "model.safetensors", "--trunk", "linear", "--epochs", "3", "--validation", "0")
+TRAIN = ("train", "points.txt", "model.safetensors", "--architecture", "linear", "--epochs", "3", "--validation", "0")
 ACTS = {
     "save": Act(saving, MEMORY, memory_state),
     "store": Act(command("store", MEMORY, "more.tsv", "--force"), MEMORY, memory_state),
@@ -137,7 +137,15 @@ ACTS = {
     "train": Act(
         with_checkpoints(
             command(
-                "train", "points.txt", "model.safetensors", "--trunk", "linear", "--epochs", "3", "--validation", "0"
+                "train",
+                "points.txt",
+                "model.safetensors",
+                "--architecture",
+                "linear",
+                "--epochs",
+                "3",
+                "--validation",
+                "0",
             )
         ),
         "model.safetensors",
@@ -162,7 +170,7 @@ def prepare(folder: Path, d: int = 60) -> None:
     (folder / "points.txt").write_text(POINTS)
     for name, text in (("memory", PAIRS), ("other", MORE)):
         memory = Memory(OSC(d, 2))
-        memory.store([(tuple(path), leaf) for *path, leaf in (line.split("\t") for line in text.splitlines())])
+        memory.store([(tuple(path), value) for *path, value in (line.split("\t") for line in text.splitlines())])
         memory.save(folder / f"{name}.safetensors")
     kept = Memory(OSC(d, 2), keep_paths=True)
     kept.store([((f"cow {i}", "says"), f"word {i % 40}") for i in range(60)])

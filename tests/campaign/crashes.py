@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 WHOLE, HALF, ZEROS, MISSING = "whole", "half", "zeros", "missing"
 FATES = (WHOLE, HALF, ZEROS, MISSING)
-FEW = 3  # writes whose fates are combined in every way; of more, one differs from its neighbours or all after one do
+FEW = 3  # writes whose fates are combined in every way; of more, one differs from its neighbors or all after one do
 ROOT = 0  # the node of the folder itself
 
 

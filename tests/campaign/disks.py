@@ -161,7 +161,7 @@ def played(steps: list[Step], folder: Path, chance: random.Random, moment: float
         shim = Shim(folder)
         promised, failures = acknowledged(steps, shim, folder / "file"), list[str]()
         done = round(moment * len(shim.log))
-        wanted = {leaf for leaf, place in promised.items() if place <= done}
+        wanted = {value for value, place in promised.items() if place <= done}
         for tree, ended in crashes(shim.begun, shim.log[:done], 20, chance)[0]:
             shutil.rmtree(folder)
             folder.mkdir()
@@ -178,7 +178,7 @@ def played(steps: list[Step], folder: Path, chance: random.Random, moment: float
 
 
 def acknowledged(steps: list[Step], shim: Shim, file: Path) -> dict[str, int]:
-    """Change a file: the leaves that were acknowledged, and after which calls of the log."""
+    """Change a file: the values that were acknowledged, and after which calls of the log."""
     promised, memory = dict[str, int](), None
     for number, (verb, at, how, closes) in enumerate(steps):
         shim.reads, shim.calls = False, []
@@ -187,14 +187,14 @@ def acknowledged(steps: list[Step], shim: Shim, file: Path) -> dict[str, int]:
             warnings.simplefilter("always")
             try:
                 memory = memory or carving.open(file)
-                memory.compact() if verb == "compact" else memory.store({"key": f"leaf {number}"})
+                memory.compact() if verb == "compact" else memory.store({"key": f"value {number}"})
             except Ended:
                 memory = None
             except (OSError, UserError):
                 pass
             else:
                 if verb == "store" and not any(issubclass(each.category, NotFlushed) for each in warned):
-                    promised[f"leaf {number}"] = len(shim.log)
+                    promised[f"value {number}"] = len(shim.log)
         memory = None if closes else memory
     return promised
 

@@ -3,7 +3,7 @@
     PYTHONPATH=tests python -m campaign.drift --tries 1000000 --out drift.json
 
 The same pairs go into a memory that computes in double precision. The distance between the two, relative to the norm
-of the sum, may be what rounding at random leaves: half a unit in the last place (2^-24) times the root of the number
+of the sum, may be what rounding at random values: half a unit in the last place (2^-24) times the root of the number
 of additions. A tenth as many cycles of storing and forgetting one pair must leave what was there, within the same
 bound.
 """
@@ -20,7 +20,7 @@ from carving.errors import Overfull
 
 UNIT = 2.0**-24
 SCHEME = OSC(24, 3)
-KEPT = [(("kept", i), f"leaf {i}") for i in range(100)]
+KEPT = [(("kept", i), f"value {i}") for i in range(100)]
 
 
 def distance(memory: Memory, exact: torch.Tensor) -> float:

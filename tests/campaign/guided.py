@@ -18,7 +18,7 @@ from pathlib import Path
 from campaign import common, readers
 from campaign.limits import timed
 
-ROOMS = ("carving.formats", "carving.labels", "carving.lab.rows", "carving.tensorfiles", "carving.files")
+ROOMS = ("carving.formats", "carving.multilabel", "carving.lab.rows", "carving.tensorfiles", "carving.files")
 LONGEST = 4_000  # bytes of an input
 
 
@@ -29,11 +29,11 @@ def fuzz(kind: str, seconds: int, number: int) -> None:
     for name in [name for name in sys.modules if name.startswith(ROOMS)]:
         del sys.modules[name]
     with atheris.instrument_imports(include=list(ROOMS)):
-        for name in ("carving.labels.data", "carving.labels.text", "carving.lab.rows", "carving.formats"):
+        for name in ("carving.multilabel.data", "carving.multilabel.text", "carving.lab.rows", "carving.formats"):
             import_module(name)
     readers.formats = sys.modules["carving.formats"]
-    readers.read = sys.modules["carving.labels.data"].read
-    readers.read_split = sys.modules["carving.labels.text"].read_split
+    readers.read = sys.modules["carving.multilabel.data"].read
+    readers.read_split = sys.modules["carving.multilabel.text"].read_split
     readers.read_rows = sys.modules["carving.lab.rows"].read_rows
     folder, corpus = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
     words = folder / "words"

@@ -46,7 +46,7 @@ class Journaled:
         self.ends, self.states = [HEAD], [state(self.file)]
         with carving.open(self.file) as opened:
             for change in range(CHANGES):
-                opened.store([(("new", number, change, i), f"leaf {i}") for i in range(change % 2 + 1)])
+                opened.store([(("new", number, change, i), f"value {i}") for i in range(change % 2 + 1)])
                 self.ends.append(os.path.getsize(self.journal))
                 self.states.append(state(self.file))
         self.whole = self.journal.read_bytes()

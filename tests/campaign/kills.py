@@ -5,7 +5,7 @@
 A child of a process that has torch already does one thing and gets SIGKILL: half of them at a random moment, half at
 a random call that concerns files, in the middle of it if it writes. The try fails if the file then does not load,
 holds neither what it held before nor what it holds after the whole command, or if the same command, given again, does
-not end well or leaves anything behind; training and experiments must go on to what they make at once.
+not end well or values anything behind; training and experiments must go on to what they make at once.
 """
 
 import contextlib

@@ -23,8 +23,8 @@ from campaign.limits import limits, timed
 from carving import formats
 from carving.errors import UserError
 from carving.lab.rows import read_rows
-from carving.labels.data import read
-from carving.labels.text import read_split
+from carving.multilabel.data import read
+from carving.multilabel.text import read_split
 
 SECONDS = 20  # of the processor, for a try
 ROOM = 2 << 30  # bytes that a process may take beyond what it had

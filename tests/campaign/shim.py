@@ -149,13 +149,13 @@ class Shim:
 
     def replace(self, source: Any, target: Any, **options: Any) -> None:
         old, new = self.name(source), self.name(target)
-        assert (old is None) == (new is None), "what comes from elsewhere is not modelled"
+        assert (old is None) == (new is None), "what comes from elsewhere is not modeled"
         if old is not None:
             self.fails("replace")
         self.real["replace"](source, target, **options)
         if old is not None and new is not None:
             (folder, one), (other, two) = self.within(old), self.within(new)
-            assert folder == other, "what comes from another folder is not modelled"
+            assert folder == other, "what comes from another folder is not modeled"
             self.nodes[new] = self.nodes.pop(old)
             self.log.append(Move(folder, one, two))
 

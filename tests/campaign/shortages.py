@@ -77,9 +77,9 @@ SUBJECTS = {
         loaded, lambda memory: memory.forget([(p, f"word {i % 40}") for i, p in enumerate(PATHS)]), tensor_state, MEMORY
     ),
     "recall": Subject(loaded, lambda memory: memory.recall_many(PATHS), tensor_state, MEMORY),
-    "recall together": Subject(loaded, lambda memory: memory.recall_all(PATHS), tensor_state, MEMORY),
+    "recall together": Subject(loaded, lambda memory: memory.decode(PATHS), tensor_state, MEMORY),
     "recall sets": Subject(loaded, lambda memory: memory.recall_set(*PATHS[0]), tensor_state, MEMORY),
-    "recognise": Subject(loaded, lambda memory: memory.recognise(*PATHS[0], leaf="word 0"), tensor_state, MEMORY),
+    "recognize": Subject(loaded, lambda memory: memory.recognize(*PATHS[0], value="word 0"), tensor_state, MEMORY),
     "save": Subject(loaded, lambda memory: memory.save("saved"), tensor_state, "saved", True),
     "open": Subject(lambda: None, lambda _: carving.open(JOURNALED).close(), nothing, JOURNALED),
     "store in an open file": Subject(

@@ -65,7 +65,7 @@ def name_of(pair: tuple) -> tuple[bytes, bytes]:
 
 roles = st.sampled_from(LABELS)
 paths = st.lists(roles, min_size=1, max_size=3).map(tuple)
-BAD = [(), {1}, float, [1], {"a": 1}, (("x",),), object()]  # leaves that are none
+BAD = [(), {1}, float, [1], {"a": 1}, (("x",),), object()]  # values that are none
 pairs = st.lists(st.tuples(paths, st.sampled_from([*LABELS, {}, []])), min_size=1, max_size=5, unique_by=name_of)
 
 Held = Counter[tuple[bytes, bytes]]  # how often each pair is there, by canonical bytes
@@ -80,7 +80,7 @@ class AgainstADictionary(RuleBasedStateMachine):
     """Two memories, what each should hold, a file with its journal, and a program that has the file open."""
 
     done = 0  # steps of all programs
-    grown: ClassVar[Counter[str]] = Counter()  # leaves that were asked for in memories that had grown, and not found
+    grown: ClassVar[Counter[str]] = Counter()  # values that were asked for in memories that had grown, and not found
     bound: ClassVar[dict[tuple[bytes, bytes], torch.Tensor]] = {}  # pairs bound alone, of all programs
 
     def __init__(self) -> None:
@@ -128,10 +128,10 @@ class AgainstADictionary(RuleBasedStateMachine):
 
     @rule(which=st.sampled_from((0, 1)), given=pairs)
     def forget_what_is_not_there(self, which: int, given: list) -> None:
-        strangers = [pair for pair in given if name_of(pair) not in self.held[which]]
-        if strangers:
+        not_found = [pair for pair in given if name_of(pair) not in self.held[which]]
+        if not_found:
             before = self.memories[which].tensor.clone()
-            assert named(self.memories[which].forget(strangers)) == named(strangers)
+            assert named(self.memories[which].forget(not_found)) == named(not_found)
             assert torch.equal(self.memories[which].tensor, before)
 
     @rule(into=st.sampled_from((0, 1)))
@@ -150,11 +150,11 @@ class AgainstADictionary(RuleBasedStateMachine):
         assert found.asked == found.sure == held.total() and named(found.pairs) == held
         paths = {canonical_path(path): path for path, _ in map(self.given.__getitem__, held)}
         sets = zip(paths, grown.recall_sets(list(paths.values())), strict=True)
-        right = sum((path, canonical(answer.leaf)) in held for path, answers in sets for answer in answers)
+        right = sum((path, canonical(answer.value)) in held for path, answers in sets for answer in answers)
         type(self).grown += Counter(asked=len(held), missed=len(held) - right)
-        if named(grown.holdings().pairs) == held:  # asked together, they nearly always are
+        if named(grown.decode_pairs().pairs) == held:  # asked together, they nearly always are
             self.memories[which] = Memory.like(self.memories[which])
-            self.memories[which].absorb(grown)
+            self.memories[which].merge(grown)
 
     @rule(which=st.sampled_from((0, 1)))
     def begin_anew(self, which: int) -> None:
@@ -236,8 +236,8 @@ class AgainstADictionary(RuleBasedStateMachine):
     def forget_in_journal(self, chance: random.Random, count: int, stranger: bool) -> None:
         there = sorted(self.saved.elements())
         going = chance.sample(there, min(count, len(there)))
-        strangers = [(("never", "stored"), "x")] * stranger
-        assert self.opened.forget([*(self.given[name] for name in going), *strangers]) == strangers
+        not_found = [(("never", "stored"), "x")] * stranger
+        assert self.opened.forget([*(self.given[name] for name in going), *not_found]) == not_found
         self.saved -= Counter(going)
         self.holds(self.opened, self.saved)
 
@@ -270,8 +270,8 @@ class AgainstADictionary(RuleBasedStateMachine):
         """How much of everything there is, and under which paths."""
         assert memory.pairs == held.total()
         counts = dict(zip(map(canonical, memory.vocabulary), memory.counts.tolist(), strict=True))
-        leaves = Counter(leaf for _, leaf in held.elements())
-        assert {leaf: count for leaf, count in counts.items() if count} == leaves
+        values = Counter(value for _, value in held.elements())
+        assert {value: count for value, count in counts.items() if count} == values
         if memory.keeps_paths:
             wanted = {path for path, _ in held}
             assert {canonical_path(path) for path in memory} == wanted and len(memory) == len(wanted)
@@ -282,10 +282,10 @@ class AgainstADictionary(RuleBasedStateMachine):
         asked = {name: path for (name, _), (path, _) in self.given.items()}
         if not asked or not len(memory.vocabulary):
             return
-        wanted = {name: {leaf for other, leaf in held if other == name} for name in asked}
+        wanted = {name: {value for other, value in held if other == name} for name in asked}
         found = memory.recall_sets(list(asked.values()))
         assert {
-            name: {canonical(answer.leaf) for answer in answers} for name, answers in zip(asked, found, strict=True)
+            name: {canonical(answer.value) for answer in answers} for name, answers in zip(asked, found, strict=True)
         } == wanted
 
     def sums(self, memory: Memory, held: Held) -> None:
@@ -316,7 +316,7 @@ def campaign(steps: int, number: int = 0) -> list[common.Row]:
             number += 1_000_003
     asked, missed = AgainstADictionary.grown["asked"], AgainstADictionary.grown["missed"]
     if missed > MISSES * asked + 4 * math.sqrt(MISSES * asked) + 4:
-        failures.append(f"of {asked} leaves {missed} were missed in memories that had grown")
+        failures.append(f"of {asked} values {missed} were missed in memories that had grown")
     return [common.row("memory and dictionary", AgainstADictionary.done, failures)]
 
 

@@ -43,7 +43,7 @@ function show(name, focus = false) {
   const view = views.get(current);
   view.node.id = "view";
   view.node.setAttribute("role", "tabpanel");
-  view.node.setAttribute("aria-labelledby", `tab-${current}`);
+  view.node.setAttribute("aria-labeledby", `tab-${current}`);
   fill(main, view.node);
   view.shown?.();
 }

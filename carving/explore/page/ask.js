@@ -2,14 +2,14 @@
 
 import * as api from "./api.js";
 import { card, columns, el, field, fill, label, later, ordinal, percent, plural, radios, tiny } from "./dom.js";
-import { leafInput } from "./pieces.js";
+import { valueField } from "./pieces.js";
 import { stripPlot, widthOf } from "./plots.js";
 
 export default function asking(about) {
   const ask = api.latest(), list = api.latest();
   const path = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "tree 5 / subject / determiner", maxlength: 4000, oninput: () => typed() });
-  const [leaf, offered] = leafInput("", () => soon());
-  const which = field("Value", leaf), count = el("input", { type: "number", min: 1, max: 100, value: 5, oninput: () => soon() });
+  const [valueInput, offered] = valueField("", () => soon());
+  const which = field("Value", valueInput), count = el("input", { type: "number", min: 1, max: 100, value: 5, oninput: () => soon() });
   const many = field("Number of candidates (1 to 100)", count);
   const absence = el("input", { type: "range", min: 1, max: 99, value: 50, oninput: () => { say(); soon(); } });
   const doubt = el("output");
@@ -24,7 +24,7 @@ export default function asking(about) {
   which.append(offered);
 
   const say = () => fill(doubt, ` ${absence.value} %`);
-  const choose = (value) => { kind = value; which.hidden = kind !== "leaf"; many.hidden = kind !== "top"; run(); };
+  const choose = (value) => { kind = value; which.hidden = kind !== "value"; many.hidden = kind !== "top"; run(); };
   const chances = field("Prior probability that the path is empty:", absence);
   chances.querySelector("label").append(doubt);
   say();
@@ -42,9 +42,9 @@ export default function asking(about) {
     } catch (error) { fill(problem, error.message); }
   }
   async function run() {
-    if (!path.value.trim() || (kind === "leaf" && !leaf.value.trim()) || (kind === "top" && !count.value)) return;
+    if (!path.value.trim() || (kind === "value" && !valueInput.value.trim()) || (kind === "top" && !count.value)) return;
     try {
-      const values = { path: path.value, kind, absence: absence.value / 100, ...(kind === "leaf" ? { leaf: leaf.value } : kind === "top" ? { top: count.value } : {}) };
+      const values = { path: path.value, kind, prior_empty: absence.value / 100, ...(kind === "value" ? { value: valueInput.value } : kind === "top" ? { top: count.value } : {}) };
       const found = await ask("ask", values);
       if (!found) return;
       reply = found;
@@ -60,12 +60,12 @@ export default function asking(about) {
     fill(said, el("p", { class: "soft" }, label(reply.path.text, 400)), ...words(answers, reply.best));
     why.hidden = best.hidden = false;
     repaint();
-    fill(legend, plural(scores.leaves, "value"), scores.step > 1 ? ` (drawn: the best ones and every ${ordinal(scores.step)} other)` : "",
+    fill(legend, plural(scores.values, "value"), scores.step > 1 ? ` (drawn: the best ones and every ${ordinal(scores.step)} other)` : "",
       scores.noise === null ? "." : `, each a dot at its score. Noise: values that are not stored here score about 0, with a standard deviation of ${scores.noise.toFixed(3)} (shaded: two deviations).`,
       scores.threshold === null ? "" : ` Threshold: with a score of at least ${scores.threshold.toFixed(2)}, the best value is more probable than an empty path.`, beyond(scores));
     fill(order, scores.nothing === null ? "Sorted by score." : "Sorted by probability, assuming that the path holds at most one value. The prior of a value grows with how often it was stored, so a lower score may rank higher. "
       + "“Top candidates” and “all values” give the probability of each value whatever else the path holds, so their order and numbers may differ.");
-    const row = (each) => el("tr", {}, el("td", { class: "text" }, label(each.leaf.text)), el("td", { class: "number" }, each.strength.toFixed(3)),
+    const row = (each) => el("tr", {}, el("td", { class: "text" }, label(each.value.text)), el("td", { class: "number" }, each.strength.toFixed(3)),
       el("td", { class: "number" }, each.probability === null ? "–" : tiny(each.probability)));
     const rows = scores.named.map(row);
     if (scores.nothing !== null) {
@@ -80,17 +80,17 @@ export default function asking(about) {
       ? " Values similar to the stored one also score higher: a score above the threshold alone does not make them answers." : "";
   }
   function words(answers, best) {
-    if (reply.kind === "leaf") {
+    if (reply.kind === "value") {
       const [one] = answers;
-      return [el("p", { class: one.found ? "answer" : "answer nothing" }, `${one.found ? "Yes" : "No"}: ${one.leaf.text}`),
+      return [el("p", { class: one.found ? "answer" : "answer nothing" }, `${one.found ? "Yes" : "No"}: ${one.value.text}`),
         el("p", {}, `Probability that the path holds it: ${percent(one.probability)}; score: ${one.score.toFixed(2)}.`)];
     }
     if (reply.kind === "one") {
       if (!best.found) return [el("p", { class: "answer nothing" }, "Nothing is stored here"), el("p", {}, `Probability: ${percent(best.probability)}.`)];
-      return [el("p", { class: best.leaf.text.length > 80 ? "answer long" : "answer" }, best.leaf.text), el("p", {}, best.probability === null ? `Score: ${best.score.toFixed(2)}. This scheme gives no probabilities.` : `Probability: ${percent(best.probability)}; score: ${best.score.toFixed(2)}.`)];
+      return [el("p", { class: best.value.text.length > 80 ? "answer long" : "answer" }, best.value.text), el("p", {}, best.probability === null ? `Score: ${best.score.toFixed(2)}. This scheme gives no probabilities.` : `Probability: ${percent(best.probability)}; score: ${best.score.toFixed(2)}.`)];
     }
     if (!answers.length) return [el("p", { class: "answer nothing" }, "Nothing is stored here"), el("p", {}, "No value has a probability above one half.")];
-    const list = answers.map((each) => el("li", {}, el("strong", {}, each.leaf.text), ` ${each.probability === null ? `score ${each.score.toFixed(2)}` : percent(each.probability)}`));
+    const list = answers.map((each) => el("li", {}, el("strong", {}, each.value.text), ` ${each.probability === null ? `score ${each.score.toFixed(2)}` : percent(each.probability)}`));
     const sum = reply.kind === "set" ? `This path holds ${plural(answers.length, "value")}:` : `The best ${plural(answers.length, "candidate")}, each with its own probability:`;
     return [el("p", {}, sum), el("ul", { class: "list" }, list)];
   }
@@ -102,7 +102,7 @@ export default function asking(about) {
     if (!path.value && found?.paths.length) path.value = found.paths.find((each) => each.typed !== null)?.typed ?? "";
     await run();
   }
-  const kinds = [["one", "the best value"], ["top", "top candidates"], ["set", "all values"], ...(about.probabilities ? [["leaf", "is a value stored?"]] : [])];
+  const kinds = [["one", "the best value"], ["top", "top candidates"], ["set", "all values"], ...(about.probabilities ? [["value", "is a value stored?"]] : [])];
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Ask the memory"),
     el("p", { class: "soft" }, "Type a path, with slashes between its roles, or pick one. The answer updates as you type.")),
   columns([card("Query", field("Path", path), known, picks, radios("Return", "kind", kinds, kind, choose), many, which, problem)],

@@ -2,11 +2,11 @@
 
 import * as api from "./api.js";
 import { brief, card, columns, el, field, fill, label, plural } from "./dom.js";
-import { gaugeCard, heatCard, leafInput } from "./pieces.js";
+import { gaugeCard, heatCard, valueField } from "./pieces.js";
 
 export default function changing(about) {
   const path = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "my dog / says", maxlength: 4000 });
-  const [leaf, offered] = leafInput("woof");
+  const [valueInput, offered] = valueField("woof");
   const result = el("p", { class: "message", role: "status" }), problem = el("p", { class: "error message", role: "alert" });
   const list = el("ul", { class: "list" }), count = el("p", {});
   const gauge = gaugeCard(), heat = heatCard();
@@ -15,13 +15,13 @@ export default function changing(about) {
   const reset = el("button", { type: "button", onclick: () => again("reset") }, "Discard changes");
   const save = el("button", { type: "button", onclick: () => again("save") }, "Save to file");
   const form = el("form", { class: "field", onsubmit: (event) => { event.preventDefault(); run("store"); } },
-    field("Path", path), field("Value", leaf), offered, el("div", { class: "row" }, store, forget));
+    field("Path", path), field("Value", valueInput), offered, el("div", { class: "row" }, store, forget));
 
   function tell(state) {
     fill(count, state.count ? `${plural(state.count, about.writable ? "unsaved change" : "change")}; the copy holds ${plural(state.pairs, "pair")}.`
       : `No ${about.writable ? "unsaved changes" : "changes"}; the copy holds ${plural(state.pairs, "pair")}.`);
     fill(list, state.changes.map((each) => el("li", {}, el("span", { class: `verb ${each.verb}` }, each.verb === "store" ? "stored" : "forgotten"),
-      label(each.path.text), " → ", label(each.leaf.text))));
+      label(each.path.text), " → ", label(each.value.text))));
     reset.disabled = save.disabled = !state.count;
     gauge.refresh();
     heat.refresh();
@@ -29,14 +29,14 @@ export default function changing(about) {
   async function run(verb) {
     store.disabled = forget.disabled = true;
     try {
-      const done = await api.change(verb, { path: path.value, leaf: leaf.value });
-      const pair = `${brief(done.path.text, 120)} → ${brief(done.leaf.text, 120)}`;
+      const done = await api.change(verb, { path: path.value, value: valueInput.value });
+      const pair = `${brief(done.path.text, 120)} → ${brief(done.value.text, 120)}`;
       fill(problem, done.warnings.join(" "));
       result.className = done.left_alone ? "message soft" : "message done";
       fill(result, done.left_alone ? `Not found, so nothing was removed: ${pair}` : `${verb === "store" ? "Stored" : "Forgotten"}: ${pair}`);
       tell(done);
     } catch (error) { fill(result); fill(problem, error.message); }
-    store.disabled = forget.disabled = about.sealed;
+    store.disabled = forget.disabled = about.quantized;
   }
   async function again(what) {
     try {
@@ -50,7 +50,7 @@ export default function changing(about) {
   async function shown() {
     try { tell(await api.ask("changes")); } catch (error) { fill(problem, error.message); }
   }
-  if (about.sealed) {
+  if (about.quantized) {
     store.disabled = forget.disabled = true;
     fill(problem, "This is a quantized memory: it can be queried, but not changed.");
   }

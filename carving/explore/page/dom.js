@@ -41,7 +41,7 @@ export const columns = (...stacks) => el("div", { class: "columns" }, stacks.map
 
 export const card = (title, ...children) => {
   const id = unique("card");
-  return el("section", { class: "card", "aria-labelledby": id }, el("h2", { id }, title), ...children);
+  return el("section", { class: "card", "aria-labeledby": id }, el("h2", { id }, title), ...children);
 };
 
 export const whole = (value) => Math.round(value).toLocaleString("en");

@@ -19,10 +19,10 @@ export default function overview() {
   function say(facts) {
     fill(lead, el("h1", {}, `${plural(facts.pairs, "pair")} in ${whole(facts.cells)} cells`),
       el("p", { class: "soft" }, `${facts.words}.${facts.bits ? ` Quantized to ${facts.bits} per cell.` : ""}`
-        + `${facts.consolidated ? " Consolidated: its cells were solved for, so that single queries are right." : ""}`
+        + `${facts.is_consolidated ? " Consolidated: its cells were solved for, so that single queries are right." : ""}`
         + `${facts.goal ? ` Planned for ${plural(facts.goal.pairs, "pair")} with a target accuracy of ${percent(facts.goal.accuracy)}.` : ""}`));
     fill(stats, stat("pairs", whole(facts.pairs), facts.changes ? `${plural(facts.changes, "change")} in this copy` : null),
-      stat("distinct values", whole(facts.leaves)),
+      stat("distinct values", whole(facts.values)),
       stat("cells", whole(facts.cells), facts.numbers_a_pair === null ? null : `${times(facts.numbers_a_pair)} per pair`),
       stat("size", bytes(facts.bytes)));
     const bar = (words, value, kind, amount) => el("div", {}, el("div", { class: "row between" }, el("span", {}, words),
@@ -33,7 +33,7 @@ export default function overview() {
         ? `If all paths are known, encoding the value of every pair takes at least ${bytes(facts.least_bytes)} (Shannon's limit). This memory takes ${times(facts.times_the_least)} times as much, and answers single queries.`
         : facts.pairs ? "All pairs have the same value, so no information is needed to encode them." : "Nothing is stored yet."));
     const often = facts.most_stored[0]?.times ?? 1;
-    fill(most, facts.most_stored.length ? facts.most_stored.map((each) => bar(label(each.leaf.text, 60), each.times / often, "", `${whole(each.times)} ×`))
+    fill(most, facts.most_stored.length ? facts.most_stored.map((each) => bar(label(each.value.text, 60), each.times / often, "", `${whole(each.times)} ×`))
       : el("p", { class: "soft" }, "Nothing is stored yet."));
   }
   function told(seen) {
@@ -56,7 +56,7 @@ export default function overview() {
     try {
       const facts = await api.ask("overview");
       say(facts);
-      gauge.refresh(`${facts.pairs} ${facts.leaves} ${facts.changes}`);
+      gauge.refresh(`${facts.pairs} ${facts.values} ${facts.changes}`);
       heat.refresh();
       seen = await api.ask("histogram");
       fill(spread, told(seen));

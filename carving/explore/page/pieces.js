@@ -38,11 +38,11 @@ export function gaugeCard() {
 }
 
 // An input for a value, with suggestions that contain the typed text.
-export function leafInput(placeholder, typed = () => {}) {
-  const list = api.latest(), offered = el("datalist", { id: unique("leaves") });
+export function valueField(placeholder, typed = () => {}) {
+  const list = api.latest(), offered = el("datalist", { id: unique("values") });
   const offer = later(async () => {
-    const found = await list("leaves", { text: input.value }).catch(() => null); // suggestions are optional
-    if (found) fill(offered, found.leaves.filter((each) => each.typed !== null).map((each) => el("option", { value: each.typed }, each.text)));
+    const found = await list("values", { text: input.value }).catch(() => null); // suggestions are optional
+    if (found) fill(offered, found.values.filter((each) => each.typed !== null).map((each) => el("option", { value: each.typed }, each.text)));
   }, 120);
   const input = el("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder, maxlength: 4000, list: offered.id,
     onfocus: () => offer(), oninput: () => { typed(); offer(); } });

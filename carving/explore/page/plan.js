@@ -28,7 +28,7 @@ export default function planning() {
     range.setAttribute("aria-valuetext", write(read(value)));
     return [range, output];
   }
-  function labelled(title, [range, output]) {
+  function labeled(title, [range, output]) {
     const made = field(title, range);
     made.querySelector("label").append(output);
     return made;
@@ -94,9 +94,9 @@ export default function planning() {
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Plan a memory"),
     el("p", { class: "soft" }, "Set what to store and the target accuracy. The planner predicts the smallest memory of each kind before you create one.")),
   columns([card("Requirements",
-    labelled("Pairs:", slider("pairs", STEPS, 6 * STEPS, 3 * STEPS, rounded, whole)),
-    labelled("Distinct values:", slider("vocabulary", 4, 6 * STEPS, 27, rounded, whole)),
-    labelled("Target accuracy:", slider("accuracy", 0, ACCURACIES.length - 1, 2, (step) => ACCURACIES[step], (value) => percent(value))),
+    labeled("Pairs:", slider("pairs", STEPS, 6 * STEPS, 3 * STEPS, rounded, whole)),
+    labeled("Distinct values:", slider("vocabulary", 4, 6 * STEPS, 27, rounded, whole)),
+    labeled("Target accuracy:", slider("accuracy", 0, ACCURACIES.length - 1, 2, (step) => ACCURACIES[step], (value) => percent(value))),
     radios("Queries", "joint", [["alone", "one path at a time"], ["together", "all paths jointly"]], "alone", (value) => { wish.joint = value === "together"; soon(); }),
     field("Precision of a cell", bits))],
   [card("Size by kind of memory", words, problem, bars, el("p", { class: "soft small" }, el("span", { class: "key" }), "memory ", el("span", { class: "key second" }), "codebook, if it is kept; labels reproduce it. Faded bars are cut off.")), card("Create the memory", lines)]));

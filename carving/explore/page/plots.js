@@ -60,7 +60,7 @@ export function histogramPlot(seen, width) {
 
 // One dot per candidate, stacked by score.
 export function stripPlot(scores, answers, width) {
-  const height = 250, left = 14, right = width - 14, top = 50, bottom = height - 50, radius = scores.leaves > 300 ? 3 : 4.5;
+  const height = 250, left = 14, right = width - 14, top = 50, bottom = height - 50, radius = scores.values > 300 ? 3 : 4.5;
   const values = scores.strengths, best = scores.named[0];
   const spread = scores.noise ? 2 * scores.noise : 0;
   const far = scores.likeness ? Math.max(0.01, ...values.map(Math.abs)) : 1.15;
@@ -96,19 +96,19 @@ export function stripPlot(scores, answers, width) {
   }
   if (best) {
     const at = x(best.strength), anchor = at > width * 0.7 ? "end" : at < width * 0.3 ? "start" : "middle";
-    const name = brief(best.leaf.text, Math.min(28, Math.floor(width / 20))), wide = 8 * name.length;
+    const name = brief(best.value.text, Math.min(28, Math.floor(width / 20))), wide = 8 * name.length;
     const from = anchor === "end" ? at - wide : anchor === "start" ? at : at - wide / 2;
     const under = [...columns].filter(([column]) => column * 2 * radius > from - radius && column * 2 * radius < from + wide + radius);
     const above = Math.max(24, ...under.map(([, count]) => (count - 1) * rise + 2 * radius + 8)); // keep the name clear of dots
     if (above > 24) parts.push(line(at, bottom - 12, at, bottom - above + 3, "guide"));
     parts.push(text(at + (anchor === "end" ? 8 : 0), bottom - above, name, { "text-anchor": anchor, class: "strong halo" }));
-    const found = answers.filter((each) => each.found && each.leaf).map((each) => each.leaf.text);
+    const found = answers.filter((each) => each.found && each.value).map((each) => each.value.text);
     for (const each of scores.named.toReversed()) {
-      const stands = found.includes(each.leaf.text);
+      const stands = found.includes(each.value.text);
       if (stands || each === best) parts.push(svg("circle", { cx: x(each.strength), cy: bottom - radius - 2, r: stands ? 8 : 6, class: stands ? "here" : "dot" }));
     }
   }
-  const said = `Scores of ${plural(scores.leaves, "value")}; the best is ${best ? `${best.leaf.text} with ${best.strength.toFixed(2)}` : "none"}`
+  const said = `Scores of ${plural(scores.values, "value")}; the best is ${best ? `${best.value.text} with ${best.strength.toFixed(2)}` : "none"}`
     + (scores.threshold ? `; threshold ${scores.threshold.toFixed(2)}` : "");
   return frame(width, height, said, parts);
 }

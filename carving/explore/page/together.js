@@ -34,7 +34,7 @@ export default function together(about) {
     fill(words, `${how}${lastRound.right === null ? "." : `; ${percent(lastRound.right)} correct (single queries: ${percent(rounds[0].right)}).`}`);
     fill(samples, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "path"), el("th", { scope: "col" }, "answer"), el("th", { scope: "col", class: "number" }, "probability"))),
       el("tbody", {}, line.examples.map((each) => el("tr", {}, el("td", { class: "text" }, label(each.path.text)),
-        el("td", { class: "text" }, each.answer.leaf ? label(each.answer.leaf.text) : "nothing"), el("td", { class: "number" }, tiny(each.answer.probability)))))));
+        el("td", { class: "text" }, each.answer.value ? label(each.answer.value.text) : "nothing"), el("td", { class: "number" }, tiny(each.answer.probability)))))));
   }
   async function run() {
     going = new AbortController();

@@ -1,11 +1,11 @@
-"""Not in the paper: how few bits a pair a sealed memory takes, asked one at a time and all together, with ten seeds."""
+"""Not in the paper: how few bits a pair a quantized memory takes, asked one at a time and all together, with ten seeds."""
 
 from carving.lab.experiment import Cells, Experiment, Lines, Setting, trials
-from carving.lab.measures.bits import sealed_accuracy
+from carving.lab.measures.bits import quantized_accuracy
 
 
 def memories(pairs: int, bits: int, spread: float, sizes: list[int], k1: int = 20, joint: bool = True) -> list[Setting]:
-    """As many pairs as fillers, in sealed memories of these sizes."""
+    """As many pairs as fillers, in quantized memories of these sizes."""
     return [
         {"scheme": "OSC", "signed": True, "compact": True, "basis": "blocks", "p": 2, "d": d, "k1": k1, "N": pairs,
          "bits": bits, "spread": spread, "joint": joint, "about": round(bits * d**2 / pairs, 2)}
@@ -23,7 +23,7 @@ EXPERIMENT = Experiment(
     "bits, d=80, spread 0.6; 3 bits, d=65, spread 0.9), all of 10,000 with at most 17.5 (2 bits, d=293, spread "
     "0.7); 99 % of single questions about 1,000 with at most 55 (1 bit, d=234). The limit is log2 N. A trial "
     "of 10,000 pairs takes minutes.",
-    measure=sealed_accuracy,
+    measure=quantized_accuracy,
     scales={
         "smoke": (trials(2, memories(60, 2, 0.0, [24, 32], k1=6), memories(60, 1, 0.0, [60], k1=8, joint=False)),),
         "small": (

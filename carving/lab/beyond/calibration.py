@@ -3,7 +3,7 @@
 from carving.lab.experiment import Cells, Experiment, Points, Setting, trials
 from carving.lab.measures.calibration import calibration
 
-#         d   p  pairs at which 99 % of the answers are right, of 1,000 leaves (carving.pairs_within)
+#         d   p  pairs at which 99 % of the answers are right, of 1,000 values (carving.pairs_within)
 SIZES = ((120, 2, 400), (22, 3, 245), (34, 3, 1023))
 LOADS = (0.3, 1.0, 3.0)
 

@@ -5,7 +5,7 @@ from carving.lab.measures.consolidated import consolidated
 
 
 def sized(n: int, d: int, k1: int, **options: int) -> Setting:
-    """OSC of order 2 with compact fillers, for as many pairs as leaves."""
+    """OSC of order 2 with compact fillers, for as many pairs as values."""
     sizes: Setting = {"scheme": "OSC", "basis": "blocks", "compact": True, "p": 2, "d": d, "k1": k1, "N": n, "L": n}
     return sizes | {"cells a pair": round(d * d / n, 1), "bits": 32} | options
 
@@ -24,7 +24,7 @@ EXPERIMENT = Experiment(
     name="consolidated",
     title="accuracy of single queries against cells per pair, added and consolidated",
     source="nothing: its memories are sums; for 99 % of 1,000 pairs of as many fillers it needs 44 cells a pair",
-    notes="As many leaves as pairs; `bits` is what a cell takes, with the solver in the loop where it is less than 32. "
+    notes="As many values as pairs; `bits` is what a cell takes, with the solver in the loop where it is less than 32. "
     "`error` is the calibration error of answers when half of the paths hold nothing, on paths that nothing was fitted "
     "to, and `perfect` that of a model which is right exactly as often as it says; `told` is the share of them "
     "that is right, nothing being an answer too. Points above each other: one size, contexts of several.",

@@ -1,4 +1,4 @@
-"""What sealed memories answer, and how many bits a pair they take for it."""
+"""What quantized memories answer, and how many bits a pair they take for it."""
 
 import torch
 from torch import Generator
@@ -13,11 +13,11 @@ from carving.sealedfiles import NUMBERS
 ROUNDS = 200
 
 
-def sealed_accuracy(setting: Setting, seed: int) -> Measured:
+def quantized_accuracy(setting: Setting, seed: int) -> Measured:
     """Retrieval of N pairs from cells of so many `bits`, one at a time and, where `joint`, together; no prior.
 
     >>> setting = {"scheme": "OSC", "signed": True, "compact": True, "d": 40, "p": 2, "N": 60, "bits": 2, "joint": True}
-    >>> measured = sealed_accuracy(setting, seed=0)
+    >>> measured = quantized_accuracy(setting, seed=0)
     >>> measured["together"], measured["converged"], round(measured["bits a pair"], 1)
     (1.0, 1.0, 54.4)
     """

@@ -47,13 +47,13 @@ def summed_up(said: Tensor, right: Tensor, seed: int) -> Measured:
 
 def answers(setting: Setting, seed: int) -> tuple[Tensor, Tensor]:
     """The probabilities of a memory's answers, and whether they were right; half of the paths were never stored."""
-    leaves = stored_fillers(setting, Generator().manual_seed(seed))
+    values = stored_fillers(setting, Generator().manual_seed(seed))
     memory = Memory(scheme_of(setting, seed), range(setting["L"]))
     with collected():  # a memory that is sure of everything has no calibration
-        memory.store([(("there", i), leaf) for i, leaf in enumerate(leaves)])
-    count = min(len(leaves), ASKED)
+        memory.store([(("there", i), value) for i, value in enumerate(values)])
+    count = min(len(values), ASKED)
     replies = memory.recall_many([(where, i) for where in ("there", "nowhere") for i in range(count)])
-    right = [reply.found and reply.leaf == leaf for reply, leaf in zip(replies[:count], leaves, strict=False)]
+    right = [reply.found and reply.value == value for reply, value in zip(replies[:count], values, strict=False)]
     right += [not reply for reply in replies[count:]]
     said = [reply.probability for reply in replies]
     return torch.tensor(said, dtype=torch.float64), torch.tensor(right, dtype=torch.float64)

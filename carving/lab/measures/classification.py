@@ -15,8 +15,8 @@ from torch import Tensor
 
 from carving.extras import load
 from carving.lab.experiment import Measured, Setting
-from carving.labels.centroids import CentroidClassifier
-from carving.labels.encoders import scheme_of
+from carving.multilabel.centroids import CentroidClassifier
+from carving.multilabel.encoders import scheme_of
 
 LEVELS, BATCH = 33, 64
 THEIRS = {"MAP-B": "MAP", "BSC": "BSC", "HRR": "HRR", "FHRR": "FHRR", "VTB": "VTB"}  # whose level encoding both have

@@ -22,8 +22,8 @@ def consolidated(setting: Setting, seed: int) -> Measured:
     >>> measured["by addition"] < 0.7, measured["solved"]
     (True, 1.0)
     """
-    leaves = stored_fillers(setting, Generator().manual_seed(seed))
-    pairs = [(("there", i), leaf) for i, leaf in enumerate(leaves)]
+    values = stored_fillers(setting, Generator().manual_seed(seed))
+    pairs = [(("there", i), value) for i, value in enumerate(values)]
     memory = Memory(scheme_of(setting, seed), range(setting["L"]))
     with collected():  # by addition, it is
         memory.store(pairs)
@@ -34,7 +34,7 @@ def consolidated(setting: Setting, seed: int) -> Measured:
     # Those at odd places were not used for fitting, and no path of "nowhere" was.
     asked = pairs[1::2]
     replies = memory.recall_many([path for path, _ in asked] + [("nowhere", i) for i in range(len(asked))])
-    right = [reply.found and reply.leaf == leaf for reply, (_, leaf) in zip(replies, asked, strict=False)]
+    right = [reply.found and reply.value == value for reply, (_, value) in zip(replies, asked, strict=False)]
     right += [not reply for reply in replies[len(asked) :]]
     said = torch.tensor([reply.probability for reply in replies], dtype=torch.float64)
     luck = torch.rand(len(said), generator=Generator().manual_seed(seed), dtype=torch.float64).less(said).double()

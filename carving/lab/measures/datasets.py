@@ -13,7 +13,7 @@ import numpy as np
 from carving.errors import BadValue
 from carving.extras import load
 from carving.formats import COMPRESSIONS
-from carving.labels.data import Dataset, read
+from carving.multilabel.data import Dataset, read
 
 REPOSITORY = "the Extreme Classification Repository, http://manikvarma.org/downloads/XC/XMLRepository.html"
 SYNTHETIC = "synthetic"

@@ -5,7 +5,7 @@ from torch import Generator
 
 from carving.lab.experiment import Measured, Setting
 from carving.schemes.vsa import VSA
-from carving.structures import factorise
+from carving.structures import factorize
 
 # fmt: off
 #    way, factors, d, and the size of a codebook at which 99 % are found
@@ -43,7 +43,7 @@ def factors(setting: Setting, seed: int) -> Measured:
     which = torch.randint(setting["m"], (setting["questions"], len(books)), generator=generator)
     bound = vsa.multibind(torch.stack([book[which[:, place]] for place, book in enumerate(books)], 1))
     with torch.inference_mode():
-        found = factorise(
+        found = factorize(
             vsa, bound, books, rounds=setting["rounds"], activation=setting["way"], generator=generator
         ).found
     right = found.eq(which).all(1)

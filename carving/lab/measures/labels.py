@@ -7,11 +7,11 @@ import torch
 
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.datasets import SYNTHETIC, dataset_files, parts
-from carving.labels import metrics
-from carving.labels.heads import Head
-from carving.labels.osc import OSCHead
-from carving.labels.training import Settings, make_network, predict, train
-from carving.labels.vectors import VectorHead
+from carving.multilabel import metrics
+from carving.multilabel.heads import Head
+from carving.multilabel.osc import OSCHead
+from carving.multilabel.training import Settings, make_network, predict, train
+from carving.multilabel.vectors import VectorHead
 
 HEADS = ("VTB", "MAP", "HLB", "OSC")
 # fmt: off
@@ -49,17 +49,17 @@ class FromFiles:
         torch_seed = seed % 2**63
         with torch.inference_mode(False):
             whole, test = parts(self.folder, setting["dataset"], setting.get("pool", 1))
-            data = whole.labelled()
+            data = whole.labeled()
             head, settings = head_of(setting, data.labels.shape[1], seed), settings_of(setting)
             network = make_network(data, head, settings, torch_seed)
             train(network, head, data, settings, seed=torch_seed)
             ranked = predict(network, head, test.features, 5)[1].numpy()
         propensities = metrics.propensities(whole.labels)
-        batched = metrics.measures(ranked, test.labels, propensities, (5,), batch=settings.batch)
+        batched = metrics.measures(ranked, test.labels, propensities, (5,), batch=settings.batch_size)
         return metrics.measures(ranked, test.labels, propensities) | {
             "nDCG@5 by batch": batched["nDCG@5"],
             "PSnDCG@5 by batch": batched["PSnDCG@5"],
-            "unlabelled": int((test.labels.getnnz(axis=1) == 0).sum()),
+            "unlabeled": int((test.labels.getnnz(axis=1) == 0).sum()),
             "parameters": sum(p.numel() for module in (network, head) for p in module.parameters()),
         }
 
@@ -91,5 +91,8 @@ def setting_of(name: str, head: str, variant: str, preset: str = "third") -> Set
 
 def settings_of(setting: Setting) -> Settings:
     """How the setting's network is made and trained."""
-    keys = ("hidden", "expansion", "drop", "epochs", "batch", "gamma")
-    return Settings(**{key: setting[key] for key in keys})
+    return Settings(
+        dropout=setting["drop"],
+        batch_size=setting["batch"],
+        **{key: setting[key] for key in ("hidden", "expansion", "epochs", "gamma")},
+    )

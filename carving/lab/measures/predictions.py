@@ -59,7 +59,7 @@ def wholly_right(setting: Setting, seed: int) -> Tensor:
 def joint_prediction(setting: Setting, seed: int) -> Measured:
     """The share of right answers of a memory that is decoded together: by state evolution, and of a real one.
 
-    With `bits`, the memory is sealed in so many a cell.
+    With `bits`, the memory is quantized in so many a cell.
 
     `near` is 1 where a few pairs more or fewer are predicted to end on the other side of the threshold: there, finite
     memories end on either side.

@@ -34,7 +34,7 @@ def accuracy(setting: Setting, seed: int) -> Measured:
     right = torch.tensor(stored[:questions])
     return {
         "retrieval": share_right(scores, right),
-        "recognition": share_recognised(scores, right, generator),
+        "recognition": share_recognized(scores, right, generator),
         "questions": questions,
         "numbers": total_numbers(scheme, setting),
     }
@@ -71,7 +71,7 @@ def share_right(scores: Tensor, right: Tensor) -> float:
     return wins.double().mean().item()
 
 
-def share_recognised(scores: Tensor, right: Tensor, generator: Generator) -> float:
+def share_recognized(scores: Tensor, right: Tensor, generator: Generator) -> float:
     """The share of rows in which the right candidate beats one wrong one, drawn at random; a draw counts half."""
     total = scores.shape[1]
     wrong = (right + torch.randint(1, total, right.shape, generator=generator)) % total

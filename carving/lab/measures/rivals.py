@@ -19,9 +19,9 @@ from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.datasets import parts
 from carving.lab.measures.labels import FromFiles
 from carving.lab.threads import one_thread
-from carving.labels import metrics
-from carving.labels.classifier import MultiLabelClassifier
-from carving.labels.data import Dataset
+from carving.multilabel import metrics
+from carving.multilabel.classifier import MultiLabelClassifier
+from carving.multilabel.data import Dataset
 
 PLACES = 5
 TRAINING, PREDICTION, SIZE = "seconds of training", "seconds of prediction", "megabytes"
@@ -57,10 +57,10 @@ class Rivals(FromFiles):
 def measured(method: str, train: Dataset, test: Dataset, seed: int) -> Measured:
     """All that is known of a method on a data set."""
     with one_thread():
-        run = (_theirs if method in RIVALS else _ours)(method, train.labelled(), test, seed)
+        run = (_theirs if method in RIVALS else _ours)(method, train.labeled(), test, seed)
     known = metrics.propensities(train.labels)
     quality = metrics.measures(run.ranked, test.labels, known)
-    every = metrics.measures(run.ranked, test.labels, known, (5,), unlabelled=True)
+    every = metrics.measures(run.ranked, test.labels, known, (5,), unlabeled=True)
     quality |= {f"{name} over all": every[name] for name in ("nDCG@5", "PSnDCG@5")}
     return quality | {TRAINING: run.training, PREDICTION: run.prediction, SIZE: run.size / 1e6}
 

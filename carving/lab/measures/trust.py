@@ -19,19 +19,19 @@ from carving.lab.measures.calibration import summed_up
 from carving.lab.measures.schemes import scheme_of, seed_within
 from carving.memory import Memory
 from carving.memory.fullness import collected
-from carving.memory.sealed import SealedMemory
+from carving.memory.quantized import QuantizedMemory
 from carving.symbols import Path as Asked
 
 Said = list[tuple[float, bool]]  # probabilities, and whether what they were said of was true
 PATHS = 2000  # of a memory that are asked for at most
-TOP = 5  # leaves a path that are listed
+TOP = 5  # values a path that are listed
 
 
-def trust_calibration(setting: Setting, seed: int) -> Measured:
+def answer_calibration(setting: Setting, seed: int) -> Measured:
     """The calibration error of `asked` answers or more in the setting's case, and that of a perfect model.
 
     >>> setting = {"scheme": "OSC", "signed": True, "d": 60, "p": 2, "N": 40, "L": 100, "case": "weight 2", "asked": 80}
-    >>> measured = trust_calibration(setting, seed=0)
+    >>> measured = answer_calibration(setting, seed=0)
     >>> measured["right"], measured["error"] < 0.05
     (1.0, True)
     """
@@ -49,33 +49,33 @@ def answers(setting: Setting, seed: int) -> Said:
     case, chance = CASES[setting["case"]], Random(seed)
     vocabulary = case.vocabulary or setting["L"]
     pairs = drawn(case, setting["N"], vocabulary, chance)
-    memory: Memory | SealedMemory = Memory(scheme_of(setting, seed), range(vocabulary))
+    memory: Memory | QuantizedMemory = Memory(scheme_of(setting, seed), range(vocabulary))
     with collected():  # a memory that is sure of everything has no calibration
         memory, held = case.store(memory, pairs)  # type: ignore[arg-type]  # it is still a Memory
     truth: dict[Asked, set[object]] = {path: set() for path, _ in pairs}
-    for path, leaf in held:
-        truth[path].add(leaf)
-    there = [path for path, leaves in truth.items() if leaves][:PATHS]
+    for path, value in held:
+        truth[path].add(value)
+    there = [path for path, values in truth.items() if values][:PATHS]
     paths = there + [("nowhere", i) for i in range(len(there))]
     return case.ask(memory, paths, [truth.get(path, set()) for path in paths])
 
 
 def drawn(case: "Case", pairs: int, vocabulary: int, chance: Random) -> list[Pair]:
-    """Pairs whose paths hold as many leaves as the case says, in turn, drawn evenly or by Zipf's law."""
+    """Pairs whose paths hold as many values as the case says, in turn, drawn evenly or by Zipf's law."""
     weights = [1 / rank if case.zipf else 1 for rank in range(1, vocabulary + 1)]
-    sizes, made = itertools.cycle(case.leaves), list[Pair]()
+    sizes, made = itertools.cycle(case.values), list[Pair]()
     while len(made) < pairs:
-        leaves: set[int] = set()
+        values: set[int] = set()
         size = next(sizes)
-        while len(leaves) < size:
-            leaves.add(chance.choices(range(vocabulary), weights)[0] if case.zipf else chance.randrange(vocabulary))
-        made += [(path, leaf) for path in [("there", len(made))] for leaf in leaves]
+        while len(values) < size:
+            values.add(chance.choices(range(vocabulary), weights)[0] if case.zipf else chance.randrange(vocabulary))
+        made += [(path, value) for path in [("there", len(made))] for value in values]
     return made
 
 
 # How pairs are stored: the memory, and what it then holds
 
-Stored = tuple[Memory | SealedMemory, list[Pair]]
+Stored = tuple[Memory | QuantizedMemory, list[Pair]]
 
 
 def once(memory: Memory, pairs: list[Pair]) -> Stored:
@@ -117,7 +117,7 @@ def a_third_repeated(memory: Memory, pairs: list[Pair]) -> Stored:
 
 
 def half_forgotten(memory: Memory, pairs: list[Pair]) -> Stored:
-    """Every second pair taken out again, as far as it was recognised."""
+    """Every second pair taken out again, as far as it was recognized."""
     memory.store(pairs)
     strangers = memory.forget(pairs[::2])
     return memory, pairs[1::2] + list(strangers)
@@ -174,7 +174,7 @@ def log_normal(memory: Memory, pairs: list[Pair]) -> Stored:
 def one_bit(memory: Memory, pairs: list[Pair]) -> Stored:
     """Quantized to one bit."""
     memory.store(pairs)
-    return memory.seal(bits=1), pairs
+    return memory.quantize(bits=1), pairs
 
 
 def merged(memory: Memory, pairs: list[Pair]) -> Stored:
@@ -188,31 +188,31 @@ def merged(memory: Memory, pairs: list[Pair]) -> Stored:
 # How is asked: what is said, and whether it is true
 
 
-def one_by_one(memory: Memory | SealedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
+def one_by_one(memory: Memory | QuantizedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
     """The best answer to each path."""
     replies = memory.recall_many(paths)
-    right = (reply.leaf in held if reply else not held for reply, held in zip(replies, truth, strict=True))
+    right = (reply.value in held if reply else not held for reply, held in zip(replies, truth, strict=True))
     return [(reply.probability, true) for reply, true in zip(replies, right, strict=True)]
 
 
-def listed(memory: Memory | SealedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
-    """The most probable leaves of each path."""
+def listed(memory: Memory | QuantizedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
+    """The most probable values of each path."""
     lists = memory.recall_many(paths, top=TOP)
-    return [(leaf.probability, leaf.leaf in held) for each, held in zip(lists, truth, strict=True) for leaf in each]
+    return [(value.probability, value.value in held) for each, held in zip(lists, truth, strict=True) for value in each]
 
 
-def as_sets(memory: Memory | SealedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
-    """All leaves that each path is found to hold."""
+def as_sets(memory: Memory | QuantizedMemory, paths: list[Asked], truth: list[set[object]]) -> Said:
+    """All values that each path is found to hold."""
     sets = memory.recall_sets(paths)
-    return [(leaf.probability, leaf.leaf in held) for each, held in zip(sets, truth, strict=True) for leaf in each]
+    return [(value.probability, value.value in held) for each, held in zip(sets, truth, strict=True) for value in each]
 
 
 class Case(NamedTuple):
     """What is done with a memory, and how it is asked."""
 
     store: Callable[[Memory, list[Pair]], Stored] = once
-    ask: Callable[[Memory | SealedMemory, list[Asked], list[set[object]]], Said] = one_by_one
-    leaves: tuple[int, ...] = (1,)  # of paths, in turn
+    ask: Callable[[Memory | QuantizedMemory, list[Asked], list[set[object]]], Said] = one_by_one
+    values: tuple[int, ...] = (1,)  # of paths, in turn
     zipf: bool = False
     vocabulary: int | None = None  # the number of values, where it is not the setting's
 
@@ -239,13 +239,13 @@ CASES = {
     "1 bit, 1 value":                   Case(one_bit, vocabulary=1),
     "1 bit, 2 values":                  Case(one_bit, vocabulary=2),
     "sets of 1":                        Case(ask=as_sets),
-    "sets of 2":                        Case(ask=as_sets, leaves=(2,)),
-    "sets of 4":                        Case(ask=as_sets, leaves=(4,)),
-    "sets of 1 to 3, Zipf":             Case(ask=as_sets, leaves=(1, 2, 3), zipf=True),
+    "sets of 2":                        Case(ask=as_sets, values=(2,)),
+    "sets of 4":                        Case(ask=as_sets, values=(4,)),
+    "sets of 1 to 3, Zipf":             Case(ask=as_sets, values=(1, 2, 3), zipf=True),
     "sets of 2, weights 1 and 2":       Case(weighed(1.0, 2.0), as_sets, (2,)),
     "top of 1":                         Case(ask=listed),
-    "top of 2":                         Case(ask=listed, leaves=(2,)),
-    "top of 4":                         Case(ask=listed, leaves=(4,)),
-    "top of 1 to 3, Zipf":              Case(ask=listed, leaves=(1, 2, 3), zipf=True),
+    "top of 2":                         Case(ask=listed, values=(2,)),
+    "top of 4":                         Case(ask=listed, values=(4,)),
+    "top of 1 to 3, Zipf":              Case(ask=listed, values=(1, 2, 3), zipf=True),
 }
 # fmt: on

@@ -10,7 +10,7 @@ SIDES = [25, 50, 75, 100, 125, 150, 175, 200]
 BUNDLES = [10, 50, 100, 200, 300, 400, 500, 600, 800, 1000]
 NOTES = (
     "d counts the real numbers of a memory (GHRR and FHRR have half as many complex ones; GHRR takes the multiple of 8 "
-    "below). Quantised architectures are read as their authors do. Recognition: does the stored filler beat one wrong "
+    "below). Quantized architectures are read as their authors do. Recognition: does the stored filler beat one wrong "
     "filler? BSDC-CDT cannot be unbound, so that few of its pairs are asked for (40; 5 at depth 48). 'Best' is the "
     "largest of 14 means, of which eight tie in theory, so it lies about one standard deviation high."
 )
