@@ -49,7 +49,7 @@ def test_overfilling_is_told_once_a_call_with_before_after_plan_and_way_out():
     memory.store(FEW)
     before = memory.predicted_accuracy()
     (words,) = told(lambda: memory.store(MANY))
-    assert "with 2,006 pairs" in words and f"{before:.1%} before" in words and "planned for 0.999" in words
+    assert "at 2,006 pairs" in words and f"was {before:.2%}" in words and "target 99.9%" in words
     assert "Memory.for_pairs" in words and memory.pairs == 2006 and memory.is_overfull
 
 
@@ -58,7 +58,7 @@ def test_overfilling_is_told_where_all_pairs_have_one_value():
     assert told(lambda: memory.store([(path, "yes") for path, _ in FEW])) == []
     assert memory.predicted_accuracy() > 0.99 and not memory.is_overfull
     (words,) = told(lambda: memory.store([(path, "yes") for path, _ in MANY]))
-    assert "over capacity" in words and "target 99%" in words
+    assert "over capacity" in words and "target 99.99%" in words
     assert memory.predicted_accuracy() < 0.9 and memory.is_overfull
 
 
@@ -100,7 +100,7 @@ def test_without_a_plan_less_than_nine_tenths_is_told(scheme):
     memory = Memory(scheme)
     assert told(lambda: memory.store(FEW)) == [] and not memory.is_overfull
     (words,) = told(lambda: memory.store(MANY))
-    assert "less than 0.9 is little" in words and memory.is_overfull
+    assert "90% is expected" in words and memory.is_overfull
 
 
 def test_merging_is_told_too():
@@ -109,7 +109,7 @@ def test_merging_is_told_too():
     one.store(MANY)
     two.store([((f"new {path[0]}", "next"), value) for path, value in MANY])
     (words,) = told(lambda: one + two)
-    assert "with 4,000 pairs" in words and f"{one.predicted_accuracy():.1%} before" in words
+    assert "at 4,000 pairs" in words and f"was {one.predicted_accuracy():.2%}" in words
     assert told(lambda: one + Memory.like(one)) == []
 
 
