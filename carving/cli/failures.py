@@ -20,6 +20,12 @@ ADVICE = (
     ("force=True", "--force"),
     ("Pass the values: `QuantizedMemory.load(file, vocabulary=values)`.", "Pass --vocabulary FILE."),
     ("Omit vocabulary=.", "Omit --vocabulary."),
+    ("index=True requires", "--index requires"),
+    (
+        "Pass the paths, or use a memory that keeps them: Memory(..., keep_paths=True), or grow(paths=..., "
+        "keep_paths=True) of this one.",
+        "Pass files of the pairs, or run `carving grow MEMORY FILES --keep-paths` with all files that were stored.",
+    ),
     (
         "Store the pairs of one in a memory like the other, Memory.like(other); if one keeps its paths, "
         "memory.absorb(other) does that.",
