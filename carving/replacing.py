@@ -59,7 +59,6 @@ def check_replaceable(path: Place, kind: str, force: bool | None = False) -> Non
 
 def _a(kind: str) -> str:
     """Return the kind with its article, in prose."""
-    kind = kind.replace("quantized", "quantized")
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

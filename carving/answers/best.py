@@ -44,8 +44,8 @@ def top(
         candidates: Fillers (L, *filler_shape), or L values. Fillers of values are created chunk by chunk, so that they
             never need memory all at once.
         k: The number of candidates to return.
-        candidate_indices: Indices that restrict the candidates: (m,) for all contexts, or (n, m) with one row for each context,
-            padded with -1. None considers all candidates.
+        candidate_indices: Indices that restrict the candidates: (m,) for all contexts, or (n, m) with one row for each
+            context, padded with -1. None considers all candidates.
 
     Returns:
         Scores (n, k) and indices (n, k) of the candidates, best first.
@@ -107,11 +107,11 @@ class Listing:
         else:
             candidates = listed(candidates, "candidates")
             if candidate_indices is not None:
-                raise BadValue("candidates needs candidates as fillers, got labels. Pass scheme.fillers(labels).")
+                raise BadValue("candidate_indices needs fillers as candidates, got labels. Use scheme.fillers(labels).")
         choices = None if candidate_indices is None else checked_choices(candidate_indices, contexts, len(candidates))
         fewest = len(candidates) if choices is None else int(choices.lt(len(candidates)).sum(-1).min())
         if not fewest:
-            raise BadValue("Every context needs at least one candidate, but among has none for some contexts.")
+            raise BadValue("Every context needs a candidate, but candidate_indices has none for some of them.")
         check_integer("k", k, 1, fewest, "it cannot exceed the number of candidates")
         return cls(candidates, choices)
 
@@ -205,12 +205,12 @@ def checked_choices(candidate_indices: object, contexts: int, absent: int) -> Te
     if not isinstance(candidate_indices, Tensor) or candidate_indices.dtype not in INTEGERS:
         kind = candidate_indices.dtype if isinstance(candidate_indices, Tensor) else type(candidate_indices).__name__
         raise BadType(
-            f"candidates must be a tensor of integers, got {kind}. Pass torch.tensor(indices), or "
+            f"candidate_indices must be a tensor of integers, got {kind}. Pass torch.tensor(indices), or "
             "mask.nonzero().squeeze(1) for a mask."
         )
     own = candidate_indices.dim() != 1
     check_tensor(
-        "among",
+        "candidate_indices",
         candidate_indices,
         (contexts, -1) if own else (-1,),
         "pass (m,) for all contexts, or (n, m) with one row for each context",
@@ -218,8 +218,8 @@ def checked_choices(candidate_indices: object, contexts: int, absent: int) -> Te
     candidate_indices, low = candidate_indices.to(torch.int64), -1 if own else 0
     if candidate_indices.min() < low or candidate_indices.max() >= absent:
         raise BadValue(
-            f"candidates must have indices from {low} to {absent - 1}, got {int(candidate_indices.min())} to {int(candidate_indices.max())}. They "
-            "are positions in the vocabulary."
+            f"candidate_indices must have indices from {low} to {absent - 1}, got {int(candidate_indices.min())} to "
+            f"{int(candidate_indices.max())}. They are positions in the vocabulary."
         )
     if not own:
         return candidate_indices.unique()

@@ -278,7 +278,7 @@ class Question:
         holds = checked_holds(known.get("holds", 1), len(own))
         device = scheme.device
         echo = max(0.0, scheme.facts.echo / scheme.facts.interference - 1)
-        prior_empty = check_prior_empty(known.get("absence", 0.0))
+        prior_empty = check_prior_empty(known.get("prior_empty", 0.0))
         return cls(
             scheme=scheme,
             contexts=own,
