@@ -1,9 +1,10 @@
 """What a fit takes of memory at the sizes of the largest data sets: 782,585 features and 205,443 labels.
 
-`python benchmarks/labels_memory.py [--points 1000 4000 16000] [--recipes fast best] [--rerank-min-count 1]` - minutes to half an
-hour each, one thread, each fit in a process of its own. Synthetic points: 343 features by a law of Zipf, and 75 labels
-that bring two words each along. Prints the most that the process took beside what it had with the points made, seconds
-of the processor and the model's file, and writes results/labels-memory.json, where every result is kept as it comes.
+`python benchmarks/labels_memory.py [--points 1000 4000 16000] [--recipes fast best] [--rerank-min-count 1]` - minutes
+to half an hour each, one thread, each fit in a process of its own. Synthetic points: 343 features by a law of Zipf, and
+75 labels that bring two words each along. Prints the most that the process took beside what it had with the points
+made, seconds of the processor and the model's file, and writes results/labels-memory.json, where every result is kept
+as it comes.
 """
 
 import argparse

@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """What a scheme derives from paths: tensors with one row for each context.
+    """Contexts of paths, as a scheme derives them: tensors with one row for each context.
 
     Create them with `scheme.contexts(paths)`. They support `len`, indexing by row, and moving to another device.
 

@@ -240,7 +240,7 @@ def test_training_ends_when_validation_no_longer_gets_better(monkeypatch):
     data = topics(60)
     _, progress, kept = run(data, dataclasses.replace(QUICK, epochs=8, patience=3), validation=data)
     assert progress.epoch == 7 and progress.best == 3
-    assert same(kept, run(data, dataclasses.replace(QUICK, epochs=8, until=4))[2])
+    assert same(kept, run(data, dataclasses.replace(QUICK, epochs=8, stop_epoch=4))[2])
 
 
 def test_the_losses_fall_and_the_validation_part_is_not_trained_on():
@@ -295,7 +295,7 @@ def test_settings_are_checked():
         dict(dropout=1.0),
         dict(learning_rate=0.0),
         dict(patience=0),
-        dict(epochs=3, until=4),
+        dict(epochs=3, stop_epoch=4),
     ):
         with pytest.raises(ValueError, match=next(reversed(wrong))):
             Settings(**wrong)
@@ -443,7 +443,7 @@ def silent(parts):
     return Matcher(View.rows(), Map.dense(np.zeros((features, labels)), np.arange(labels, 0, -1)))
 
 
-def test_rare_labels_are_favoured_on_the_scale_of_the_validation(monkeypatch):
+def test_rare_labels_are_favored_on_the_scale_of_the_validation(monkeypatch):
     """Also where one network is chosen alone: outputs that were trained for their direction have any length."""
     data = topics(200)
     tried = [dataclasses.replace(QUICK, loss="head", patience=2)]
@@ -474,7 +474,7 @@ def test_scores_of_a_blend_are_those_of_its_outputs(monkeypatch):
     assert set(seen) == {(50, 12)}
 
 
-def test_rare_labels_are_favoured_by_their_propensity():
+def test_rare_labels_are_favored_by_their_propensity():
     assert blending.bias_of(np.array([0.5, 0.1]), 0.0) is None
     assert_close(blending.bias_of(np.array([0.5, 0.1]), 2.0), torch.tensor([2 * np.log(2), 2 * np.log(10)]).float())
 
@@ -545,7 +545,7 @@ def test_the_format_of_models_and_the_identity_of_runs_stay(fitted, tmp_path):
     facts = json.loads(metadata["facts"])
     assert metadata["format"] == "carving labels 6"
     assert list(facts) == [
-        *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "favour", "seed"),
+        *("head", "head_options", "labels", "features", "settings", "scaling", "weights", "units", "tail_bias", "seed"),
         *("nothing", "recipe", "matcher", "rerankers", "hidden", "kept"),
     ]
     kept = {

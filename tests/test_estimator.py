@@ -36,7 +36,7 @@ QUICK = Settings(
     feature_scaling="auto",
     loss="binary",
     schedule="cosine",
-    rate=3e-3,
+    learning_rate=3e-3,
 )
 
 # What scikit-learn cannot ask of an estimator that takes label sets alone, and why.

@@ -1,4 +1,4 @@
-"""Matchers that are solved or counted, rerankers of shortlists, and the recipes that blend them: against slow oracles."""
+"""Matchers that are solved or counted, rerankers of shortlists, and recipes that blend them: against slow oracles."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`carving train` where rerankers are trusted: which labels have one, and runs that are killed while they are trained."""
+"""`carving train` with rerankers: which labels have one, and runs that are killed while they are trained."""
 
 import itertools
 import os

@@ -48,7 +48,7 @@ def set_sieve(setting: str) -> None:
 
 
 def get_sieve() -> str:
-    """What `set_sieve` has set.
+    """Return the setting of `set_sieve`.
 
     >>> get_sieve()
     'auto'

@@ -101,7 +101,8 @@ def write_holdings(found: DecodedPairs | None) -> None:
         return
     write_line(
         f"Queried {count_text(found.requested, 'pair')}: {found.confident:,} answers with probability {SURE} or higher "
-        f"({found.confident_share:.2%}), {found.missing:,} without an answer. `carving verify` with FILES counts correct ones."
+        f"({found.confident_share:.2%}), {found.missing:,} without an answer. `carving verify` with FILES counts "
+        "correct ones."
     )
     if found.converged is False:
         write_line(

@@ -33,8 +33,8 @@ def predicted_accuracy(
 ) -> float | None:
     """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted.
 
-    A draft takes milliseconds, and is some points off where cores are small. A quantized one has so many bits a cell. The
-    only value is told from another that was never stored.
+    A draft takes milliseconds, and is some points off where cores are small. A quantized one has so many bits a cell.
+    The only value is told from another that was never stored.
     """
     sizes = sizes_of(scheme, joint)
     if sizes is None or not values or not pairs:

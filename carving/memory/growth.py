@@ -33,16 +33,16 @@ def _problem(held: State, found: DecodedPairs) -> str | None:
         return f"{held.scheme} has no probabilities, so it is unknown whether its pairs are decoded correctly."
     if abs(held.stored - found.requested) > 0.5:
         return (
-            f"The stored pairs have a total weight of {held.stored:,.6g}, but the paths account for {found.requested:,} "
-            "pairs: pairs under other paths and weights other than 1 would be lost."
+            f"The stored pairs have a total weight of {held.stored:,.6g}, but the paths account for "
+            f"{found.requested:,} pairs: pairs under other paths and weights other than 1 would be lost."
         )
     if any(abs(strength - round(strength)) > WHOLE for strength, _ in held.histogram.strengths):
         return "Some pairs were stored with weights that are not whole numbers, which would become 1."
     unsure = found.requested - found.confident
     if unsure > UNSURE * found.requested:
         return (
-            f"Only {found.confident:,} of {found.requested:,} pairs could be decoded with a probability of 0.9 or more: the "
-            "memory is over capacity, or some paths or weights are not as assumed."
+            f"Only {found.confident:,} of {found.requested:,} pairs could be decoded with a probability of 0.9 or "
+            "more: the memory is over capacity, or some paths or weights are not as assumed."
         )
     if found.converged is False:
         return f"Joint decoding of {found.requested:,} pairs did not converge: the memory is over capacity."

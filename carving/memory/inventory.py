@@ -97,8 +97,8 @@ class Inventory(Questions):
             value: The value.
             candidates: The paths to search. By default the kept paths.
             threshold: Minimum probability, between 0 and 1.
-            prior_empty: Prior probability that a path does not hold this value. By default derived from how often the value
-                was stored, and at least 0.5.
+            prior_empty: Prior probability that a path does not hold this value. By default derived from how often the
+                value was stored, and at least 0.5.
             on_progress: Called with the number of paths that were searched since the last call.
 
         Returns:
@@ -141,7 +141,7 @@ class Inventory(Questions):
         >>> memory.store({"dog": {"legs": 4}, "bird": {"legs": 2}})
         2
         >>> found = memory.decode_pairs()
-        >>> found.pairs, found.sure, found.nothing
+        >>> found.pairs, found.confident, found.not_found
         ([(('dog', 'legs'), 4), (('bird', 'legs'), 2)], 2, 0)
         """
         return decode_pairs(self._state, paths, joint, on_progress)

@@ -121,12 +121,12 @@ class Memory(Inventory, Looks, Consolidating):
         Args:
             pairs: How many pairs will be stored.
             vocabulary: How many different values they have.
-            accuracy: Target accuracy of recalling a value at paths that hold one (`prior_empty=0`). To detect empty paths,
-                or to recall sets, as accurately, plan for a tenth of the errors: 0.999 instead of 0.99.
+            accuracy: Target accuracy of recalling a value at paths that hold one (`prior_empty=0`). To detect empty
+                paths, or to recall sets, as accurately, plan for a tenth of the errors: 0.999 instead of 0.99.
             shared: Values per path, or a mapping {values per path: number of such paths}.
             seed: Seed of the scheme.
             keep_paths: As in `Memory`.
-            **wishes: Options of `carving.plan`: `scheme`, `p`, `compact`, `joint`, ...
+            **requirements: Options of `carving.plan`: `scheme`, `p`, `compact`, `joint`, ...
 
         Raises:
             BadValue: If an option is invalid, or no scheme reaches the accuracy.
@@ -153,7 +153,7 @@ class Memory(Inventory, Looks, Consolidating):
 
         >>> from carving import plan
         >>> Memory.from_plan(plan(pairs=100, vocabulary=50, scheme="TPR"), vocabulary=50).target
-        Goal(accuracy=0.99, pairs=100, vocabulary=50, joint=False)
+        Target(accuracy=0.99, pairs=100, vocabulary=50, joint=False)
         """
         target = Target(float(accuracy), plan.pairs, vocabulary, plan.joint)
         scheme = make(plan.scheme, seed=seed, **plan.parameters)
@@ -184,7 +184,7 @@ class Memory(Inventory, Looks, Consolidating):
             keep_paths: As in `Memory`.
             group: A process group of torch.distributed: every rank passes its own pairs, and gets a memory for all.
             on_progress: Called with the number of pairs that were counted since the last call.
-            **wishes: Options of `carving.plan`: `scheme`, `p`, `compact`, ...
+            **requirements: Options of `carving.plan`: `scheme`, `p`, `compact`, ...
 
         Raises:
             BadValue: If there are no pairs, or an option is invalid.
@@ -440,7 +440,7 @@ class Memory(Inventory, Looks, Consolidating):
             keep_paths: Whether the new memory keeps paths. By default as this one.
             force: Continue even if pairs would be lost.
             on_progress: Called with the number of pairs that were decoded since the last call.
-            **wishes: Options of `carving.plan`.
+            **requirements: Options of `carving.plan`.
 
         Returns:
             The new memory, and the decoded pairs as `DecodedPairs`.
@@ -454,7 +454,7 @@ class Memory(Inventory, Looks, Consolidating):
         >>> memory.store({f"key {i}": f"value {i}" for i in range(20)})
         20
         >>> bigger, found = memory.grow(pairs=200)
-        >>> bigger.target.pairs, bigger.recall("key 7").value, found.sure, found.requested
+        >>> bigger.target.pairs, bigger.recall("key 7").value, found.confident, found.requested
         (200, 'value 7', 20, 20)
         """
         held = self._state

@@ -146,7 +146,7 @@ class Opened(Memory):
 
     @property
     def target(self) -> Target | None:
-        """What the memory was planned for (target accuracy, pairs, vocabulary), None if it was not planned."""
+        """Target of the plan (accuracy, pairs, vocabulary), or None if the memory was not planned."""
         return self._now.state.target
 
     @property

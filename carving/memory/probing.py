@@ -31,14 +31,15 @@ def wished(held: State, recall_target: float | None, all_values: bool, group: Gr
         return USUAL if can else None
     if not 0 < check_number("recall_target", recall_target) <= 1:
         raise BadValue(
-            f"recall_target={recall_target!r} must be above 0 and at most 1: the target recall relative to a full scan. The default is "
-            "0.999 for large vocabularies."
+            f"recall_target={recall_target!r} must be above 0 and at most 1: the target recall relative to a full "
+            "scan. The default is 0.999 for large vocabularies."
         )
     if recall_target == 1:
         return None
     if not can:
         raise BadValue(
-            f"recall_target={recall_target} needs an index, which exists for the whole vocabulary of a memory with compact fillers, "
+            f"recall_target={recall_target} needs an index, which exists for the whole vocabulary of a memory with "
+            "compact fillers, "
             "not trained, OSC(..., compact=True), on the CPU, not consolidated, in one process. Omit it to score all "
             "candidates."
         )

@@ -44,8 +44,8 @@ UNSEAL = "A quantized memory cannot be {}. Its `to_memory(paths)` method returns
 class QuantizedMemory(Inventory, Looks):
     """A memory quantized to a few bits per cell. It answers all queries; probabilities include quantization noise.
 
-    `Memory.quantize` and `QuantizedMemory.load` return quantized memories. They cannot be changed: `store`, `forget`, `+`,
-    `merge`, `grow` and `consolidate` raise BadValue. `decode` decodes all paths jointly, down to about one and a
+    `Memory.quantize` and `QuantizedMemory.load` return quantized memories. They cannot be changed: `store`, `forget`,
+    `+`, `merge`, `grow` and `consolidate` raise BadValue. `decode` decodes all paths jointly, down to about one and a
     half bits per cell and pair; `to_memory` stores the decoded pairs again, which gives the memory before quantization.
 
     >>> from carving import OSC, Memory

@@ -62,7 +62,7 @@ class Questions(ABC):
 
     @property
     def target(self) -> Target | None:
-        """What the memory was planned for (target accuracy, pairs, vocabulary), None if it was not planned."""
+        """Target of the plan (accuracy, pairs, vocabulary), or None if the memory was not planned."""
         return self._state.target
 
     @property
@@ -147,9 +147,9 @@ class Questions(ABC):
             top: How many values to return for each path; None for the most probable one, or none.
             candidates: The values to consider. By default the whole vocabulary.
             prior_empty: Prior probability that a path is empty, from 0 to below 1.
-            recall_target: Target recall of an approximate search, relative to scoring all candidates, which 1 does. Below 1 an
-                index of compact fillers is used (docs/candidates.md). By default 0.999 for 200,000 values or more that
-                can be indexed, else 1.
+            recall_target: Target recall of an approximate search, relative to scoring all candidates, which 1 does.
+                Below 1 an index of compact fillers is used (docs/candidates.md). By default 0.999 for 200,000 values or
+                more that can be indexed, else 1.
             group: A process group of torch.distributed: all ranks pass the same paths, each scores a part of the
                 vocabulary, and all get the same answers.
             on_progress: Called with the number of paths that were answered since the last call.
@@ -158,8 +158,8 @@ class Questions(ABC):
             n answers, or n lists of answers, as of `recall`.
 
         Raises:
-            BadValue: If nothing was stored, `candidates` contains an unknown value, or `recall_target` needs an index that the
-                memory cannot have.
+            BadValue: If nothing was stored, `candidates` contains an unknown value, or `recall_target` needs an index
+                that the memory cannot have.
         """
         held = self._state
         asked, prior_empty, scheme = check_paths(paths, held), check_prior_empty(prior_empty), held.scheme

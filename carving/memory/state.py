@@ -235,7 +235,8 @@ class State:
         row = self.vocabulary.find(value)
         if row is None:
             raise BadValue(
-                f"candidates= must contain values that the memory knows, got {value!r}, which was never stored. Omit it."
+                f"candidates= must contain values that the memory knows, got {value!r}, which was never stored. Omit "
+                "it."
             )
         return row
 

@@ -100,6 +100,6 @@ def naming_accuracy(accuracy: float) -> float:
 
 def check_headroom(headroom: float) -> float:
     """The growth to plan for, at least 1."""
-    if not 1 <= check_number("room", headroom) < math.inf:
+    if not 1 <= check_number("headroom", headroom) < math.inf:
         raise BadValue(f"headroom={headroom} must be a number of at least 1. 2 plans for twice as many pairs.")
     return float(headroom)

@@ -1,6 +1,7 @@
 """Extreme multi-label learning: label heads for any network, a classifier with scikit-learn's interface, metrics.
 
-The heads need torch only, for label sets in lists or tensors. Files and training need `pip install 'carving[multilabel]'`.
+The heads need torch only, for label sets in lists or tensors. Files and training need `pip install
+'carving[multilabel]'`.
 """
 
 from importlib import import_module

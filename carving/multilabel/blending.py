@@ -48,7 +48,7 @@ class Chosen:
 
 
 def bias_of(propensities: Propensities, tail_bias: float) -> Tensor | None:
-    """What is added to the scores so that rare labels are favoured."""
+    """What is added to the scores so that rare labels are favored."""
     return torch.from_numpy(tail_bias * -np.log(propensities)).float() if tail_bias else None
 
 

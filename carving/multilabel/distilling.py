@@ -1,4 +1,4 @@
-"""A small network that says what a large scorer says: networks, matcher and rerankers become three layers in eight bits.
+"""Distillation of networks, matcher and rerankers into one small network: three layers in eight bits.
 
 The scorer teaches. It is asked about the training points and, where these are words, about mixtures of two of them, and
 the student learns what it says of all labels: how they stand to each other, and how loud all are together. A teacher

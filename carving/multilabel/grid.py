@@ -71,14 +71,14 @@ class Grid:
         """Scores and numbers (n, k) of the best labels for cores (n, k1^p), the vectors being (p, q, k1)."""
         k = check_integer("k", k, 1, self.count, f"there are {self.count} labels")
         empty = self.cell(torch.arange(self.count, self.cells, device=cores.device))
-        favours = None if bias is None else torch.cat([bias, bias.new_zeros(len(empty))])
-        if favours is not None:
-            favours = favours[self.label(torch.arange(self.cells, device=cores.device))]
+        biases = None if bias is None else torch.cat([bias, bias.new_zeros(len(empty))])
+        if biases is not None:
+            biases = biases[self.label(torch.arange(self.cells, device=cores.device))]
         found = [Best(cores.new_zeros(0, k), torch.zeros(0, k, dtype=torch.int64, device=cores.device))]
         for part in slices(len(cores), max(1, WORKSPACE // (8 * self.cells))):
             scores = scored(cores[part], vectors)
             scores = scores.abs_() if absolute else scores
-            scores = scores if favours is None else scores.add_(favours)
+            scores = scores if biases is None else scores.add_(biases)
             scores[:, empty] = -math.inf
             found.append(best_of(scores, k))
         scores = torch.cat([one.scores for one in found])

@@ -215,7 +215,7 @@ def shortlisted(matched: Matched, rankings: Map | None, data: Dataset) -> Shortl
 
 
 class Trusted(NamedTuple):
-    """How much rerankers are trusted and rare labels favoured, and what the points that were held back say of it."""
+    """How much rerankers are trusted and rare labels favored, and what the points that were held back say of it."""
 
     trust: float
     tail_bias: float
@@ -223,9 +223,9 @@ class Trusted(NamedTuple):
 
 
 def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Trusted:
-    """The best of some trusts, and then of some favours on the scale that the scores then have.
+    """The best of some trusts, and then of some biases on the scale that the scores then have.
 
-    Where that is large because rerankers are trusted, favours midway between these are tried as well.
+    Where that is large because rerankers are trusted, biases midway between these are tried as well.
     """
 
     def of(trust: float, tail_bias: float) -> Trusted:
@@ -238,10 +238,10 @@ def trusted(short: Shortlisted, data: Dataset, propensities: Propensities) -> Tr
         return Trusted(trust, tail_bias, Quality(*quality))
 
     best = max((of(trust, 0.0) for trust in TRUSTS), key=lambda tried: sum(tried.quality))
-    scale, favours = 1 + best.trust / 2, list(FAVOURS)
+    scale, biases = 1 + best.trust / 2, list(FAVOURS)
     if best.trust:
-        favours = sorted(favours + [(low + high) / 2 for low, high in pairwise(favours)])
-    return max((of(best.trust, scale * tail_bias) for tail_bias in favours), key=lambda tried: sum(tried.quality))
+        biases = sorted(biases + [(low + high) / 2 for low, high in pairwise(biases)])
+    return max((of(best.trust, scale * tail_bias) for tail_bias in biases), key=lambda tried: sum(tried.quality))
 
 
 def ranked(

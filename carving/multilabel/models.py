@@ -162,7 +162,7 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
     rerankers = _rerankers(facts["rerankers"], _below("rerankers/", tensors), facts["features"], facts["labels"])
     settings = [Settings(**options) for options in facts["settings"]]
     head, blend = _head_and_blend(facts, settings, tensors) if settings else (None, None)
-    parts = head, blend, settings, propensities, float(facts["favour"]), facts["seed"], kept, matcher, rerankers
+    parts = head, blend, settings, propensities, float(facts["tail_bias"]), facts["seed"], kept, matcher, rerankers
     return Model(facts["head"], *parts, facts["recipe"], facts["features"], nothing)
 
 
@@ -227,7 +227,7 @@ def _check_claims(facts: dict[str, Any], tensors: Tensors) -> None:
     flags = [*facts["units"], *(dense for _, dense in facts["scaling"]), facts["nothing"]]
     if not {type(flag) for flag in flags} <= {bool}:
         raise BadValue("units, dense scalings and the null label must be true or false")
-    if not all(map(math.isfinite, (*facts["weights"], facts["favour"]))):
+    if not all(map(math.isfinite, (*facts["weights"], facts["tail_bias"]))):
         raise BadValue("the weights of its networks and of rare labels must be finite")
 
 

@@ -60,7 +60,7 @@ class OSCHead(Head):
     >>> head = OSCHead(["physics", "maths", "music"], d=48)
     >>> head.width  # what the network's last layer must have, however many labels there are
     256
-    >>> outputs = head.sum_codes(head.label_sets([["music", "maths"], ["physics"]], 2))  # what a perfect network would give
+    >>> outputs = head.sum_codes(head.label_sets([["music", "maths"], ["physics"]], 2))  # of a perfect network
     >>> head.top(outputs, 2).indices.sort().values[0]
     tensor([1, 2])
     >>> abs(float(head.loss(outputs, [[1, 2], [0]]))) < 1e-6

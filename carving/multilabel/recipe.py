@@ -5,7 +5,7 @@ direction of the labels' codes, and one that is deep alone, with more dropout, b
 What each is good at differs, and outputs of networks add as memories do, so the blend costs no more to score than one
 of them. To their scores come those of a matcher that is solved or counted, and rerankers look at the best labels. The
 validation part says when each network stops, how much of each goes into the blend, how much rerankers are trusted, how
-much rare labels are to be favoured, and where features are very many, whether networks are needed at all. Matcher and
+much rare labels are to be favored, and where features are very many, whether networks are needed at all. Matcher and
 rerankers are then made of all points, and where these are few, so are the networks. In the end a small network learns
 what all of them say together, and is kept instead, unless the validation part says that it lost something.
 """
@@ -62,9 +62,9 @@ def head_options(labels: int) -> dict[str, int]:
 def trials(data: Dataset, epochs: int | None = None) -> list[Settings]:
     """The networks that are tried.
 
-    Where features are many, rerankers do what a linear network can, and networks have only to match: fewer are tried, for
-    fewer epochs. Where they are very many, all that is held together is one of them. Where points are few, the matcher
-    is all that can be said of them linearly.
+    Where features are many, rerankers do what a linear network can, and networks have only to match: fewer are tried,
+    for fewer epochs. Where they are very many, all that is held together is one of them. Where points are few, the
+    matcher is all that can be said of them linearly.
     """
     linear, deep, both = every(data, epochs)
     if data.features.shape[1] * deep.hidden > LAZY:
@@ -88,7 +88,7 @@ def every(data: Dataset, epochs: int | None = None) -> list[Settings]:
         feature_scaling="auto",
         schedule="cosine",
         epochs=epochs,
-        batch=batch,
+        batch_size=batch,
         learning_rate=1e-3 * math.sqrt(batch / 64),
         patience=max(5, epochs // 4),
     )
@@ -153,7 +153,8 @@ class Way(NamedTuple):
         """The way for these points."""
         solved = solvable(data.features, data.labels.shape[1])
         again = len(data) <= FEW and solved
-        # More where networks may not be needed: they alone do not see these points, matcher and rerankers do in the end.
+        # More where networks may not be needed: they alone do not see these points, matcher and rerankers do in the
+        # end.
         share = 0.15 if again else min(0.1 if solved else 0.15, HELD / len(data))
         least = (
             None if is_dense(data.features) else rerankers
@@ -178,7 +179,7 @@ def fit(
     tried: list[Settings],
     rerankers: int | None = 1,
 ) -> tuple[Scorer, Chosen]:
-    """The scorer for these training points, and how it was chosen; labels of at least so many points have `rerankers`."""
+    """Fit a scorer to training points; labels of at least `rerankers` points have a reranker."""
     way = Way.of(data, rerankers)
     choice = _choice(Parts.of(data, way.share, trainer.seed), trainer, tried, way)
     if choice.student is not None and not way.again:
@@ -230,7 +231,7 @@ class Trial(NamedTuple):
     best: Trusted
 
     def whole(self, known: Propensities) -> Scorer:
-        """The scorer with its rerankers and what favours rare labels."""
+        """The scorer with its rerankers and what favors rare labels."""
         return self.scorer.ranking(self.rerankers, self.best.trust, bias_of(known, self.best.tail_bias))
 
     def held(self, parts: Parts, known: Propensities) -> Held:

@@ -48,7 +48,8 @@ class Wish:
             )
         for name in (name for name in ("head", "architecture") if self.rerank_min_count > 1 and given[name]):
             raise BadValue(
-                f"rerank_min_count={self.rerank_min_count} does not apply to one network, which {name} selects. Pass only one."
+                f"rerank_min_count={self.rerank_min_count} does not apply to one network, which {name} selects. Pass "
+                "only one."
             )
 
 

@@ -1,6 +1,6 @@
 """How a fitted model scores labels: what matches a point, networks or a linear map, and rerankers of its shortlist.
 
-    score = match + trust * reranker + favour * log(1 / propensity)
+    score = match + trust * reranker + favor * log(1 / propensity)
 
 The shortlist of a point are its labels of the highest match. The reranker of a label that is not on it says -1, and no
 reranker says less: that is a clear no.

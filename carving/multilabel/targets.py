@@ -55,7 +55,7 @@ class LabelFormat:
         return form, form._gathered(sets)
 
     def matrix(self, y: Labels, unknown_labels: bool = False) -> csr_matrix:
-        """Labels as zeros and ones (n, L), however they come; unknown ones are refused, or left out (`unknown_labels`)."""
+        """Return labels as zeros and ones (n, L); unknown ones are refused, or skipped (`unknown_labels`)."""
         y = _rows(y)
         if not is_sets(y):
             return tidy(y, "labels")

@@ -1,7 +1,7 @@
 """Which labels a point has, and how probably: a regression of points that were held back, and a threshold for it.
 
 A score says which label comes first. Whether it belongs to the point depends on the point's other scores as well
-(outputs of length 1 share it among the labels), and on how much rare labels are favoured. So the logit of a label is
+(outputs of length 1 share it among the labels), and on how much rare labels are favored. So the logit of a label is
 linear in its score, in the point's best score, in the mean of its five best, and in the label's rarity.
 """
 
@@ -89,7 +89,7 @@ def spread_of(scores: NDArray[np.float32]) -> Numbers:
 
 
 def rarity(propensities: Numbers) -> Numbers:
-    """How rare labels are: by this rare ones are favoured, too."""
+    """How rare labels are: by this rare ones are favored, too."""
     return -np.log(propensities)
 
 

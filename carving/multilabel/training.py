@@ -50,8 +50,8 @@ class Settings:
     """Architecture and training of one network; the defaults are those of the published code for OSC.
 
     Args:
-        architecture: The architecture: "deep" (hidden layers), "linear", or "both" (hidden layers with a linear path beside
-            them).
+        architecture: The architecture: "deep" (hidden layers), "linear", or "both" (hidden layers with a linear path
+            beside them).
         hidden: Units of a hidden layer.
         expansion: Width of the second hidden layer, as a multiple of `hidden`.
         dropout: Dropout of hidden layers.

@@ -1,4 +1,4 @@
-"""What cells of few bits tell of a memory's numbers, predicted: the noise that joint decoding meets in a quantized memory.
+"""The noise that joint decoding meets in a quantized memory, predicted from its bins.
 
 With T the variance of what is open, as a share of the memory's, an expectation P has the variance 1 - T, and a number
 around it lies in some cell. That takes away the share 1 - v / T of its variance, in the mean of all numbers; the noise

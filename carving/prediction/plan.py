@@ -106,7 +106,7 @@ def plan(
         vocabulary: The number of candidates.
         accuracy: The target accuracy, between 0 and 1.
         shared: The number of fillers in every context, or a mapping {fillers: contexts} where it varies.
-        **wishes: Further requirements, all optional. `scheme`, `p` and `compact` restrict the kind of memory; None
+        **requirements: Further requirements, all optional. `scheme`, `p` and `compact` restrict the kind of memory; None
             allows all. `codebook` (default True) counts the numbers of all fillers; with False only the cells of the
             memory count, since labels determine the fillers. `dtype` (float32) determines the bytes. `widest` bounds
             k1 in units of sqrt(d): by default 2, or d / 2 if contexts have several fillers. `slack` (0.1) allows a
@@ -253,7 +253,7 @@ def plan_within(
     Args:
         numbers: The maximum size, including the codebook if it counts.
         vocabulary, accuracy, shared: As in `plan`.
-        **wishes: As in `plan`. `slack` allows fewer pairs where queries get cheaper: with 0.1 the maximum divided by
+        **requirements: As in `plan`. `slack` allows fewer pairs where queries get cheaper: with 0.1 the maximum divided by
             1.1.
 
     Raises:
@@ -314,7 +314,7 @@ def pairs_within(
         vocabulary, accuracy, shared: As in `plan`.
         d: The size parameter of the scheme.
         k1: The dimensions that a context of OSC keeps; None for round(sqrt(d)).
-        **wishes: The memory, as in `plan`: by default `scheme="OSC"` with p = 2 and ordinary fillers. With
+        **requirements: The memory, as in `plan`: by default `scheme="OSC"` with p = 2 and ordinary fillers. With
             `joint=True` all contexts are decoded jointly, with the headroom of `plan`. Options of size (`codebook`,
             `dtype`, `widest`) have no effect.
 
@@ -342,7 +342,7 @@ def predict(
         vocabulary, shared: As in `plan`.
         d, k1: As in `pairs_within`.
         draft: Return an estimate in milliseconds, which is some percentage points off where k1 is small.
-        **wishes: The memory, as in `pairs_within`; with `joint=True` the accuracy is that of joint decoding.
+        **requirements: The memory, as in `pairs_within`; with `joint=True` the accuracy is that of joint decoding.
 
     >>> round(predict(pairs=1_000, vocabulary=1_000, d=8_000, scheme="HLB"), 2)
     0.35

@@ -43,8 +43,8 @@ LARGEST = 2**50  # candidates that nobody will have
 class Wish:
     """The requirements of a plan.
 
-    A new field stands here and in `Requirements`; if it concerns some kinds of memory and not others also in `kinds.OPTIONS`,
-    and the rows of `kinds.KINDS` say which ones.
+    A new field stands here and in `Requirements`; if it concerns some kinds of memory and not others also in
+    `kinds.OPTIONS`, and the rows of `kinds.KINDS` say which ones.
 
     >>> Wish(pairs=100, vocabulary=50, accuracy=99)
     Traceback (most recent call last):

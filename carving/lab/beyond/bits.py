@@ -14,10 +14,10 @@ KINDS: tuple[tuple[str, Setting, tuple[int, ...]], ...] = (
     ("compact, alone, 1 bit", {"asked": "alone", "bits": 1}, (100, 140, 180, 210, 240)),
     ("consolidated, 4 bits", {"asked": "solved", "bits": 4, "k1": 4}, (78, 82, 86, 90, 100)),
     ("consolidated, 2 bits", {"asked": "solved", "bits": 2, "k1": 6}, (90, 100, 110, 120, 127)),
-    ("compact, together", {"asked": "together"}, (60, 70, 76, 80, 84, 90, 100)),
-    ("quantized, together, 1 bit", {"asked": "together", "bits": 1, "spread": 0.4, "k1": 20}, (100, 110, 115, 120, 125)),
-    ("quantized, together, 2 bits", {"asked": "together", "bits": 2, "spread": 0.6, "k1": 20}, (68, 72, 75, 78, 80, 84)),
-    ("quantized, together, 3 bits", {"asked": "together", "bits": 3, "spread": 0.9, "k1": 20}, (56, 60, 62, 64, 66, 70)),
+    ("compact, joint", {"asked": "together"}, (60, 70, 76, 80, 84, 90, 100)),
+    ("quantized, joint, 1 bit", {"asked": "together", "bits": 1, "spread": 0.4, "k1": 20}, (100, 110, 115, 120, 125)),
+    ("quantized, joint, 2 bits", {"asked": "together", "bits": 2, "spread": 0.6, "k1": 20}, (68, 72, 75, 78, 80, 84)),
+    ("quantized, joint, 3 bits", {"asked": "together", "bits": 3, "spread": 0.9, "k1": 20}, (56, 60, 62, 64, 66, 70)),
 )
 # fmt: on
 

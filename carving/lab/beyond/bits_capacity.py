@@ -1,4 +1,4 @@
-"""Not in the paper: how few bits a pair a quantized memory takes, asked one at a time and all together, with ten seeds."""
+"""Not in the paper: bits per pair of quantized memories, by single queries and by joint decoding, with ten seeds."""
 
 from carving.lab.experiment import Cells, Experiment, Lines, Setting, trials
 from carving.lab.measures.bits import quantized_accuracy

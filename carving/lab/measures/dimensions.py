@@ -10,7 +10,7 @@ GOAL = 0.99
 
 
 def minimum_dimension(setting: Setting, seed: int) -> Measured:
-    """The smallest d whose accuracy, in the mean of `repeats` memories, exceeds 99 %, as it does not at the d below.
+    """Find the smallest d whose mean accuracy over `repeats` memories exceeds 99 %, unlike the next smaller d.
 
     >>> minimum_dimension({"scheme": "TPR", "N": 10, "repeats": 5}, seed=0)["d"] < 40
     True

@@ -13,7 +13,7 @@ COUNT = 200  # fillers, each in two contexts
 
 
 def bound_similarity(setting: Setting, seed: int) -> Measured:
-    """How similar a bound filler is to the filler, to itself in another context, and to a stranger.
+    """Measure the similarity of a bound filler to the filler, to itself in another context and to another filler.
 
     >>> measured = bound_similarity({"scheme": "MAP-I", "d": 1024}, seed=0)
     >>> all(abs(cosine) < 0.02 for cosine in measured.values())
