@@ -125,9 +125,14 @@ def test_nothing_is_forgotten_of_an_empty_memory():
 
 def test_a_pair_that_noise_of_five_deviations_weakens_is_forgotten_all_the_same():
     """One of 100,000 that were stored and forgotten stayed, taken for one that is held with half of its weight."""
-    memory = Memory(OSC(24, 3))
-    memory.store([(("kept", i), f"value {i}") for i in range(100)])
-    pair = [(("passing", 557782), 11)]
+    scheme, pair = OSC(24, 3), [(("passing",), 11)]
+    kept = [(("kept", i), f"value {i}") for i in range(400)]
+    bound = scheme.bind(scheme.fillers([value for _, value in kept]), [path for path, _ in kept])
+    inner = (bound * scheme.trace([("passing",)], [11])).flatten(1).sum(1)
+    order = inner.argsort(descending=True)  # of 100 neighbors in this order, the first whose noise is enough
+    first = int((inner[order].unfold(0, 100, 1).sum(1) < -0.475).int().argmax())
+    memory = Memory(scheme)
+    memory.store([kept[i] for i in order[first : first + 100].tolist()])
     memory.store(pair)
-    assert 0.5 < memory.recognize("passing", 557782, value=11).score < 0.55
+    assert 0.5 < memory.recognize("passing", value=11).score < 0.55
     assert memory.forget(pair) == [] and memory.pairs == 100
