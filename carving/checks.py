@@ -27,6 +27,10 @@ def sentence(hint: str) -> str:
     return start if start.endswith((".", "?", "!")) else f"{start}."
 
 
+def _hint(way_out: str) -> str:
+    return f". {sentence(way_out)}" if way_out else ""
+
+
 def listed(given: Iterable[T], what: str) -> list[T]:
     """Return the items as a list; refuse a single string, a set (it has no order) and an empty iterable."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -51,12 +55,11 @@ def as_path(path: object) -> Path:
 def check_integer(name: str, value: object, low: int, high: int | None = None, way_out: str = "") -> int:
     """Return the value as an int; refuse other types, and integers outside low..high."""
     span = f"an integer of at least {low}" if high is None else f"an integer between {low} and {high}"
-    hint = f". {sentence(way_out)}" if way_out else ""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise BadType(f"{name} must be {span}, got {value!r} of type {type(value).__name__}{hint}")
+        raise BadType(f"{name} must be {span}, got {value!r} of type {type(value).__name__}{_hint(way_out)}")
     number = int(value)
     if number < low or (high is not None and number > high):
-        raise BadValue(f"{name} must be {span}, got {number}{hint}")
+        raise BadValue(f"{name} must be {span}, got {number}{_hint(way_out)}")
     return number
 
 
