@@ -30,7 +30,6 @@ __all__ = [
     "Scheme",
     "Vocabulary",
     "make",
-    "open",
     "plan",
     "top",
 ]

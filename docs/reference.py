@@ -7,8 +7,6 @@ from types import ModuleType
 
 import carving
 
-FIRST = ("carving", "carving.memory")
-
 
 def rooms() -> list[ModuleType]:
     """The modules and packages right below the top that say what is public."""
@@ -17,6 +15,7 @@ def rooms() -> list[ModuleType]:
     return [module for module in modules if getattr(module, "__all__", None) and module.__name__ not in ELSEWHERE]
 
 
+UNLISTED = {"carving": ("open",)}  # public, but `from carving import *` must not shadow a builtin
 ELSEWHERE = ("carving.memory",)  # its public names stand in carving
 
 
@@ -34,13 +33,14 @@ def pages() -> dict[str, str]:
 def page(module: ModuleType) -> str:
     """One room: what it is, and its names."""
     parts = [f"# {module.__name__}", first_line(module)]
-    for name in module.__all__:
+    names = [*module.__all__, *UNLISTED.get(module.__name__, ())]
+    for name in names:
         thing = getattr(module, name)
         if inspect.isclass(thing) or inspect.isroutine(thing):
             parts.append(f"## {name}\n\n```{{eval-rst}}\n{directive(module, name, thing)}\n```")
     data = [
         name
-        for name in module.__all__
+        for name in names
         if not (inspect.isclass(getattr(module, name)) or inspect.isroutine(getattr(module, name)))
     ]
     if data:

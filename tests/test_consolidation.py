@@ -402,7 +402,7 @@ def test_what_is_consolidated_whole_is_consolidated_again_without_its_pairs(monk
 
 
 def test_only_the_bits_that_were_solved_for_are_quantized(packed, solved, tmp_path):
-    with pytest.raises(BadValue, match="bits must be 4, .* got 2"):
+    with pytest.raises(BadValue, match=r"bits must be 4, .* got 2"):
         packed.quantize(2)
     with pytest.raises(BadValue, match=r"at full precision, .* consolidate\(pairs, bits=4\)"):
         solved.quantize("auto")

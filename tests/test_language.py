@@ -1,4 +1,4 @@
-"""The words of the project: what users read says a thing by its name in docs/glossary, and never by one that it replaced."""
+"""The words of the project: messages, help, docstrings and the page use one word a thing, and none that it replaced."""
 
 import ast
 import inspect

@@ -697,7 +697,7 @@ def test_pairs_as_json_gives_them_are_not_taken_for_a_document(memory):
     pairs = [[["dog", "says"], "woof"], [["cat", "says"], "meow"]]
     before = memory.pairs
     for verb in (memory.store, memory.forget):
-        with pytest.raises(BadValue, match="may be a .path, value. pair or a document of lists"):
+        with pytest.raises(BadValue, match=r"may be a .path, value. pair or a document of lists"):
             verb(pairs)
     assert memory.pairs == before
     assert memory.store((path, value) for path, value in pairs) == memory.store(iter(pairs)) == 2

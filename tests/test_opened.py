@@ -67,7 +67,7 @@ def test_what_is_refused_changes_neither_memory_nor_file(file):
         with pytest.raises(BadValue, match="too far apart"):
             memory.store(PAIRS[6:7], weight=2.0**53)
         for change in ("tensor", "counts"):
-            with pytest.raises(BadValue, match="only by store.. and forget"):
+            with pytest.raises(BadValue, match=r"only by store.. and forget"):
                 setattr(memory, change, getattr(memory, change).clone())
         with pytest.raises(BadValue, match="cannot be consolidated"):
             memory.consolidate(PAIRS[:6])
@@ -154,7 +154,7 @@ def test_much_at_once_and_heavy_weights_are_written_with_the_file(file, monkeypa
         assert memory.changes == 0 and Memory.load(file).pairs == 7
         memory.store(PAIRS[13:14], weight=2e6)
         assert memory.changes == 0 and Memory.load(file).pairs == 2_000_007
-    with carving.open(file) as memory, pytest.raises(BadValue, match="modified while store.. was"):
+    with carving.open(file) as memory, pytest.raises(BadValue, match=r"modified while store.. was"):
         memory.store((("many", i), "x") for i in range(2100) if i != 2050 or memory.store([PAIRS[0]]))
 
 

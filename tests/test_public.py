@@ -28,7 +28,7 @@ ROOMS = (
     "encodings",
     "formats",
     "lab",
-    "labels",
+    "multilabel",
     "prediction",
     "schemes",
     "structures",
@@ -38,7 +38,7 @@ ROOMS = (
 def test_all_is_true():
     modules = {path.stem for path in (ROOT / "carving").iterdir()}
     public = {name for name in vars(carving) if not name.startswith("_") and name not in modules}
-    assert public == set(carving.__all__)
+    assert public == {*carving.__all__, "open"}  # which a star must not import: it would shadow a builtin
     assert len(carving.__all__) <= 15
 
 

@@ -27,8 +27,8 @@ class DecodedPairs:
 
     Attributes:
         pairs: The decoded (path, value) pairs.
-        asked: Number of values that were queried.
-        sure: Answers with a probability of at least 0.9.
+        requested: Number of values that were queried.
+        confident: Answers with a probability of at least 0.9.
         converged: Whether joint decoding converged; None if the paths were queried one by one.
         rounds: Rounds of joint decoding.
     """

@@ -141,7 +141,7 @@ class Inventory(Questions):
         >>> memory.store({"dog": {"legs": 4}, "bird": {"legs": 2}})
         2
         >>> found = memory.decode_pairs()
-        >>> found.pairs, found.confident, found.not_found
+        >>> found.pairs, found.confident, found.missing
         ([(('dog', 'legs'), 4), (('bird', 'legs'), 2)], 2, 0)
         """
         return decode_pairs(self._state, paths, joint, on_progress)

@@ -46,8 +46,8 @@ class Reliability(Questions):
         >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
         2
         >>> outcome = memory.verify({"dog": {"says": "meow"}, "cat": {"says": "meow"}})
-        >>> outcome.correct, outcome.accuracy, [(wrong.path, wrong.value, wrong.answer.value) for wrong in outcome.wrong]
-        (1, 0.5, [(('dog', 'says'), 'meow', 'woof')])
+        >>> outcome.correct, outcome.accuracy, [(wrong.path, wrong.answer.value) for wrong in outcome.wrong]
+        (1, 0.5, [(('dog', 'says'), 'woof')])
         """
         return verify(Moment(self._state), chain.from_iterable(batches(pairs, key)), joint, on_progress, group)
 

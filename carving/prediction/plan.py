@@ -106,11 +106,11 @@ def plan(
         vocabulary: The number of candidates.
         accuracy: The target accuracy, between 0 and 1.
         shared: The number of fillers in every context, or a mapping {fillers: contexts} where it varies.
-        **requirements: Further requirements, all optional. `scheme`, `p` and `compact` restrict the kind of memory; None
-            allows all. `codebook` (default True) counts the numbers of all fillers; with False only the cells of the
-            memory count, since labels determine the fillers. `dtype` (float32) determines the bytes. `widest` bounds
-            k1 in units of sqrt(d): by default 2, or d / 2 if contexts have several fillers. `slack` (0.1) allows a
-            tenth more numbers than the minimum where queries get cheaper; 0 gives the smallest memory. `basis` is
+        **requirements: Further requirements, all optional. `scheme`, `p` and `compact` restrict the kind of memory;
+            None allows all. `codebook` (default True) counts the numbers of all fillers; with False only the cells of
+            the memory count, since labels determine the fillers. `dtype` (float32) determines the bytes. `widest`
+            bounds k1 in units of sqrt(d): by default 2, or d / 2 if contexts have several fillers. `slack` (0.1) allows
+            a tenth more numbers than the minimum where queries get cheaper; 0 gives the smallest memory. `basis` is
             "blocks", or "gaussian" as in the paper. `dictionary` is the size of a dictionary of compact fillers.
             `joint=True` plans for joint decoding with one filler in each context: the memory is several times smaller,
             and smaller still with a `spread` of amplitudes; it has headroom, since joint decoding fails abruptly above
@@ -253,8 +253,8 @@ def plan_within(
     Args:
         numbers: The maximum size, including the codebook if it counts.
         vocabulary, accuracy, shared: As in `plan`.
-        **requirements: As in `plan`. `slack` allows fewer pairs where queries get cheaper: with 0.1 the maximum divided by
-            1.1.
+        **requirements: As in `plan`. `slack` allows fewer pairs where queries get cheaper: with 0.1 the maximum divided
+            by 1.1.
 
     Raises:
         BadValue: If a requirement is invalid, or no memory of this size stores a single context.
