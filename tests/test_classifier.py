@@ -50,6 +50,16 @@ def topics(points, seed=0, features=40, labels=12):
     return Dataset(csr_matrix(words.astype(np.float32)), csr_matrix(truth), "topics")
 
 
+def with_all(blended):
+    """Blend as the recipe does, but leave out no network: on tasks this small that is a matter of the codes drawn."""
+
+    def blend(*given):
+        found = blended(*given)
+        return found._replace(weights=[weight or 0.1 for weight in found.weights])
+
+    return blend
+
+
 def sparse(points=6, features=11, density=0.2, seed=0):
     return csr_matrix(random_array((points, features), density=density, rng=seed, dtype=np.float32))
 

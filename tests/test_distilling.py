@@ -12,7 +12,7 @@ import torch
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from test_classifier import topics
+from test_classifier import topics, with_all
 from test_matching import some
 from test_train_command import run
 
@@ -41,6 +41,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(recipe, "NARROW", 100)
     monkeypatch.setattr(distilling, "EPOCHS", {True: 20, False: 20})
     monkeypatch.setattr(recipe, "WORTH", 2.0)
+    monkeypatch.setattr(recipe, "blended", with_all(recipe.blended))
 
 
 # Students

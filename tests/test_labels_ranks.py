@@ -8,7 +8,7 @@ import pytest
 import torch
 from crew import crew_in
 from scipy.sparse import csr_matrix
-from test_classifier import topics
+from test_classifier import topics, with_all
 from test_ranks_faults import command
 from test_train_command import files as files  # a fixture
 from test_train_command import run as run_command
@@ -150,13 +150,14 @@ def taught(ranks):
     """What a student says, which every rank teaches for itself."""
     data = topics(150)
     features = csr_matrix((data.features.data, data.features.indices, data.features.indptr), (150, 200))  # is sparse
-    before = recipe.NARROW, recipe.WORTH, distilling.EPOCHS
+    before = recipe.NARROW, recipe.WORTH, recipe.blended, distilling.EPOCHS
     recipe.NARROW, recipe.WORTH, distilling.EPOCHS = 100, 2.0, {True: 3, False: 3}
+    recipe.blended = with_all(recipe.blended)
     try:
         with learning_on(ranks):
             made = MultiLabelClassifier(epochs=1).fit(features, data.labels)
     finally:
-        recipe.NARROW, recipe.WORTH, distilling.EPOCHS = before
+        recipe.NARROW, recipe.WORTH, recipe.blended, distilling.EPOCHS = before
     return made.chosen_.student, made.decision_function(features)
 
 
