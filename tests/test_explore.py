@@ -30,7 +30,7 @@ from carving.cli import app
 from carving.errors import BadValue, Overfull
 from carving.explore import MemoryDocument, planning
 from carving.explore.catalogue import Catalogue
-from carving.explore.exhibit import PAGES, Gallery
+from carving.explore.exhibit import PAGES, Copy, Gallery
 from carving.explore.given import Given
 from carving.explore.routes import ROUTES
 from carving.explore.server import LARGEST, PAGE, Server
@@ -394,6 +394,81 @@ def test_saving_again_after_a_failure_stores_nothing_twice(tmp_path, monkeypatch
         saved = Memory.load(file)
         assert (saved.pairs, saved["a", "b"], saved["d", "e"], len(saved)) == (121, "c", "f", 121)
     assert failures
+
+
+@pytest.fixture
+def changed(tmp_path):
+    """A page with a change that is not saved, and its file."""
+    file = tmp_path / "facts.safetensors"
+    filled(keep_paths=True).save(file)
+    page = Page(Memory.load(file), FACTS, file)
+    page("POST", "store", path="mine / says", value="woof")
+    return page, file
+
+
+@pytest.fixture
+def while_saving(changed, monkeypatch):
+    """Send a request while a save writes its file, and return what it replied."""
+    page, _ = changed
+    began, go_on, write = Event(), Event(), Memory.save
+
+    def slow(*how):
+        began.set()
+        go_on.wait(30)
+        write(*how)
+
+    def send(name, **values):
+        replies = []
+
+        def second():
+            try:
+                replies.append(page("POST", name, **values))
+            except BadValue as error:
+                replies.append(error)
+
+        monkeypatch.setattr(Memory, "save", slow)
+        saving, sending = Thread(target=page, args=("POST", "save")), Thread(target=second)
+        saving.start()
+        assert began.wait(30)
+        sending.start()
+        sending.join(0.5)  # it may have to wait until the file is written
+        go_on.set()
+        for thread in (saving, sending):
+            thread.join(30)
+        return replies[0]
+
+    return send
+
+
+def test_two_saves_at_once_store_once(changed, while_saving):
+    page, file = changed
+    assert "no changes to save" in str(while_saving("save"))
+    assert (Memory.load(file).pairs, page("GET", "overview")["pairs"]) == (121, 121)
+
+
+def test_what_is_stored_during_a_save_is_kept_for_the_next(changed, while_saving):
+    page, file = changed
+    assert while_saving("store", path="theirs / says", value="meow")["count"] == 1
+    assert (Memory.load(file).pairs, page("GET", "changes")["count"]) == (121, 1)
+    assert page("GET", "ask", path="theirs / says")["best"]["value"]["text"] == "meow"
+    assert page("POST", "save")["saved"] == 1
+    saved = Memory.load(file)
+    assert (saved["mine", "says"], saved["theirs", "says"], saved.pairs) == ("woof", "meow", 122)
+
+
+def test_a_save_whose_fresh_copy_fails_is_not_repeated(changed, monkeypatch):
+    page, file = changed
+
+    def failing(exhibit):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Copy, "of", failing)
+        with pytest.raises(MemoryError):
+            page("POST", "save")
+    with pytest.raises(BadValue, match="no changes to save"):
+        page("POST", "save")
+    assert Memory.load(file).pairs == 121
 
 
 def test_nothing_is_saved_without_leave(page):
@@ -774,7 +849,8 @@ def test_a_port_that_is_taken_is_told():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the browser is a script of the shell")
-def test_the_command_line_of_the_browser_has_no_token(tmp_path):
+@pytest.mark.parametrize(("end", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
+def test_the_command_line_of_the_browser_has_no_token(tmp_path, end, status):
     file, browser, told = tmp_path / "facts.safetensors", tmp_path / "browser", tmp_path / "told"
     filled().save(file)
     browser.write_text(f'#!/bin/sh\necho "$@" > {told}.part && mv {told}.part {told}\n')
@@ -792,7 +868,7 @@ def test_the_command_line_of_the_browser_has_no_token(tmp_path):
             page = Path(argument.removeprefix("file://"))
             assert address in page.read_text()
             assert [stat.S_IMODE(each.stat().st_mode) for each in (page, page.parent)] == [0o600, 0o700]
-            running.send_signal(signal.SIGINT)
-            assert running.wait(60) == 0 and not page.parent.exists()
+            running.send_signal(end)
+            assert running.wait(60) == status and not page.parent.exists()
         finally:
             running.kill()

@@ -119,6 +119,22 @@ def test_answers_follow_while_somebody_types(tab, address):
     tab.wait_for_selector("datalist option[value='value 3']", state="attached")
 
 
+def test_no_answer_stays_when_its_query_is_no_longer_complete(tab, address):
+    show(tab, address, "ask").wait_for_selector(".answer")
+    tab.fill("input", "")
+    tab.wait_for_selector("text=Type a path to see the answer.")
+    assert tab.query_selector(".answer") is None and not tab.is_visible(".plot")
+    tab.fill("input", "key 3 / of")
+    tab.wait_for_selector(".answer:text-is('value 3')")
+    tab.check("text=is a value stored?")
+    tab.wait_for_selector("text=Type a value to see the answer.")
+    assert tab.query_selector(".answer") is None and not tab.is_visible(".plot")
+    tab.get_by_role("combobox", name="Value").fill("value 3")
+    tab.wait_for_selector(".answer:text-is('Yes: value 3')")
+    tab.get_by_role("combobox", name="Value").fill("")
+    tab.wait_for_selector("text=Type a value to see the answer.")
+
+
 def test_a_label_full_of_markup_is_shown_as_text(tab, address):
     show(tab, address, "ask").wait_for_selector(".answer")
     tab.fill("input", "nasty")

@@ -71,13 +71,14 @@ def changes(gallery: Gallery, given: Given) -> Json:
 
 def reset(gallery: Gallery, given: Given) -> Json:
     """Discard the changes: give the page a fresh copy."""
-    return changes_shown(gallery.reset(given.text("session")))
+    held = gallery.copy(given.text("session"))
+    held.reset(gallery.exhibit)
+    return changes_shown(held)
 
 
 def save(gallery: Gallery, given: Given) -> Json:
     """Apply the copy's changes to the file as it is now: all of them, or none."""
-    name = given.text("session")
-    held, file = gallery.copy(name), gallery.exhibit.file
+    held, file = gallery.copy(given.text("session")), gallery.exhibit.file
     if file is None:
         raise BadValue("The explorer is read-only. Start it with --write to save changes.")
     with held.lock:
@@ -87,10 +88,12 @@ def save(gallery: Gallery, given: Given) -> Json:
             memory = Memory.load(file)
             for verb, pairs in _together(held.changes):
                 memory.store(pairs) if verb == "store" else memory.forget(pairs)
+            saved = len(held.changes)
             memory.save(file, precision(file, memory.tensor))
+            held.changes.clear()  # at once: whatever fails from here on, they are not saved again
             gallery.exhibit.memory, gallery.exhibit.pairs = memory, held.pairs
-        saved = len(held.changes)
-        return dict(saved=saved, file=str(file), **changes_shown(gallery.reset(name)))
+        held.reset(gallery.exhibit)
+        return dict(saved=saved, file=str(file), **changes_shown(held))
 
 
 def _together(changes: list[tuple[Verb, Pair]]) -> list[tuple[Verb, list[Pair]]]:

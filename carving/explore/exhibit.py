@@ -53,6 +53,13 @@ class Copy:
         """Return a fresh copy, which shares the tensor until it is changed."""
         return cls(copy.copy(exhibit.memory), exhibit.pairs)
 
+    def reset(self, exhibit: MemoryDocument) -> None:
+        """Discard the changes. The copy stays the page's own, so that a request which waits for its lock changes it."""
+        with self.lock:
+            fresh = Copy.of(exhibit)
+            self.memory, self.pairs, self._catalogue = fresh.memory, fresh.pairs, None
+            self.changes.clear()
+
     def note(self, verb: Verb, pair: Pair) -> None:
         """Record a change of the copy."""
         self.changes.append((verb, pair))
@@ -119,10 +126,3 @@ class Gallery:
             if held:
                 self._copies.move_to_end(name)
             return held
-
-    def reset(self, name: str) -> Copy:
-        """Replace the copy of a page by a fresh one."""
-        with self._lock:
-            self.copy(name)
-            self._copies[name] = Copy.of(self.exhibit)
-            return self._copies[name]

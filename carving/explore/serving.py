@@ -1,13 +1,14 @@
 """Serving the explorer on this machine: a free port, a secret address, and opening the browser."""
 
 import secrets
+import signal
 import socket
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
-from threading import Thread, Timer
+from threading import Thread, Timer, current_thread, main_thread
 from typing import Any
 
 from carving.errors import BadValue
@@ -54,13 +55,33 @@ def serve(
 @contextmanager
 def redirect(address: str) -> Iterator[FilePath]:
     """Yield a private file that redirects to an address: other users can read the command line of a browser."""
-    with TemporaryDirectory(prefix="carving-explore-") as folder:  # of mode 0700
-        page = FilePath(folder) / "explorer.html"
+    folder = TemporaryDirectory(prefix="carving-explore-")  # of mode 0700
+    with folder, before_termination(folder.cleanup):
+        page = FilePath(folder.name) / "explorer.html"
         page.touch(0o600)
         page.write_text(
             f'<!doctype html><meta http-equiv="refresh" content="0; url={address}"><a href="{address}">Open</a>'
         )
         yield page
+
+
+@contextmanager
+def before_termination(cleanup: Callable[[], None]) -> Iterator[None]:
+    """Call a function before SIGTERM ends the process: uvicorn raises it again, and then no `finally` runs."""
+    if current_thread() is not main_thread():  # only the main thread can handle signals
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        cleanup()
+        signal.signal(signal.SIGTERM, previous)
+        signal.raise_signal(signal.SIGTERM)
+
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def runner(server: Server) -> Any:

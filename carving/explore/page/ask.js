@@ -15,10 +15,9 @@ export default function asking(about) {
   const doubt = el("output");
   const picks = el("ul", { class: "picks", "aria-label": "Known paths" }), known = el("p", { class: "soft small" });
   const problem = el("p", { class: "error message", role: "alert" });
-  const said = el("div", { class: "field", "aria-live": "polite" }, el("p", { class: "soft" }, "Type a path to see the answer.")), strip = el("div"), legend = el("p", { class: "soft small" });
+  const said = el("div", { class: "field", "aria-live": "polite" }), strip = el("div"), legend = el("p", { class: "soft small" });
   const table = el("div", { class: "scroll" }), order = el("p", { class: "soft small" });
   const why = card("Why: the scores of all values", strip, legend), best = card("Best candidates", table, order);
-  why.hidden = best.hidden = true;
   let kind = "one", reply = null;
   which.hidden = many.hidden = true;
   which.append(offered);
@@ -41,12 +40,19 @@ export default function asking(about) {
       return found;
     } catch (error) { fill(problem, error.message); }
   }
+  const missing = () => !path.value.trim() ? "path" : kind === "value" && !valueInput.value.trim() ? "value" : kind === "top" && !count.value ? "number of candidates" : null;
+  function clear() {
+    reply = null;
+    why.hidden = best.hidden = true;
+    fill(said, el("p", { class: "soft" }, `Type a ${missing()} to see the answer.`));
+  }
+  clear();
   async function run() {
-    if (!path.value.trim() || (kind === "value" && !valueInput.value.trim()) || (kind === "top" && !count.value)) return;
+    if (missing()) return clear();
     try {
       const values = { path: path.value, kind, prior_empty: absence.value / 100, ...(kind === "value" ? { value: valueInput.value } : kind === "top" ? { top: count.value } : {}) };
       const found = await ask("ask", values);
-      if (!found) return;
+      if (!found || missing()) return;
       reply = found;
       fill(problem);
       show();
