@@ -507,7 +507,7 @@ def test_plans_have_what_is_to_be_copied(page, monkeypatch):
     assert page("GET", "plan", pairs="50", vocabulary="20", accuracy="0.9", bits="2") == [seen]  # at once
     assert seen["plans"][0]["bytes"] == math.ceil(seen["plans"][0]["cells"] * 2 / 8)
     assert seen["command"].startswith("carving plan --pairs 50 --vocabulary 20 --accuracy 0.9 --bits 2")
-    made = {"Memory": SimpleNamespace(planned=lambda **requirements: plan(**requirements, scheme="HLB"))}
+    made = {"Memory": SimpleNamespace(for_size=lambda **requirements: plan(**requirements, scheme="HLB"))}
     exec(seen["python"], made)
     assert made["memory"].cells == seen["plans"][0]["cells"]
 
