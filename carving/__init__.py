@@ -5,7 +5,7 @@ from carving.answers.best import top
 from carving.answers.ranking import Best
 from carving.contexts import Contexts
 from carving.memory import Memory
-from carving.memory.opened import open_memory as open
+from carving.memory.opened import open_memory as _open_memory
 from carving.memory.quantized import QuantizedMemory
 from carving.prediction.plan import plan
 from carving.scheme import Scheme
@@ -16,6 +16,8 @@ from carving.schemes.vsa import VSA
 from carving.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
+
+open = _open_memory  # not in `__all__`: `from carving import *` must not shadow a builtin
 
 __all__ = [
     "OSC",

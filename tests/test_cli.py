@@ -527,7 +527,9 @@ def test_lack_of_memory_that_torch_tells_is_no_bug(memory, carving, monkeypatch,
         raise RuntimeError(f"DefaultCPUAllocator: {lack}: you tried to allocate 9 bytes")
 
     monkeypatch.setattr(Memory, "recall_many", refuse)
-    assert carving("ask", memory, "a", status=2).stderr.startswith(f"Error: DefaultCPUAllocator: {lack}")
+    assert carving("ask", memory, "a", status=2).stderr.startswith(
+        f"Error: Not enough memory. DefaultCPUAllocator: {lack}"
+    )
 
 
 HOSTILE = "e\x1b[31m\x9b\u202e\x07\r\x7f"

@@ -309,7 +309,7 @@ def test_everything_public_is_explained_by_an_example():
 words = st.text(st.characters(codec="utf-8"), max_size=5)
 values = st.one_of(words, st.integers(-9, 9), st.floats(allow_nan=False), st.booleans(), st.none())
 documents = st.recursive(
-    values, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_values=12
+    values, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_leaves=12
 )
 
 

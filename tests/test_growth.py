@@ -132,7 +132,7 @@ def test_what_cannot_grow_says_why():
 
 
 def test_where_together_takes_too_much_each_is_asked_alone(monkeypatch):
-    monkeypatch.setattr("carving.memory.holdings.LARGEST", 0)
+    monkeypatch.setattr("carving.memory.decode_pairs.LARGEST", 0)
     found = decode_pairs(of(SHARED)._state)
     assert found.converged is None and sorted(found.pairs) == sorted(SHARED)
 
@@ -157,7 +157,7 @@ def test_an_overfull_memory_offers_to_grow():
 
 def test_an_unlike_memory_is_absorbed():
     mine, yours = of(FACTS, OSC(60, 3)), of(SHARED, OSC(80, 2, seed=5))
-    with pytest.raises(ValueError, match=r"absorb\(other\)"):
+    with pytest.raises(ValueError, match=r"merge\(other\)"):
         mine + yours
     found = mine.merge(yours)
     assert found.confident == found.requested == len(SHARED) and mine.verify([*FACTS, *SHARED]).accuracy > 0.99

@@ -1,5 +1,6 @@
 """The index of compact fillers: its cells, what is looked at for a question, how surely, and its file."""
 
+import errno
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -293,3 +294,15 @@ def test_plans_of_commands_count_labels_that_are_alike():
     options = ["--pairs", "30", "--vocabulary", "5000", "--dictionary", "2", "--json"]
     refused = run("plan", *options)
     assert refused.exit_code == 2 and "dictionary" in refused.stderr
+
+
+def test_an_index_for_which_memory_is_lacking_is_not_told_as_corrupt(tmp_path, monkeypatch):
+    memory, _ = memory_of()
+    memory.save(tmp_path / "m", index=True)
+
+    def lacking(*_, **__):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(np, "memmap", lacking)
+    with pytest.warns(UserWarning, match="could not be read .*; the index is rebuilt"):
+        assert beside.read(tmp_path / "m", memory.scheme, memory.vocabulary) is None

@@ -670,17 +670,24 @@ def test_weights_far_apart_are_refused_by_open_files_and_narrow_dtypes(tmp_path)
         lambda tensor: tensor.to(torch.float16),
         lambda tensor: tensor.to("meta"),
         lambda tensor: tensor * math.nan,
+        lambda tensor: tensor.to_sparse(),
         lambda tensor: tensor.tolist(),
     ],
-    ids=["shape", "dtype", "device", "finite", "type"],
+    ids=["shape", "dtype", "device", "finite", "dense", "type"],
 )
 def test_a_tensor_and_counts_that_do_not_fit_are_refused(memory, wrong):
     tensor, counts = memory.tensor, memory.counts
-    with pytest.raises(UserError, match="the tensor must"):
+    with pytest.raises(UserError, match="tensor must"):
         memory.tensor = wrong(tensor)
     with pytest.raises(UserError, match="counts must"):
         memory.counts = wrong(counts)
     assert memory.tensor is tensor and memory.recall("sentence 5", "subject").value == "dog"
+
+
+def test_counts_beyond_whole_numbers_of_a_double_are_refused(memory):
+    with pytest.raises(BadValue, match=r"counts must sum to at most 2\^53"):
+        memory.counts = torch.full_like(memory.counts, 1e308)
+    assert 0 < memory.pairs < 100
 
 
 def test_numbers_of_numpy_are_numbers(memory):

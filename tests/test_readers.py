@@ -1,6 +1,7 @@
 """Readers against hostile files: nothing escapes but errors that a person can mend, in bounded time and room."""
 
 import bz2
+import errno
 import gzip
 import io
 import itertools
@@ -285,3 +286,13 @@ def test_numbers_of_thousands_of_digits_are_told(tmp_path):
         (tmp_path / "a.arff").write_bytes(header + row + b"\n")
         with pytest.raises(ValueError, match=r"a\.arff"):
             read(tmp_path / "a.arff")
+
+
+def test_a_disk_that_fails_is_not_told_as_a_file_that_is_corrupt():
+    class Failing(io.StringIO):
+        def readline(self, size=-1):
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        list(pairs(Failing("a\tb\tc\n"), "triples"))
+    assert not isinstance(caught.value, BadLineError)

@@ -1,6 +1,7 @@
 """How strongly pairs are held, and how many values paths hold: what is sampled, and what it makes of odds."""
 
 import math
+import random
 from collections import defaultdict
 from itertools import combinations
 
@@ -363,6 +364,21 @@ def test_probabilities_mean_what_they_say_beside_strong_pairs_and_with_one_bit(c
     setting = {"scheme": "OSC", "basis": "blocks", "L": 300, "case": case, "asked": 4000} | sizes
     measured = answer_calibration(setting, seed=3)
     assert measured["error"] < measured["perfect"] + 0.03
+
+
+def test_joint_decoding_knows_how_strengths_are_distributed():
+    """Weights of a log-normal distribution, as few levels of strength as a histogram may have."""
+    right, said = [], []
+    for seed in range(8):
+        chance, memory = random.Random(seed), Memory(OSC(60, 2, compact=True, seed=seed), range(300))
+        pairs = [(("there", i), chance.randrange(300)) for i in range(240)]
+        for pair in pairs:
+            memory.store([pair], weight=math.exp(chance.gauss(0, 1)))
+        answers = memory.decode([path for path, _ in pairs], prior_empty=0)
+        right += [answer.value == value for answer, (_, value) in zip(answers, pairs, strict=True)]
+        said += [answer.probability for answer in answers]
+    share = sum(right) / len(right)
+    assert share > 0.85 and abs(sum(said) / len(said) - share) < 0.04
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_schemes_without_a_first_mode_are_refused_with_the_way_out():
         RowShardedMemory(make("HRR", d=64), Ranks.alone())
 
 
-@pytest.mark.parametrize("verb", ["forget", "absorb", "grow", "consolidate", "quantize", "__add__"])
+@pytest.mark.parametrize("verb", ["forget", "merge", "grow", "consolidate", "quantize", "__add__"])
 def test_what_slabs_do_not_do_is_told_with_the_way_out(verb):
     memory = RowShardedMemory(OSC(d=20, p=2), Ranks.alone())
     with pytest.raises(BadValue, match=r"sharded over ranks .* Memory\.load\(file\)"):

@@ -31,7 +31,7 @@ documents = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner), st.dictionaries(keys, inner), st.dictionaries(small, inner), st.lists(inner).map(numbered_dict)
     ),
-    max_values=30,
+    max_leaves=30,
 )
 # A container around a document: from the inside to the outside they make a deep one.
 wrappings = st.one_of(st.just([]), st.tuples(small), st.lists(small, min_size=1, max_size=2))
@@ -252,7 +252,7 @@ def test_the_path_in_an_error_stays_short():
 # Bracket notation
 
 words = st.one_of(text, st.text(st.sampled_from("()\\ \t\n\r\f\v\"'entrfva/-")))
-trees = st.recursive(st.lists(words), lambda inner: st.lists(words | inner), max_values=30)
+trees = st.recursive(st.lists(words), lambda inner: st.lists(words | inner), max_leaves=30)
 
 
 def test_brackets_are_nested_lists():

@@ -38,11 +38,11 @@ def under(documents):
 # Pairs as each format can hold them, with the options
 
 json_documents = st.recursive(
-    labels, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_values=12
+    labels, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_leaves=12
 )
 field = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1, max_size=5)
 triples = st.tuples(st.tuples(field, field), field)
-trees = st.recursive(st.lists(words, max_size=3), lambda inner: st.lists(words | inner, max_size=3), max_values=12)
+trees = st.recursive(st.lists(words, max_size=3), lambda inner: st.lists(words | inner, max_size=3), max_leaves=12)
 value = field.filter(lambda value: value != "_")
 token = st.fixed_dictionaries(
     {"form": field},

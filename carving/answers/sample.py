@@ -17,7 +17,7 @@ from zlib import crc32
 
 MAX_SAMPLED_PAIRS = 512
 KEY_BYTES = 12  # of a sampled pair: four of the path's CRC-32, four of its digest, four of the value's digest
-MAX_LEVELS = 8  # different strengths in a histogram
+MAX_LEVELS = 16  # different strengths in a histogram
 MAX_VALUES = 16  # values of a path that a histogram tells apart
 MIN_PATHS = 16  # that say how many values a path holds: of fewer, others may come later
 ALIKE = 0.02  # strengths whose logarithms differ by less are one level
@@ -295,7 +295,7 @@ def _levels(pairs: list[tuple[float, float]]) -> Levels:
             groups.setdefault(round(math.log(strength) / step), []).append((strength, number))
         if len(groups) <= MAX_LEVELS:
             return tuple([_joined(group) for group in groups.values()])
-        step *= 2
+        step *= 1.25
 
 
 def _joined(group: list[tuple[float, float]]) -> tuple[float, float]:

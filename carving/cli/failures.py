@@ -28,7 +28,7 @@ ADVICE = (
     ),
     (
         "Store the pairs of one in a memory like the other, Memory.like(other); if one keeps its paths, "
-        "memory.absorb(other) does that.",
+        "memory.merge(other) does that.",
         "Run `carving store NEW FILES --like OTHER` with the files of one of them, then merge NEW and OTHER.",
     ),
 )
@@ -65,8 +65,16 @@ def _failed(error: Exception) -> int:
         errors.quiet = False
     if show_traceback.get() or not is_mistake:
         _tell(traceback.format_exc())
-    _tell(f"Error: {visible(_advised(str(error))) or 'out of memory'}" if is_mistake else REPORT)
+    _tell(f"Error: {_sentence(error)}" if is_mistake else REPORT)
     return MISTAKE if is_mistake else BUG
+
+
+def _sentence(error: Exception) -> str:
+    """What a person reads of an error that they can mend."""
+    message = visible(_advised(str(error)))
+    if isinstance(error, MemoryError) or _is_lack_of_memory(error):
+        return f"Not enough memory. {message}".rstrip()
+    return message or type(error).__name__
 
 
 def _advised(message: str) -> str:

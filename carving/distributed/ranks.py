@@ -325,7 +325,7 @@ def _of_connection(error: RuntimeError) -> bool:
     """Return whether a connection failed: torch has classes for that, gloo words and the line that failed."""
     from torch import distributed as dist
 
-    return isinstance(error, dist.DistError) or BROKEN.search(str(error)) is not None
+    return isinstance(error, dist.DistError) or bool(not str(error).startswith("CUDA") and BROKEN.search(str(error)))
 
 
 def _store_of(group: "ProcessGroup") -> Any:

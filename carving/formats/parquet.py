@@ -72,4 +72,6 @@ def _opened(source: Source) -> Iterator[Any]:
         with parquet.ParquetFile(given) as file:
             yield file
     except (lib.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise BadLineError(name_of(source), None, f"expected a complete Parquet file: {error}") from None

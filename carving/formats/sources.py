@@ -115,6 +115,8 @@ def limited_lines(
                 is_cut = not _is_end(stream.readline(limit.size))
             line = stream.readline(limit.size + 1)
         except BROKEN as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the system, not of an archive's reader
+                raise
             raise BadLineError(name, number, f"the file is truncated or corrupt: {error}") from error
         except UnicodeError as error:  # of a stream of text: what it lost with the error cannot be told
             raise BadLineError(name, number, f"the stream is not text: {error}") from None

@@ -71,7 +71,12 @@ def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
         ):
             return None
         return _index(metadata, arrays, scheme, count)
-    except (*DAMAGE, OSError) as error:
+    except OSError as error:
+        warnings.warn(
+            f"{shown(target)} could not be read ({shown(error)}); the index is rebuilt when it is needed.", stacklevel=2
+        )
+        return None
+    except DAMAGE as error:
         warnings.warn(
             f"{shown(target)} is corrupt ({shown(error)}) and is ignored; the index is rebuilt when it is needed. "
             "Remove the file, or save the memory again with index=True.",

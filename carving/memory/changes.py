@@ -180,7 +180,7 @@ def check_same(ours: Scheme, theirs: Scheme) -> None:
     if differ:
         raise BadValue(
             f"Cannot add memories of different schemes: they differ in {', '.join(differ)}. Store the pairs of one in "
-            "a memory like the other, Memory.like(other); if one keeps its paths, memory.absorb(other) does that."
+            "a memory like the other, Memory.like(other); if one keeps its paths, memory.merge(other) does that."
         )
 
 
@@ -194,7 +194,7 @@ def check_same_trained(ours: Codebook, theirs: Codebook) -> None:
     if one is not None or other is not None:
         raise BadValue(
             "Cannot add memories with different trained fillers. Store the pairs of one in a memory like the other, "
-            "Memory.like(other); if one keeps its paths, memory.absorb(other) does that."
+            "Memory.like(other); if one keeps its paths, memory.merge(other) does that."
         )
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from carving.memory.quantized import QuantizedMemory
 
 
+MAX_PAIRS = 2.0**53  # of more, a count does not tell one more or less
 _with_locks: WeakSet["Memory"] = WeakSet()
 
 
@@ -259,6 +260,8 @@ class Memory(Inventory, Looks, Consolidating):
         way_out = "there is one count for each value of memory.vocabulary"
         check_tensor("counts", counts, (len(self.vocabulary),), way_out, torch.float64)
         _check_held("counts", counts, self.counts)
+        if not float(counts.abs().sum()) <= MAX_PAIRS:
+            raise BadValue(f"counts must sum to at most 2^53, got {float(counts.abs().sum()):.3g}.")
         with self._lock:
             self._state = replace(self._state, often=Counts(counts))
 
@@ -584,6 +587,8 @@ class Memory(Inventory, Looks, Consolidating):
 
 def _check_held(name: str, tensor: Tensor, before: Tensor) -> None:
     """Refuse a tensor that is to replace another, but is on another device or not finite."""
+    if tensor.layout != torch.strided:
+        raise BadValue(f"{name} must be dense, got {tensor.layout}. Use .to_dense().")
     if tensor.device != before.device:
         raise BadValue(f"{name} must be on {before.device}, got {tensor.device}. Use .to({str(before.device)!r}).")
     check_finite(name, tensor)

@@ -13,7 +13,7 @@ what all of them say together, and is kept instead, unless the validation part s
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -34,9 +34,6 @@ from carving.multilabel.scorer import Matcher, Scorer
 from carving.multilabel.thresholds import Held
 from carving.multilabel.training import AT_ONCE, Settings, Trainer
 from carving.multilabel.views import is_dense
-
-if TYPE_CHECKING:
-    pass
 
 FEW = 20_000  # points up to which networks are trained again on all of them, where features are few as well
 HELD = 4_000  # points at most that are held back for validation, where there are more

@@ -165,7 +165,7 @@ def three_times_in_fives(memory: Memory, pairs: list[Pair]) -> Stored:
 
 def log_normal(memory: Memory, pairs: list[Pair]) -> Stored:
     """Weights whose logarithms are standard normal."""
-    chance = Random(len(pairs))
+    chance = Random(memory.scheme.seed)
     for pair in pairs:
         memory.store([pair], weight=math.exp(chance.gauss(0, 1)))
     return memory, pairs
