@@ -53,7 +53,7 @@ def numbers_chart(_: object) -> str:
         "tensor products": {"scheme": "TPR", "N": n},
         "OSC as published": osc | {"compact": None},
         "compact fillers": osc | {"compact": True, "joint": None},
-        "compact, all asked together": osc | {"compact": True, "joint": True, "spread": None},
+        "compact, all decoded jointly": osc | {"compact": True, "joint": True, "spread": None},
         "and some contexts louder": osc | {"compact": True, "joint": True, "spread": 1.2},
     }
     values = {name: mean(rows, "numbers", **setting) for name, setting in kinds.items()}
@@ -79,7 +79,7 @@ def bits_chart(results: dict[str, dict]) -> str:
         "memory, each asked alone": "memory, asked alone, 99 %",
         "SQLite, a file": "SQLite, a file",
         "JSON, compressed by xz": "JSON, compressed by xz",
-        "quantized memory, all asked together": "quantized memory, asked together, 100.00% right",
+        "quantized memory, decoded jointly": "quantized memory, decoded jointly, 100.00% right",
     }
     bars = [(name, rows[row], f"{rows[row]:,.0f}") for name, row in names.items()]
     return chart([*bars, ("the least possible", math.log2(1000), f"{math.log2(1000):,.0f}")], lowest=4)

@@ -136,7 +136,7 @@ def quantized(facts: Facts) -> Row:
 
     us = timed(ask, len(facts), 1)
     right = sum(answer.value == value for answer, value in zip(found, facts.values(), strict=True)) / len(facts)
-    return {"what": f"quantized memory, asked together, {right:.2%} right", "bytes": len(packed(few.cells.codes, 2)),
+    return {"what": f"quantized memory, decoded jointly, {right:.2%} right", "bytes": len(packed(few.cells.codes, 2)),
             "us": us, "changes": "after decoding", "strangers": "told, with a probability"}  # fmt: skip
 
 

@@ -155,7 +155,7 @@ def solved_treebank(console: Console, file: Path) -> dict[str, Any]:
         planned=chosen.cells,
         numbers=scheme.d**2,
         by_addition=outcome.before / outcome.pairs,
-        right=outcome.share,
+        right=outcome.accuracy,
         passes=outcome.evaluations,
         seconds=time.perf_counter() - start,
         processor_seconds=time.process_time() - processor,

@@ -109,10 +109,10 @@ def run(
         words=words,
         scheme=plan.scheme,
         parameters=plan.parameters,
-        asked=len(sample),
-        right=right,
-        predicted=plan.accuracy,
-        together=dict(cells=together.cells, right=right_together),
+        total=len(sample),
+        correct=right,
+        predicted_accuracy=plan.accuracy,
+        joint=dict(cells=together.cells, correct=right_together),
     )
 
 

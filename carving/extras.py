@@ -6,9 +6,9 @@ from typing import Any
 from carving.errors import UserError
 
 EXTRAS = {
-    "scipy": "labels",
-    "sklearn": "labels",
-    "threadpoolctl": "labels",
+    "scipy": "multilabel",
+    "sklearn": "multilabel",
+    "threadpoolctl": "multilabel",
     "matplotlib": "plots",
     "pyarrow": "parquet",
     "uvicorn": "explore",

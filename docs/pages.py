@@ -18,7 +18,7 @@ CHAPTERS = {  # what stands where in the menu; what is not named here stands und
     "Start": ["tutorial", "explore", "memories", "commands", "something-else"],
     "For": ["for-engineers", "for-researchers", "for-learners"],
     "Understand": ["how-it-works", "capacity", "joint-decoding", "beyond", "quantized", "solving", "candidates"],
-    "Use": ["formats", "files", "paths", "distributed", "performance", "labels", "encodings", "architectures",
+    "Use": ["formats", "files", "paths", "distributed", "performance", "multilabel", "encodings", "architectures",
             "protocol", "clifford", "from-torchhd"],
     "Measured": ["results", "labels-measured", "experiments", "report/index", "campaign"],
     "Look up": ["gallery/index", "api/index", "contributing", "changelog"],

@@ -110,7 +110,9 @@ def test_a_memory_is_asked_for_what_files_hold(tmp_path, carving):
     carving("store", held, file, "--scheme", "OSC", "--d", 50, "--p", 2, "--compact")
     alone = json.loads(carving("verify", held, file, "--json", status=1).output)
     together = json.loads(carving("verify", held, file, "--joint", "--json").output)
-    assert alone["asked"] == together["asked"] == together["right"] == 300 > alone["right"] and together["converged"]
+    assert (
+        alone["total"] == together["total"] == together["correct"] == 300 > alone["correct"] and together["converged"]
+    )
     assert "300 of 300 pairs" in carving("verify", held, file, "--joint").output
     other = tmp_path / "other.tsv"
     other.write_text("head 1\trole 9\tleaf 1\n")
@@ -178,7 +180,7 @@ def test_a_memory_is_not_overfilled_without_a_word(planned, tmp_path, carving):
     forced = carving("store", planned, tmp_path / "many.tsv", "--force")
     assert "is over capacity" in forced.stderr and "->" in forced.output
     known = json.loads(carving("store", planned, tmp_path / "six.tsv", "--force", "--json").stdout)
-    assert known["predicted_accuracy"] < 0.1 and known["planned"] == pytest.approx(0.999)
+    assert known["predicted_accuracy"] < 0.1 and known["target_accuracy"] == pytest.approx(0.999)
 
 
 def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
@@ -307,7 +309,7 @@ def test_the_demo_answers_as_predicted(tmp_path, carving):
     assert "Correct answers: " in shown and "TPR, one role per level: order 6" in shown
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
-    assert outcome["right"] > 0.97 and outcome["predicted_accuracy"] >= 0.99
+    assert outcome["correct"] > 0.97 and outcome["predicted_accuracy"] >= 0.99
 
 
 def test_a_treebank_that_is_large_is_asked_for_a_sample(tmp_path, carving, monkeypatch):
@@ -316,7 +318,7 @@ def test_a_treebank_that_is_large_is_asked_for_a_sample(tmp_path, carving, monke
     text = carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png").output
     assert "(of a random sample of 100)" in text and "predicted, not measured" in text
     outcome = json.loads(carving("demo", "--trees", 60, "--picture", tmp_path / "demo.png", "--json").output)
-    assert outcome["asked"] == 100 < 200 < outcome["pairs"] and outcome["together"]["right"] is None
+    assert outcome["total"] == 100 < 200 < outcome["pairs"] and outcome["joint"]["correct"] is None
 
 
 def test_a_sample_has_every_field_in_its_share():
@@ -426,7 +428,7 @@ def test_what_is_answered_wrongly_is_listed(memory, tmp_path, carving):
     assert lines[2].startswith("sentence 5 / verb -> slept; answer: chased  (score ")
     assert len(lines) == 2 + questions.WORST + 1 and lines[-1].endswith("more (all with --json)")
     found = json.loads(carving("verify", memory, tmp_path / "other.json", "--wrong", "--json", status=1).output)
-    assert len(found["wrong"]) == found["asked"] - found["right"] > questions.WORST
+    assert len(found["wrong"]) == found["total"] - found["correct"] > questions.WORST
     assert found["wrong"][0]["path"] == ["sentence 5", "verb"] and found["wrong"][0]["answer"]["value"] == "chased"
     assert "wrong" not in json.loads(carving("verify", memory, tmp_path / "other.json", "--json", status=1).output)
     assert "Name files" in carving("verify", memory, "--wrong", status=2).stderr

@@ -177,7 +177,7 @@ def test_each_context_may_have_candidates_of_its_own(double, noisy):
     own = torch.tensor([[0, 3], [1, 1], [9, 2], [4, 0], [5, 5], [7, 8]])
     expected = literal_scores(memory, contexts, candidates).gather(1, own)
     assert_close(double.score(memory, contexts, candidates[own]), expected, **EXACT)
-    best = top(double, memory, contexts, candidates, candidates=own)
+    best = top(double, memory, contexts, candidates, candidate_indices=own)
     assert_close(best.scores.squeeze(1), expected.amax(1), **EXACT)
 
 

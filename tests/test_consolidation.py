@@ -325,7 +325,7 @@ def test_the_command_consolidates_a_file(tmp_path):
     facts.write_text(json.dumps({path[0]: value for path, value in PAIRS}))
     of(keep_paths=True).save(file)
     outcome = json.loads(run("consolidate", file, facts, "--json").stdout)
-    assert outcome["right"] == outcome["asked"] == 200 > outcome["before"] and outcome["consolidated"]
+    assert outcome["correct"] == outcome["total"] == 200 > outcome["before"] and outcome["consolidated"]
     assert "consolidated" in run("info", file).stdout and json.loads(run("info", file, "--json").stdout)["consolidated"]
     assert run("verify", file, facts).exit_code == 0
     refused = run("forget", file, facts)
@@ -354,7 +354,9 @@ def packed():
 
 def test_what_was_consolidated_in_few_bits_is_quantized_without_loss(packed, tmp_path):
     quantized, asked = packed.quantize(4), [*(path for path, _ in PAIRS), *((f"nothing {i}",) for i in range(50))]
-    assert quantized.bits == 4 and quantized.is_consolidated and repr(quantized).endswith("4 bits a cell, consolidated")
+    assert (
+        quantized.bits == 4 and quantized.is_consolidated and repr(quantized).endswith("4 bits per cell, consolidated")
+    )
     assert torch.equal(quantized.tensor, packed.tensor) and named(quantized) == 200
     for one, other in zip(quantized.recall_many(asked), packed.recall_many(asked), strict=True):
         assert (one.value, one.found) == (other.value, other.found)
@@ -380,7 +382,7 @@ def test_a_quantized_memory_that_was_consolidated_is_unsealed_without_paths(pack
         back.quantize(4)
     with pytest.raises(BadValue, match="is no longer the sum"):
         packed.quantize(4).decode()
-    with pytest.raises(BadValue, match="decode"):
+    with pytest.raises(BadValue, match="to_memory"):
         packed.quantize(4).store(PAIRS)
 
 

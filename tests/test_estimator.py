@@ -178,7 +178,7 @@ def test_a_fit_that_fails_values_everything_as_it_was(fitted):
     wrong = [
         (features, truth[:7], {}, "40 and 7 rows"),
         (features, truth * 3, {}, "must be 0 or 1"),
-        (features, truth, dict(settings__rate=1e30), "The loss became"),
+        (features, truth, dict(settings__learning_rate=1e30), "The loss became"),
     ]
     for points, labels, options, message in wrong:
         again = clone(made).set_params(**options)
@@ -417,21 +417,26 @@ def test_words_go_through_a_pipeline_and_settings_through_a_search():
     labels = np.array([[1, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0]] * 15)
     line = make_pipeline(TfidfVectorizer(), classifier(seed=1))
     assert np.array_equal(line.fit(documents, labels).predict(documents[:4]), labels[:4])
-    grid = {"multilabelclassifier__settings__rate": [1e-6, 3e-3], "multilabelclassifier__settings__trunk": ["linear"]}
+    grid = {
+        "multilabelclassifier__settings__learning_rate": [1e-6, 3e-3],
+        "multilabelclassifier__settings__trunk": ["linear"],
+    }
     search = GridSearchCV(line, grid, cv=2, scoring="f1_micro").fit(documents, labels)
-    assert search.best_params_["multilabelclassifier__settings__rate"] == 3e-3
+    assert search.best_params_["multilabelclassifier__settings__learning_rate"] == 3e-3
     assert search.best_estimator_.predict(documents[:1]).tolist() == [[1, 0, 1]]
 
 
 def test_settings_are_parameters_and_wrong_ones_are_told():
     made = classifier()
-    assert made.get_params()["settings__rate"] == 3e-3 and "settings__rate" not in made.get_params(deep=False)
-    twin = clone(made.set_params(settings__rate=0.5, seed=4))
+    assert made.get_params()["settings__learning_rate"] == 3e-3 and "settings__learning_rate" not in made.get_params(
+        deep=False
+    )
+    twin = clone(made.set_params(settings__learning_rate=0.5, seed=4))
     assert twin.settings.learning_rate == 0.5 and twin.settings.epochs == 30 and twin.seed == 4
     with pytest.raises(ValueError, match=r"no parameter 'rat'.*rate"):
         made.set_params(settings__rat=1)
     with pytest.raises(ValueError, match="needs settings, which is None"):
-        MultiLabelClassifier().set_params(settings__rate=1)
+        MultiLabelClassifier().set_params(settings__learning_rate=1)
 
 
 @pytest.mark.parametrize("way", ["pickle", "joblib", "file"])

@@ -148,7 +148,7 @@ def test_what_is_missing_is_counted():
 
 def test_an_overfull_memory_offers_to_grow():
     memory = of(FACTS[:10])
-    with pytest.warns(Overfull, match=r"memory\.grow\(\)"):
+    with pytest.warns(Overfull, match=r"Call grow\(\)"):
         memory.store(FACTS)
 
 

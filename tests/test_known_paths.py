@@ -411,7 +411,7 @@ def test_where_a_value_is(scheme):
     chances = [answer.probability for _, answer in found]
     assert chances == sorted(chances, reverse=True)
     some = [("head 5", "next"), ("head 6", "next"), ("nowhere",), ("head 5", "next")]
-    assert [path for path, _ in memory.without_paths().where("value 5", candidates=some)] == [("head 5", "next")]
+    assert [path for path, _ in memory.without_paths().where("value 5", paths=some)] == [("head 5", "next")]
     assert memory.where("never stored") == [] and len(memory.where("value 5", threshold=0.999)) <= len(found)
 
 

@@ -39,7 +39,7 @@ LESSONS = {
     "binary": (Settings(**{**vars(PLAIN), "loss": "binary"}), "OSC", {}),
     "softmax": (Settings(**{**vars(PLAIN), "loss": "softmax", "architecture": "both"}), "OSC", {}),
     "trained codes": (PLAIN, "HRR", dict(trainable=True)),
-    "one point left": (Settings(**{**vars(PLAIN), "batch": 59}), "OSC", {}),  # of which one rank has none
+    "one point left": (Settings(**{**vars(PLAIN), "batch_size": 59}), "OSC", {}),  # of which one rank has none
 }
 
 
@@ -104,7 +104,7 @@ def refused(ranks):
     data = topics(60, seed=ranks.rank)
     head = make_head("OSC", data.labels.shape[1])
     for rate, own in ((3e-3, data), (1e30, topics(60))):
-        settings = Settings(**{**vars(PLAIN), "rate": rate, "epochs": 3})
+        settings = Settings(**{**vars(PLAIN), "learning_rate": rate, "epochs": 3})
         try:
             with learning_on(ranks):
                 train(make_network(own, head, settings, 0), head, own, settings, seed=0)

@@ -30,7 +30,7 @@ def test_a_level_is_recognized_where_it_is_and_not_where_its_neighbor_is(levels)
 
 
 def test_a_level_is_found_in_its_own_path_alone(levels):
-    assert [path for path, _ in levels.where(4, candidates=[(i,) for i in range(40)])] == [(4,)]
+    assert [path for path, _ in levels.where(4, paths=[(i,) for i in range(40)])] == [(4,)]
 
 
 def test_forgetting_a_neighbor_changes_nothing(levels):
@@ -80,7 +80,7 @@ def test_a_consolidated_memory_tells_neighbors_apart():
         warnings.simplefilter("ignore", Overfull)
         memory.store(stored)
     assert memory.consolidate(stored) and memory.is_consolidated
-    found = memory.where(4, candidates=[path for path, _ in stored])
+    found = memory.where(4, paths=[path for path, _ in stored])
     assert {path for path, _ in found} <= {path for path, value in stored if value == 4} and len(found) > 3
     assert not memory.recognize(2, value=3)
 
@@ -126,7 +126,7 @@ def test_hours_go_around():
     scheme = OSC(96, 2, compact=True)
     hours = Memory(scheme, range(24), circular(scheme, 24, label="hour"))
     hours.store([((i,), i) for i in range(0, 24, 3)])
-    assert [path for path, _ in hours.where(0, candidates=[(i,) for i in range(24)])] == [(0,)]
+    assert [path for path, _ in hours.where(0, paths=[(i,) for i in range(24)])] == [(0,)]
     assert not hours.recognize(0, value=23) and not hours.recognize(0, value=1)
 
 

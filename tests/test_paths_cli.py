@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from carving import OSC, Memory, formats
 from carving.cli import app
 
-LINES = "".join(f"head {i}\tnext\tleaf {i % 40}\n" for i in range(200))
+LINES = "".join(f"head {i}\tnext\tvalue {i % 40}\n" for i in range(200))
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_memory_is_asked_for_all_that_it_keeps(memory, plain, carving):
         told = carving("verify", memory, *options).output
         assert "is intact" in told and "Queried 200 pairs" in told and "answers with probability" in told
     known = json.loads(carving("verify", memory, "--joint", "--json").output)
-    assert (known["asked"], known["sure"], known["nothing"], known["converged"]) == (200, 200, 0, True)
+    assert (known["requested"], known["confident"], known["missing"], known["converged"]) == (200, 200, 0, True)
     assert json.loads(carving("verify", plain, "--json").output) == {"file": str(plain), "whole": True, "pairs": 200}
 
 
@@ -114,7 +114,7 @@ def test_a_memory_grows_in_its_place_or_elsewhere(memory, tmp_path, carving):
     big = Memory.load(tmp_path / "big")
     assert big.target.pairs == 2000 and len(big) == 200 and big.recall("head 7", "next").value == "value 7"
     known = json.loads(carving("grow", memory, "--json").output)
-    assert (known["asked"], known["sure"], known["nothing"], known["pairs"]) == (200, 200, 0, 200)
+    assert (known["requested"], known["confident"], known["missing"], known["pairs"]) == (200, 200, 0, 200)
     assert Memory.load(memory).target.pairs == 400
 
 
@@ -129,7 +129,7 @@ def test_without_kept_paths_files_say_them(plain, facts, tmp_path, carving):
 
 
 def test_a_memory_that_would_be_too_full_offers_what_makes_room(memory, plain, tmp_path, carving):
-    (tmp_path / "more.tsv").write_text("".join(f"more {i}\tnext\tleaf {i % 40}\n" for i in range(400)))
+    (tmp_path / "more.tsv").write_text("".join(f"more {i}\tnext\tvalue {i % 40}\n" for i in range(400)))
     refused = carving("store", memory, tmp_path / "more.tsv", status=2).stderr
     assert f"`carving grow {memory} --pairs 600`" in " ".join(refused.split())
     offered = refused.replace("\n", " ").split("`")[1]
@@ -142,7 +142,7 @@ def test_a_memory_that_would_be_too_full_offers_what_makes_room(memory, plain, t
 
 
 def test_unlike_memories_are_merged_where_paths_are_kept(memory, plain, tmp_path, carving):
-    (tmp_path / "more.tsv").write_text("".join(f"more {i}\tnext\tleaf {i % 40}\n" for i in range(100)))
+    (tmp_path / "more.tsv").write_text("".join(f"more {i}\tnext\tvalue {i % 40}\n" for i in range(100)))
     carving("store", tmp_path / "other", tmp_path / "more.tsv", "--keep-paths", "--scheme", "HLB")
     assert Memory.load(tmp_path / "other").scheme != Memory.load(memory).scheme
     told = carving("merge", tmp_path / "both", memory, tmp_path / "other")

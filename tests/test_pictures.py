@@ -90,4 +90,4 @@ def test_notebooks_show_text_and_no_markup(memory):
     assert "30,714, and 15,357,000 of its codebook" in best._repr_html_()
     quantized = Memory(OSC(d=30, p=2))
     quantized.store({"a": 1, "b": 2})
-    assert "2 bits a cell" in quantized.quantize(bits=2)._repr_html_()
+    assert "2 bits per cell" in quantized.quantize(bits=2)._repr_html_()

@@ -507,7 +507,7 @@ def test_a_wish_that_there_is_not_is_told_with_those_like_it():
 
 @pytest.mark.parametrize("pairs", [[(("p",), "x")], [(("p",), i) for i in range(3)]], ids=["one pair", "one path"])
 @pytest.mark.parametrize(
-    "wishes",
+    "requirements",
     [dict(scheme="OSC", p=2, compact=True), dict(scheme="HLB"), dict(scheme="TPR"), dict(scheme="HLB", joint=True)],
     ids=["OSC", "HLB", "TPR", "joint"],
 )
@@ -525,7 +525,9 @@ def test_what_is_planned_for_a_single_path_tells_it_from_those_that_hold_nothing
 
 
 @pytest.mark.parametrize("values", [2, 5])
-@pytest.mark.parametrize("wishes", [dict(scheme="OSC", p=2, compact=True), dict(scheme="HLB"), dict(scheme="TPR")])
+@pytest.mark.parametrize(
+    "requirements", [dict(scheme="OSC", p=2, compact=True), dict(scheme="HLB"), dict(scheme="TPR")]
+)
 def test_what_is_planned_for_few_pairs_tells_paths_that_hold_nothing(requirements, values):
     """99 % of all answers are to be right, half of them of empty paths: these were false in up to 8 %."""
     pairs = [((f"p{i}",), f"v{i % values}") for i in range(5)][: max(2, values)]

@@ -248,7 +248,7 @@ def test_a_quantized_memory_does_not_change_and_says_what_does():
         lambda: quantized.grow(pairs=10),
         lambda: quantized.merge(memory),
     ):
-        with pytest.raises(BadValue, match="decode"):
+        with pytest.raises(BadValue, match="to_memory"):
             change()
 
 

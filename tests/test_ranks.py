@@ -117,7 +117,7 @@ def without_pickles(ranks):
         memory.store(pairs, group=ranks.group)
         part = Memory.like(memory)
         part.store(pairs)
-        right = memory.verify(PAIRS, joint=True, group=ranks.group).right
+        right = memory.verify(PAIRS, joint=True, group=ranks.group).correct
         return memory.pairs, part.all_reduce(ranks.group).pairs, survey(pairs, ranks=ranks).pairs, right
     finally:
         pickle.loads, pickle.dumps = before

@@ -150,7 +150,7 @@ def test_fewer_paths_than_ranks_are_asked_by_each(crew):
 
 def verified(ranks, memory, pairs, joint):
     outcome = pickle.loads(memory).verify(pairs, joint=joint, group=ranks.group)
-    return outcome.asked, outcome.right, [(wrong.path, wrong.value) for wrong in outcome.wrong]
+    return outcome.total, outcome.correct, [(wrong.path, wrong.value) for wrong in outcome.wrong]
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -159,7 +159,7 @@ def test_ranks_verify_as_one_process_does(crew, joint):
     pairs = [((f"place {i}",), f"value {(i + (i == 7)) % 50}") for i in range(150)]
     wanted = memory.verify(pairs, joint=joint)
     for asked, right, wrong in crew(verified, pickle.dumps(memory), pairs, joint, ranks=2):
-        assert (asked, right) == (wanted.asked, wanted.right)
+        assert (asked, right) == (wanted.total, wanted.correct)
         assert wrong == [(each.path, each.value) for each in wanted.wrong]
 
 

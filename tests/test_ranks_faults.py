@@ -119,7 +119,7 @@ def test_ranks_verify_files_together(crew, graph, tmp_path):
     arguments = ["verify", file, tmp_path / "names.jsonl", "--joint", "--json"]
     (status, text), (other, silence) = crew(command, arguments, ranks=2)
     assert status == other == 0 and silence == ""
-    assert json.loads(text)["right"] == 40
+    assert json.loads(text)["correct"] == 40
 
 
 def test_ranks_consolidate_files_together(crew, tmp_path):
@@ -132,8 +132,8 @@ def test_ranks_consolidate_files_together(crew, tmp_path):
     (status, text), (other, silence) = crew(command, ["consolidate", file, facts, "--json"], ranks=2)
     assert status == other == 0 and silence == ""
     said = json.loads(text)
-    assert said["right"] == 60 > said["before"] and said["consolidated"]
-    assert Memory.load(file).verify(pairs).right == 60
+    assert said["correct"] == 60 > said["before"] and said["consolidated"]
+    assert Memory.load(file).verify(pairs).correct == 60
 
 
 def test_what_goes_wrong_in_ranks_is_said_once_and_values_the_file(crew, graph, tmp_path):

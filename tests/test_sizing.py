@@ -62,7 +62,7 @@ def test_an_accuracy_is_a_share(accuracy):
         Memory.for_pairs(PAIRS, accuracy)
 
 
-@pytest.mark.parametrize("room", [0, 0.5, float("inf"), float("nan")])
+@pytest.mark.parametrize("headroom", [0, 0.5, float("inf"), float("nan")])
 def test_there_is_no_less_room_than_for_the_pairs(headroom):
     with pytest.raises(ValueError, match="must be a number of at least 1"):
         Memory.for_pairs(PAIRS, headroom=headroom)

@@ -103,7 +103,7 @@ def asked(memory, joint):
         rounds=None if together is None else (together.converged, together.rounds),
         tops=[answer for each in memory.recall_many(PATHS[:6], top=3) for answer in each],
         sets=[[answer.value for answer in each] for each in memory.recall_sets(PATHS)],
-        right=memory.verify(PAIRS).right,
+        right=memory.verify(PAIRS).correct,
         foreseen=memory.predicted_accuracy(),
     )
 

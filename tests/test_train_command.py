@@ -115,7 +115,7 @@ def test_mistakes_end_with_status_two_and_a_sentence(files, tmp_path):
         (("train", train, tmp_path / "no" / "m"), "does not exist"),
         (("train", train, tmp_path / "m", "--test", other), "Check that the two belong together"),
         (("train", train, tmp_path / "m", "--head", "HBL"), "Did you mean HLB"),
-        (("train", train, tmp_path / "m", "--architecture", "tree"), "trunk must be one of"),
+        (("train", train, tmp_path / "m", "--architecture", "tree"), "architecture must be one of"),
         (("evaluate", tmp_path / "none", test), "does not exist"),
         (("evaluate", test, test), "not a complete model"),
         (("evaluate", tmp_path / "model", other), "another label set"),

@@ -112,10 +112,10 @@ def test_the_metadata_are_what_people_expect(metadata):
 
 def test_the_base_is_small_and_extras_bring_the_rest(metadata, requirements):
     assert needed(requirements, "") == BASE
-    extras = ["explore", "labels", "parquet", "plots", "all", "campaign", "docs", "dev"]
+    extras = ["explore", "multilabel", "parquet", "plots", "all", "campaign", "docs", "dev"]
     assert metadata.get_all("Provides-Extra") == extras
     assert needed(requirements, "explore") == {"uvicorn"}
-    assert needed(requirements, "labels") == {"scikit-learn", "scipy", "threadpoolctl"}
+    assert needed(requirements, "multilabel") == {"scikit-learn", "scipy", "threadpoolctl"}
     assert needed(requirements, "parquet") == {"pyarrow"}
     assert needed(requirements, "plots") == {"matplotlib"}
     assert needed(requirements, "all") == {"carving[explore,labels,parquet,plots]"}

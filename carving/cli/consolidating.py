@@ -63,9 +63,9 @@ def consolidate(
 def consolidation_json(outcome: Consolidation) -> dict[str, object]:
     """How it went, for JSON."""
     return dict(
-        asked=outcome.pairs,
+        total=outcome.pairs,
         before=outcome.before,
-        right=outcome.after,
+        correct=outcome.after,
         share=outcome.share,
         evaluations=outcome.evaluations,
         others=outcome.others,

@@ -121,7 +121,9 @@ class Question:
     value: Annotated[str | None, typer.Option(help="Test whether this value is stored under the path.")] = None
     candidates: Annotated[
         list[str] | None,
-        typer.Option(help="Consider only this value as an answer; repeat the option for several values."),
+        typer.Option(
+            "--candidate", help="Consider only this value as an answer; repeat the option for several values."
+        ),
     ] = None
     prior_empty: Annotated[float, typer.Option(help="Prior probability that nothing is stored under the path.")] = 0.5
     text: Annotated[bool, typer.Option("--text", help="Read every role and value as text, numbers included.")] = False

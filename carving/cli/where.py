@@ -26,9 +26,10 @@ def where(
         str, typer.Argument(metavar="VALUE", help="Value to look for; a number is tried as a number and as text.")
     ],
     reading: Reading,
-    candidates: Annotated[
+    searched: Annotated[
         list[str] | None,
         typer.Option(
+            "--paths",
             metavar="FILE",
             help="File of pairs whose paths are searched; may be repeated. Default: the paths that the memory keeps.",
         ),
@@ -40,7 +41,7 @@ def where(
 ) -> None:
     """Find the paths that hold a value, most probable first. Exit status 1 if there is none."""
     held = loaded(memory, vocabulary, reading)
-    paths = [path for path, _ in Files.open(candidates, reading)] if candidates else None
+    paths = [path for path, _ in Files.open(searched, reading)] if searched else None
     readings = value_readings(value, text)
     with bar(errors, "querying", None) as advance:
         answers = (held.where(read, paths, threshold=threshold, on_progress=advance) for read in readings)

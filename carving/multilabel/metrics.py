@@ -3,7 +3,7 @@
     q = propensities(train.labels)
     ndcg(ranked, test.labels, 5), psndcg(ranked, test.labels, 5, q)
 
-Every metric is a share of 1, averaged over the points that have labels. With `batch` it is the mean of the metric over
+Every metric is a share of 1, averaged over the points that have labels. With `batch_size` it is the mean of the metric over
 batches of this many points, a shorter last batch counting as much as the others, as in the published code of HLB. With
 `unlabeled=True` points without labels count, with a value of 0.
 """
@@ -28,7 +28,7 @@ Ids = NDArray[np.int64]
 class Mean(TypedDict, total=False):
     """How a metric is averaged over points."""
 
-    batch: int | None  # points of a batch; None takes all points at once
+    batch_size: int | None  # points of a batch; None takes all points at once
     unlabeled: bool  # whether points without labels count
 
 
@@ -176,7 +176,7 @@ def _averaged(
     best: Numbers | None,
     labels: csr_matrix,
     *,
-    batch: int | None = None,
+    batch_size: int | None = None,
     unlabeled: bool = False,
 ) -> float:
     """The mean over points, or, beside the best, the ratio of both means; over all at once or averaged over batches."""
@@ -187,8 +187,8 @@ def _averaged(
     best = np.ones(len(gained)) if best is None else best[kept]
     size = (
         len(gained)
-        if batch is None
-        else check_integer("batch", batch, 1, way_out="None averages over all points at once")
+        if batch_size is None
+        else check_integer("batch_size", batch_size, 1, way_out="None averages over all points at once")
     )
     starts = np.arange(0, len(gained), size)
     totals = np.add.reduceat(best, starts)

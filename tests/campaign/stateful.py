@@ -147,7 +147,7 @@ class AgainstADictionary(RuleBasedStateMachine):
         if not held:
             return
         grown, found = self.memories[which].grow(len(held), ACCURACY, scheme="HLB")  # which is planned fastest
-        assert found.asked == found.sure == held.total() and named(found.pairs) == held
+        assert found.requested == found.confident == held.total() and named(found.pairs) == held
         paths = {canonical_path(path): path for path, _ in map(self.given.__getitem__, held)}
         sets = zip(paths, grown.recall_sets(list(paths.values())), strict=True)
         right = sum((path, canonical(answer.value)) in held for path, answers in sets for answer in answers)

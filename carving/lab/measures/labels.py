@@ -55,7 +55,7 @@ class FromFiles:
             train(network, head, data, settings, seed=torch_seed)
             ranked = predict(network, head, test.features, 5)[1].numpy()
         propensities = metrics.propensities(whole.labels)
-        batched = metrics.measures(ranked, test.labels, propensities, (5,), batch=settings.batch_size)
+        batched = metrics.measures(ranked, test.labels, propensities, (5,), batch_size=settings.batch_size)
         return metrics.measures(ranked, test.labels, propensities) | {
             "nDCG@5 by batch": batched["nDCG@5"],
             "PSnDCG@5 by batch": batched["PSnDCG@5"],
