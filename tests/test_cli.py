@@ -120,7 +120,7 @@ def test_a_memory_is_asked_for_what_files_hold(tmp_path, carving):
 
 
 def test_a_new_memory_gets_the_size_that_it_needs(tmp_path, carving):
-    lines = "".join(f"head {i}\tnext\tleaf {i % 60}\n" for i in range(400))
+    lines = "".join(f"head {i}\tnext\tvalue {i % 60}\n" for i in range(400))
     with lzma.open(tmp_path / "graph.tsv.xz", "wt") as file:
         file.write(lines)
     stored = json.loads(carving("store", tmp_path / "graph", tmp_path / "graph.tsv.xz", "--json").output)
@@ -166,8 +166,8 @@ def test_strangers_are_left_alone_and_listed(memory, tmp_path, carving):
 @pytest.fixture
 def planned(tmp_path, carving):
     """A memory that was planned for six triples, and two thousand others."""
-    (tmp_path / "six.tsv").write_text("".join(f"head {i}\tnext\tleaf {i}\n" for i in range(6)))
-    (tmp_path / "many.tsv").write_text("".join(f"other {i}\tnext\tleaf {i % 50}\n" for i in range(2000)))
+    (tmp_path / "six.tsv").write_text("".join(f"head {i}\tnext\tvalue {i}\n" for i in range(6)))
+    (tmp_path / "many.tsv").write_text("".join(f"other {i}\tnext\tvalue {i % 50}\n" for i in range(2000)))
     carving("store", tmp_path / "small", tmp_path / "six.tsv")
     return tmp_path / "small"
 
@@ -202,7 +202,7 @@ def test_a_merge_is_not_overfilled_without_a_word(planned, tmp_path, carving):
 
 def test_two_people_make_memories_that_can_be_merged(tmp_path, carving):
     for name, count in (("mine", 40), ("yours", 400)):
-        lines = "".join(f"{name} {i}\tnext\tleaf {i % 50}\n" for i in range(count))
+        lines = "".join(f"{name} {i}\tnext\tvalue {i % 50}\n" for i in range(count))
         (tmp_path / f"{name}.tsv").write_text(lines)
         carving("store", tmp_path / name, tmp_path / f"{name}.tsv")
     unlike = carving("merge", tmp_path / "both", tmp_path / "mine", tmp_path / "yours", status=2).stderr
@@ -237,7 +237,7 @@ def test_an_empty_memory_of_a_plan_is_written(tmp_path, carving):
 
 
 def test_a_memory_of_a_size_that_was_given_is_warned_about_and_never_refused(tmp_path, carving):
-    (tmp_path / "many.tsv").write_text("".join(f"other {i}\tnext\tleaf {i % 50}\n" for i in range(2000)))
+    (tmp_path / "many.tsv").write_text("".join(f"other {i}\tnext\tvalue {i % 50}\n" for i in range(2000)))
     stored = carving("store", tmp_path / "given", tmp_path / "many.tsv", "--d", 12)
     assert "is over capacity" in stored.stderr and "below 90.00%" in stored.stderr
     assert Memory.load(tmp_path / "given").pairs == 2000 and Memory.load(tmp_path / "given").target is None
@@ -608,7 +608,7 @@ def test_roles_that_json_cannot_read_are_text_or_refused(path, memory, carving):
 
 def test_what_is_piped_in_is_named_and_kept_on_the_disk(memory, carving, monkeypatch):
     monkeypatch.setattr("carving.cli.input.IN_MEMORY", 10)
-    lines = "".join(f"head {i}\tnext\tleaf\n" for i in range(20))
+    lines = "".join(f"head {i}\tnext\tvalue\n" for i in range(20))
     assert "Stored 20 pairs" in carving("store", memory, "-", "--format", "triples", data=lines).output
     error = carving("store", memory, "-", "--format", "triples", data=lines + "bad\n", status=2).stderr
     assert error.startswith("Error: standard input, line 21: expected head")

@@ -419,7 +419,7 @@ def test_words_go_through_a_pipeline_and_settings_through_a_search():
     assert np.array_equal(line.fit(documents, labels).predict(documents[:4]), labels[:4])
     grid = {
         "multilabelclassifier__settings__learning_rate": [1e-6, 3e-3],
-        "multilabelclassifier__settings__trunk": ["linear"],
+        "multilabelclassifier__settings__architecture": ["linear"],
     }
     search = GridSearchCV(line, grid, cv=2, scoring="f1_micro").fit(documents, labels)
     assert search.best_params_["multilabelclassifier__settings__learning_rate"] == 3e-3
@@ -433,8 +433,8 @@ def test_settings_are_parameters_and_wrong_ones_are_told():
     )
     twin = clone(made.set_params(settings__learning_rate=0.5, seed=4))
     assert twin.settings.learning_rate == 0.5 and twin.settings.epochs == 30 and twin.seed == 4
-    with pytest.raises(ValueError, match=r"no parameter 'rat'.*rate"):
-        made.set_params(settings__rat=1)
+    with pytest.raises(ValueError, match=r"no parameter 'learn_rate'.*learning_rate"):
+        made.set_params(settings__learn_rate=1)
     with pytest.raises(ValueError, match="needs settings, which is None"):
         MultiLabelClassifier().set_params(settings__learning_rate=1)
 

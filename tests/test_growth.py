@@ -133,7 +133,7 @@ def test_what_cannot_grow_says_why():
 
 def test_where_together_takes_too_much_each_is_asked_alone(monkeypatch):
     monkeypatch.setattr("carving.memory.decode_pairs.LARGEST", 0)
-    found = decode_pairs(of(SHARED)._state)
+    found = decode_pairs(of(SHARED, headroom=2)._state)
     assert found.converged is None and sorted(found.pairs) == sorted(SHARED)
 
 

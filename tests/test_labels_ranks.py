@@ -204,4 +204,4 @@ def test_a_command_trains_in_ranks_and_only_the_first_speaks(crew, files, tmp_pa
     assert all(math.isclose(two["test"][name], one["test"][name], abs_tol=0.03) for name in one["test"])
     (tmp_path / "taken.safetensors").write_text("something else")
     (status, text), (other, _) = crew(command, ["train", points, tmp_path / "taken.safetensors", *options], ranks=2)
-    assert status == other == 2 and "not from Carving" in text
+    assert status == other == 2 and "not written by Carving" in text

@@ -170,7 +170,7 @@ def test_a_checkpoint_whose_numbers_changed_is_told_and_nothing_is_put_back(tmp_
     whole = bytearray((tmp_path / "run").read_bytes())
     whole[-5] ^= 1
     (tmp_path / "run").write_bytes(whole)
-    with pytest.raises(ValueError, match=r"corrupt \(its checksum.*Remove it to start over"):
+    with pytest.raises(ValueError, match=r"corrupt \(the checksum.*Remove it to start over"):
         run(tmp_path / "run")
 
 

@@ -82,7 +82,7 @@ def test_scores_of_schemes_that_settle_are_not_said_to_be_1_for_what_was_stored(
 
 def test_notebooks_show_text_and_no_markup(memory):
     assert "31 pairs of 31 different values" in memory._repr_html_()
-    assert "a row of 4,096 numbers" in memory._repr_html_()
+    assert "a row of 4,096 cells" in memory._repr_html_()
     assert "&lt;script&gt;" in Answer(NASTY, 1.0, 0.5)._repr_html_()
     assert "<script>" not in memory.recall("nasty")._repr_html_()
     assert "nothing is stored there" in memory.recall("nowhere")._repr_html_()

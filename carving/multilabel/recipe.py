@@ -104,7 +104,7 @@ def single(
 ) -> Settings | None:
     """One network where it is wanted: of the networks that are tried for OSC, the published way for other heads.
 
-    None stands for the whole recipe: an OSC head without a trunk.
+    None stands for the whole recipe: an OSC head without an `architecture`.
     """
     if head != "OSC":
         return Settings(architecture=architecture or "deep", epochs=epochs or 25, gamma=0.98, patience=patience)

@@ -74,7 +74,7 @@ class Settings:
     64
     >>> Settings(architecture="tree")
     Traceback (most recent call last):
-    carving.errors.BadValue: trunk must be one of 'deep', 'linear', 'both', got 'tree'
+    carving.errors.BadValue: architecture must be one of 'deep', 'linear', 'both', got 'tree'
     """
 
     architecture: str = "deep"  # deep, linear or both
