@@ -7,7 +7,7 @@ Each step is a process of its own, which says what it takes at most (its residen
 Pairs are so many that a scan is about 99 % right; all values are as likely as each other beforehand. Times are those of
 the clock, for a quiet machine, and of the processor. The last step asks a memory of a million values whether its
 probabilities are as often right as they say. What was wanted stands beside what was measured, by the clock; with ten
-million leaves it goes into results/index-speed.json, and from there into docs/candidates.md by tables.py.
+million values it goes into results/index-speed.json, and from there into docs/candidates.md by tables.py.
 """
 
 import argparse

@@ -27,7 +27,7 @@ class Facts:
     filler_scalars: int  # real numbers (or bits, or indices) that a filler is
     memory_scalars: int  # real numbers that a memory holds
     # Numbers of a candidate that `precompute` made, whose products with flat cores are scores and inner products alike;
-    # 0: it values candidates as they are.
+    # 0: it leaves candidates as they are.
     code_size: int = 0
     # Numbers of a candidate whose parts have unit norms, laid flat, which few questions take fastest; 0: there is none.
     part_size: int = 0

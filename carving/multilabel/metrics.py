@@ -3,9 +3,9 @@
     q = propensities(train.labels)
     ndcg(ranked, test.labels, 5), psndcg(ranked, test.labels, 5, q)
 
-Every metric is a share of 1, averaged over the points that have labels. With `batch_size` it is the mean of the metric over
-batches of this many points, a shorter last batch counting as much as the others, as in the published code of HLB. With
-`unlabeled=True` points without labels count, with a value of 0.
+Every metric is a share of 1, averaged over the points that have labels. With `batch_size` it is the mean of the metric
+over batches of this many points, a shorter last batch counting as much as the others, as in the published code of HLB.
+With `unlabeled=True` points without labels count, with a value of 0.
 """
 
 from __future__ import annotations
