@@ -75,8 +75,8 @@ def check_version(
     """
     if received != expected:
         raise error(
-            f"{shown(path)} has format version {received!r:.30}, and this Carving reads {expected!r}. {way_out} "
-            "The Carving that wrote the file reads it."
+            f"{shown(path)} has format version {received!r:.30}, and this version of Carving reads {expected!r}. "
+            f"{way_out} Or read it with the version of Carving that wrote it."
         )
 
 

@@ -28,13 +28,11 @@ _setting = "auto"
 
 
 def set_sieve(setting: str) -> None:
-    """How candidates are sieved before they are scored in float32; the answers are the same.
+    """Set the low-precision pre-filter of candidates, which are then scored in float32.
 
-    "auto" measures what is fastest on this machine, "off" scores all in float32, "bfloat16" and "int8" sieve wherever
-    they can. Only shared candidates that look the same in every context (compact fillers) are sieved, in float32 on
-    CPUs. Where a machine has no such product, everything is done in float32. Answers are those that float32 gives:
-    where two scores differ by less than float32 rounds, either may stand first, as without a sieve. Probabilities are
-    off by a thousandth of themselves at most.
+    "auto" measures what is fastest on this machine, "off" disables the filter, "bfloat16" and "int8" use it wherever it
+    applies: to compact fillers on CPUs. The answers do not change, up to ties within the rounding of float32;
+    probabilities change by a thousandth of themselves at most.
 
     >>> set_sieve("off")
     >>> get_sieve()
@@ -42,7 +40,9 @@ def set_sieve(setting: str) -> None:
     >>> set_sieve("auto")
     """
     if setting not in SETTINGS:
-        raise BadValue(f"a sieve is one of {', '.join(SETTINGS)}, got {setting!r}; auto measures which is fastest")
+        raise BadValue(
+            f"setting must be one of {', '.join(SETTINGS)}, got {setting!r}. auto measures which is fastest."
+        )
     global _setting
     _setting = setting
 

@@ -68,14 +68,16 @@ class Fullness:
         grow = ["carving", "grow", str(file)]
         if not self.keeps_paths:
             return (
-                f"Run `{shlex.join(grow)} FILES --pairs {self.pairs}` with all files stored in it to make room, or "
-                "`carving store NEW FILES` with all files to create a memory of the right size."
+                f"Run `{shlex.join(grow)} FILES --pairs {self.pairs}` with all files stored in it to get a larger "
+                "memory, or `carving store NEW FILES` with all files to create a memory of the right size."
             )
-        return f"Run `{shlex.join(grow)} --pairs {self.pairs}` to make room."
+        return f"Run `{shlex.join(grow)} --pairs {self.pairs}` to get a larger memory."
 
     def _larger(self, target: Target, merged: Sequence[FilePath]) -> str:
         if self.keeps_paths:  # those of another size can be merged, too
-            return f"Run `{shlex.join(['carving', 'grow', str(merged[0])])} --pairs {self.pairs}` to make room."
+            return (
+                f"Run `{shlex.join(['carving', 'grow', str(merged[0])])} --pairs {self.pairs}` to get a larger memory."
+            )
         sizes = f"--pairs {self.pairs} --vocabulary {max(2, self.values)} --accuracy {target.accuracy:.4g}"
         plan = f"carving plan {sizes}{' --joint' if target.joint else ''} --out EMPTY"
         return (

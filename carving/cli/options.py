@@ -28,7 +28,7 @@ Accuracy = Annotated[float, typer.Option(help="Target accuracy: the fraction of 
 KeepPaths = Annotated[
     bool,
     typer.Option(
-        "--keep-paths", help="New memory: keep the paths, so that it can list, export and grow its pairs without files."
+        "--keep-paths", help="New memory: keep the paths, so that `export` and `grow` work without the original files."
     ),
 ]
 
@@ -72,7 +72,8 @@ class NewMemory:
     ] = None
     seed: Annotated[int | None, typer.Option(min=0, help="New memory: the random seed.")] = None
     basis: Annotated[
-        str | None, typer.Option(help="New memory: the kind of contexts, blocks or gaussian, for OSC.")
+        str | None,
+        typer.Option(help="New memory: how OSC draws contexts: blocks (faster), or gaussian as in the paper."),
     ] = None
     accuracy: Annotated[
         float | None,

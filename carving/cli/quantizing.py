@@ -45,7 +45,9 @@ def quantize(
     bits: Annotated[
         str | None,
         typer.Option(
-            help="Bits per cell: 1, 2, 3, 4 or 8, or auto.", show_default="2, or the bits it was consolidated for"
+            help="Bits per cell: 1, 2, 3, 4, 8, or auto (the fewest that keep the target accuracy). Default: 2, or the "
+            "bits for which the memory was consolidated.",
+            show_default=False,
         ),
     ] = None,
     vocabulary: Annotated[

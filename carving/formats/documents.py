@@ -185,7 +185,7 @@ def as_pair(pair: object) -> Pair:
     """The pair, if it looks like one."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise BadType(
-            f"expected a pair (path, value), got {brief(pair)}. flatten(document) returns the pairs of a document."
+            f"A pair must be (path, value), got {brief(pair)}. flatten(document) returns the pairs of a document."
         )
     path, value = pair
     if not isinstance(path, tuple | list):
@@ -217,13 +217,16 @@ def _container(node: _Node) -> Container:
         if all(canonical(number) in below for number in range(len(below))):
             return [below[canonical(number)].value for number in range(len(below))]
     elif not mark.is_leaf or not isinstance(mark.value, dict):
-        raise BadValue(f"The role () marks a dict and must have the value {{}}, got another at {show_path(mark.path)}.")
+        raise BadValue(
+            f"The role () is reserved: it marks a dict and takes only the value {{}}, got another at "
+            f"{show_path(mark.path)}."
+        )
     container = {child.role: child.value for child in below.values()}
     if len(container) < len(below):
         first, second = _equal_keys(below.values())
         raise BadValue(
-            f"the keys of a dict must differ for Python too, got {show_path(first.path)} and {show_path(second.path)}; "
-            "strings always do"
+            f"The keys of a dict must be distinct in Python, got {show_path(first.path)} and {show_path(second.path)} "
+            "(1 and True, for example, are equal). Use strings."
         )
     return container
 
@@ -256,7 +259,7 @@ def _canonical(label: Any, path: Sequence[Role], *below: Role) -> bytes:
     try:
         return canonical(label)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"at {show_path((*path, *below))}: {error}") from None
+        raise type(error)(f"At {show_path((*path, *below))}: {error}") from None
 
 
 def show_path(path: Sequence[Role]) -> str:
@@ -269,6 +272,6 @@ def show_path(path: Sequence[Role]) -> str:
 
 def _both_value_and_not(value: Path, deeper: Path) -> BadValue:
     return BadValue(
-        f"A document has nothing below a value, got values at {show_path(value)} and at {show_path(deeper)}. "
-        "Remove one of them."
+        f"The path {show_path(value)} cannot hold a value and have other paths below it, such as "
+        f"{show_path(deeper)}. Remove one of them."
     )

@@ -48,15 +48,15 @@ class Consolidation:
         pairs: Number of different pairs.
         before: Pairs that were answered correctly before.
         after: Pairs that are answered correctly now.
-        wished: Target accuracy.
+        target_accuracy: Target accuracy.
         evaluations: Passes over all pairs.
-        others: Other pairs that the memory holds, which are noise to these.
+        others: Number of further stored pairs, which are noise to these.
     """
 
     pairs: int
     before: int
     after: int
-    wished: float
+    target_accuracy: float
     evaluations: int
     others: int = 0
 
@@ -66,7 +66,7 @@ class Consolidation:
         return self.after / self.pairs
 
     def __bool__(self) -> bool:
-        return self.share >= self.wished
+        return self.share >= self.target_accuracy
 
 
 class Wish(NamedTuple):

@@ -35,11 +35,11 @@ class Stronger(NamedTuple):
 
 
 class NotFound(list[Pair]):
-    """The pairs that `Memory.forget` did not find (as strongly as required) and skipped: a list.
+    """List of the pairs that `Memory.forget` skipped.
 
     Attributes:
-        weaker: Those of the pairs that are stored more weakly than the weight to forget.
-        stronger: Other pairs, which were forgotten, but were stored more strongly: a part of each remains.
+        weaker: The skipped pairs that are stored, but with less than the weight to forget.
+        stronger: Pairs that are not in the list: they were forgotten, but a remainder of each is still stored.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=3))

@@ -33,20 +33,15 @@ def _problem(held: State, found: DecodedPairs) -> str | None:
         return f"{held.scheme} has no probabilities, so it is unknown whether its pairs are decoded correctly."
     if abs(held.stored - found.requested) > 0.5:
         return (
-            f"The stored pairs have a total weight of {held.stored:,.6g}, but the paths account for "
-            f"{found.requested:,} pairs: pairs under other paths and weights other than 1 would be lost."
+            f"The memory holds pairs of total weight {held.stored:,.6g}, but the paths account for only "
+            f"{found.requested:,}. Pairs under other paths, and weights other than 1, would be lost. Pass all paths."
         )
     if any(abs(strength - round(strength)) > WHOLE for strength, _ in held.histogram.strengths):
-        return "Some pairs were stored with weights that are not whole numbers, which would become 1."
-    unsure = found.requested - found.confident
-    if unsure > UNSURE * found.requested:
-        return (
-            f"Only {found.confident:,} of {found.requested:,} pairs could be decoded with a probability of 0.9 or "
-            "more: the memory is over capacity, or some paths or weights are not as assumed."
-        )
-    if found.converged is False:
-        return f"Joint decoding of {found.requested:,} pairs did not converge: the memory is over capacity."
-    return None
+        return "Some pairs have weights that are not whole numbers, which would be lost: they would be stored with
+    weight 1." unsure = found.requested - found.confident if unsure > UNSURE * found.requested: return ( f"Only
+    {found.confident:,} of {found.requested:,} pairs could be decoded with a probability of 0.9 or " "more: the memory
+    is over capacity, or some paths or weights are not as assumed." ) if found.converged is False: return f"Joint
+    decoding of {found.requested:,} pairs did not converge: the memory is over capacity." return None
 
 
 def larger(

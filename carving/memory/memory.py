@@ -178,7 +178,8 @@ class Memory(Inventory, Looks, Consolidating):
 
         Args:
             pairs: A document, (path, value) pairs or a DataFrame, as for `store`.
-            accuracy: Target accuracy of all answers; "nothing is stored there" counts as an answer.
+            accuracy: Target accuracy, stricter than that of `carving.plan`: half of the queries are of empty paths, for
+                which "nothing is stored" is the right answer.
             headroom: Spare capacity, at least 1: 2 plans for twice as many pairs.
             key: The column of a DataFrame with the row names.
             seed: Seed of the scheme.
@@ -358,9 +359,9 @@ class Memory(Inventory, Looks, Consolidating):
     ) -> NotFound:
         """Subtract a document or pairs; pairs that are probably not stored are skipped and returned.
 
-        A pair that is stored more weakly than `weight` is skipped, too (see `NotFound.weaker`); of one that is stored
-        more strongly, the rest stays (see `NotFound.stronger`). Memories without probabilities (`has_probabilities`)
-        cannot tell, and subtract everything.
+        A pair that is stored with less than `weight` is skipped, too (see `NotFound.weaker`); one that is stored with
+        more is reduced by `weight` (see `NotFound.stronger`). Memories without probabilities (`has_probabilities`)
+        cannot check what is stored: they skip only pairs whose path is known to be empty, and subtract all others.
 
         Args:
             what: A document, pairs or a DataFrame, as for `store`.

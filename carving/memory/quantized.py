@@ -45,8 +45,8 @@ class QuantizedMemory(Inventory, Looks):
     """A memory quantized to a few bits per cell. It answers all queries; probabilities include quantization noise.
 
     `Memory.quantize` and `QuantizedMemory.load` return quantized memories. They cannot be changed: `store`, `forget`,
-    `+`, `merge`, `grow` and `consolidate` raise BadValue. `decode` decodes all paths jointly, down to about one and a
-    half bits per cell and pair; `to_memory` stores the decoded pairs again, which gives the memory before quantization.
+    `+`, `merge`, `grow` and `consolidate` raise BadValue. `decode` decodes all paths jointly. `to_memory`
+    decodes all pairs and stores them again, which restores the memory before quantization.
 
     >>> from carving import OSC, Memory
     >>> memory = Memory(OSC(d=40, p=2, compact=True))
@@ -116,7 +116,7 @@ class QuantizedMemory(Inventory, Looks):
             on_progress: Called with the number of paths that were decoded since the last call.
 
         Raises:
-            BadValue: If the number of paths is not that of the pairs, the decoded pairs do not reproduce the cells, or
+            BadValue: If there are not as many paths as pairs, the decoded pairs do not reproduce the cells, or
                 the memory keeps no paths and none are given.
         """
         held = self._state
@@ -141,7 +141,7 @@ class QuantizedMemory(Inventory, Looks):
             raise BadValue(
                 f"Decoding did not converge: {outside:,} of {self.cells.codes.numel():,} cells of the decoded pairs "
                 f"differ from the memory (after {answers.rounds} rounds). It is over capacity for "
-                f"{show_bits(self.bits)} per cell, or the paths or the vocabulary are not those of the memory."
+                f"{show_bits(self.bits)} per cell, or the paths or the vocabulary belong to another memory."
             )
         return Memory._of(state)
 

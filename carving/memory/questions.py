@@ -102,15 +102,15 @@ class Questions(ABC):
 
         Args:
             *path: The roles of the path.
-            top: How many values to return; None for the most probable one, or none.
+            top: Number of values to return. None returns one answer, which is empty if nothing is stored.
             candidates: The values to consider. By default the whole vocabulary.
             prior_empty: Prior probability that the path is empty, from 0 (it certainly holds a value) to below 1.
             recall_target: For very large vocabularies: see `recall_many`.
 
         Returns:
             An `Answer`, whose probability assumes that the path holds at most one value; it is false if the path is
-            more probably empty. With `top` a list of answers, most probable first: each has the probability that the
-            value is stored there, whatever else is, so that probabilities may add up to more than 1.
+            more probably empty. With `top` a list of answers, most probable first: the path may
+            hold several values, so that the probabilities may add up to more than 1.
 
         Raises:
             BadValue: If nothing was stored, or `candidates` contains an unknown value.
@@ -144,7 +144,7 @@ class Questions(ABC):
 
         Args:
             paths: The paths, each a tuple of roles.
-            top: How many values to return for each path; None for the most probable one, or none.
+            top: Number of values to return for each path. None returns one answer, which may be empty.
             candidates: The values to consider. By default the whole vocabulary.
             prior_empty: Prior probability that a path is empty, from 0 to below 1.
             recall_target: Target recall of an approximate search, relative to scoring all candidates, which 1 does.
@@ -287,14 +287,16 @@ class Questions(ABC):
         group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> Answers:
-        """Decode all paths jointly: exact far beyond the load at which single queries fail.
+        """Decode all paths jointly, by approximate message passing (AMP).
+
+        It reaches a far higher load than single queries, as long as it converges (see `converged`).
 
         Decoded values are subtracted as interference from the others, round by round. Every path takes one core
         (*scheme.core_shape) of working memory.
 
         Args:
-            paths: All paths that were stored, as far as they are known: pairs under other paths stay noise. A path that
-                holds several values is listed as often. By default the kept paths, as often as they hold values.
+            paths: Every stored path, once for each value that it holds. Pairs under other paths act as noise. By
+                default the kept paths (`keep_paths=True`).
             candidates: The values to consider. By default the whole vocabulary.
             prior_empty: Prior probability that a path is empty.
             rounds: Maximum number of rounds.
@@ -303,11 +305,11 @@ class Questions(ABC):
 
         Returns:
             One answer for each path. `converged` says whether decoding converged (for all pairs of a quantized memory:
-            whether they reproduce its cells); if it is False, answers are about as accurate as single ones. `paths`
-            are the paths, and `rounds` the rounds that it took.
+            whether they reproduce its cells); if it is False, expect the accuracy of single queries (`recall`).
+            `paths` are the paths, and `rounds` the rounds that it took.
 
         Raises:
-            BadValue: If the memory was consolidated, is not a plain sum, or keeps no paths and none are given.
+            BadValue: If the memory was consolidated, its scheme is not linear, or no paths are given or kept.
 
         >>> from carving import OSC, Memory
         >>> memory = Memory(OSC(d=32, p=2), keep_paths=True)

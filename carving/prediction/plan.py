@@ -45,11 +45,11 @@ class Plan:
         codebook: The numbers of all fillers; they need not be stored, since labels determine them.
         numbers: The numbers that were minimized: the cells and, if it counts, the codebook.
         bytes: The size in bytes.
-        operations: The cost of a query, in multiply-adds of a matrix product of equal time.
+        operations: Estimated cost of a query: the multiply-adds of a matrix product that takes as long.
         parameters: The arguments of `make`.
         joint: Whether the accuracy is that of joint decoding.
         rounds: The number of times that a query reads the memory.
-        bits: Bits a cell of a quantized memory; `bytes` then counts the cells only. None for real numbers.
+        bits: Bits per cell if quantized (`bytes` then counts the cells only), else None.
         extreme: The smallest plan (or the one of the most pairs), where another was chosen for its cheaper queries.
 
     >>> best = plan(pairs=1_000, vocabulary=500, scheme="TPR")
@@ -106,16 +106,21 @@ def plan(
         vocabulary: The number of candidates.
         accuracy: The target accuracy, between 0 and 1.
         shared: The number of fillers in every context, or a mapping {fillers: contexts} where it varies.
-        **requirements: Further requirements, all optional. `scheme`, `p` and `compact` restrict the kind of memory;
-            None allows all. `codebook` (default True) counts the numbers of all fillers; with False only the cells of
-            the memory count, since labels determine the fillers. `dtype` (float32) determines the bytes. `widest`
-            bounds k1 in units of sqrt(d): by default 2, or d / 2 if contexts have several fillers. `slack` (0.1) allows
-            a tenth more numbers than the minimum where queries get cheaper; 0 gives the smallest memory. `basis` is
-            "blocks", or "gaussian" as in the paper. `dictionary` is the size of a dictionary of compact fillers.
-            `joint=True` plans for joint decoding with one filler in each context: the memory is several times smaller,
-            and smaller still with a `spread` of amplitudes; it has headroom, since joint decoding fails abruptly above
-            its threshold. `bits` plans for a quantized memory of 1 to 8 bits a cell, or with "auto" for the number of
-            bits that needs the fewest bytes; the codebook then does not count.
+        **requirements: Further requirements, all optional:
+
+            - `scheme`, `p`, `compact`: the kind of memory; None allows all.
+            - `codebook`: whether the numbers of all fillers count (True), or only the cells of the memory.
+            - `dtype`: the precision, which determines the bytes (float32).
+            - `widest`: the upper bound of k1, as a multiple of sqrt(d). By default 2 if contexts hold one filler each;
+              otherwise k1 may be up to d / 2.
+            - `slack`: the fraction by which the memory may exceed the minimum where that makes queries cheaper (0.1).
+            - `basis`: "blocks", or "gaussian" as in the paper.
+            - `dictionary`: the number of shared vectors of which compact fillers are built; 0 for none.
+            - `joint`: whether to plan for joint decoding, with one filler in each context. The memory is several times
+              smaller. The plan includes some headroom, because joint decoding fails abruptly above its threshold.
+            - `spread`: with `joint`, the spread of the amplitudes of contexts; unequal amplitudes need fewer cells.
+            - `bits`: bits per cell of a quantized memory, 1 to 8, or "auto" for the fewest bytes. The codebook then
+              does not count.
 
     Returns:
         The plan; where `slack` gave a larger memory, `extreme` is the smallest one.

@@ -69,8 +69,8 @@ export default function asking(about) {
     fill(legend, plural(scores.values, "value"), scores.step > 1 ? ` (drawn: the best ones and every ${ordinal(scores.step)} other)` : "",
       scores.noise === null ? "." : `, each a dot at its score. Noise: values that are not stored here score about 0, with a standard deviation of ${scores.noise.toFixed(3)} (shaded: two deviations).`,
       scores.threshold === null ? "" : ` Threshold: with a score of at least ${scores.threshold.toFixed(2)}, the best value is more probable than an empty path.`, beyond(scores));
-    fill(order, scores.nothing === null ? "Sorted by score." : "Sorted by probability, assuming that the path holds at most one value. The prior of a value grows with how often it was stored, so a lower score may rank higher. "
-      + "“Top candidates” and “all values” give the probability of each value whatever else the path holds, so their order and numbers may differ.");
+    fill(order, scores.nothing === null ? "Sorted by score." : "Sorted by probability, assuming at most one value per path. Values stored more often have a higher prior, so a lower score can rank higher. "
+      + "“Top candidates” and “all values” do not assume that, so their probabilities and order can differ.");
     const row = (each) => el("tr", {}, el("td", { class: "text" }, label(each.value.text)), el("td", { class: "number" }, each.strength.toFixed(3)),
       el("td", { class: "number" }, each.probability === null ? "–" : tiny(each.probability)));
     const rows = scores.named.map(row);
@@ -81,9 +81,9 @@ export default function asking(about) {
       el("th", { scope: "col", class: "number" }, scores.nothing === null ? "probability" : "probability, if at most one"))), el("tbody", {}, rows)));
   }
   function beyond(scores) {
-    if (reply.kind === "set" && reply.answers.length > 1) return " When a path holds several values, each is judged after subtracting the others, so some may be found below the threshold.";
+    if (reply.kind === "set" && reply.answers.length > 1) return " Each value is scored again after subtracting the others that were found, so some count as found below the threshold.";
     return scores.threshold !== null && scores.named.slice(1).some((each) => each.strength > scores.threshold)
-      ? " Values similar to the stored one also score higher: a score above the threshold alone does not make them answers." : "";
+      ? " Values similar to the stored one also get high scores: they may pass the threshold without being stored." : "";
   }
   function words(answers, best) {
     if (reply.kind === "value") {

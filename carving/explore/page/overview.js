@@ -20,7 +20,7 @@ export default function overview() {
     fill(lead, el("h1", {}, `${plural(facts.pairs, "pair")} in ${whole(facts.cells)} cells`),
       el("p", { class: "soft" }, `${facts.words}.${facts.bits ? ` Quantized to ${facts.bits} per cell.` : ""}`
         + `${facts.is_consolidated ? " Consolidated: its cells were solved for, so that single queries are right." : ""}`
-        + `${facts.goal ? ` Planned for ${plural(facts.goal.pairs, "pair")} with a target accuracy of ${percent(facts.goal.accuracy)}.` : ""}`));
+        + `${facts.target ? ` Planned for ${plural(facts.target.pairs, "pair")} with a target accuracy of ${percent(facts.target.accuracy)}.` : ""}`));
     fill(stats, stat("pairs", whole(facts.pairs), facts.changes ? `${plural(facts.changes, "change")} in this copy` : null),
       stat("distinct values", whole(facts.values)),
       stat("cells", whole(facts.cells), facts.numbers_a_pair === null ? null : `${times(facts.numbers_a_pair)} per pair`),
@@ -40,7 +40,7 @@ export default function overview() {
     const all = `Bars: histogram of ${seen.looked_at < seen.all ? `${whole(seen.looked_at)} of ${whole(seen.all)}` : `all ${whole(seen.all)}`} cells`;
     if (!seen.deviation) return `${all}, which are all zero.`;
     return `${all}. Line: a normal distribution with the same standard deviation (${seen.deviation.toPrecision(3)}). ${seen.values
-      ? `The cells have only ${plural(seen.values, "distinct number")}, so the bars are separate and exceed the line.` : "The closer the two, the more accurate are predictions, which assume normal noise."}`;
+      ? `The cells have only ${plural(seen.values, "distinct number")}, so the bars stand apart and rise above the line.` : "Predictions assume normal noise: the closer the bars to the line, the more accurate they are."}`;
   }
   function made(kind, share) {
     const part = el("div", { class: kind });

@@ -22,7 +22,7 @@ export function gaugeCard() {
       if (!found) return;
       seen = found.gauge;
       if (!seen) {
-        fill(words, "No prediction: this needs two values or more, and a scheme whose capacity is known. Ask the memory: the probabilities of its answers show how good they are.");
+        fill(words, "No prediction for this memory: it needs at least two distinct values and a scheme with a capacity formula. Check the probabilities in “Ask” instead.");
         fill(plot);
         return;
       }

@@ -30,7 +30,7 @@ export default function together(about) {
   }
   function finish(line, asked) {
     const lastRound = rounds.at(-1);
-    const how = line.converged ? `Converged after ${plural(line.rounds, "round")}: ${plural(asked, "answer")}` : `No convergence after ${plural(line.rounds, "round")}: the memory is over capacity, or holds pairs under paths that are not listed`;
+    const how = line.converged ? `Converged after ${plural(line.rounds, "round")}: ${plural(asked, "answer")}` : `Did not converge after ${plural(line.rounds, "round")}. The memory is over capacity, or holds pairs under unknown paths`;
     fill(words, `${how}${lastRound.right === null ? "." : `; ${percent(lastRound.right)} correct (single queries: ${percent(rounds[0].right)}).`}`);
     fill(samples, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "path"), el("th", { scope: "col" }, "answer"), el("th", { scope: "col", class: "number" }, "probability"))),
       el("tbody", {}, line.examples.map((each) => el("tr", {}, el("td", { class: "text" }, label(each.path.text)),
