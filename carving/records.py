@@ -138,7 +138,7 @@ def whole(data: bytes) -> Journal:
     if digest != _digest(head[:-DIGEST]):
         raise NotWhole("the header is corrupt")
     if version != VERSION:
-        raise OtherVersion(f"has format version {version}, and this Carving reads {VERSION}")
+        raise OtherVersion(f"has format version {version}, and this version of Carving reads {VERSION}")
     return continued(Journal(head), data[HEAD.size :])
 
 

@@ -149,10 +149,13 @@ def rewritten(file, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(version="5"), r"has format version '5', and this Carving reads '4'\. Store its pairs in a new memory"),
+        (
+            dict(version="5"),
+            r"has format version '5', and this version of Carving reads '4'\. Store its pairs in a new memory",
+        ),
         (dict(solved="{}"), "is corrupt"),
         (dict(solved='{"slope": 1, "pairs": 1, "right": 1, "levels": []}'), "calibration of probabilities"),
-        (dict(version="3"), "has format version '3', and this Carving reads '4'"),
+        (dict(version="3"), "has format version '3', and this version of Carving reads '4'"),
         (dict(version="x"), "has format version 'x'"),
         (dict(stream="carving 2"), "labels of version 'carving 2', and this Carving has 'carving 1'"),
         (dict(format="something"), "not a memory of Carving"),

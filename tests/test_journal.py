@@ -369,7 +369,9 @@ def test_a_journal_of_another_version_is_refused(changed):
     data = journal.beside(file).read_bytes()
     later = data[:16] + (99).to_bytes(4, "little") + data[20:68]
     journal.beside(file).write_bytes(later + blake2b(later, digest_size=16).digest() + data[84:])
-    with pytest.raises(BadFile, match=r"has format version 99, and this Carving reads 2.*compact that memory"):
+    with pytest.raises(
+        BadFile, match=r"has format version 99, and this version of Carving reads 2.*compact that memory"
+    ):
         Memory.load(file)
 
 

@@ -352,7 +352,10 @@ def packed_counts(*counts, cut=0):
         (dict(pairs="0"), "pairs=0 is invalid"),
         (dict(pairs="9"), "pairs=9 is invalid, or does not match the counts"),
         (dict(solved="{}"), "has only one of `solved` and `fitted`"),
-        (dict(version="1"), r"has format version '1', and this Carving reads '2'\. Quantize the memory again"),
+        (
+            dict(version="1"),
+            r"has format version '1', and this version of Carving reads '2'\. Quantize the memory again",
+        ),
         (dict(version="3"), "has format version '3'"),
         (dict(deviation="0"), "deviation=0.0 and kept"),
         (dict(kept="inf"), "kept=inf must be positive"),

@@ -37,11 +37,16 @@ def _problem(held: State, found: DecodedPairs) -> str | None:
             f"{found.requested:,}. Pairs under other paths, and weights other than 1, would be lost. Pass all paths."
         )
     if any(abs(strength - round(strength)) > WHOLE for strength, _ in held.histogram.strengths):
-        return "Some pairs have weights that are not whole numbers, which would be lost: they would be stored with
-    weight 1." unsure = found.requested - found.confident if unsure > UNSURE * found.requested: return ( f"Only
-    {found.confident:,} of {found.requested:,} pairs could be decoded with a probability of 0.9 or " "more: the memory
-    is over capacity, or some paths or weights are not as assumed." ) if found.converged is False: return f"Joint
-    decoding of {found.requested:,} pairs did not converge: the memory is over capacity." return None
+        return "Some pairs have weights that are not whole numbers; they would be stored with weight 1."
+    unsure = found.requested - found.confident
+    if unsure > UNSURE * found.requested:
+        return (
+            f"Only {found.confident:,} of {found.requested:,} pairs could be decoded with a probability of 0.9 or "
+            "more: the memory is over capacity, or some paths or weights are not as assumed."
+        )
+    if found.converged is False:
+        return f"Joint decoding of {found.requested:,} pairs did not converge: the memory is over capacity."
+    return None
 
 
 def larger(
