@@ -160,7 +160,7 @@ BAD = {
     "a.jsonl": ('{"a": 1}\n{"a": }\n', 2, "expected a JSON document"),
     "b.jsonl": ('{"a": 1, "a": 2}\n', 1, "'a' twice"),
     "c.jsonl": ("[" * 100_000, 1, "1,000 levels deep"),
-    "d.jsonl": (f"[1, {10**4_000}]\n", 1, r"at \(1,\).*10,000 bits"),
+    "d.jsonl": (f"[1, {10**4_000}]\n", 1, r"At \(1,\).*10,000 bits"),
     "a.tsv": ("a\tb\tc\na\tb\n", 2, "expected head TAB relation TAB tail, got"),
     "b.tsv": (b"a\tb\tc\n\na\tb\t\xff\n", 3, "expected UTF-8 text, got byte 0xff at 4"),
     "c.tsv": ("a\tb\tc\n".encode("utf-16"), 1, "expected UTF-8 text"),
