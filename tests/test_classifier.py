@@ -219,7 +219,7 @@ def test_a_seed_gives_the_same_network_and_another_seed_another():
     assert not same(first[2], run(data, seed=4)[2])
 
 
-def test_training_values_torchs_own_generator_alone():
+def test_training_leaves_torchs_own_generator_alone():
     torch.manual_seed(5)
     wanted = torch.rand(3)
     torch.manual_seed(5)
@@ -438,7 +438,7 @@ def test_fewer_labels_than_five_are_ranked_and_measured():
         made.predict(data.features, 5)
 
 
-def test_loading_values_the_generator_alone(tmp_path):
+def test_loading_leaves_the_generator_alone(tmp_path):
     data = topics(40)
     MultiLabelClassifier(settings=QUICK).fit(data.features, data.labels).save(tmp_path / "m")
     before = torch.get_rng_state()

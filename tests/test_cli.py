@@ -454,7 +454,7 @@ def test_what_a_memory_holds_is_exported(memory, tmp_path, carving):
     assert "Pass --to" in carving("export", memory, tmp_path / "asked.json", "-o", "-", status=2).stderr
 
 
-def test_an_export_that_finds_nothing_values_the_file_alone(memory, tmp_path, carving):
+def test_an_export_that_finds_nothing_leaves_the_file_alone(memory, tmp_path, carving):
     (tmp_path / "asked.json").write_text(json.dumps({"nowhere": "?"}))
     out = tmp_path / "out.json"
     out.write_text("mine")

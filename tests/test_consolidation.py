@@ -149,7 +149,7 @@ def test_memories_that_settle_or_are_empty_or_not_finite_are_refused():
         memory.consolidate(PAIRS)
 
 
-def test_an_interrupt_values_the_memory_as_it_was():
+def test_an_interrupt_leaves_the_memory_as_it_was():
     memory = of()
     state, tensor = memory._state, memory.tensor.clone()
 
@@ -161,7 +161,7 @@ def test_an_interrupt_values_the_memory_as_it_was():
     assert memory._state is state and torch.equal(memory.tensor, tensor)
 
 
-def test_an_error_while_fitting_values_the_memory_as_it_was(monkeypatch):
+def test_an_error_while_fitting_leaves_the_memory_as_it_was(monkeypatch):
     memory = of()
     state = memory._state
 
@@ -332,7 +332,7 @@ def test_the_command_consolidates_a_file(tmp_path):
     assert refused.exit_code == 2 and "Memory.like" in refused.stderr
 
 
-def test_the_command_values_its_file_alone_where_another_is_wanted(tmp_path):
+def test_the_command_leaves_its_file_alone_where_another_is_wanted(tmp_path):
     file, other = tmp_path / "memory.safetensors", tmp_path / "other.safetensors"
     of(keep_paths=True).save(file)
     before = file.read_bytes()

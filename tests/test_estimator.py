@@ -171,7 +171,7 @@ def test_weights_are_refused_with_a_way_out_and_there_is_no_partial_fit(fitted):
         MultiLabelClassifier(settings=dict(learning_rate=0.1)).fit(features, truth)
 
 
-def test_a_fit_that_fails_values_everything_as_it_was(fitted):
+def test_a_fit_that_fails_leaves_everything_as_it_was(fitted):
     made, test, _ = fitted
     before, said = dict(vars(made)), made.predict(test)
     features, truth = topics(40, features=30)

@@ -217,7 +217,7 @@ def test_rows_are_on_the_disk_before_they_take_their_place(tmp_path, monkeypatch
     assert read_rows(tmp_path / "toy.jsonl") == [ROW] and os.listdir(tmp_path) == ["toy.jsonl"]
 
 
-def test_a_run_waits_for_no_other_and_values_no_lock_behind(tmp_path):
+def test_a_run_waits_for_no_other_and_leaves_no_lock_behind(tmp_path):
     taken, done = threading.Event(), threading.Event()
 
     def other_run():

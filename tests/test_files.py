@@ -262,7 +262,7 @@ def test_files_of_another_kind_are_told(tmp_path):
         filled(OSC(8)).save(tmp_path / "none" / "file")
 
 
-def test_a_failed_save_values_the_old_file(file, monkeypatch):
+def test_a_failed_save_leaves_the_old_file(file, monkeypatch):
     before = file.read_bytes()
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no room")))
     with pytest.raises(OSError, match="no room"):

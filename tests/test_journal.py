@@ -405,7 +405,7 @@ def test_a_journal_has_the_permissions_of_its_file(file):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("call", ["write", "fsync"])
-def test_a_disk_that_fails_values_the_old_state(changed, monkeypatch, number, call):
+def test_a_disk_that_fails_leaves_the_old_state(changed, monkeypatch, number, call):
     file, states = changed
     flush, flushed = os.fsync, []
 
@@ -613,7 +613,7 @@ def dying(at):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are tried in children")
 @pytest.mark.parametrize("act", ACTS)
-def test_whatever_is_killed_values_the_old_or_the_new_state(tmp_path, act):
+def test_whatever_is_killed_leaves_the_old_or_the_new_state(tmp_path, act):
     """A process ends at every call in turn that does something to files."""
     file = tmp_path / "start" / "file"
     file.parent.mkdir()

@@ -236,7 +236,7 @@ def test_states_that_others_hold_stay_whole():
     assert list(memory) == [*old, ("new",)] and list(before) == [*old, ("other",)]
 
 
-def test_an_error_values_the_paths_as_they_were():
+def test_an_error_leaves_the_paths_as_they_were():
     memory = keeping()
     with pytest.raises(TypeError):
         memory.store([(("new",), "x"), (("bad",), object())])

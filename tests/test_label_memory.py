@@ -142,7 +142,7 @@ def test_rerankers_have_the_bits_of_each_trained_alone(at_once, monkeypatch):
     assert same(made.weights, csr_matrix(weights))
 
 
-def test_a_map_whose_weights_vanish_values_what_it_was_made_of_as_it_was():
+def test_a_map_whose_weights_vanish_leaves_what_it_was_made_of_as_it_was():
     given = csr_matrix(np.array([[1e-9, 1, 0], [0, 2, 1e9]], np.float32))
     before = given.copy()
     made = Map.sparse(given, np.zeros(3), np.array([1, 2, 3], np.float32))

@@ -356,7 +356,7 @@ def test_a_crowded_context_does_not_invent_values():
     assert len(found - {f"word {i}" for i in range(90)}) <= len(found) / 2
 
 
-def test_forgetting_a_stranger_values_the_count_of_pairs(memory):
+def test_forgetting_a_stranger_leaves_the_count_of_pairs(memory):
     assert memory.forget([(("q",), "dog")]) == [(("q",), "dog")]
     assert memory.pairs == 4
     twice = [(("sentence 5", "subject"), "dog")] * 2
@@ -483,7 +483,7 @@ def test_trained_fillers_of_labels_that_python_calls_equal_do_not_merge():
     assert both.recall("a").value == 1
 
 
-def test_forgetting_what_was_never_stored_values_the_vocabulary_alone(memory):
+def test_forgetting_what_was_never_stored_leaves_the_vocabulary_alone(memory):
     before = list(memory.vocabulary), memory.counts.clone()
     assert memory.forget([(("never",), "a stranger")]) == [(("never",), "a stranger")]
     assert list(memory.vocabulary) == before[0]

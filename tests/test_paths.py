@@ -188,7 +188,7 @@ def test_a_path_with_a_role_that_is_no_label_is_told(bad, binding):
             make_of([("fine", 1), bad])
 
 
-def test_a_bad_label_values_a_memory_to_which_many_are_added_as_it_was():
+def test_a_bad_label_leaves_a_memory_to_which_many_are_added_as_it_was():
     small = OSC(20, 2, workspace=2**14)  # so that pairs go in chunk by chunk
     memory = small.trace([("a",)], ["x"])
     before = memory.clone()

@@ -136,7 +136,7 @@ def test_ranks_consolidate_files_together(crew, tmp_path):
     assert Memory.load(file).verify(pairs).correct == 60
 
 
-def test_what_goes_wrong_in_ranks_is_said_once_and_values_the_file(crew, graph, tmp_path):
+def test_what_goes_wrong_in_ranks_is_said_once_and_leaves_the_file(crew, graph, tmp_path):
     file = tmp_path / "m.safetensors"
     Memory(OSC(d=20)).save(file)
     before = file.read_bytes()
@@ -201,7 +201,7 @@ def test_when_one_rank_fails_the_others_are_ended(monkeypatch):
 
 
 @pytest.mark.slow
-def test_workers_store_and_one_that_is_killed_values_the_old_file(graph, tmp_path):
+def test_workers_store_and_one_that_is_killed_leaves_the_old_file(graph, tmp_path):
     import subprocess
 
     file = tmp_path / "m.safetensors"

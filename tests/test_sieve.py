@@ -380,6 +380,7 @@ def test_most_likely_goes_through_the_sieve(monkeypatch, spread):
         set_sieve(kind)
         found = most_likely(scheme, memory, contexts, fillers, odds, 4)
         assert found.best.indices.equal(wanted.best.indices)
-        torch.testing.assert_close(found.best.scores, wanted.best.scores)
+        # Log odds of up to 30, of which float32 knows 2e-6, from sums whose order differs.
+        torch.testing.assert_close(found.best.scores, wanted.best.scores, rtol=1.3e-6, atol=1e-4)
         torch.testing.assert_close(found.strengths, wanted.strengths)
     assert seen == list(THERE)

@@ -39,7 +39,7 @@ class Interrupter:
 
 
 @pytest.mark.parametrize("verb", ["store", "forget"])
-def test_an_interrupt_at_any_line_values_the_old_or_the_new_memory(verb):
+def test_an_interrupt_at_any_line_leaves_the_old_or_the_new_memory(verb):
     more = [(("more", i), f"new {i}") for i in range(3)]
     start = Memory(OSC(16, 2))
     start.store(PAIRS[:6] + (more if verb == "forget" else []))

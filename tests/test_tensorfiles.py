@@ -286,7 +286,7 @@ def test_a_file_whose_folder_cannot_be_flushed_is_written_all_the_same(file, mon
     assert Memory.load(file).recall("c").value == "z"
 
 
-def test_a_file_that_cannot_be_written_is_told_by_its_name_and_values_nothing(file, monkeypatch):
+def test_a_file_that_cannot_be_written_is_told_by_its_name_and_leaves_nothing(file, monkeypatch):
     before = file.read_bytes()
 
     def full(*_):

@@ -222,7 +222,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("format", "given", "options", "message"), REFUSED)
-def test_what_a_format_cannot_hold_is_refused_and_values_the_old_file(tmp_path, format, given, options, message):
+def test_what_a_format_cannot_hold_is_refused_and_leaves_the_old_file(tmp_path, format, given, options, message):
     file = tmp_path / f"old{FORMATS[format].endings[0]}"
     file.write_text("old")
     with pytest.raises(UserError, match=message) as error:
@@ -261,7 +261,7 @@ def test_a_file_may_be_written_from_itself_and_keeps_its_mode_and_links(tmp_path
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
-def test_an_error_in_the_middle_values_the_old_file(tmp_path):
+def test_an_error_in_the_middle_leaves_the_old_file(tmp_path):
     file = tmp_path / "graph.tsv"
     file.write_text("old")
     with pytest.raises(ZeroDivisionError):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from carving.packing import parse_paths
 from carving.symbols import Path, Role, canonical
 
-NOTHING = 1e-6  # a weight below is what rounding values of none
+NOTHING = 1e-6  # a weight below is what rounding leaves of none
 
 
 class Layer(NamedTuple):
