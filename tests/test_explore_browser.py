@@ -165,7 +165,7 @@ def test_labels_without_a_break_stay_in_the_page(tab, address):
     tab.check("fieldset >> text=all values")
     tab.wait_for_selector("text=This path holds 2 values:")
     assert tab.locator(".plot .here").count() == 2  # both stand out
-    tab.wait_for_selector("text=so their order and numbers may differ")
+    tab.wait_for_selector("text=so their probabilities and order can differ")
 
 
 def test_the_answer_is_seen_where_the_page_is_narrow(tab, address):

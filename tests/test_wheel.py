@@ -118,7 +118,7 @@ def test_the_base_is_small_and_extras_bring_the_rest(metadata, requirements):
     assert needed(requirements, "multilabel") == {"scikit-learn", "scipy", "threadpoolctl"}
     assert needed(requirements, "parquet") == {"pyarrow"}
     assert needed(requirements, "plots") == {"matplotlib"}
-    assert needed(requirements, "all") == {"carving[explore,labels,parquet,plots]"}
+    assert needed(requirements, "all") == {"carving[explore,multilabel,parquet,plots]"}
     assert needed(requirements, "campaign") == {"atheris"}
     assert needed(requirements, "dev") > {"carving[all]", "carving[docs]"}
 
@@ -167,5 +167,5 @@ def test_training_without_the_extra_ends_with_a_sentence(tmp_path):
     (tmp_path / "points.txt").write_text("2 2 2\n0 0:1.0\n1 1:1.0\n")
     run = without_extras("train", "points.txt", "model.safetensors", folder=tmp_path)
     assert run.returncode == 2, run.stderr
-    assert re.search(r"pip install 'carving\[labels\]'", " ".join(run.stderr.split()))
+    assert re.search(r"pip install 'carving\[multilabel\]'", " ".join(run.stderr.split()))
     assert "Traceback" not in run.stderr

@@ -182,7 +182,7 @@ def test_whatever_is_not_refused_comes_back(format, given, options):
 REFUSED = [
     ("triples", [(("a", "b"), 1)], {}, "A triple must be .* three strings.*pairs \\(.pairs\\) for any"),
     ("triples", [("ab", "c")], {}, "A path must be a tuple"),
-    ("triples", {"a": "b"}, {}, r"expected a pair \(path, value\), got 'a'. flatten\(document\) returns"),
+    ("triples", {"a": "b"}, {}, r"A pair must be \(path, value\), got 'a'. flatten\(document\) returns"),
     ("pairs", [((), ())], {}, "an empty tuple is a role, not a value"),
     ("pairs", [(({},), "a")], {}, "a role must be a label, got a dict"),
     ("pairs", [(("a",), {1})], {}, "a label must be a string"),

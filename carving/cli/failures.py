@@ -72,7 +72,7 @@ def _failed(error: Exception) -> int:
 def _sentence(error: Exception) -> str:
     """What a person reads of an error that they can mend."""
     message = visible(_advised(str(error)))
-    if isinstance(error, MemoryError) or _is_lack_of_memory(error):
+    if _is_lack_of_memory(error) or (isinstance(error, MemoryError) and not message):
         return f"Not enough memory. {message}".rstrip()
     return message or type(error).__name__
 
