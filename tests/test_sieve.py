@@ -285,7 +285,7 @@ def test_a_sieve_that_is_off_makes_nothing_and_an_unknown_one_is_refused(monkeyp
         assert other.ranked().best.scores.dtype == other.cores.dtype
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "medium")
     asked(cores.detach(), codes, 1).ranked()  # products in float32 are rounded more than the bounds allow for
-    with pytest.raises(BadValue, match="auto, off, bfloat16, int8, got 'float16'. auto measures"):
+    with pytest.raises(BadValue, match=r"auto, off, bfloat16, int8, got 'float16'. auto measures"):
         set_sieve("float16")
     assert get_sieve() == "bfloat16"
 
