@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, Memory, make
-from carving.answers.together import decode
+from carving.answers.together import Decoding, decode
 
 LINEAR = [name for name in SCHEMES if make(name, d=64).facts.linear]
 EVERY = [
@@ -481,3 +481,11 @@ def test_what_was_cut_short_has_not_converged():
     memory = scheme.trace(held, fillers)
     assert not decode(scheme, memory, held, fillers, rounds=1).converged  # every answer is right, none is checked
     assert decode(scheme, memory, held, fillers).converged
+
+
+def test_a_decoding_that_is_iterated_again_starts_over():
+    scheme = OSC(30, 2, compact=True)
+    paths, fillers = [(i,) for i in range(60)], scheme.fillers(range(60))
+    going = Decoding(scheme, scheme.trace(paths, fillers), paths, fillers)
+    first, again = ([(step.noise, step.indices.tolist()) for step in going] for _ in range(2))
+    assert first == again and len(first) > 1

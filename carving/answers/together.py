@@ -155,10 +155,14 @@ class Decoding:
         self.rounds = check_integer("rounds", rounds, 1, way_out="a typical value is 100; most memories need 10")
         self.question, self.candidates = Question.of(scheme, contexts, candidates, known), candidates
         self.seen, self.ranks = observed(self.question.scheme, memory), ranks or Ranks.alone()
-        self.state = State(scheme.zeros(), self.seen.steady, self.seen.patience)
+        self.state = self._begun()
+
+    def _begun(self) -> "State":
+        return State(self.question.scheme.zeros(), self.seen.steady, self.seen.patience)
 
     def __iter__(self) -> Iterator[Step]:
-        """Run rounds until the answers no longer change."""
+        """Run rounds until the answers no longer change; iterating again starts over."""
+        self.state = self._begun()
         question, seen, state, ranks, scheme = self.question, self.seen, self.state, self.ranks, self.question.scheme
         cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=scheme.device)
         for number in range(self.rounds):
