@@ -183,9 +183,6 @@ def _is_followed(data: bytes, at: int, journal: Journal, expected: int) -> bool:
     A frame is recognized by the journal's name, which is random, so that no label holds it, and by its own checksum.
     """
     view, place = memoryview(data), at
-    begun = _frame(view, at, journal)
-    if begun is not None and begun[0] == expected:  # a torn record: its labels, which may be anything, are no frames
-        place = min(at + FRAME + begun[2], len(data))
     while (place := data.find(journal.name, place)) >= 0:
         found = _frame(view, place, journal)
         if found is not None and (found[0] >= expected if place > at else found[0] != expected):

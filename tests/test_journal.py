@@ -1,6 +1,5 @@
 """Journals: changes beside a file are whole or not there; cut, torn, stale and damaged ones are told apart."""
 
-import dataclasses
 import errno
 import io
 import os
@@ -254,17 +253,6 @@ def test_a_torn_change_may_hold_any_labels(file, cut):
         records_so_far = journal.beside(file).read_bytes()[84:]
         memory.store([(("hostile", "\u016bR\n" * 3000), records_so_far)])
     os.truncate(journal.beside(file), os.path.getsize(journal.beside(file)) - cut)
-    same(Memory.load(file), stored(PAIRS[:6]))
-
-
-def test_a_torn_change_may_hold_a_forged_frame(file):
-    """Who reads the journal can make the frame of a later change, and have it stored as a value."""
-    with carving.open(file) as memory:
-        memory.store(PAIRS[5:6])
-        seen = journal.read(file)
-        forged = records.packed(seen.records[-1], dataclasses.replace(seen, count=seen.count + 5))
-        memory.store([(("hostile", "x"), forged), (("hostile", "y"), "z" * 100)])
-    os.truncate(journal.beside(file), os.path.getsize(journal.beside(file)) - 1)
     same(Memory.load(file), stored(PAIRS[:6]))
 
 
