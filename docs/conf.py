@@ -61,7 +61,7 @@ def as_written(app: object, what: str, name: str, thing: object, options: object
             parts[1::2] = [f"``{part}``" for part in parts[1::2]]
             lines[number] = "".join(parts)
     if what not in ("attribute", "property"):  # whose colons would be taken for types
-        lines[:] = GoogleDocstring(list(lines), Config(), what=what, name=name, obj=thing).lines()
+        lines[:] = GoogleDocstring(list(lines), Config(napoleon_use_ivar=True), what=what, name=name, obj=thing).lines()
 
 
 def setup(app: object) -> None:
