@@ -54,7 +54,7 @@ def show(title: str, rows: list[Row]) -> None:
 
 def run(title: str, work: Callable[[], list[Row]], out: Path | None = None) -> int:
     """Do it, show it, write its figures; the exit status, 1 if anything failed or nothing was tried."""
-    begun = time.monotonic()
+    begun, out = time.monotonic(), None if out is None else out.resolve()  # work may change the folder
     rows = work()
     show(title, rows)
     if out:
