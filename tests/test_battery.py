@@ -53,15 +53,13 @@ def listed(answers):
 
 def queries(memory):
     """The answers to every kind of query that a memory has."""
+    wrong = [(path, "value 4") for path, _ in PAIRS[:10]]
     found = {
         "recall": [described(answer) for answer in memory.recall_many(ASKED)],
         "recall, no empty paths": [described(each) for each in memory.recall_many(ASKED[:12], prior_empty=0.0)],
         "top": listed(memory.recall_many(ASKED[:8] + EMPTY[:2], top=3)),
         "candidates": [described(each) for each in memory.recall_many(ASKED[:12], candidates=["value 1", "value 4"])],
-        "recognize": [
-            described(each)
-            for each in memory.recognize_many(PAIRS[:10] + [(path, "value 4") for path, _ in PAIRS[:10]])
-        ],
+        "recognize": [described(each) for each in memory.recognize_many(PAIRS[:10] + wrong)],
     }
     if memory.has_probabilities:
         found["sets"] = [
@@ -89,7 +87,7 @@ def asked_of(name):
     if memory.has_probabilities:
         decoded = memory.decode()
         answers["joint"] = {"answers": [described(each) for each in decoded], "converged": decoded.converged}
-    not_found = memory.forget(PAIRS[:5] + [(("nowhere 9", "kind"), "value 3")])
+    not_found = memory.forget([*PAIRS[:5], (("nowhere 9", "kind"), "value 3")])
     answers["forgotten"] = {"left": len(not_found), "pairs": memory.pairs, **queries(memory)}
     if not memory.has_probabilities:
         return answers
