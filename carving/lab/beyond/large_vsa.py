@@ -12,7 +12,8 @@ EXPERIMENT = Experiment(
     title="HLB with a codebook of 13.7 and 16.9 GB, generated part by part",
     source="table of figure memory comparison, p=3, whose accuracies superposition-p3 has; at d=421,875 the paper ran "
     "out of memory",
-    notes="All cores, nothing beside it. `GiB` is the largest resident memory of the process: run it alone.",
+    notes="`GiB` is the largest resident memory of the process, and seconds are those of all cores: run it alone to "
+    "compare them.",
     measure=large_accuracy,
     scales={
         "smoke": (trials(1, grid(scheme="HLB", d=2_000, N=100, questions=50)),),
