@@ -14,7 +14,7 @@ from measuring import Run
 from torch import Tensor, arange
 
 from carving import OSC, Memory, answers
-from carving.contexts import Contexts
+from carving.schemes.contexts import Contexts
 
 SETTINGS = {"B1": (64, 2), "B2": (200, 2), "B3": (75, 3), "B4": (80, 3)}
 BLOCKS = any(field.name == "basis" for field in fields(OSC))
@@ -152,7 +152,7 @@ def batch_top(setting: str, kind: str) -> Run:
 
 def sieved(setting: str) -> dict[str, Run]:
     """The best of a batch of questions to compact fillers, and the likeliest, by sieves or in float32 ("off")."""
-    from carving.answers.likelihood import likelihood, log_prior, most_likely, squared_norm
+    from carving.inference.likelihood import likelihood, log_prior, most_likely, squared_norm
 
     given = asked(setting, KINDS[-1], BATCH, VOCABULARIES[-1])
     codes, stored = given.osc.precompute(given.fillers), 1_000

@@ -31,7 +31,7 @@ from measuring import (
 )
 from rich.console import Console
 
-from carving.answers import precision, sieve
+from carving.inference import precision, sieve
 
 Rows = Iterator[tuple[Row, dict[str, Run]]]
 

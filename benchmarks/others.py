@@ -26,7 +26,7 @@ from measuring import Row, show, write
 from rich.console import Console
 
 from carving import OSC, Memory
-from carving.cells import packed
+from carving.quantization import packed
 
 Facts = dict[tuple[str, str], str]
 PRINT = 4  # bytes of a path's hash that the table keeps: of 2^32 strangers among n facts, n are taken for known

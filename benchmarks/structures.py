@@ -22,10 +22,10 @@ from rich.console import Console
 from carving import Memory, formats, plan
 from carving.console import bar
 from carving.errors import Overfull
-from carving.prediction.plan import Plan
+from carving.planner.plan import Plan
 from carving.schemes.osc import OSC
-from carving.symbols import Path as RolePath
-from carving.symbols import Value
+from carving.symbols.codec import Path as RolePath
+from carving.symbols.codec import Value
 
 RESULTS = Path(__file__).parent.parent / "results" / "structures.json"
 SOLVED_K1 = 6  # small cores hold most where the tensor is solved

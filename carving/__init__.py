@@ -1,19 +1,19 @@
 """Symbolic memories of fixed size: Orthogonal Subspace Carving and the architectures around it."""
 
-from carving.answers.answer import Answer
-from carving.answers.best import top
-from carving.answers.ranking import Best
-from carving.contexts import Contexts
+from carving.inference.answer import Answer
+from carving.inference.best import top
+from carving.inference.ranking import Best
 from carving.memory import Memory
 from carving.memory.opened import open_memory as _open_memory
 from carving.memory.quantized import QuantizedMemory
-from carving.prediction.plan import plan
-from carving.scheme import Scheme
+from carving.planner.plan import plan
 from carving.schemes import SCHEMES, make
+from carving.schemes.base import Scheme
+from carving.schemes.contexts import Contexts
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
 from carving.schemes.vsa import VSA
-from carving.vocabulary import Vocabulary
+from carving.symbols.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
 

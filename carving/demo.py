@@ -10,17 +10,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from carving import formats
-from carving.answers.answer import Answer
 from carving.console import bar, number_table
-from carving.extras import MissingExtra, load
 from carving.formats.documents import Document, Pair, flatten
+from carving.inference.answer import Answer
 from carving.memory import Memory
-from carving.prediction import plan as planner
-from carving.prediction.alone import tpr_accuracy, vsa_accuracy
-from carving.prediction.plan import Plan
-from carving.prediction.thresholds import smallest
+from carving.optional import MissingExtra, load
+from carving.planner import plan as planner
+from carving.planner.alone import tpr_accuracy, vsa_accuracy
+from carving.planner.plan import Plan
+from carving.planner.thresholds import smallest
 from carving.schemes import make
-from carving.symbols import Path, canonical
+from carving.symbols.codec import Path, canonical
 
 # A small grammar of English: a symbol becomes one of its expansions, each a dict of roles and what stands there.
 GRAMMAR: dict[str, list[dict[str, str]]] = {

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from carving import OSC
-from carving.answers import decode
+from carving.inference import decode
 from carving.lab.style import BLUE, GREEN, GREY, ORANGE, STYLE
-from carving.prediction import osc_accuracy
+from carving.planner import osc_accuracy
 
 OUT = Path(__file__).parent / "drawings"
 PALE = "#DCE9F5"

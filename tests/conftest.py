@@ -6,7 +6,7 @@ import torch
 from hypothesis import settings
 
 from carving import OSC, SCHEMES, TPR, VSA, make
-from carving.prediction import rivals
+from carving.planner import rivals
 
 settings.register_profile("patient", deadline=None)  # the first call of a torch function takes long
 settings.load_profile("patient")

@@ -17,8 +17,8 @@ from carving.index import beside
 from carving.multilabel import MultiLabelClassifier, OSCHead, Settings
 from carving.multilabel.checkpoints import Checkpoint
 from carving.multilabel.networks import Network, Scaling
-from carving.replacing import replace_whole
-from carving.tensorfiles import checksum, read_whole
+from carving.storage.atomic import replace_whole
+from carving.storage.tensorfile import checksum, read_whole
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 4
 LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 4

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, Memory, draws
+from carving import OSC, Memory, hashing
 from carving.schemes.subspaces import Subspaces
-from carving.symbols import canonical_path
+from carving.symbols.codec import canonical_path
 
 PATHS = [("sentence", number, "subject") for number in range(6)]
 
@@ -52,8 +52,8 @@ def test_places_are_what_the_labels_bits_say(d, p, compact):
 @pytest.mark.parametrize("d", [1, 2, 9, 33_000])
 def test_few_contexts_and_many_are_shuffled_alike(d):
     names = [canonical_path(path) for path in product(range(7), "abcdefg")]
-    many, words = draws.permutations(names, (d,), seed=3, purpose="blocks")
-    one_by_one = [draws.permutations([name], (d,), seed=3, purpose="blocks") for name in names]
+    many, words = hashing.permutations(names, (d,), seed=3, purpose="blocks")
+    one_by_one = [hashing.permutations([name], (d,), seed=3, purpose="blocks") for name in names]
     assert torch.cat([places for places, _ in one_by_one]).equal(many)
     assert (np.concatenate([first for _, first in one_by_one]) == words).all()
 
@@ -118,7 +118,7 @@ def test_contexts_are_small():
 def test_every_permutation_and_sign_is_as_likely():
     """20,000 contexts of three coordinates: 48 signed permutations; chi-squared of 47 degrees, mean 47, sd 9.7."""
     names = [canonical_path((number,)) for number in range(20_000)]
-    places, _ = draws.permutations(names, (3,), seed=4, purpose="blocks")
+    places, _ = hashing.permutations(names, (3,), seed=4, purpose="blocks")
     code = (places.long() + 3) @ torch.tensor([36, 6, 1])
     _, counts = code.unique(return_counts=True)
     assert len(counts) == 48

@@ -142,13 +142,13 @@ class Unflushed:
 
 
 def test_a_save_that_does_not_flush_is_noticed(monkeypatch):
-    monkeypatch.setattr("carving.replacing.os", Unflushed())
+    monkeypatch.setattr("carving.storage.atomic.os", Unflushed())
     crashed_, _ = disks.campaign(60, names=["save"])
     assert crashed_["failed"]
 
 
 def test_a_journal_whose_name_is_not_flushed_by_its_second_writer_is_noticed(monkeypatch, tmp_path):
-    monkeypatch.setattr("carving.journal.flush_folder", lambda *_: True)
+    monkeypatch.setattr("carving.storage.journal.flush_folder", lambda *_: True)
     lost = [
         disks.played([Step("store", at, END), Step("store")], tmp_path / "played", random.Random(0)) for at in (4, 5)
     ]
@@ -156,7 +156,7 @@ def test_a_journal_whose_name_is_not_flushed_by_its_second_writer_is_noticed(mon
 
 
 def test_a_change_that_is_followed_before_it_is_flushed_is_noticed(monkeypatch, tmp_path):
-    monkeypatch.setattr("carving.journal._mend", lambda *_: None)
+    monkeypatch.setattr("carving.storage.journal._mend", lambda *_: None)
     steps = [Step("store"), Step("store", 3, END), Step("store", 3, END)]
     assert disks.played(steps, tmp_path / "played", random.Random(0))
 
@@ -173,13 +173,13 @@ def test_an_act_that_writes_in_place_is_noticed(monkeypatch):
 
 
 def test_a_checksum_that_is_not_looked_at_is_noticed(monkeypatch):
-    monkeypatch.setattr("carving.files.check_sum", lambda *_: None)
+    monkeypatch.setattr("carving.storage.memoryfile.check_sum", lambda *_: None)
     (row,) = files.campaign(60, names=["memory of CGR"])
     assert row["failed"]
 
 
 def test_a_damaged_journal_that_is_taken_as_cut_off_is_noticed(monkeypatch):
-    monkeypatch.setattr("carving.records._is_followed", lambda *_: False)
+    monkeypatch.setattr("carving.storage.records._is_followed", lambda *_: False)
     (row,) = files.campaign(100, names=["journal"])
     assert row["failed"]
 

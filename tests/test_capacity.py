@@ -8,10 +8,10 @@ from carving import OSC
 from carving.lab import load
 from carving.lab.experiment import Trial
 from carving.lab.measures.predictions import single_prediction
-from carving.prediction.alone import Stored, osc_accuracy, osc_share, tpr_accuracy, vsa_accuracy
-from carving.prediction.interference import echo, excess, interference, variation
-from carving.prediction.rivals import STEPS, Noise, cosine_tail, random_walk, share_right
-from carving.prediction.thresholds import smallest
+from carving.planner.alone import Stored, osc_accuracy, osc_share, tpr_accuracy, vsa_accuracy
+from carving.planner.rivals import STEPS, Noise, cosine_tail, random_walk, share_right
+from carving.planner.thresholds import smallest
+from carving.schemes.moments import echo, excess, interference, variation
 
 
 @pytest.mark.parametrize(

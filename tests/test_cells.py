@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from torch.testing import assert_close
 
-from carving.cells import BITS, REACH, Cells, distortion, edges, levels, packed, truncated, unpacked
 from carving.errors import BadValue
+from carving.quantization import BITS, REACH, Cells, distortion, edges, levels, packed, truncated, unpacked
 
 # What quantizing is known to cost (Max 1960): the distortion of the best cells of equal or unequal steps.
 LLOYD_MAX = {1: 0.3634, 2: 0.1175, 3: 0.03454, 4: 0.009497}
@@ -101,7 +101,7 @@ def test_what_cells_make_of_means_is_chunked_and_alike(monkeypatch, generator):
     numbers, means = torch.randn(1000, generator=generator), torch.randn(1000, generator=generator)
     cells = Cells.of(numbers, 3)
     whole = cells.within(means, 0.3)
-    monkeypatch.setattr("carving.cells.AT_ONCE", 96)
+    monkeypatch.setattr("carving.quantization.AT_ONCE", 96)
     parts, again = cells.within(means, 0.3), Cells.of(numbers, 3)
     assert_close(parts.shifts, whole.shifts)
     assert parts.variance == pytest.approx(whole.variance, rel=1e-12)

@@ -15,12 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from carving import OSC, SCHEMES, TPR, VSA
-from carving.clifford import CliffordOSC
 from carving.encodings import Level, Record, random
 from carving.lab.measures.classification import LEVELS, plain, their_encoder
 from carving.multilabel import CentroidClassifier, encoders
 from carving.multilabel.encoders import Leveled, Tabled
 from carving.multilabel.refinements import RIDGES, ridge
+from carving.schemes import CliffordOSC
 from carving.schemes.architectures import ARCHITECTURES
 
 IRIS = load_iris(return_X_y=True)

@@ -9,10 +9,11 @@ from kingdon import Algebra
 from torch.testing import assert_close
 
 from carving import OSC, Memory, make, top
-from carving.clifford import Blades, CliffordOSC, CliffordTPR, contract, expand, inner, norm, reject, total, wedge
-from carving.clifford.osc import overlap_in_two_contexts
+from carving.clifford import Blades, contract, expand, inner, norm, reject, total, wedge
 from carving.lab.measures.algebra import algebra
 from carving.lab.measures.retrieval import accuracy
+from carving.schemes import CliffordOSC, CliffordTPR
+from carving.schemes.clifford_osc import overlap_in_two_contexts
 
 NEAR = dict(rtol=0, atol=1e-10)
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, Memory, draws, symbols, top
-from carving.answers.likelihood import Likelihood
-from carving.answers.sets import recall_sets
+from carving import OSC, Memory, hashing, top
+from carving.inference.likelihood import Likelihood
+from carving.inference.sets import recall_sets
+from carving.symbols import codec
 
 VARIANTS = [
     OSC(12, 1, compact=True),
@@ -213,8 +214,8 @@ def test_the_bases_of_the_components_are_orthonormal_and_differ():
 def test_bases_are_gram_schmidt_of_the_labels_numbers():
     """Each row has a positive product with the row that it came from: one orientation, whatever computes it."""
     scheme = OSC(10, 2, k1=3, dtype=torch.float64, compact=True, seed=2, basis="gaussian")
-    words = draws.bits([symbols.canonical_path(("a", 1))], 1 + 30, seed=2, purpose="context")
-    drawn = draws.normals(words[:, 1:]).view(2, 3, 10)
+    words = hashing.bits([codec.canonical_path(("a", 1))], 1 + 30, seed=2, purpose="context")
+    drawn = hashing.normals(words[:, 1:]).view(2, 3, 10)
     for rows, remaining in zip(scheme.contexts([("a", 1)]).basis[0], drawn, strict=True):
         for place in range(3):
             vector = remaining[place] / torch.linalg.norm(remaining[place])

@@ -13,9 +13,9 @@ import carving
 from carving import OSC, Memory, QuantizedMemory, make
 from carving.cli import app
 from carving.errors import BadType, BadValue, Overfull
-from carving.files import BadFile
 from carving.lab.measures.calibration import error
 from carving.memory import consolidation
+from carving.storage.memoryfile import BadFile
 
 PAIRS = [((f"key {i}",), f"value {7 * i % 200}") for i in range(200)]
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from carving.draws import mixed
+from carving.hashing import mixed
 from carving.multilabel import MultiLabelClassifier, OSCHead, Settings, losses
 from carving.multilabel.grid import Grid, scored
 from carving.multilabel.levels import MEANS, Levels

@@ -9,10 +9,10 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, Memory, plan
-from carving.draws import bits
-from carving.prediction.plan import predict
-from carving.prediction.twins import told_apart, twins
-from carving.symbols import canonical, canonical_path
+from carving.hashing import bits
+from carving.planner.plan import predict
+from carving.planner.twins import told_apart, twins
+from carving.symbols.codec import canonical, canonical_path
 
 GOLDEN = [
     [0.4039318860, 0.3327228427, 0.8493499756, -0.0688419193],

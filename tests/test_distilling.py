@@ -25,8 +25,8 @@ from carving.multilabel.matching import Trusted
 from carving.multilabel.models import BadModel
 from carving.multilabel.scorer import Matcher, Scorer
 from carving.multilabel.views import View
-from carving.replacing import replace_whole
-from carving.tensorfiles import checksum, read_whole
+from carving.storage.atomic import replace_whole
+from carving.storage.tensorfile import checksum, read_whole
 
 
 def wide(data, features=200):

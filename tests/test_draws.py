@@ -13,7 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carving import OSC, draws, symbols
+from carving import OSC, hashing
+from carving.symbols import codec
 
 labels = st.one_of(
     st.text(st.characters()),
@@ -75,38 +76,38 @@ def test_canonical_bytes_stay_as_they_are():
         ((), b"(0:"),
     ]
     for label, expected in golden:
-        assert symbols.canonical(label) == expected
-    assert symbols.canonical_path(("sentence 5", 1)) == b"p2:s10:sentence 5i1:1"
-    assert symbols.canonical_path(("sentence 5", ())) == b"p2:s10:sentence 5(0:"
+        assert codec.canonical(label) == expected
+    assert codec.canonical_path(("sentence 5", 1)) == b"p2:s10:sentence 5i1:1"
+    assert codec.canonical_path(("sentence 5", ())) == b"p2:s10:sentence 5(0:"
 
 
 @given(st.lists(labels), st.lists(labels))
 def test_two_paths_have_the_same_bytes_only_if_they_are_the_same(one, other):
     same = list(map(kind, one)) == list(map(kind, other))
-    assert (symbols.canonical_path(tuple(one)) == symbols.canonical_path(tuple(other))) == same
+    assert (codec.canonical_path(tuple(one)) == codec.canonical_path(tuple(other))) == same
 
 
 @pytest.mark.parametrize("paths", [[("ab", "c"), ("a", "bc"), ("abc",), ("c", "ab")], [(1,), ("1",), (1.0,), (True,)]])
 def test_paths_that_look_alike_differ(paths):
-    assert len({symbols.canonical_path(path) for path in paths}) == len(paths)
+    assert len({codec.canonical_path(path) for path in paths}) == len(paths)
 
 
 def test_numbers_of_numpy_are_the_labels_that_they_equal():
-    assert symbols.canonical(np.int64(3)) == symbols.canonical(3)
-    assert symbols.canonical(np.float32(0.5)) == symbols.canonical(0.5)
-    assert symbols.canonical(np.bool_(True)) == symbols.canonical(True)
-    assert symbols.canonical(-0.0) == symbols.canonical(0.0)
+    assert codec.canonical(np.int64(3)) == codec.canonical(3)
+    assert codec.canonical(np.float32(0.5)) == codec.canonical(0.5)
+    assert codec.canonical(np.bool_(True)) == codec.canonical(True)
+    assert codec.canonical(-0.0) == codec.canonical(0.0)
 
 
 def test_a_huge_integer_is_refused():
     with pytest.raises(ValueError, match="Use bytes"):
-        symbols.canonical(10**5_000)
+        codec.canonical(10**5_000)
 
 
 @pytest.mark.parametrize("label", [["a"], {"a": 1}, object(), ("a",), 1j, np.datetime64(1, "ns"), np.longdouble(1)])
 def test_what_is_no_label_is_refused_with_the_way_out(label):
     with pytest.raises(TypeError, match=r"a label must be a string.*of type.*str\(\.\.\.\)"):
-        symbols.canonical(label)
+        codec.canonical(label)
 
 
 def test_the_refusal_of_a_deep_or_long_thing_stays_short():
@@ -115,7 +116,7 @@ def test_the_refusal_of_a_deep_or_long_thing_stays_short():
         deep = [deep]
     for thing in (deep, ["a"] * 10_000):
         with pytest.raises(TypeError, match="empty dict, list or tuple") as told:
-            symbols.canonical(thing)
+            codec.canonical(thing)
         assert len(str(told.value)) < 400
 
 
@@ -123,34 +124,34 @@ def test_the_refusal_of_a_deep_or_long_thing_stays_short():
 
 
 def test_bits_are_philox_under_the_hash_of_the_name():
-    found = draws.bits([b"s3:dog", b"s3:cat"], 11, seed=7, purpose="filler")
+    found = hashing.bits([b"s3:dog", b"s3:cat"], 11, seed=7, purpose="filler")
     for row, name in zip(found, (b"s3:dog", b"s3:cat"), strict=True):
         key = hashlib.sha256(b"carving 1\np2:s6:filleri1:7" + name).digest()[:16]
         assert row.tolist() == philox(key, 11)
 
 
-@pytest.mark.parametrize("words", [1, 4, 7, draws.FEW_WORDS, draws.FEW_WORDS + 1])
+@pytest.mark.parametrize("words", [1, 4, 7, hashing.FEW_WORDS, hashing.FEW_WORDS + 1])
 def test_many_names_together_draw_what_each_draws_alone(words):
     """Here NumPy's own generator, a new one for each key, is the judge; the plain integers judge it above."""
-    names = [b"%d" % i for i in range(draws.MANY_KEYS)]
+    names = [b"%d" % i for i in range(hashing.MANY_KEYS)]
     keys = [hashlib.sha256(b"carving 1\np2:s4:rolei1:0" + name).digest()[:16] for name in names]
     expected = [np.random.Philox(key=int.from_bytes(key, "little")).random_raw(words) for key in keys]
-    assert np.array_equal(draws.bits(names, words, seed=0, purpose="role"), expected)
-    assert np.array_equal(draws.bits(names[1:], words, seed=0, purpose="role"), expected[1:])
+    assert np.array_equal(hashing.bits(names, words, seed=0, purpose="role"), expected)
+    assert np.array_equal(hashing.bits(names[1:], words, seed=0, purpose="role"), expected[1:])
 
 
 def test_a_chunk_of_names_draws_what_the_whole_does(monkeypatch):
-    names = [b"%d" % i for i in range(draws.MANY_KEYS)]
-    whole = draws.bits(names, 6, seed=0, purpose="a")
-    monkeypatch.setattr(draws, "MANY_BLOCKS", 100)
-    assert np.array_equal(draws.bits(names, 6, seed=0, purpose="a"), whole)
-    assert draws.bits([], 6, seed=0, purpose="a").shape == (0, 6)
+    names = [b"%d" % i for i in range(hashing.MANY_KEYS)]
+    whole = hashing.bits(names, 6, seed=0, purpose="a")
+    monkeypatch.setattr(hashing, "MANY_BLOCKS", 100)
+    assert np.array_equal(hashing.bits(names, 6, seed=0, purpose="a"), whole)
+    assert hashing.bits([], 6, seed=0, purpose="a").shape == (0, 6)
 
 
 def test_products_have_all_of_their_bits():
     numbers = [0, 1, 2**32 - 1, 2**32, 2**63 + 12345, 2**64 - 1]
-    for factor in draws.FACTORS:
-        high, low = draws._products(np.array(numbers, dtype=np.uint64), factor)
+    for factor in hashing.FACTORS:
+        high, low = hashing._products(np.array(numbers, dtype=np.uint64), factor)
         assert [(h << 64) + w for h, w in zip(high.tolist(), low.tolist(), strict=True)] == [
             number * int(factor) for number in numbers
         ]
@@ -161,7 +162,7 @@ def test_threads_do_not_disturb_each_other():
     names = [[b"%d %d" % (thread, i) for i in range(100)] for thread in range(8)]
 
     def drawn(of_thread):
-        return [draws.bits([name], 50, seed=0, purpose="a") for name in of_thread]
+        return [hashing.bits([name], 50, seed=0, purpose="a") for name in of_thread]
 
     alone = list(map(drawn, names))
     sys.setswitchinterval(1e-6)
@@ -173,21 +174,21 @@ def test_threads_do_not_disturb_each_other():
 
 
 def test_bits_stay_as_they_are():
-    found = draws.bits([b"s3:dog", b"i1:1"], 2, seed=0, purpose="filler")
+    found = hashing.bits([b"s3:dog", b"i1:1"], 2, seed=0, purpose="filler")
     assert found.tolist() == GOLDEN_BITS
 
 
 def test_seed_and_purpose_change_the_bits():
-    found = [draws.bits([b"n0:"], 1, seed=s, purpose=p)[0, 0] for s, p in ((0, "a"), (1, "a"), (0, "b"))]
+    found = [hashing.bits([b"n0:"], 1, seed=s, purpose=p)[0, 0] for s, p in ((0, "a"), (1, "a"), (0, "b"))]
     assert len(set(found)) == 3
 
 
 def test_batch_and_order_change_nothing():
     names = [b"%d" % i for i in range(20)]
-    whole = draws.bits(names, 5, seed=0, purpose="a")
-    single = np.concatenate([draws.bits([name], 5, seed=0, purpose="a") for name in names])
-    backwards = draws.bits(names[::-1], 5, seed=0, purpose="a")[::-1]
-    longer = draws.bits(names, 9, seed=0, purpose="a")[:, :5]
+    whole = hashing.bits(names, 5, seed=0, purpose="a")
+    single = np.concatenate([hashing.bits([name], 5, seed=0, purpose="a") for name in names])
+    backwards = hashing.bits(names[::-1], 5, seed=0, purpose="a")[::-1]
+    longer = hashing.bits(names, 9, seed=0, purpose="a")[:, :5]
     for other in (single, backwards, longer):
         assert np.array_equal(whole, other)
 
@@ -203,62 +204,62 @@ def test_another_process_draws_the_same():
 
 
 def test_normals_stay_as_they_are():
-    found = draws.normals(draws.bits([b"s3:dog"], 2, seed=0, purpose="filler"))
+    found = hashing.normals(hashing.bits([b"s3:dog"], 2, seed=0, purpose="filler"))
     torch.testing.assert_close(found[0], torch.tensor(GOLDEN_NORMALS, dtype=torch.float64), rtol=0, atol=1e-6)
 
 
 def test_normals_are_box_muller():
-    words = draws.bits([b"a", b"b"], 3, seed=0, purpose="a")
+    words = hashing.bits([b"a", b"b"], 3, seed=0, purpose="a")
     expected = []
     for word in words.flatten().tolist():
         low, high = word % 2**32, word >> 32
         u, v = (((half + 2**31) % 2**32 + 0.5) / 2**32 for half in (low, high))
         radius = math.sqrt(-2 * math.log(u))
         expected += [radius * math.cos(2 * math.pi * v), radius * math.sin(2 * math.pi * v)]
-    torch.testing.assert_close(draws.normals(words).flatten().tolist(), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(hashing.normals(words).flatten().tolist(), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_signs_and_uniforms_and_integers_read_the_bits_as_documented():
     words = np.array([[5, 1 << 63], [0, 2**64 - 1]], dtype=np.uint64)
-    assert draws.signs(words, 3).tolist() == [[-1, 1, -1], [1, 1, 1]]
-    assert draws.signs(words, 128)[0, -1] == -1
-    assert draws.uniforms(words).tolist() == [[0.0, 0.5], [0.0, 1 - 2**-53]]
-    assert draws.integers(words, 10).tolist() == [[0, 5], [0, 9]]
-    assert draws.integers(words, 2**32)[1, 1] == 2**32 - 1
+    assert hashing.signs(words, 3).tolist() == [[-1, 1, -1], [1, 1, 1]]
+    assert hashing.signs(words, 128)[0, -1] == -1
+    assert hashing.uniforms(words).tolist() == [[0.0, 0.5], [0.0, 1 - 2**-53]]
+    assert hashing.integers(words, 10).tolist() == [[0, 5], [0, 9]]
+    assert hashing.integers(words, 2**32)[1, 1] == 2**32 - 1
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 2**32))
 def test_integers_are_the_exact_share_of_the_word(words, below):
-    found = draws.integers(np.array(words, dtype=np.uint64), below)
+    found = hashing.integers(np.array(words, dtype=np.uint64), below)
     assert found.tolist() == [word * below >> 64 for word in words]
 
 
 @pytest.mark.parametrize("below", [0, -1, 2**32 + 1])
 def test_integers_refuse_an_empty_or_too_large_range(below):
     with pytest.raises(ValueError, match="between 1 and 2"):
-        draws.integers(np.zeros((1, 1), dtype=np.uint64), below)
+        hashing.integers(np.zeros((1, 1), dtype=np.uint64), below)
 
 
 def test_numbers_have_their_distributions():
     """Moments within five standard errors of a sample of a million; real defects are far larger."""
-    words = draws.bits([b"%d" % i for i in range(100)], 5_000, seed=0, purpose="a")
-    z = draws.normals(words).flatten()
+    words = hashing.bits([b"%d" % i for i in range(100)], 5_000, seed=0, purpose="a")
+    z = hashing.normals(words).flatten()
     n = len(z)
     for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         assert abs(float(z.pow(power).mean()) - mean) < 5 * math.sqrt(variance / n)
     pairs = z.view(-1, 2)
     assert abs(float(pairs.prod(1).mean())) < 5 / math.sqrt(n / 2)
-    u = draws.uniforms(words).flatten()
+    u = hashing.uniforms(words).flatten()
     assert abs(float(u.mean()) - 0.5) < 5 * math.sqrt(1 / 12 / len(u))
-    s = draws.signs(words, 64 * 5_000).double().flatten()
+    s = hashing.signs(words, 64 * 5_000).double().flatten()
     assert abs(float(s.mean())) < 5 / math.sqrt(len(s))
-    counts = torch.bincount(draws.integers(words, 7).flatten())
+    counts = torch.bincount(hashing.integers(words, 7).flatten())
     expected = len(u) / 7
     assert float(((counts - expected) ** 2 / expected).sum()) < 40  # chi-squared with 6 degrees, p < 1e-6
 
 
 def test_a_generator_gives_bits_too(generator):
-    first = draws.bits_from(generator, 3, 1_000)
-    again = draws.bits_from(torch.Generator().manual_seed(0), 3, 1_000)
+    first = hashing.bits_from(generator, 3, 1_000)
+    again = hashing.bits_from(torch.Generator().manual_seed(0), 3, 1_000)
     assert np.array_equal(first, again)
-    assert abs(float(draws.signs(first, 64_000).double().mean())) < 5 / math.sqrt(192_000)
+    assert abs(float(hashing.signs(first, 64_000).double().mean())) < 5 / math.sqrt(192_000)

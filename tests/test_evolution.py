@@ -7,8 +7,8 @@ from carving.lab import load
 from carving.lab.beyond.joint_prediction import SETTINGS
 from carving.lab.experiment import Trial
 from carving.lab.measures.predictions import joint_prediction
-from carving.prediction.alone import accuracy, osc_accuracy
-from carving.prediction.together import (
+from carving.planner.alone import accuracy, osc_accuracy
+from carving.planner.together import (
     amplitudes,
     chance_right,
     fixed_point,

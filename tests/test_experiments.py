@@ -35,7 +35,7 @@ from carving.lab.runner import pool, run
 from carving.lab.style import looks
 from carving.lab.summaries import compare, summary
 from carving.lab.tables import comparison_table, panel_table
-from carving.places import lock_for
+from carving.storage.locks import lock_for
 
 QUIET = Console(quiet=True)
 

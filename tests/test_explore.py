@@ -35,7 +35,6 @@ from carving.explore.given import Given
 from carving.explore.routes import ROUTES
 from carving.explore.server import LARGEST, PAGE, Server
 from carving.explore.serving import listen, runner
-from carving.files import NotFlushed
 from carving.formats.typed import line_readings, path_line
 from carving.memory.census import least_bytes
 from carving.memory.gauge import gauge
@@ -43,6 +42,7 @@ from carving.memory.opened import open_memory
 from carving.memory.portrait import distribution, slice_of
 from carving.memory.scores import scores
 from carving.memory.watching import Watched
+from carving.storage.memoryfile import NotFlushed
 
 FACTS = [((f"key {i}", "of"), f"value {i % 40}") for i in range(120)]
 HOST = "127.0.0.1:8000"

@@ -12,7 +12,6 @@ import torch
 from typer.testing import CliRunner
 
 from carving import OSC, Memory, Vocabulary
-from carving.answers.ranking import best_of
 from carving.cli import app
 from carving.index import Index, beside
 from carving.index.asked import SHORTLIST
@@ -20,6 +19,7 @@ from carving.index.dial import CELLS, dial
 from carving.index.directions import directions, merits, merits_of, per_component
 from carving.index.looking import Look
 from carving.index.segments import UNIT
+from carving.inference.ranking import best_of
 
 VALUES, PAIRS = 20_000, 230
 

@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, Memory, make
-from carving.answers.together import Decoding, decode
+from carving.inference.together import Decoding, decode
 
 LINEAR = [name for name in SCHEMES if make(name, d=64).facts.linear]
 EVERY = [
@@ -406,7 +406,7 @@ def test_chunks_change_no_answer(monkeypatch):
     own, memory, contexts, fillers, _ = stored(OSC(60, 2, compact=True), 300, 300)
     holds = [1 + i % 2 for i in range(300)]
     whole = decode(own, memory, contexts, fillers, holds=holds, prior_empty=0.3)
-    monkeypatch.setattr("carving.answers.together.CELLS", 7 * 300)
+    monkeypatch.setattr("carving.inference.together.CELLS", 7 * 300)
     small = decode(own.like(workspace=10_000), memory, contexts, fillers, holds=holds, prior_empty=0.3)
     assert small.indices.tolist() == whole.indices.tolist()
     assert_close(small.probabilities, whole.probabilities, rtol=0, atol=1e-3)
@@ -417,7 +417,7 @@ def test_memory_is_bounded():
     code = """
 import resource, torch
 from carving import OSC
-from carving.answers import together as joint
+from carving.inference import together as joint
 joint.CELLS = 2**20
 osc = OSC(30, 2, k1=10, compact=True, workspace=2**22)
 contexts, fillers = osc.contexts([(i,) for i in range(60)]), torch.randn(2, 200_000, 10).transpose(0, 1)

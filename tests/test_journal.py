@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import carving
-from carving import OSC, Memory, files, journal, make, places, records
+from carving import OSC, Memory, make
 from carving.errors import BadValue
-from carving.files import BadFile
 from carving.memory import opened
-from carving.records import Record
-from carving.symbols import canonical, canonical_path
+from carving.storage import journal, locks, memoryfile, records
+from carving.storage.memoryfile import BadFile
+from carving.storage.records import Record
+from carving.symbols.codec import canonical, canonical_path
 
 PAIRS = [((f"head {i}", "next"), f"value {i % 7}") for i in range(20)]
 
@@ -225,7 +226,7 @@ def test_records_that_are_missing_doubled_or_of_another_journal_are_told(changed
     data = place.read_bytes()
     starts = starts_of(data)
     parts = [data[: starts[0]], *(data[one:other] for one, other in zip(starts, [*starts[1:], len(data)], strict=True))]
-    other = records.new_head(Memory.load(file) and files.outline(file).checksum)
+    other = records.new_head(Memory.load(file) and memoryfile.outline(file).checksum)
     for wrong in (
         [0, 1, 3, 4], [0, 2, 3, 4], [0, 1, 1, 2, 3, 4], [0, 2, 1, 3, 4], [0, 4], [0, 1, 2, 3, 4, 1],
     ):  # fmt: skip
@@ -319,8 +320,8 @@ def test_a_stale_journal_goes_before_the_base_that_it_names_comes_back(changed, 
     stored(PAIRS[:2]).save(file)
     journal.beside(file).write_bytes(stale)
     held = []
-    plain = files.replace_whole
-    monkeypatch.setattr(files, "replace_whole", lambda *how: (plain(*how), held.append(Memory.load(file)))[0])
+    plain = memoryfile.replace_whole
+    monkeypatch.setattr(memoryfile, "replace_whole", lambda *how: (plain(*how), held.append(Memory.load(file)))[0])
     states[0].save(file)
     same(held[0], states[0], exact=True)
 
@@ -516,7 +517,7 @@ def test_a_name_that_could_not_be_flushed_is_told_with_every_change_until_it_is(
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", folder)
             for pair in PAIRS[5:8]:
-                with pytest.warns(files.NotFlushed):
+                with pytest.warns(memoryfile.NotFlushed):
                     memory.store([pair])
         memory.store(PAIRS[8:9])
     assert Memory.load(file).pairs == 9
@@ -535,8 +536,8 @@ def test_a_file_that_cannot_be_written_anew_goes_on_in_its_journal(file, monkeyp
 
     with carving.open(file) as memory:
         with monkeypatch.context() as patched:
-            patched.setattr(files, "replace_whole", full)
-            with pytest.warns(files.NotFlushed, match=r"could not be compacted .*Its changes stay in the journal"):
+            patched.setattr(memoryfile, "replace_whole", full)
+            with pytest.warns(memoryfile.NotFlushed, match=r"could not be compacted .*Its changes stay in the journal"):
                 store_all(memory, PAIRS[5:15])
         assert memory.changes == 10 and Memory.load(file).pairs == 15
         store_all(memory, PAIRS[15:])
@@ -804,7 +805,7 @@ def test_refreshing_waits_for_nobody(file):
         taken, done = threading.Event(), threading.Event()
 
         def hold():
-            with files.lock_for(file):
+            with memoryfile.lock_for(file):
                 taken.set()
                 done.wait(30)
 
@@ -822,7 +823,7 @@ def test_refreshing_waits_for_nobody(file):
 
 
 def test_who_has_the_turn_may_write_and_save(file):
-    with files.lock_for(file):
+    with memoryfile.lock_for(file):
         with carving.open(file) as memory:
             memory.store(PAIRS[5:6])
         held = Memory.load(file)
@@ -830,13 +831,13 @@ def test_who_has_the_turn_may_write_and_save(file):
     assert Memory.load(file).pairs == 6
 
 
-@pytest.mark.skipif(places.fcntl is None, reason="this system locks by other means")
+@pytest.mark.skipif(locks.fcntl is None, reason="this system locks by other means")
 def test_without_locks_a_change_is_refused_in_a_sentence(file, monkeypatch):
     def missing(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     with carving.open(file) as memory:
-        monkeypatch.setattr(places.fcntl, "flock", missing)
+        monkeypatch.setattr(locks.fcntl, "flock", missing)
         with pytest.raises(OSError, match="without locks"):
             memory.store(PAIRS[5:6])
         memory.refresh()  # which needs none

@@ -8,9 +8,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from carving import OSC, Memory, files, journal
+from carving import OSC, Memory
 from carving.cli import app, journals
 from carving.memory import opened, storage
+from carving.storage import journal, memoryfile
 
 LINES = [f"head {i}\tnext\tleaf {i % 7}" for i in range(40)]
 
@@ -74,7 +75,7 @@ def test_storing_a_little_in_a_large_file_does_not_read_its_tensor(carving, larg
     store(carving, lines(*range(10)), "--d", 40, "--p", 2)
     before = Path("memory").read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr(files, "read", lambda path: pytest.fail("it was read"))
+        patched.setattr(memoryfile, "read", lambda path: pytest.fail("it was read"))
         store(carving, lines(10))
         store(carving, lines(11, 12))
     assert Path("memory").read_bytes() == before
@@ -160,9 +161,9 @@ def test_store_and_forget_keep_the_precision_of_a_file(carving):
     store(carving, lines(0, 1), "--d", "24")
     Memory.load("memory").save("memory", torch.bfloat16)
     store(carving, lines(2))
-    assert files.precision("memory", torch.zeros(1)) == torch.bfloat16
+    assert memoryfile.precision("memory", torch.zeros(1)) == torch.bfloat16
     carving("forget", "memory", "-", "--format", "triples", data=lines(2))
-    assert files.precision("memory", torch.zeros(1)) == torch.bfloat16
+    assert memoryfile.precision("memory", torch.zeros(1)) == torch.bfloat16
 
 
 def test_a_journal_without_its_file_is_told_with_what_to_do(carving, large):

@@ -9,13 +9,13 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, Memory, make
-from carving.answers.likelihood import Evidence, Likelihood
-from carving.answers.ranking import log_sum
+from carving.inference.likelihood import Evidence, Likelihood
+from carving.inference.ranking import log_sum
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.kept import Kept
 from carving.memory.pairs import BATCH
-from carving.symbols import canonical_all
-from carving.vocabulary import Vocabulary
+from carving.symbols.codec import canonical_all
+from carving.symbols.vocabulary import Vocabulary
 
 
 def test_a_value_is_kept_while_its_tensors_stay_as_they_are():

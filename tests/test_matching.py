@@ -19,8 +19,8 @@ from carving.multilabel.models import BadModel
 from carving.multilabel.ridge import Few, Sums, gathered
 from carving.multilabel.scorer import NO, Matcher, Rerankers, Scorer, shortlists
 from carving.multilabel.views import View
-from carving.replacing import replace_whole
-from carving.tensorfiles import checksum, read_whole
+from carving.storage.atomic import replace_whole
+from carving.storage.tensorfile import checksum, read_whole
 
 
 def some(shape, density=0.3, seed=0):

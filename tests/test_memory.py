@@ -193,7 +193,7 @@ labels = st.text(max_size=5) | st.integers(-9, 9) | st.booleans() | st.none()
 @settings(max_examples=30)
 @given(st.dictionaries(st.lists(labels, min_size=1, max_size=3).map(tuple), labels, min_size=1, max_size=12))
 def test_any_pairs_come_back(pairs):
-    from carving.symbols import canonical, canonical_path
+    from carving.symbols.codec import canonical, canonical_path
 
     distinct = {canonical_path(path): (path, value) for path, value in pairs.items()}.values()
     memory = Memory(OSC(32, 3))

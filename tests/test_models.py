@@ -10,8 +10,8 @@ from damage import peak
 
 from carving.multilabel import Dataset, MultiLabelClassifier, OSCHead, Settings, checkpoints, training
 from carving.multilabel.models import BadModel
-from carving.replacing import replace_whole
-from carving.tensorfiles import checksum, read_whole
+from carving.storage.atomic import replace_whole
+from carving.storage.tensorfile import checksum, read_whole
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 8
 LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 8

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 import carving
-from carving import OSC, Memory, files, journal, make
+from carving import OSC, Memory, make
 from carving.errors import BadType, BadValue, Overfull
 from carving.memory import opened
 from carving.memory.extent import extent
 from carving.memory.opened import Opened
+from carving.storage import journal, memoryfile
 
 PAIRS = [((f"head {i}", "next"), f"value {i % 7}") for i in range(20)]
 
@@ -291,10 +292,10 @@ def test_the_extent_of_a_file_is_told_without_its_tensor(file):
             lambda: memory.store([(("b",), "less than none")], weight=-1),
         ):
             change()
-            told = extent(files.outline(file), journal.read(file).records)
+            told = extent(memoryfile.outline(file), journal.read(file).records)
             assert told[:2] == (memory.pairs, len(memory.vocabulary))
         memory.compact()
-        assert extent(files.outline(file), ())[:2] == (memory.pairs, len(memory.vocabulary))
+        assert extent(memoryfile.outline(file), ())[:2] == (memory.pairs, len(memory.vocabulary))
 
 
 def test_a_new_value_is_added_to_the_others_and_not_they_to_it(file):
@@ -330,7 +331,7 @@ def test_a_file_keeps_its_precision_when_it_is_written_anew(scheme, dtype, tmp_p
         memory.store(PAIRS[5:7])
         before = memory.tensor
         assert memory.compact() == 1
-        assert files.precision(file, memory.tensor) == dtype
+        assert memoryfile.precision(file, memory.tensor) == dtype
         assert torch.equal(memory.tensor, Memory.load(file).tensor)  # as others see it
         assert torch.allclose(memory.tensor, before, rtol=2**-8, atol=2**-20)  # half a unit of bfloat16 is 2^-9
         assert memory.recall(*PAIRS[6][0]).value == PAIRS[6][1]
@@ -344,5 +345,5 @@ def test_what_is_too_large_for_a_files_precision_is_written_in_the_memorys_own(t
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6], weight=weight)
         memory.compact()
-        assert files.precision(file, memory.tensor) == torch.float32
+        assert memoryfile.precision(file, memory.tensor) == torch.float32
     assert torch.equal(memory.tensor, Memory.load(file).tensor)

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, draws, symbols
-from carving.prediction.interference import interference
+from carving import OSC, hashing
+from carving.schemes.moments import interference
+from carving.symbols import codec
 
 LETTERS = "abcd"
 
@@ -200,8 +201,8 @@ def test_bases_are_orthonormal_with_a_canonical_orientation():
     scheme = OSC(30, 2, k1=8, dtype=torch.float64, basis="gaussian")
     rows = scheme.contexts([("a",)]).basis[0]
     assert_close(rows @ rows.T, torch.eye(8, dtype=torch.float64))
-    words = draws.bits([symbols.canonical_path(("a",))], 1 + 120, seed=0, purpose="context")
-    remaining = draws.normals(words[:, 1:]).view(8, 30)
+    words = hashing.bits([codec.canonical_path(("a",))], 1 + 120, seed=0, purpose="context")
+    remaining = hashing.normals(words[:, 1:]).view(8, 30)
     for place in range(8):
         vector = remaining[place] / torch.linalg.norm(remaining[place])
         assert_close(rows[place], vector)

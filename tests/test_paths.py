@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from carving import OSC, TPR, Memory, make, paths, scheme, symbols
-from carving.clifford import CliffordOSC
-from carving.paths import Paths
+from carving import OSC, TPR, Memory, make
+from carving.schemes import CliffordOSC, base
+from carving.symbols import codec, paths
+from carving.symbols.paths import Paths
 
 # Labels that Python calls equal, that look alike, or that are not of one kind
 LABELS = ["1", 1, 1.0, True, b"1", None, "", "True", 0, 0.0, False, -1, 2**70, "ü", "\ud800"]
@@ -40,7 +41,7 @@ class Calls:
 
     def __init__(self, monkeypatch):
         self.labels, self.paths = Counter(), 0
-        canonical, canonical_path = symbols.canonical, symbols.canonical_path
+        canonical, canonical_path = codec.canonical, codec.canonical_path
 
         def counted(label):
             self.labels[repr(label)] += 1
@@ -50,7 +51,7 @@ class Calls:
             self.paths += 1
             return canonical_path(path)
 
-        for module in (symbols, paths):
+        for module in (codec, paths):
             monkeypatch.setattr(module, "canonical", counted)
             monkeypatch.setattr(module, "canonical_path", counted_path)
 
@@ -59,9 +60,9 @@ class Calls:
 def test_the_bytes_of_many_paths_are_those_of_each(given_paths):
     found = Paths.of(given_paths)
     assert list(found) == given_paths and len(found) == len(given_paths)
-    assert found.names == [symbols.canonical_path(path) for path in given_paths]
-    assert found.roles == [tuple(map(symbols.canonical, path)) for path in given_paths]
-    levels = [[symbols.canonical_path((level, role)) for level, role in enumerate(path)] for path in given_paths]
+    assert found.names == [codec.canonical_path(path) for path in given_paths]
+    assert found.roles == [tuple(map(codec.canonical, path)) for path in given_paths]
+    levels = [[codec.canonical_path((level, role)) for level, role in enumerate(path)] for path in given_paths]
     assert list(found.leveled()) == levels
     part = found[1::2]
     assert list(part) == given_paths[1::2] and (part.names, part.roles) == (found.names[1::2], found.roles[1::2])
@@ -69,20 +70,20 @@ def test_the_bytes_of_many_paths_are_those_of_each(given_paths):
     assert [distinct.names[place] for place in which] == found.names
     assert [distinct.roles[place] for place in which] == found.roles
     assert distinct.names == list(dict.fromkeys(found.names)) and len(distinct) == len(distinct.names)
-    assert [symbols.canonical_path(path) for path in distinct] == distinct.names
+    assert [codec.canonical_path(path) for path in distinct] == distinct.names
     assert Paths.of(found) is found
 
 
 @given(st.lists(st.sampled_from(VALUES)))
 def test_the_bytes_of_many_labels_are_those_of_each(labels):
-    assert symbols.canonical_all(labels) == [symbols.canonical(label) for label in labels]
+    assert codec.canonical_all(labels) == [codec.canonical(label) for label in labels]
 
 
 def test_a_string_of_another_kind_is_a_string():
     class Word(str):
         pass
 
-    assert symbols.canonical_all([Word("a"), "a"]) == [b"s1:a"] * 2
+    assert codec.canonical_all([Word("a"), "a"]) == [b"s1:a"] * 2
 
 
 def test_every_label_is_made_canonical_once(binding, monkeypatch):
@@ -141,7 +142,7 @@ def test_batches_store_what_single_pairs_do(labels, size):
     for pair in pairs:
         apart.store([pair], weight=0.5)
     assert_close(together.tensor, apart.tensor, atol=1e-5, rtol=1e-5)
-    assert list(map(symbols.canonical, together.vocabulary)) == list(map(symbols.canonical, apart.vocabulary))
+    assert list(map(codec.canonical, together.vocabulary)) == list(map(codec.canonical, apart.vocabulary))
     assert together.counts.tolist() == apart.counts.tolist()
     assert together.forget(pairs, weight=0.5) == apart.forget(pairs, weight=0.5)
 
@@ -166,7 +167,7 @@ def test_fillers_that_are_held_are_not_drawn_again(monkeypatch):
     memory.store([(("x",), "c")])
     memory.recall("x")
     drawn = []
-    plain = scheme.draw_fillers
+    plain = base.draw_fillers
     monkeypatch.setattr(
         "carving.memory.codebook.draw_fillers", lambda s, names: (drawn.append(names), plain(s, names))[1]
     )

@@ -13,10 +13,11 @@ import pytest
 from crew import started
 
 import carving
-from carving import OSC, Memory, places
-from carving.files import lock_for
-from carving.journal import beside
-from carving.places import shown
+from carving import OSC, Memory
+from carving.storage import locks
+from carving.storage.journal import beside
+from carving.storage.locks import shown
+from carving.storage.memoryfile import lock_for
 
 
 def store_eight(name, who, temporary):
@@ -30,7 +31,7 @@ def store_eight(name, who, temporary):
 
 HOLD = """
 import sys, time
-from carving.files import lock_for
+from carving.storage.memoryfile import lock_for
 lock = lock_for(sys.argv[1])
 lock.acquire()
 print(1, flush=True)
@@ -78,23 +79,23 @@ def test_the_lock_of_a_dead_process_holds_nobody(file):
     lock.release()
 
 
-@pytest.mark.skipif(places.fcntl is None, reason="this system locks by other means")
+@pytest.mark.skipif(locks.fcntl is None, reason="this system locks by other means")
 def test_a_file_system_without_locks_is_told_at_once(file, monkeypatch):
     def missing(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(places.fcntl, "flock", missing)
+    monkeypatch.setattr(locks.fcntl, "flock", missing)
     start = time.monotonic()
     with pytest.raises(OSError, match=r"without locks .*Set CARVING_LOCKS to a folder on a local disk"):
         lock_for(file)
     assert time.monotonic() - start < 5
     left = file.with_name(f".carving-{'0' * 32}.part")
     left.write_bytes(b"of nobody knows whom")
-    with pytest.warns(places.NotLocked, match="file is written without a lock, .*without locks"):
+    with pytest.warns(locks.NotLocked, match="file is written without a lock, .*without locks"):
         Memory.load(file).save(file)  # to save needs none
     assert left.exists()
     os.utime(left, (0, 0))  # only its age tells now
-    with pytest.warns(places.NotLocked):
+    with pytest.warns(locks.NotLocked):
         Memory.load(file).save(file)
     assert not left.exists()
 
@@ -115,34 +116,34 @@ def test_a_place_of_locks_that_is_not_there_is_told_with_the_way_out(file, tmp_p
         lock_for(file)
     assert failed.value.errno == errno.ENOENT
     before = file.read_bytes()
-    with pytest.warns(places.NotLocked, match=r"Set CARVING_LOCKS"):
+    with pytest.warns(locks.NotLocked, match=r"Set CARVING_LOCKS"):
         Memory.load(file).save(file)
     assert file.read_bytes() == before
 
 
-@pytest.mark.skipif(places.pwd is None, reason="this system has no passwd entries")
+@pytest.mark.skipif(locks.pwd is None, reason="this system has no passwd entries")
 def test_locks_lie_in_the_users_own_cache_folder_or_in_the_temporary_one(file, tmp_path, monkeypatch):
     monkeypatch.delenv("CARVING_LOCKS", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    user = list(places.pwd.getpwuid(os.getuid()))
+    user = list(locks.pwd.getpwuid(os.getuid()))
     for home, folder in ((tmp_path / "home", tmp_path / "home" / ".cache" / "carving"), (file, "/tmp")):
-        entry = places.pwd.struct_passwd([*user[:5], str(home), user[6]])
-        monkeypatch.setattr(places.pwd, "getpwuid", lambda _, entry=entry: entry)
+        entry = locks.pwd.struct_passwd([*user[:5], str(home), user[6]])
+        monkeypatch.setattr(locks.pwd, "getpwuid", lambda _, entry=entry: entry)
         lock = lock_for(file).lock_file
         assert lock.startswith(f"{folder}/carving-{os.getuid()}/")
         assert os.stat(os.path.dirname(lock)).st_mode & 0o777 == 0o700
 
 
-@pytest.mark.skipif(places.fcntl is None, reason="this system locks by other means")
+@pytest.mark.skipif(locks.fcntl is None, reason="this system locks by other means")
 def test_waiting_for_a_journal_that_another_holds_is_announced_and_ends(file, monkeypatch):
     """Whoever may read a journal may lock it."""
-    monkeypatch.setattr(places, "NOTICE", 0.05, raising=False)
-    monkeypatch.setattr(places, "SHARED_LIMIT", 0.3, raising=False)
+    monkeypatch.setattr(locks, "NOTICE", 0.05, raising=False)
+    monkeypatch.setattr(locks, "SHARED_LIMIT", 0.3, raising=False)
     with carving.open(file) as memory:
         memory.store({"second": "y"})
         with open(beside(file), "rb") as other:
-            places.fcntl.flock(other, places.fcntl.LOCK_SH)
-            late = threading.Timer(5, places.fcntl.flock, (other, places.fcntl.LOCK_UN))  # no test waits for ever
+            locks.fcntl.flock(other, locks.fcntl.LOCK_SH)
+            late = threading.Timer(5, locks.fcntl.flock, (other, locks.fcntl.LOCK_UN))  # no test waits for ever
             late.start()
             held = "journal was not released within 0.3 s by another process. End .*Nothing was changed"
             with (
@@ -152,20 +153,20 @@ def test_waiting_for_a_journal_that_another_holds_is_announced_and_ends(file, mo
                 memory.store({"third": "z"})
             assert memory.pairs == Memory.load(file).pairs == 2
             late.cancel()
-            places.fcntl.flock(other, places.fcntl.LOCK_UN)
+            locks.fcntl.flock(other, locks.fcntl.LOCK_UN)
             memory.store({"third": "z"})
     assert Memory.load(file).pairs == 3
 
 
 def test_waiting_for_the_turn_is_announced_and_ends(file, monkeypatch):
-    monkeypatch.setattr(places, "NOTICE", 0.05)
-    monkeypatch.setattr(places, "TURN_LIMIT", 0.3)
+    monkeypatch.setattr(locks, "NOTICE", 0.05)
+    monkeypatch.setattr(locks, "TURN_LIMIT", 0.3)
     holder = subprocess.Popen([sys.executable, "-c", HOLD, file], stdout=subprocess.PIPE)
     holder.stdout.readline()
     with carving.open(file) as memory:
         for change in (lambda: memory.store({"second": "y"}), lambda: Memory.load(file).save(file)):
             with (
-                pytest.warns(places.Waiting, match=r"lock of .*file, for at most 0.3 s"),
+                pytest.warns(locks.Waiting, match=r"lock of .*file, for at most 0.3 s"),
                 pytest.raises(TimeoutError, match=r"lock of .*file was not released within 0.3 s"),
             ):
                 change()

@@ -12,16 +12,16 @@ from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 from carving import OSC, Memory, make
-from carving.answers import together as joint
 from carving.cli import app
 from carving.errors import BadType
-from carving.prediction.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
-from carving.prediction.kinds import KINDS
-from carving.prediction.operations import osc_question
-from carving.prediction.plan import Plan, pairs_within, plan, plan_within, plans, plans_within, predict
-from carving.prediction.telling import Stray, share_told
-from carving.prediction.thresholds import first
-from carving.prediction.wish import WIDEST, Requirements, Wish
+from carving.inference import together as joint
+from carving.planner.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
+from carving.planner.kinds import KINDS
+from carving.planner.operations import osc_question
+from carving.planner.plan import Plan, pairs_within, plan, plan_within, plans, plans_within, predict
+from carving.planner.telling import Stray, share_told
+from carving.planner.thresholds import first
+from carving.planner.wish import WIDEST, Requirements, Wish
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 

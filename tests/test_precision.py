@@ -5,8 +5,8 @@ import math
 import pytest
 
 from carving import OSC
-from carving.answers import precision, top
-from carving.answers.precision import Shape
+from carving.inference import precision, top
+from carving.inference.precision import Shape
 
 
 @pytest.fixture(autouse=True)

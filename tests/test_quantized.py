@@ -13,16 +13,16 @@ from torch.testing import assert_close
 from typer.testing import CliRunner
 
 from carving import OSC, SCHEMES, TPR, Memory, QuantizedMemory, make
-from carving.answers.observed import CellsSeen
-from carving.answers.together import decode
-from carving.cells import BITS, Cells, distortion, edges
 from carving.cli import app
 from carving.errors import BadValue
-from carving.files import BadFile
+from carving.inference.observed import CellsSeen
+from carving.inference.together import decode
 from carving.lab.measures.calibration import error
 from carving.memory.quantized import load_memory
-from carving.replacing import replace_whole
-from carving.tensorfiles import checksum, read_whole
+from carving.quantization import BITS, Cells, distortion, edges
+from carving.storage.atomic import replace_whole
+from carving.storage.memoryfile import BadFile
+from carving.storage.tensorfile import checksum, read_whole
 
 LINEAR = [name for name in SCHEMES if name not in ("OSC", "TPR", "CliffordOSC") and make(name, d=64).facts.linear]
 EVERY = [

@@ -8,15 +8,15 @@ import torch
 from typer.testing import CliRunner
 
 from carving import OSC, make, plan
-from carving.answers.together import decode
-from carving.cells import BITS, Cells, distortion
 from carving.cli import app
 from carving.errors import BadType, BadValue
+from carving.inference.together import decode
 from carving.lab.measures.predictions import predicted
 from carving.lab.measures.retrieval import joint_accuracy
-from carving.prediction.intervals import noise_in_cells, told
-from carving.prediction.plan import predict
-from carving.prediction.together import fixed_point
+from carving.planner.intervals import noise_in_cells, told
+from carving.planner.plan import predict
+from carving.planner.together import fixed_point
+from carving.quantization import BITS, Cells, distortion
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, make, top
-from carving.answers.ranking import MANY, PART, best_of
+from carving.inference.ranking import MANY, PART, best_of
 
 
 def sorted_by_hand(scores, k):

@@ -13,12 +13,12 @@ from torch.testing import assert_close
 
 import carving
 from carving import OSC, Memory, make
-from carving.answers import numbers
-from carving.answers.likelihood import TAILS, Evidence, Likelihood
-from carving.answers.numbers import Numbers, Weights
-from carving.answers.sample import MAX_LEVELS, MAX_SAMPLED_PAIRS, MAX_VALUES, ONCE, Histogram, PairSample, Strengths
+from carving.inference import numbers
+from carving.inference.likelihood import TAILS, Evidence, Likelihood
+from carving.inference.numbers import Numbers, Weights
+from carving.inference.sample import MAX_LEVELS, MAX_SAMPLED_PAIRS, MAX_VALUES, ONCE, Histogram, PairSample, Strengths
 from carving.lab.measures.trust import CASES, answer_calibration
-from carving.symbols import canonical_path
+from carving.symbols.codec import canonical_path
 
 SCHEMES = [
     OSC(60, 2, compact=True),

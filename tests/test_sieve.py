@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from carving import OSC, Memory
-from carving.answers import get_sieve, precision, set_sieve, sieve, top
-from carving.answers.likelihood import Likelihood, log_prior, most_likely, probabilities, rating
-from carving.answers.ranking import Ranking, Rated, Rating
-from carving.answers.sieve import KINDS, Coarse, Heights, Products
-from carving.answers.sifting import Sifting
 from carving.errors import BadValue
+from carving.inference import get_sieve, precision, set_sieve, sieve, top
+from carving.inference.likelihood import Likelihood, log_prior, most_likely, probabilities, rating
+from carving.inference.ranking import Ranking, Rated, Rating
+from carving.inference.sieve import KINDS, Coarse, Heights, Products
+from carving.inference.sifting import Sifting
 
 SCHEME = OSC(d=16, p=2, k1=4, compact=True)  # of codes of 16 numbers
 PLAIN = Rating(SCHEME.read, lambda cores, _, codes, __, inner: Rated(product(cores, codes, inner)), contextual=False)

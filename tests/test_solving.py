@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from carving import OSC, make
-from carving.answers import fitting, solving
-from carving.answers.descent import descend
-from carving.answers.fitted import Level, Solved
-from carving.answers.rounding import rounded
-from carving.answers.solving import RIDGE, SLOPE, Problem, as_flat, solve
-from carving.cells import BITS, Cells
 from carving.errors import BadValue
+from carving.inference import fitting, solving
+from carving.inference.descent import descend
+from carving.inference.fitted import Level, Solved
+from carving.inference.rounding import rounded
+from carving.inference.solving import RIDGE, SLOPE, Problem, as_flat, solve
+from carving.quantization import BITS, Cells
 
 # About ten cells a pair for 60 pairs, of every linear scheme, OSC's orders, bases and fillers among them.
 SCHEMES = {

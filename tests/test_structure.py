@@ -14,7 +14,7 @@ from carving.formats.conllu import FIELDS, read_conllu, show_conllu
 from carving.formats.documents import flatten, rebuild
 from carving.formats.tables import DELIMITERS, read_table, show_table
 from carving.formats.triples import read_triples, show_triple
-from carving.symbols import canonical, canonical_path
+from carving.symbols.codec import canonical, canonical_path
 
 
 def numbered_dict(items):

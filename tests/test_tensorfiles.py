@@ -15,12 +15,13 @@ from safetensors import safe_open
 from typer.testing import CliRunner
 
 import carving
-from carving import OSC, Memory, QuantizedMemory, files, replacing, tensorfiles
+from carving import OSC, Memory, QuantizedMemory
 from carving.cli import app
 from carving.errors import BadValue
 from carving.memory.changes import Change
 from carving.multilabel import MultiLabelClassifier, Settings
-from carving.places import own
+from carving.storage import atomic, memoryfile, tensorfile
+from carving.storage.locks import own
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 4
 LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 4
@@ -104,13 +105,15 @@ def test_a_file_may_have_any_name_that_the_system_takes(tmp_path):
         name.touch()
     except OSError:
         pytest.skip("this system wants names in UTF-8")
-    with files.lock_for(name):
+    with memoryfile.lock_for(name):
         memory_of().save(name)
     assert Memory.load(name).recall("a").value == "x"
     name.unlink()
     model_of().save(name)
     assert MultiLabelClassifier.load(name).n_labels_ == 4
-    with pytest.raises(files.BadFile, match=r"caf\\udce9 \\udcff.safetensors is a safetensors file, but not a memory"):
+    with pytest.raises(
+        memoryfile.BadFile, match=r"caf\\udce9 \\udcff.safetensors is a safetensors file, but not a memory"
+    ):
         Memory.load(name)
     memory_of().save(tmp_path / ("n" * 255))  # the longest that most systems take
     assert os.listdir(tmp_path).count("n" * 255) == 1
@@ -143,7 +146,7 @@ def test_threads_change_no_byte_of_a_file(tmp_path):
 
 def test_others_can_read_our_files_and_numbers_lie_at_whole_places(tmp_path):
     model_of().save(tmp_path / "model")
-    _, tensors = tensorfiles.read_whole(tmp_path / "model", "model", lambda _: None)
+    _, tensors = tensorfile.read_whole(tmp_path / "model", "model", lambda _: None)
     with safe_open(tmp_path / "model", "pt") as opened:
         assert sorted(opened.keys()) == sorted(tensors)
         assert all(torch.equal(opened.get_tensor(name), tensor) for name, tensor in tensors.items())
@@ -153,15 +156,15 @@ def test_others_can_read_our_files_and_numbers_lie_at_whole_places(tmp_path):
 
 PEAK = """
 import sys
-from carving import files
+from carving.storage import memoryfile
 
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 
 before = peak()
-contents = files.read(sys.argv[1])
+contents = memoryfile.read(sys.argv[1])
 loaded = peak()
-files.write(sys.argv[1], contents)
+memoryfile.write(sys.argv[1], contents)
 print(loaded - before, peak() - before)
 """
 
@@ -187,7 +190,7 @@ def test_a_changed_bit_anywhere_is_told(tmp_path):
             changed = bytearray(whole)
             changed[place] ^= 1 << place % 8
             (tmp_path / "changed").write_bytes(changed)
-            with pytest.raises(files.BadFile):
+            with pytest.raises(memoryfile.BadFile):
                 read(tmp_path / "changed")
 
 
@@ -199,7 +202,7 @@ def test_bytes_that_say_nothing_may_not_change_either(tmp_path):
     whole = next(whole for whole in wholes if whole[7 + int.from_bytes(whole[:8], "little")] == 0x20)
     place = 7 + int.from_bytes(whole[:8], "little")  # of a space that fills the header
     (tmp_path / "file").write_bytes(whole[:place] + b"\t" + whole[place + 1 :])
-    with pytest.raises(files.BadFile, match="form that Carving writes"):
+    with pytest.raises(memoryfile.BadFile, match="form that Carving writes"):
         Memory.load(tmp_path / "file")
 
 
@@ -220,7 +223,7 @@ def test_bytes_that_say_nothing_may_not_change_either(tmp_path):
 def test_headers_that_lie_are_refused_in_a_sentence(tmp_path, header, problem):
     header += b" " * (-len(header) % 8)
     (tmp_path / "file").write_bytes(len(header).to_bytes(8, "little") + header + bytes(100))
-    with pytest.raises(files.BadFile, match=problem) as told:
+    with pytest.raises(memoryfile.BadFile, match=problem) as told:
         Memory.load(tmp_path / "file")
     assert str(told.value).isprintable()
 
@@ -258,7 +261,7 @@ def test_pipes_devices_and_folders_are_never_replaced_nor_waited_for(tmp_path):
         with pytest.raises(ValueError, match="pipe or a device"):
             memory_of().save(tmp_path / "pipe", force=force)
         with pytest.raises(ValueError, match="pipe or a device"):
-            files.check_replaceable(os.devnull, "memory", force)  # only asked: this machine needs it
+            memoryfile.check_replaceable(os.devnull, "memory", force)  # only asked: this machine needs it
         with pytest.raises(IsADirectoryError):
             memory_of().save(tmp_path, force=force)
     for name in (tmp_path / "pipe", os.devnull):
@@ -276,7 +279,7 @@ def test_a_file_whose_folder_cannot_be_flushed_is_written_all_the_same(file, mon
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", fails_for_folders)
-    with pytest.warns(files.NotFlushed, match="was written, but its folder"):
+    with pytest.warns(memoryfile.NotFlushed, match="was written, but its folder"):
         memory_of("new").save(file)
     assert Memory.load(file).recall("a").value == "new"
     (file.parent / "more.json").write_text('{"c": "z"}')
@@ -292,7 +295,7 @@ def test_a_file_that_cannot_be_written_is_told_by_its_name_and_leaves_nothing(fi
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(replacing, "write_tensors", full)
+    monkeypatch.setattr(atomic, "write_tensors", full)
     with pytest.raises(OSError, match=r"file could not be written .*No space left.* Nothing was changed") as told:
         memory_of("new").save(file)
     assert told.value.errno == 28
@@ -314,13 +317,13 @@ def test_what_killed_processes_left_goes_with_the_next_save_and_what_others_writ
 
 def test_a_new_file_is_never_more_open_than_the_one_that_it_replaces(file, monkeypatch):
     os.chmod(file, 0o600)
-    seen, write = [], replacing.write_tensors
+    seen, write = [], atomic.write_tensors
 
     def watched(out, *what):
         seen.append(os.fstat(out.fileno()).st_mode & 0o777)
         write(out, *what)
 
-    monkeypatch.setattr(replacing, "write_tensors", watched)
+    monkeypatch.setattr(atomic, "write_tensors", watched)
     memory_of().save(file)
     assert seen == [0o600] and file.stat().st_mode & 0o777 == 0o600
 

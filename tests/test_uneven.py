@@ -10,8 +10,8 @@ from torch.testing import assert_close
 from carving import OSC, Memory
 from carving.distributed.ranks import Ranks
 from carving.lab.measures.calibration import answers, calibration
-from carving.prediction.interference import excess, likeness, unevenness, variation
 from carving.schemes import fillers as kinds
+from carving.schemes.moments import excess, likeness, unevenness, variation
 from carving.schemes.slab import RowShard
 
 BASES = ("blocks", "gaussian")

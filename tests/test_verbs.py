@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, TPR, VSA, make
-from carving.clifford import CliffordTPR
+from carving.schemes import CliffordTPR
 from carving.schemes.architectures import ARCHITECTURES
 
 SOME = [

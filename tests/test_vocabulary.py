@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carving import OSC, Memory, Vocabulary, cutting, distinct
-from carving.symbols import canonical, parse_labels
+from carving import OSC, Memory, Vocabulary
+from carving.symbols import cutting, string_table
+from carving.symbols.codec import canonical, parse_labels
 
 
 def test_a_vocabulary_keeps_order_and_tells_alike_labels_apart():
@@ -161,13 +162,17 @@ def test_bytes_that_are_no_labels_are_refused_as_the_plain_reader_does(labels, d
 
 @given(st.lists(st.binary(max_size=20), max_size=60))
 def test_a_string_has_one_hash_alone_and_among_many(names):
-    assert distinct.hashes_of(*distinct.laid_out(names)).tolist() == [distinct.hash_of(name) for name in names]
+    assert string_table.hashes_of(*string_table.laid_out(names)).tolist() == [
+        string_table.hash_of(name) for name in names
+    ]
 
 
 @pytest.mark.parametrize("size", [3, 200])  # looked up one by one, and together
 def test_strings_of_one_hash_are_told_apart(monkeypatch, size):
-    monkeypatch.setattr(distinct, "hash_of", lambda name: 2**40 + 7)
-    monkeypatch.setattr(distinct, "hashes_of", lambda data, ends: np.full(len(ends) - 1, 2**40 + 7, dtype=np.uint64))
+    monkeypatch.setattr(string_table, "hash_of", lambda name: 2**40 + 7)
+    monkeypatch.setattr(
+        string_table, "hashes_of", lambda data, ends: np.full(len(ends) - 1, 2**40 + 7, dtype=np.uint64)
+    )
     words, other = Vocabulary(range(size)), list(range(size, size + 5))
     assert words.rows_of([canonical(label) for label in [*range(size), *other]]) == [*range(size), *([-1] * 5)]
     assert [words.add(label) for label in other] == other and words.find(size + 2) == size + 2
@@ -208,4 +213,4 @@ def test_texts_of_one_hash_cannot_be_made_beforehand():
     changed = [(int.from_bytes(word, "little") ^ 2**63, 0x8000000080000000) for word in words]
     others = [one.to_bytes(8, "little") + two.to_bytes(8, "little") for one, two in changed]
     pairs = zip(words, others, strict=True)
-    assert not any(distinct.hash_of(word + bytes(8)) == distinct.hash_of(other) for word, other in pairs)
+    assert not any(string_table.hash_of(word + bytes(8)) == string_table.hash_of(other) for word, other in pairs)

@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import carving
-from carving.extras import EXTRAS, MissingExtra, load
+from carving.optional import EXTRAS, MissingExtra, load
 
 ROOT = Path(__file__).parent.parent
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"

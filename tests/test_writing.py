@@ -17,7 +17,7 @@ from carving import OSC, Memory
 from carving.errors import UserError
 from carving.formats import FORMATS, flatten, pairs, write
 from carving.formats.conllu import FIELDS
-from carving.symbols import canonical, canonical_path
+from carving.symbols.codec import canonical, canonical_path
 
 text = st.text(st.characters(codec="utf-8"), max_size=6)
 awkward = st.text(st.sampled_from("\ufeff\t\n\r;,\"'|_ #=()\\\x85\u2028\x00a0"), max_size=5)

@@ -11,9 +11,9 @@ from carving.cli.options import Json, MemoryFile, OwnSources, Reading, Work, exa
 from carving.cli.output import count_text, errors, memory_sentence, write_json, write_line
 from carving.cli.ranks import together
 from carving.console import bar
-from carving.files import check_replaceable
 from carving.memory import Memory
 from carving.memory.consolidation import Consolidation
+from carving.storage.memoryfile import check_replaceable
 
 CONSOLIDATE_EPILOG = examples(
     "carving consolidate facts.safetensors facts.json",

@@ -14,10 +14,10 @@ from carving.cli.output import errors, write_line
 from carving.cli.quantizing import Labels, loaded
 from carving.console import bar
 from carving.errors import BadValue
-from carving.extras import load
-from carving.files import check_replaceable
 from carving.formats.documents import Pair
 from carving.memory import Memory
+from carving.optional import load
+from carving.storage.memoryfile import check_replaceable
 
 EXPLORE_EPILOG = examples(
     "carving explore",

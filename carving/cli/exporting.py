@@ -11,13 +11,13 @@ from carving.cli.options import Json, MemoryFile, OwnSources, Reading, examples
 from carving.cli.output import count_text, errors, write_json, write_line
 from carving.cli.quantizing import Labels, loaded
 from carving.console import bar
-from carving.files import check_target
 from carving.formats.documents import Pair
 from carving.formats.registry import choose_format
 from carving.memory import Memory
 from carving.memory.quantized import QuantizedMemory
 from carving.memory.verification import held_pairs
-from carving.symbols import Path
+from carving.storage.memoryfile import check_target
+from carving.symbols.codec import Path
 
 EXPORT_EPILOG = examples(
     "carving export facts.safetensors facts.json -o copy.json",

@@ -11,8 +11,8 @@ from carving.errors import BadValue
 from carving.memory import Memory
 from carving.memory.extent import Extent
 from carving.memory.fullness import named
-from carving.prediction.target import USUAL, Target
-from carving.scheme import Scheme
+from carving.planner.target import USUAL, Target
+from carving.schemes.base import Scheme
 
 
 @dataclass(frozen=True)

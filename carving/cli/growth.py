@@ -12,10 +12,10 @@ from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, MemoryFile, OwnSources, Reading, examples
 from carving.cli.output import count_text, errors, memory_sentence, write_json, write_line
 from carving.console import bar
-from carving.files import check_replaceable, identity
 from carving.memory import Memory
 from carving.memory.decode_pairs import SURE, DecodedPairs
 from carving.memory.fullness import collected
+from carving.storage.memoryfile import check_replaceable, identity
 
 GROW_EPILOG = examples(
     "carving grow facts.safetensors",

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
-from carving.checks import show_bytes
 from carving.index import beside
 from carving.memory import Memory
+from carving.validate import show_bytes
 
 
 def index_facts(file: FilePath, held: Memory) -> dict[str, object]:

@@ -16,7 +16,7 @@ from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair, brief
 from carving.formats.typed import is_label, path_readings
-from carving.symbols import Path
+from carving.symbols.codec import Path
 
 DELIMITERS = {r"\t": "\t", "tab": "\t"}  # what a shell makes hard to type
 IN_MEMORY = 16 << 20  # bytes of a pipe

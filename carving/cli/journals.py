@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path as FilePath
 
-from carving import files, journal
-from carving.checks import show_bytes
 from carving.cli.fullness import Fullness
 from carving.cli.input import Files
 from carving.cli.locking import locked
@@ -15,19 +13,21 @@ from carving.cli.output import count_text, errors, write_json, write_line
 from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
-from carving.files import identity
 from carving.formats.documents import Pair
 from carving.memory.changes import OnProgress, check_same
 from carving.memory.extent import extent
 from carving.memory.opened import PATIENCE, check_paths, names_of, open_memory, size_of
 from carving.memory.pairs import Batch, as_pair
 from carving.memory.storage import seconds
-from carving.packing import parse_paths
-from carving.records import Journal, Record
-from carving.replacing import check_replaceable
-from carving.scheme import Scheme
-from carving.symbols import Path, canonical_path
-from carving.tensorfiles import said_by
+from carving.schemes.base import Scheme
+from carving.storage import journal, memoryfile
+from carving.storage.atomic import check_replaceable
+from carving.storage.memoryfile import identity
+from carving.storage.records import Journal, Record
+from carving.storage.tensorfile import said_by
+from carving.symbols.codec import Path, canonical_path
+from carving.symbols.packing import parse_paths
+from carving.validate import show_bytes
 
 COMPACT_EPILOG = examples("carving compact facts.safetensors")
 
@@ -99,9 +99,9 @@ def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, f
     return Stored(record.pairs, scheme, after.pairs, after.values, full)
 
 
-def outlined(file: FilePath) -> tuple[files.Outline, Journal | None]:
+def outlined(file: FilePath) -> tuple[memoryfile.Outline, Journal | None]:
     """What a file says without its tensor, and its journal."""
-    written, outline = journal.read(file), files.outline(file)
+    written, outline = journal.read(file), memoryfile.outline(file)
     return outline, written if written is not None and written.base == outline.checksum else None
 
 
@@ -128,7 +128,7 @@ def watched(pairs: Iterable[Pair], advance: OnProgress) -> Iterator[Pair]:
 def check_given(file: FilePath, scheme: Scheme, new: NewMemory) -> None:
     """Raise `BadValue` if options for a new memory contradict the memory that exists."""
     if new.like is not None:
-        check_same(scheme, files.outline(new.like).scheme)
+        check_same(scheme, memoryfile.outline(new.like).scheme)
     known = identity(scheme)
     for name, value in new.given().items():
         has = known.get("name" if name == "scheme" else name)

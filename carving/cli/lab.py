@@ -10,7 +10,7 @@ from rich.console import Console
 from carving.cli.options import Accuracy, Json, Runs, examples
 from carving.cli.output import errors, screen, write_json, write_line
 from carving.errors import BadValue
-from carving.files import check_folder, check_target
+from carving.storage.memoryfile import check_folder, check_target
 
 DEMO_EPILOG = examples("carving demo", "carving demo --trees 100", "carving demo --conllu en_ewt-ud-dev.conllu.xz")
 REPRODUCE_EPILOG = examples(

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path as FilePath
 
 from carving.distributed import Ranks
-from carving.places import acquired, lock_for
+from carving.storage.locks import acquired, lock_for
 
 
 @contextmanager

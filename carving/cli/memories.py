@@ -27,13 +27,13 @@ from carving.cli.ranks import together
 from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
-from carving.files import check_replaceable, identity, precision
 from carving.memory import Memory
 from carving.memory.fullness import collected
 from carving.memory.merging import alike, merged
 from carving.memory.opened import Opened, open_memory
 from carving.memory.probing import check_indexable
 from carving.schemes import make
+from carving.storage.memoryfile import check_replaceable, identity, precision
 
 STORE_EPILOG = examples(
     "carving store facts.safetensors facts.json",

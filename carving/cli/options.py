@@ -12,7 +12,7 @@ import typer
 from carving.distributed.joining import TIMEOUT
 from carving.errors import BadValue
 from carving.formats import FORMATS
-from carving.prediction.wish import SLACK
+from carving.planner.wish import SLACK
 
 MemoryFile = Annotated[Path, typer.Argument(metavar="MEMORY", help="Memory file (.safetensors).")]
 Sources = Annotated[list[str], typer.Argument(metavar="FILE", help="Files of pairs; - reads standard input.")]

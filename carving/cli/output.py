@@ -13,14 +13,14 @@ from typing import TextIO
 
 import typer
 
-from carving.answers.answer import Answer
 from carving.console import SafeConsole, visible
-from carving.files import NotFlushed, identity
 from carving.formats.typed import label_argument, value_json, value_text
+from carving.inference.answer import Answer
 from carving.memory import Memory
-from carving.places import NotLocked, Waiting
-from carving.scheme import Scheme
-from carving.symbols import Path
+from carving.schemes.base import Scheme
+from carving.storage.locks import NotLocked, Waiting
+from carving.storage.memoryfile import NotFlushed, identity
+from carving.symbols.codec import Path
 
 ENDLESS = 10_000  # columns: what is piped is not folded to the width of a terminal that nobody looks at
 

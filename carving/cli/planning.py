@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from carving.checks import show_bits, show_bytes
 from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, Task, examples
 from carving.cli.output import screen, write_json, write_line
 from carving.console import number_table
 from carving.errors import BadValue
-from carving.files import check_target
 from carving.memory import Memory
-from carving.prediction.plan import Plan, plans, plans_within
+from carving.planner.plan import Plan, plans, plans_within
+from carving.storage.memoryfile import check_target
+from carving.validate import show_bits, show_bytes
 
 PLAN_EPILOG = examples(
     "carving plan --pairs 10000 --vocabulary 2000",

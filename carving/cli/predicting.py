@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from carving.checks import show_bytes
 from carving.cli.labels import Points
 from carving.cli.options import Json, examples
 from carving.cli.output import write_json, write_line
+from carving.validate import show_bytes
 
 if TYPE_CHECKING:
     from carving.multilabel import MultiLabelClassifier

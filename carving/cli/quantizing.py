@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from carving import sealedfiles
-from carving.checks import show_bits, show_bytes
 from carving.cli.input import Files
 from carving.cli.locking import locked
 from carving.cli.options import Json, MemoryFile, OwnSources, Reading, chosen_bits, examples
 from carving.cli.output import count_text, errors, holding_sentence, memory_sentence, write_json, write_line
 from carving.console import bar
-from carving.files import check_replaceable, identity
 from carving.memory import Memory
 from carving.memory.quantized import QuantizedMemory, load_memory
-from carving.sealedfiles import Quantized
-from carving.symbols import Value, canonical
+from carving.storage import quantizedfile
+from carving.storage.memoryfile import check_replaceable, identity
+from carving.storage.quantizedfile import Quantized
+from carving.symbols.codec import Value, canonical
+from carving.validate import show_bits, show_bytes
 
 SEAL_EPILOG = examples(
     "carving quantize facts.safetensors -o quantized.safetensors",
@@ -68,7 +68,7 @@ def quantize(
     with locked(output):
         done = held.quantize(None if bits is None else chosen_bits(bits))
         done.save(output, vocabulary=vocabulary, force=force)
-    write_quantized(output, sealedfiles.read(output), as_json)
+    write_quantized(output, quantizedfile.read(output), as_json)
 
 
 def decode(

@@ -7,9 +7,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from carving import sealedfiles
-from carving.answers.answer import Answer
-from carving.checks import show_bytes
 from carving.cli.growth import holdings_json, write_holdings
 from carving.cli.indexing import index_facts, index_sentences
 from carving.cli.input import Files, read_paths
@@ -31,15 +28,18 @@ from carving.cli.ranks import together
 from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
-from carving.files import identity
 from carving.formats.documents import Pair
 from carving.formats.typed import path_readings, path_text, value_json, value_readings, value_text
+from carving.inference.answer import Answer
 from carving.memory import Memory
 from carving.memory.decode_pairs import DecodedPairs
 from carving.memory.quantized import QuantizedMemory
 from carving.memory.verification import Verification, Wrong
-from carving.symbols import Path, Value, canonical
-from carving.tensorfiles import kind_of
+from carving.storage import quantizedfile
+from carving.storage.memoryfile import identity
+from carving.storage.tensorfile import kind_of
+from carving.symbols.codec import Path, Value, canonical
+from carving.validate import show_bytes
 
 ASK_EPILOG = examples(
     "carving ask facts.safetensors 'sentence 5' subject",
@@ -216,7 +216,7 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
     """
     kind = kind_of(memory)
     if kind == "quantized memory":
-        write_quantized(memory, sealedfiles.read(memory), as_json)
+        write_quantized(memory, quantizedfile.read(memory), as_json)
         return
     if kind == "label model":
         write_model(memory, as_json)

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from carving.answers.answer import Answer
 from carving.cli.input import Files
 from carving.cli.options import Json, MemoryFile, Reading, examples
 from carving.cli.output import answer_json, answer_sentence, errors, write_json, write_line
 from carving.cli.quantizing import Labels, loaded
 from carving.console import bar
 from carving.formats.typed import path_text, value_json, value_readings
-from carving.symbols import Path, Value
+from carving.inference.answer import Answer
+from carving.symbols.codec import Path, Value
 
 WHERE_EPILOG = examples(
     "carving where facts.safetensors dog",

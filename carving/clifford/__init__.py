@@ -1,4 +1,7 @@
-"""Geometric algebra of large spaces, one grade at a time, and the Clifford forms of TPR and OSC built on it."""
+"""Geometric algebra of large spaces, one grade at a time.
+
+The Clifford forms of OSC and TPR that build on it are `carving.schemes.CliffordOSC` and `carving.schemes.CliffordTPR`.
+"""
 
 from carving.clifford.blades import (
     contract,
@@ -15,13 +18,9 @@ from carving.clifford.blades import (
     wedge,
 )
 from carving.clifford.elements import Blades, Multivectors
-from carving.clifford.osc import CliffordOSC
-from carving.clifford.tpr import CliffordTPR
 
 __all__ = [
     "Blades",
-    "CliffordOSC",
-    "CliffordTPR",
     "Multivectors",
     "contract",
     "contract_sum",

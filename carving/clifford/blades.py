@@ -13,10 +13,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from carving.chunks import rows_within, slices
 from carving.clifford.elements import Blades, E, Element, Multivectors, as_element, common_space, show_shape
 from carving.clifford.grades import check_headroom, contract_rows, count, fold, subsets, unfold, wedge_rows
 from carving.errors import BadValue
+from carving.tiling import rows_within, slices
 
 WORKSPACE = 64 * 2**20  # bytes that a product may use at a time beside its arguments and its result
 

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.checks import machine_bytes, show_bytes
 from carving.errors import BadValue
+from carving.validate import machine_bytes, show_bytes
 
 CPU = torch.device("cpu")
 FEW = 2**17  # numbers that stay in a cache, so that one large step takes less time than many small ones

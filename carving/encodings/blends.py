@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from carving.checks import check_integer
 from carving.encodings.ranges import MOST, nearest_of
 from carving.encodings.source import Source
 from carving.encodings.steps import Steps, rows_of
-from carving.scheme import Scheme
+from carving.schemes.base import Scheme
 from carving.tensors import chosen
+from carving.validate import check_integer
 
 
 def row_of(scheme: Scheme) -> Any:

@@ -4,9 +4,9 @@ import cmath
 import math
 from collections.abc import Sequence
 
-from carving.answers.answer import Answer
-from carving.checks import check_number
 from carving.errors import BadType, BadValue
+from carving.inference.answer import Answer
+from carving.validate import check_number
 
 
 def estimate(answers: Answer | Sequence[Answer], period: float | None = None) -> float:

@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from carving.checks import check_integer, check_number, is_finite
-from carving.chunks import rows_within, slices
 from carving.encodings.blends import as_filler, order, row_of
 from carving.encodings.levels import Circular, Level, Thermometer
 from carving.encodings.ranges import finite, numbers
 from carving.encodings.source import Source, check_scheme
 from carving.errors import BadType, BadValue
-from carving.scheme import Scheme
+from carving.schemes.base import Scheme
 from carving.structures.vectors import binding_into
-from carving.symbols import Label
+from carving.symbols.codec import Label
+from carving.tiling import rows_within, slices
+from carving.validate import check_integer, check_number, is_finite
 
 FRESH = (Circular, Level, Thermometer)  # what they make is nobody else's, so that it is bound in its place
 

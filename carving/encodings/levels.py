@@ -9,14 +9,14 @@ import math
 import torch
 from torch import Tensor, nn
 
-from carving.checks import check_integer, check_number, is_finite
 from carving.encodings.blends import Blend, by_coordinate, ends, order, parts_shape, row_of, strangers
 from carving.encodings.ranges import MOST, check_range, nearest_of, numbers, shares, wholes
 from carving.encodings.source import Source
 from carving.encodings.steps import turned
 from carving.errors import BadValue
-from carving.scheme import Scheme
-from carving.symbols import Label
+from carving.schemes.base import Scheme
+from carving.symbols.codec import Label
+from carving.validate import check_integer, check_number, is_finite
 
 
 class Random(nn.Module):

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from carving.checks import check_choice, check_integer, check_number, is_finite
 from carving.encodings.blends import row_of
 from carving.encodings.ranges import finite, numbers
 from carving.encodings.source import Source
 from carving.errors import BadValue
-from carving.scheme import Scheme
-from carving.symbols import Label
+from carving.schemes.base import Scheme
+from carving.symbols.codec import Label
+from carving.validate import check_choice, check_integer, check_number, is_finite
 
 # The kernel is the characteristic function of the angles: which angles give it, and what it is.
 KERNELS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from carving.checks import check_choice, check_number, is_finite
 from carving.errors import BadType, BadValue
+from carving.validate import check_choice, check_number, is_finite
 
 MOST = 2**31  # levels
 OUTSIDE = ("refuse", "clip")

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.checks import check_integer
-from carving.draws import Bits
+from carving import hashing
 from carving.errors import BadType, BadValue
-from carving.scheme import Scheme
-from carving.symbols import Label, canonical_path
+from carving.hashing import Bits
+from carving.schemes.base import Scheme
+from carving.symbols.codec import Label, canonical_path
+from carving.validate import check_integer
 
 
 def check_scheme(scheme: object) -> None:
@@ -40,7 +40,7 @@ class Source:
     def words(self, kind: str, count: int, words: int) -> Bits:
         """Return random words of the label, (count, words)."""
         names = [canonical_path((kind, self.label, row)) for row in range(count)]
-        return draws.bits(names, words, seed=self.scheme.seed, purpose="encoding")
+        return hashing.bits(names, words, seed=self.scheme.seed, purpose="encoding")
 
     def atoms(self, kind: str, count: int) -> Tensor:
         """Return random fillers of the scheme, (count, *filler_shape)."""
@@ -58,7 +58,7 @@ class Source:
                 self.scheme.device
             )
         rows, each = shape[0], torch.Size(shape[1:]).numel()
-        return draws.uniforms(self.words(kind, rows, each)).view(shape).to(self.scheme.device)
+        return hashing.uniforms(self.words(kind, rows, each)).view(shape).to(self.scheme.device)
 
     def normals(self, kind: str, shape: tuple[int, ...]) -> Tensor:
         """Return normal numbers in float64."""
@@ -67,5 +67,5 @@ class Source:
                 self.scheme.device
             )
         rows, each = shape[0], torch.Size(shape[1:]).numel()
-        drawn = draws.normals(self.words(kind, rows, draws.words_for_normals(each)))
+        drawn = hashing.normals(self.words(kind, rows, hashing.words_for_normals(each)))
         return drawn[:, :each].reshape(shape).to(self.scheme.device)

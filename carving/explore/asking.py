@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from copy import copy
 
-from carving.answers.answer import Answer
 from carving.errors import BadValue
 from carving.explore.exhibit import Copy, Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json, answer_shown, number, path_shown, value_shown
 from carving.formats.typed import line_readings, value_readings, value_text
+from carving.inference.answer import Answer
 from carving.memory import Memory
 from carving.memory.quantized import QuantizedMemory
 from carving.memory.scores import Scores, scores
-from carving.symbols import Path, Value, canonical_path
+from carving.symbols.codec import Path, Value, canonical_path
 
 KINDS = ("one", "top", "set", "value")
 PICKED = 40  # suggested paths or values

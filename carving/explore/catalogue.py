@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import islice
 
 from carving.formats.typed import path_text
-from carving.symbols import Path, canonical_path
+from carving.symbols.codec import Path, canonical_path
 
 MOST = 200_000  # paths in the index
 

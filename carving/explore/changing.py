@@ -5,12 +5,12 @@ from carving.explore.asking import meant
 from carving.explore.exhibit import Copy, Gallery, Verb
 from carving.explore.given import Given
 from carving.explore.shown import Json, path_shown, value_shown
-from carving.files import precision
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.fullness import collected
 from carving.memory.quantized import QuantizedMemory
-from carving.places import acquired, lock_for
+from carving.storage.locks import acquired, lock_for
+from carving.storage.memoryfile import precision
 
 LISTED = 50  # recent changes that are listed
 

@@ -14,7 +14,7 @@ from carving.explore.catalogue import Catalogue
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.quantized import QuantizedMemory
-from carving.symbols import canonical, canonical_path
+from carving.symbols.codec import canonical, canonical_path
 
 PAGES = 8  # copies that are kept; the least recently used one is evicted
 

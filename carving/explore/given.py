@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from carving.checks import check_integer
 from carving.errors import BadValue
+from carving.validate import check_integer
 
 LONGEST = 4000  # characters of a text
 

@@ -2,16 +2,16 @@
 
 import torch
 
-from carving.checks import show_bits
 from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json, number, value_shown
-from carving.files import identity, reals
 from carving.memory.census import held_bytes, least_bytes, most_stored
 from carving.memory.gauge import WELL, gauge
 from carving.memory.portrait import distribution, slice_of
 from carving.memory.quantized import QuantizedMemory
 from carving.schemes.words import words_of
+from carving.storage.memoryfile import identity, reals
+from carving.validate import show_bits
 
 MOST_STORED = 12  # values that are listed
 FINE = 127  # levels of a color, either way

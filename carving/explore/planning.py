@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from carving.checks import show_bits
 from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json
-from carving.prediction.plan import Plan, drafts, each_plan, plans
-from carving.prediction.wish import Requirements, wish_for
+from carving.planner.plan import Plan, drafts, each_plan, plans
+from carving.planner.wish import Requirements, wish_for
+from carving.validate import show_bits
 
 BITS = ("none", "1", "2", "3", "4", "8")  # per cell; none: float32
 KNOWN = 64  # cached plans

@@ -14,9 +14,9 @@ from typing import Any
 from carving.errors import BadValue
 from carving.explore.exhibit import Gallery, MemoryDocument
 from carving.explore.server import Server
-from carving.extras import load
 from carving.memory.gauge import gauge
 from carving.memory.scores import scores
+from carving.optional import load
 
 LOOPBACK = "127.0.0.1"
 SOON = 0.5  # seconds until the server listens

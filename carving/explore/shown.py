@@ -2,9 +2,9 @@
 
 import math
 
-from carving.answers.answer import Answer
 from carving.formats.typed import label_argument, path_line, path_text, value_text
-from carving.symbols import Path, Value
+from carving.inference.answer import Answer
+from carving.symbols.codec import Path, Value
 
 Json = dict[str, object]
 

@@ -15,7 +15,7 @@ from carving.errors import BadValue, UserError
 from carving.formats.documents import Pair, as_pair, brief
 from carving.formats.jsons import parse, problem_of
 from carving.formats.sources import Lines, Refuse, raise_bad_line
-from carving.symbols import Role, Value, canonical, check_values
+from carving.symbols.codec import Role, Value, canonical, check_values
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -7,7 +7,7 @@ from itertools import chain
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, brief, is_integer
 from carving.formats.sources import Lines, Refuse, raise_bad_line
-from carving.symbols import Label
+from carving.symbols.codec import Label
 
 Token = dict[str, Label]
 Sentence = dict[Label, Token]

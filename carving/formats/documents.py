@@ -13,7 +13,7 @@ from numbers import Integral
 from typing import Any, TypeGuard
 
 from carving.errors import BadType, BadValue
-from carving.symbols import Label, Path, Role, Value, canonical
+from carving.symbols.codec import Label, Path, Role, Value, canonical
 
 Container = dict[Any, Any] | list[Any]
 Document = Label | Container

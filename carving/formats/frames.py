@@ -10,7 +10,7 @@ import numpy as np
 
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, brief, flatten
-from carving.symbols import Label, canonical
+from carving.symbols.codec import Label, canonical
 
 WITHOUT_VALUE = ("NAType", "NaTType")  # of pandas, which need not be there
 TIMES = (datetime.date, datetime.time, datetime.timedelta)  # a datetime, and a Timestamp of pandas, is a date

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
-from carving import extras
+from carving import optional
 from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.formats.frames import check_columns, row_pairs
 from carving.formats.sources import BadLineError, Source, name_of
-from carving.symbols import Label
+from carving.symbols.codec import Label
 
 ENDING = ".parquet"
 ROWS = 4096  # that are held at a time as Python's own values
@@ -61,8 +61,8 @@ def _rows(file: Any, groups: list[int]) -> Iterator[tuple[object, ...]]:
 
 @contextmanager
 def _opened(source: Source) -> Iterator[Any]:
-    parquet = extras.load("pyarrow.parquet")
-    lib = extras.load("pyarrow.lib")
+    parquet = optional.load("pyarrow.parquet")
+    lib = optional.load("pyarrow.lib")
     given: str | IO[Any] = os.fspath(source) if isinstance(source, str | os.PathLike) else source
     if given == "-":
         raise BadValue(

@@ -11,7 +11,7 @@ from carving.formats.frames import Frame, frame_pairs, is_frame
 from carving.formats.parquet import is_parquet, read_parquet
 from carving.formats.registry import Format, check_options, choose_format
 from carving.formats.sources import BadLineError, Refuse, Source, Span, name_of, numbered_lines
-from carving.symbols import Label
+from carving.symbols.codec import Label
 
 
 class Pairs:

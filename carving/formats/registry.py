@@ -13,7 +13,7 @@ from carving.formats.jsons import DOCUMENT, read_json, read_json_lines, show_jso
 from carving.formats.sources import COMPRESSIONS, LINE, Limit, Lines, Refuse, ending_of
 from carving.formats.tables import read_table, show_table
 from carving.formats.triples import read_triples, show_triples
-from carving.symbols import Label
+from carving.symbols.codec import Label
 
 Reader = Callable[..., Iterator[Pair]]  # of lines, what refuses them, and options
 Writer = Callable[..., Iterator[str]]  # of pairs and options: the text, piece by piece

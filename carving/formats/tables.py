@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Container, Document, brief
 from carving.formats.sources import LINE, Lines, Refuse, raise_bad_line
-from carving.symbols import Label
+from carving.symbols.codec import Label
 
 if TYPE_CHECKING:
     import _csv

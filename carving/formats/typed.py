@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from carving.symbols import Label, Path, Value
+from carving.symbols.codec import Label, Path, Value
 
 BETWEEN = " / "  # the roles of a path that is typed, or shown, in one line
 

@@ -11,7 +11,7 @@ from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair
 from carving.formats.registry import check_options, choose_format
 from carving.formats.sources import COMPRESSIONS, ending_of, name_of
-from carving.replacing import PAIRS, check_replaceable, put_whole
+from carving.storage.atomic import PAIRS, check_replaceable, put_whole
 
 Target = str | os.PathLike[str] | IO[str]
 Put = Callable[[IO[str]], None]  # what writes the text to a stream

@@ -21,15 +21,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.answers.likelihood import Evidence, Likelihood
-from carving.answers.ranking import Best, Ranking, best_of
-from carving.contexts import Contexts
 from carving.index.dial import Dial, dial
 from carving.index.looking import Look
 from carving.index.segments import Index
-from carving.linear import LinearScheme
-from carving.scheme import draw_fillers
-from carving.vocabulary import Vocabulary
+from carving.inference.likelihood import Evidence, Likelihood
+from carving.inference.ranking import Best, Ranking, best_of
+from carving.schemes.base import draw_fillers
+from carving.schemes.contexts import Contexts
+from carving.schemes.linear import LinearScheme
+from carving.symbols.vocabulary import Vocabulary
 
 SHORTLIST = 32  # of the best in int8 that are scored exactly
 FIRST, MORE = 2.0**-10, 4  # the share of cells that is looked at first, and how many times as many then

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from carving.draws import STREAM
 from carving.errors import BadValue
+from carving.hashing import STREAM
 from carving.index.segments import Index, Segment
-from carving.places import Place, shown
-from carving.replacing import check_replaceable, replace_whole
-from carving.scheme import Scheme
-from carving.tensorfiles import DAMAGE, BadFile, checksum, mapped
-from carving.vocabulary import Vocabulary
+from carving.schemes.base import Scheme
+from carving.storage.atomic import check_replaceable, replace_whole
+from carving.storage.locks import Place, shown
+from carving.storage.tensorfile import DAMAGE, BadFile, checksum, mapped
+from carving.symbols.vocabulary import Vocabulary
 
 VERSION = "1"
 ENDING = ".index"

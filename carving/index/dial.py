@@ -11,9 +11,9 @@ from functools import lru_cache
 import torch
 from torch import Generator, Tensor
 
-from carving.chunks import slices
 from carving.index.directions import directions, merits_of
 from carving.tensors import outer
+from carving.tiling import slices
 
 CONTEXTS, CELLS = 2048, 2048  # that are drawn
 AT_ONCE = 128

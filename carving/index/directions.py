@@ -15,10 +15,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.chunks import rows_within, slices
-from carving.symbols import canonical_path
+from carving import hashing
+from carving.symbols.codec import canonical_path
 from carving.tensors import inverse_norm
+from carving.tiling import rows_within, slices
 
 FULL = 4  # fillers of a cell, about
 IN_CACHE = 2**18  # products with directions that are looked at together
@@ -34,8 +34,8 @@ def per_component(count: int, p: int) -> int:
 def directions(p: int, k1: int, each: int) -> Tensor:
     """Unit vectors (p, each, k1), the same for ever."""
     names = [canonical_path((place, number)) for place in range(p) for number in range(each)]
-    words = draws.bits(names, draws.words_for_normals(k1), seed=0, purpose="index")
-    normals = draws.normals(words)[:, :k1]
+    words = hashing.bits(names, hashing.words_for_normals(k1), seed=0, purpose="index")
+    normals = hashing.normals(words)[:, :k1]
     return (normals * inverse_norm(normals, dim=1).unsqueeze(1)).float().view(p, each, k1)
 
 

@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.chunks import rows_within, slices
 from carving.index.directions import merits
 from carving.index.segments import UNIT, Index, Segment
+from carving.tiling import rows_within, slices
 
 SAMPLE = 2**14  # cells that tell how many have more than some merit
 AT_ONCE = 2**13  # fillers whose numbers stay in the caches

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.chunks import slices
 from carving.index.directions import directions, nearest, per_component
-from carving.scheme import Scheme, draw_candidates
+from carving.schemes.base import Scheme, draw_candidates
+from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import inverse_norm
-from carving.vocabulary import Vocabulary
+from carving.tiling import slices
 
 Bytes = NDArray[np.int8]
 Numbers = NDArray[np.int32]

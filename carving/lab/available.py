@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from carving import extras
+from carving import optional
 from carving.lab.experiment import Experiment, Setting, Trials
 from carving.lab.measures.datasets import where_to_get
 from carving.lab.measures.labels import FromFiles
@@ -17,7 +17,7 @@ def at_hand(experiment: Experiment, scale: str, folder: Path | None, console: Co
     """The experiment over the data sets that the folder has, of one scale; it may be left without any trial."""
     if not isinstance(experiment.measure, FromFiles):
         return experiment
-    extras.load("scipy.sparse")  # or it is said what brings it
+    optional.load("scipy.sparse")  # or it is said what brings it
     if folder is not None and not folder.is_dir():
         raise NotADirectoryError(f"data must be the folder of the data sets, got {folder}, which is not a folder.")
     measure = replace(experiment.measure, folder=None if folder is None else folder.resolve())

@@ -2,10 +2,10 @@
 
 from importlib import import_module
 
-from carving.checks import nearest
 from carving.errors import BadValue
 from carving.lab import beyond, paper
 from carving.lab.experiment import Experiment
+from carving.validate import nearest
 
 FOLDERS = {name: folder.__name__ for folder in (paper, beyond) for name in folder.NAMES}
 NAMES = tuple(FOLDERS)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carving.extras import load
 from carving.lab.experiment import Cells, Experiment, Gaps, Heat, Lines, Points, Published
 from carving.lab.lines import draw_lines
 from carving.lab.panels import by_series, measured_pairs, panel_summaries, series_name
 from carving.lab.plots import Legend, Looks, draw_gaps, draw_heat, draw_points
 from carving.lab.rows import Row
 from carving.lab.style import STYLE, looks
+from carving.optional import load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

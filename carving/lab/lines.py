@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carving.extras import load
 from carving.lab.experiment import Lines, Published
 from carving.lab.naming import beside_ends
 from carving.lab.panels import Point, by_series, curve, log_fit, panel_summaries
@@ -18,6 +17,7 @@ from carving.lab.style import GREY, Look
 from carving.lab.summaries import Summary
 from carving.lab.ticks import scale
 from carving.lab.words import axis_words, cells_of
+from carving.optional import load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carving.extras import load
 from carving.lab.experiment import Gaps, Heat, Points
 from carving.lab.panels import Pairs, measured_pairs, series_name
 from carving.lab.rows import Row
 from carving.lab.style import BLUE, GREEN, GREY, ORANGE, Look
 from carving.lab.summaries import Summary, summaries
 from carving.lab.words import axis_words
+from carving.optional import load
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -8,8 +8,7 @@ from pathlib import Path
 from filelock import Timeout
 from rich.console import Console
 
-from carving import extras
-from carving.checks import check_choice, check_integer
+from carving import optional
 from carving.errors import BadValue
 from carving.lab.available import at_hand, with_missing
 from carving.lab.catalogue import NAMES, load
@@ -20,8 +19,9 @@ from carving.lab.rows import Row, discard_rows, key_of, read_rows, versions
 from carving.lab.runner import pool, run
 from carving.lab.shards import Shard, shard_files
 from carving.lab.summaries import Comparison, comparisons
-from carving.places import lock_for
-from carving.replacing import remove_parts
+from carving.storage.atomic import remove_parts
+from carving.storage.locks import lock_for
+from carving.validate import check_choice, check_integer
 
 
 def reproduce(
@@ -112,7 +112,7 @@ def _runnable(names: Sequence[str], scale: str, data: Path | None, console: Cons
     for name in names:
         try:
             experiments.append(at_hand(load(name), scale, data, console))
-        except extras.MissingExtra as error:
+        except optional.MissingExtra as error:
             if len(names) == 1:
                 raise
             console.print(f"{name}: skipped. {error}", markup=False)
@@ -158,7 +158,7 @@ def _draw(outcomes: Sequence[Outcome], folder: Path, console: Console) -> None:
     try:
         for outcome in drawn:
             draw(outcome.experiment, outcome.rows, folder / outcome.experiment.name)
-    except extras.MissingExtra as error:
+    except optional.MissingExtra as error:
         console.print(f"Figures were not drawn. {error}", markup=False)
 
 

@@ -17,7 +17,7 @@ from carving.errors import BadValue
 from carving.formats import BadLineError
 from carving.formats.sources import Source, numbered_lines
 from carving.lab.experiment import Measured, Setting, Trial
-from carving.replacing import put_whole
+from carving.storage.atomic import put_whole
 
 
 class Row(TypedDict):

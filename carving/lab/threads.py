@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
-from carving.extras import load
+from carving.optional import load
 
 
 @contextmanager

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from carving.extras import load
 from carving.lab.experiment import Lines
 from carving.lab.summaries import Summary
+from carving.optional import load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,7 @@
 import math
 
 from carving.memory.questions import Questions
-from carving.symbols import Value
+from carving.symbols.codec import Value
 
 
 def held_bytes(memory: Questions) -> int:

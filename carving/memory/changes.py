@@ -9,13 +9,13 @@ from itertools import accumulate, compress
 import torch
 from torch import Tensor
 
-from carving.answers.sample import Levels
 from carving.errors import BadValue
-from carving.linear import LinearScheme
+from carving.inference.sample import Levels
 from carving.memory.codebook import Codebook, Drawn, check_finite
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State, paths_of_both, solved_of_both, stricter
-from carving.scheme import Scheme
+from carving.schemes.base import Scheme
+from carving.schemes.linear import LinearScheme
 from carving.tensors import lasting
 
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from carving.checks import check_tensor
-from carving.chunks import rows_within, slices
 from carving.errors import BadValue
 from carving.index.segments import Index, fits
-from carving.scheme import Scheme, draw_candidates, draw_fillers, empty_fillers
-from carving.symbols import Value, canonical_all
+from carving.schemes.base import Scheme, draw_candidates, draw_fillers, empty_fillers
+from carving.symbols.codec import Value, canonical_all
+from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import inverse_norm
-from carving.vocabulary import Vocabulary
+from carving.tiling import rows_within, slices
+from carving.validate import check_tensor
 
 LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
 FEW = 4  # questions that are answered faster without codes of all fillers

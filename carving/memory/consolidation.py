@@ -11,17 +11,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers.answer import Answer
-from carving.answers.fitted import Grid, Solved
-from carving.answers.fitting import SAMPLE, Sample, fitted, strengths_of
-from carving.answers.solving import Problem, Solution, solved
-from carving.cells import check_bits
-from carving.checks import check_number
 from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.linear import LinearScheme
+from carving.inference.answer import Answer
+from carving.inference.fitted import Grid, Solved
+from carving.inference.fitting import SAMPLE, Sample, fitted, strengths_of
+from carving.inference.solving import Problem, Solution, solved
 from carving.memory.changes import OnProgress
 from carving.memory.codebook import check_finite
 from carving.memory.decode_pairs import Moment
@@ -30,9 +27,12 @@ from carving.memory.pairs import Batch, batches
 from carving.memory.questions import Questions
 from carving.memory.sharing import check_same_state
 from carving.memory.state import EMPTY, State, known_paths
-from carving.paths import Paths
-from carving.symbols import Label, Path
+from carving.quantization import check_bits
+from carving.schemes.linear import LinearScheme
+from carving.symbols.codec import Label, Path
+from carving.symbols.paths import Paths
 from carving.tensors import lasting
+from carving.validate import check_number
 
 FEW = 500  # paths that hold nothing are asked at least
 SURE = 0.99  # of answers that were found together, the least mean probability

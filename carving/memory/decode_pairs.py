@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from carving.answers.answer import Answer
-from carving.checks import as_path, listed
 from carving.formats.documents import Pair
+from carving.inference.answer import Answer
 from carving.memory.changes import OnProgress
 from carving.memory.known import KnownPaths
 from carving.memory.questions import Questions
 from carving.memory.state import State, known_paths
-from carving.paths import Paths
-from carving.symbols import Path
+from carving.symbols.codec import Path
+from carving.symbols.paths import Paths, as_path
+from carving.validate import listed
 
 SURE = 0.9  # the probability from which an answer counts as sure
 ABSENCE = 0.01  # how probable it is beforehand that a path that is known to hold something does not

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from carving.answers.sample import Loads
-from carving.files import Outline
-from carving.records import Record
-from carving.symbols import split_labels
+from carving.inference.sample import Loads
+from carving.storage.memoryfile import Outline
+from carving.storage.records import Record
+from carving.symbols.codec import split_labels
 
 FEW = 16  # names that are looked for one by one
 

@@ -11,7 +11,7 @@ from carving.memory.kept import Kept
 from carving.memory.pairs import Batch
 from carving.memory.recognition import weighed
 from carving.memory.state import State, check_sum
-from carving.symbols import Path, Value
+from carving.symbols.codec import Path, Value
 
 SURELY = 6  # standard deviations: a strength that differs by more is not that of chance (five came in 100,000 pairs),
 MARGIN = 0.25  # nor of what a model of chance leaves out, in units of the weight

@@ -12,13 +12,13 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
-from carving.answers.sample import Loads
 from carving.errors import Overfull, UserError
-from carving.files import identity
+from carving.inference.sample import Loads
 from carving.memory.state import State
-from carving.prediction import plan as planner
-from carving.prediction.target import USUAL, Target
-from carving.scheme import Scheme
+from carving.planner import plan as planner
+from carving.planner.target import USUAL, Target
+from carving.schemes.base import Scheme
+from carving.storage.memoryfile import identity
 
 AGAIN = 1.1  # told of once, it is told again with so many times the pairs
 WORTH_TELLING = 0.001  # of the accuracy of what was consolidated that is lost

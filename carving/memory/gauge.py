@@ -5,12 +5,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from carving.errors import UserError
-from carving.files import identity
 from carving.memory.fullness import foreseen, predicted_accuracy, sizes_of
 from carving.memory.questions import Questions
 from carving.memory.state import State
-from carving.prediction.plan import pairs_within
-from carving.scheme import Scheme
+from carving.planner.plan import pairs_within
+from carving.schemes.base import Scheme
+from carving.storage.memoryfile import identity
 
 WELL = 0.99  # of the values are named by a memory that is well filled
 # Where the curve is looked at, in units of the pairs that are named so well: most of what happens is just beyond.

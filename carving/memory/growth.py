@@ -2,19 +2,19 @@
 
 from fractions import Fraction
 
-from carving.checks import check_integer
 from carving.errors import BadValue
-from carving.files import identity
 from carving.formats.documents import Pair
 from carving.memory.decode_pairs import DecodedPairs
 from carving.memory.state import State, keeping
 from carving.memory.survey import Survey, naming_accuracy, survey
-from carving.prediction import plan as planner
-from carving.prediction.kinds import KINDS
-from carving.prediction.target import Target
-from carving.prediction.wish import Requirements
+from carving.planner import plan as planner
+from carving.planner.kinds import KINDS
+from carving.planner.target import Target
+from carving.planner.wish import Requirements
 from carving.schemes import make
-from carving.vocabulary import Vocabulary
+from carving.storage.memoryfile import identity
+from carving.symbols.vocabulary import Vocabulary
+from carving.validate import check_integer
 
 USUAL = 0.99  # the share of all answers that is to be right, where nothing else was ever said
 WHOLE = 0.05  # by which a strength may miss a whole number

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 
-from carving.checks import as_path
 from carving.memory.changes import OnProgress
 from carving.memory.decode_pairs import DecodedPairs, Moment, decode_pairs
 from carving.memory.questions import Questions, check_paths
 from carving.memory.state import State, known_paths
 from carving.memory.where import Found, where
-from carving.packing import pack
-from carving.symbols import Path, Role, Value, canonical_path
+from carving.symbols.codec import Path, Role, Value, canonical_path
+from carving.symbols.packing import pack
+from carving.symbols.paths import as_path
 
 
 class Inventory(Questions):

@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from carving.answers.answer import Answer, Answers
-from carving.answers.likelihood import UNSEEN
-from carving.answers.together import Decoding, Step
-from carving.checks import check_prior_empty
 from carving.distributed.ranks import Group
+from carving.inference.answer import Answer, Answers
+from carving.inference.likelihood import UNSEEN
+from carving.inference.together import Decoding, Step
 from carving.memory import sharing
 from carving.memory.state import State, check_sum
-from carving.paths import Paths
-from carving.symbols import Value
+from carving.symbols.codec import Value
+from carving.symbols.paths import Paths
+from carving.validate import check_prior_empty
 
 
 class Together:

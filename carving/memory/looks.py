@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from carving.checks import show_bits, show_bytes
 from carving.memory.census import held_bytes
 from carving.memory.picture import picture, question_picture
 from carving.memory.questions import check_roles
 from carving.memory.reliability import Reliability
 from carving.notebooks import table
 from carving.schemes.words import words_of
-from carving.symbols import Role
+from carving.symbols.codec import Role
+from carving.validate import show_bits, show_bytes
 
 
 class Looks(Reliability):

@@ -15,7 +15,6 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
-from carving.checks import check_tensor, check_weight
 from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
@@ -36,14 +35,15 @@ from carving.memory.sharing import stored, summed
 from carving.memory.state import State, keeping
 from carving.memory.storage import load, save
 from carving.memory.survey import check_headroom, naming_accuracy, survey
-from carving.places import Place, shown
-from carving.prediction import plan as planner
-from carving.prediction.target import Target
-from carving.prediction.wish import Requirements, Shared
-from carving.scheme import Scheme
+from carving.planner import plan as planner
+from carving.planner.target import Target
+from carving.planner.wish import Requirements, Shared
 from carving.schemes import make
-from carving.symbols import Label, Path, Value
-from carving.vocabulary import Vocabulary
+from carving.schemes.base import Scheme
+from carving.storage.locks import Place, shown
+from carving.symbols.codec import Label, Path, Value
+from carving.symbols.vocabulary import Vocabulary
+from carving.validate import check_tensor, check_weight
 
 if TYPE_CHECKING:
     from carving.memory.quantized import QuantizedMemory

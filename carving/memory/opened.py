@@ -12,14 +12,10 @@ from typing import NamedTuple, NoReturn, Self
 
 import torch
 
-from carving import files, journal
-from carving.checks import check_integer, check_weight
-from carving.chunks import slices
 from carving.distributed.ranks import Group
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.journal import Changed
 from carving.memory.changes import NOTHING, Change, OnProgress, check_weights, checked, levels_of, report
 from carving.memory.forgetting import NotFound, forgotten
 from carving.memory.fullness import falls_short, foreseen, told
@@ -28,15 +24,19 @@ from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch, batches
 from carving.memory.state import State
 from carving.memory.storage import Loaded, bound, contents_of, counted, load, seconds
-from carving.paths import Paths
-from carving.places import Place, acquired, lock_for, shown
-from carving.prediction.target import Target
-from carving.records import Journal, Name, Record
-from carving.replacing import check_replaceable
-from carving.scheme import Scheme
-from carving.symbols import Label
-from carving.tensorfiles import said_by
-from carving.vocabulary import Vocabulary
+from carving.planner.target import Target
+from carving.schemes.base import Scheme
+from carving.storage import journal, memoryfile
+from carving.storage.atomic import check_replaceable
+from carving.storage.journal import Changed
+from carving.storage.locks import Place, acquired, lock_for, shown
+from carving.storage.records import Journal, Name, Record
+from carving.storage.tensorfile import said_by
+from carving.symbols.codec import Label
+from carving.symbols.paths import Paths
+from carving.symbols.vocabulary import Vocabulary
+from carving.tiling import slices
+from carving.validate import check_integer, check_weight
 
 PATIENCE = 1.0  # seconds that replaying a journal may take
 SMALL = 1e5  # a sum of weights: more may be too much for the weights before, which the tensor's energy tells
@@ -345,20 +345,20 @@ class Opened(Memory):
                 self._tried = written.pairs
                 warnings.warn(
                     f"{shown(self.path)} could not be compacted ({shown(error)}). Its changes stay in the journal.",
-                    files.NotFlushed,
+                    memoryfile.NotFlushed,
                     stacklevel=3,
                 )
         return True
 
     def _write_base(self, state: State) -> None:
-        dtype = files.precision(self.path, state.tensor)
+        dtype = memoryfile.precision(self.path, state.tensor)
         try:
             check_weights(state, [levels_of(state)], dtype=dtype)
         except BadValue:  # then the file gets wider numbers
             dtype = None
-        base = files.write(self.path, contents_of(state), dtype)
+        base = memoryfile.write(self.path, contents_of(state), dtype)
         if dtype is not None and dtype != state.scheme.dtype:  # others read what is rounded
-            state = replace(state, tensor=files.rounded(state.tensor, dtype), kept=Kept())
+            state = replace(state, tensor=memoryfile.rounded(state.tensor, dtype), kept=Kept())
         self._now = Now(state, (), base, None)
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from carving.checks import as_path
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair, flatten
 from carving.formats.frames import frame_pairs, is_frame
-from carving.paths import Paths
-from carving.symbols import Label, Path, Value, canonical, canonical_all, check_values
+from carving.symbols.codec import Label, Path, Value, canonical, canonical_all, check_values
+from carving.symbols.paths import Paths, as_path
 
 BATCH = 2048  # pairs or questions that are done at a time
 

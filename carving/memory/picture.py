@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from carving.answers.picture import brief
-from carving.extras import load
 from carving.formats.typed import path_text, value_text
+from carving.inference.picture import brief
 from carving.memory.gauge import WELL, gauge
 from carving.memory.portrait import distribution, slice_of
 from carving.memory.questions import Questions
 from carving.memory.scores import scores
-from carving.symbols import Path
+from carving.optional import load
+from carving.symbols.codec import Path
 
 INK, WARM, SOFT = "#1f6f8b", "#b4552d", "#d5e7ec"
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.checks import check_integer
 from carving.errors import BadValue
-from carving.files import reals
 from carving.memory.questions import Questions
+from carving.storage.memoryfile import reals
+from carving.validate import check_integer
 
 SIDE = 128  # rows and columns of a slice that are drawn at most
 MANY = 2**20  # numbers that tell a distribution as well as all

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from carving.answers import several
-from carving.answers.answer import Answer
-from carving.answers.likelihood import Likelihood
-from carving.checks import check_number
 from carving.distributed.ranks import Group
 from carving.errors import BadValue
 from carving.index.asked import Asked, ranked_by
-from carving.linear import LinearScheme
+from carving.inference import several
+from carving.inference.answer import Answer
+from carving.inference.likelihood import Likelihood
 from carving.memory.state import State
 from carving.memory.wording import answers, top_answers
-from carving.paths import Paths
+from carving.schemes.linear import LinearScheme
+from carving.symbols.paths import Paths
+from carving.validate import check_number
 
 USUAL = 0.999  # of a scan's right answers, where nothing else is wished
 RARE = 0.01  # of the paths hold several values, and the best of them may come second

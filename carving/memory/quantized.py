@@ -7,15 +7,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from carving import sealedfiles
-from carving.answers.fitted import Solved
-from carving.answers.observed import EDGE
-from carving.answers.sample import ONCE
-from carving.cells import BITS, Cells, check_bits
-from carving.checks import show_bits
 from carving.errors import BadType, BadValue, refused
-from carving.files import QUANTIZED, reals
-from carving.linear import LinearScheme
+from carving.inference.fitted import Solved
+from carving.inference.observed import EDGE
+from carving.inference.sample import ONCE
 from carving.memory.changes import Change, OnProgress
 from carving.memory.codebook import check_finite
 from carving.memory.decode_pairs import counted
@@ -27,11 +22,16 @@ from carving.memory.looks import Looks
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State, known_paths
-from carving.places import Place, shown
-from carving.sealedfiles import Quantized, Sizes
-from carving.symbols import Path, Value
-from carving.tensorfiles import said_by
-from carving.vocabulary import Vocabulary
+from carving.quantization import BITS, Cells, check_bits
+from carving.schemes.linear import LinearScheme
+from carving.storage import quantizedfile
+from carving.storage.locks import Place, shown
+from carving.storage.memoryfile import QUANTIZED, reals
+from carving.storage.quantizedfile import Quantized, Sizes
+from carving.storage.tensorfile import said_by
+from carving.symbols.codec import Path, Value
+from carving.symbols.vocabulary import Vocabulary
+from carving.validate import show_bits
 
 USUAL = 2  # bits a cell
 WORSE = 0.01  # of the answers may be lost by few bits, where nothing was planned
@@ -161,7 +161,7 @@ class QuantizedMemory(Inventory, Looks):
                 values of trained fillers.
             OSError: If the file cannot be written; the former file then stays.
         """
-        sealedfiles.write(path, contents_of(self._state, vocabulary), force)
+        quantizedfile.write(path, contents_of(self._state, vocabulary), force)
 
     @classmethod
     def load(
@@ -178,7 +178,7 @@ class QuantizedMemory(Inventory, Looks):
             BadFile: If the file is corrupt, or not a quantized memory.
             BadValue: If the vocabulary is missing, or is given although the file has one.
         """
-        return cls(_state_of(sealedfiles.read(path), shown(path), vocabulary, device))
+        return cls(_state_of(quantizedfile.read(path), shown(path), vocabulary, device))
 
 
 def load_memory(

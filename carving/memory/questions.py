@@ -7,16 +7,13 @@ from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
 from torch import Tensor
 
-from carving.answers import best, fitted, likelihood, sets, several
-from carving.answers.alike import recall_alike
-from carving.answers.answer import Answer, Answers
-from carving.answers.ranking import Best
-from carving.checks import as_path, check_integer, check_number, check_prior_empty, listed
-from carving.chunks import slices
 from carving.distributed.ranks import Group
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
-from carving.linear import LinearScheme
+from carving.inference import best, fitted, likelihood, sets, several
+from carving.inference.alike import recall_alike
+from carving.inference.answer import Answer, Answers
+from carving.inference.ranking import Best
 from carving.memory.changes import OnProgress, report
 from carving.memory.jointly import Together
 from carving.memory.pairs import BATCH, Batch, as_pair
@@ -25,11 +22,14 @@ from carving.memory.recognition import weighed
 from carving.memory.shards import Shard, scanned, sharded
 from carving.memory.state import EMPTY, State, known_paths
 from carving.memory.wording import answers, top_answers
-from carving.paths import Paths
-from carving.prediction.target import Target
-from carving.scheme import FillersOrLabels, Scheme
-from carving.symbols import Path, Role, Value
-from carving.vocabulary import Vocabulary
+from carving.planner.target import Target
+from carving.schemes.base import FillersOrLabels, Scheme
+from carving.schemes.linear import LinearScheme
+from carving.symbols.codec import Path, Role, Value
+from carving.symbols.paths import Paths, as_path
+from carving.symbols.vocabulary import Vocabulary
+from carving.tiling import slices
+from carving.validate import check_integer, check_number, check_prior_empty, listed
 
 
 class Asking(TypedDict, total=False):

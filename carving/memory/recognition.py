@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers import fitted, likelihood, several
-from carving.answers.likelihood import Evidence
-from carving.contexts import Contexts
-from carving.linear import LinearScheme
+from carving.inference import fitted, likelihood, several
+from carving.inference.likelihood import Evidence
 from carving.memory.pairs import Batch
 from carving.memory.state import State
+from carving.schemes.contexts import Contexts
+from carving.schemes.linear import LinearScheme
 
 
 class Weighed(NamedTuple):

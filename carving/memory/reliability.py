@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from itertools import chain
 
-from carving.checks import check_integer
 from carving.distributed.ranks import Group
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
@@ -13,7 +12,8 @@ from carving.memory.fullness import falls_short, foreseen
 from carving.memory.pairs import batches
 from carving.memory.questions import Questions
 from carving.memory.verification import Verification, verify
-from carving.symbols import Label
+from carving.symbols.codec import Label
+from carving.validate import check_integer
 
 
 class Reliability(Questions):

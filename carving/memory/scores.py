@@ -6,13 +6,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers.likelihood import Evidence, Likelihood
-from carving.checks import check_prior_empty
-from carving.contexts import Contexts
-from carving.linear import LinearScheme
+from carving.inference.likelihood import Evidence, Likelihood
 from carving.memory.questions import Questions, check_paths
 from carving.memory.state import State
-from carving.symbols import Path
+from carving.schemes.contexts import Contexts
+from carving.schemes.linear import LinearScheme
+from carving.symbols.codec import Path
+from carving.validate import check_prior_empty
 
 HALVINGS = 60  # of an interval, until a double cannot tell its ends apart
 BROAD = 64.0  # deviations of noise beyond which no threshold lies

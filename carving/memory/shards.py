@@ -12,20 +12,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers import likelihood
-from carving.answers.likelihood import Likelihood
-from carving.answers.ranking import Best, Indexed, Ranking, merged_parts
-from carving.answers.sets import Scan, Shortlists, contexts_at_once
-from carving.contexts import Contexts
 from carving.distributed.ranks import Group, Ranks
-from carving.linear import LinearScheme
+from carving.inference import likelihood
+from carving.inference.likelihood import Likelihood
+from carving.inference.ranking import Best, Indexed, Ranking, merged_parts
+from carving.inference.sets import Scan, Shortlists, contexts_at_once
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.sharing import check_same_state
 from carving.memory.state import State
-from carving.paths import Paths
+from carving.schemes.contexts import Contexts
+from carving.schemes.linear import LinearScheme
 from carving.schemes.slab import RowShard
-from carving.symbols import Value, canonical_all
-from carving.vocabulary import Vocabulary
+from carving.symbols.codec import Value, canonical_all
+from carving.symbols.paths import Paths
+from carving.symbols.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from carving.answers.sample import Histogram, PairSample
 from carving.distributed.ranks import Group, Ranks, exchangeable
 from carving.formats.documents import Pair
+from carving.inference.sample import Histogram, PairSample
 from carving.memory.changes import Change, OnProgress, check_weights, levels_of, report
 from carving.memory.counts import Counts
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import Batch
 from carving.memory.state import State, check_sum, paths_of_both, stricter
-from carving.paths import Paths
-from carving.prediction.target import Target
+from carving.planner.target import Target
 from carving.schemes.slab import RowShard
+from carving.symbols.paths import Paths
+from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import lasting
-from carving.vocabulary import Vocabulary
 
 LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is another
 

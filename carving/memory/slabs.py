@@ -11,12 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from carving import files, journal
-from carving.checks import check_weight
-from carving.chunks import slices
 from carving.distributed.ranks import Group, RankFailed, Ranks
 from carving.errors import BadValue, refused
-from carving.files import Contents
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.memory.changes import Change, OnProgress, checked, report
@@ -28,13 +24,17 @@ from carving.memory.reliability import Reliability
 from carving.memory.sharing import facts_of
 from carving.memory.state import State, keeping
 from carving.memory.storage import contents_of, state_of
-from carving.packing import parse_paths
-from carving.places import Place, shown
-from carving.scheme import Scheme
+from carving.schemes.base import Scheme
 from carving.schemes.slab import RowShard, check_sliceable, rows_of
-from carving.symbols import Label, Value, parse_labels
-from carving.tensorfiles import AT_ONCE, raw_bytes
-from carving.vocabulary import Vocabulary
+from carving.storage import journal, memoryfile
+from carving.storage.locks import Place, shown
+from carving.storage.memoryfile import Contents
+from carving.storage.tensorfile import AT_ONCE, raw_bytes
+from carving.symbols.codec import Label, Value, parse_labels
+from carving.symbols.packing import parse_paths
+from carving.symbols.vocabulary import Vocabulary
+from carving.tiling import slices
+from carving.validate import check_weight
 
 WHOLE = "A memory that is sharded over ranks cannot be {}. Save it, and load it with Memory.load(file)."
 
@@ -141,7 +141,7 @@ class RowShardedMemory(Inventory, Reliability):
         held, ranks = self._state, self.ranks
         spool = ranks.agreed(lambda: _spool(path, force) if ranks.first else None)
         contents = replace(contents_of(held), scheme=_part_of(held).whole, tensor=_spooled(held, spool))
-        ranks.of_one(lambda: files.write(path, contents, force=force))
+        ranks.of_one(lambda: memoryfile.write(path, contents, force=force))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], group: Group) -> Self:
@@ -199,7 +199,7 @@ def _measured(held: State) -> State:
 
 def _spool(path: Place, force: bool) -> BinaryIO:
     """A file without a name, in the folder of one that may be written."""
-    files.check_replaceable(path, "memory", force)
+    memoryfile.check_replaceable(path, "memory", force)
     return tempfile.TemporaryFile(dir=FilePath(os.path.realpath(path)).parent)
 
 
@@ -237,7 +237,7 @@ def _read(path: Place, ranks: Ranks) -> Contents:
             f"{shown(path)} has changes in a journal, which a sharded memory cannot read. Write them into the file "
             "first: carving.open(file).compact()."
         )
-    contents = files.read(path, lambda total: rows_of(ranks.rank, ranks.size, total))
+    contents = memoryfile.read(path, lambda total: rows_of(ranks.rank, ranks.size, total))
     check_sliceable(contents.scheme)
     if contents.solved is not None:
         raise BadValue(

@@ -10,25 +10,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.answers import likelihood
-from carving.answers.fitted import Solved
-from carving.answers.likelihood import Likelihood
-from carving.answers.numbers import Numbers
-from carving.answers.sample import NOTHING_SAMPLED, ONCE, Histogram, Loads, PairSample, Strengths
-from carving.cells import Cells
-from carving.checks import listed
 from carving.errors import BadValue
-from carving.linear import LinearScheme
+from carving.inference import likelihood
+from carving.inference.fitted import Solved
+from carving.inference.likelihood import Likelihood
+from carving.inference.numbers import Numbers
+from carving.inference.sample import NOTHING_SAMPLED, ONCE, Histogram, Loads, PairSample, Strengths
 from carving.memory.codebook import Codebook
 from carving.memory.counts import Counts
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH
-from carving.prediction.target import Target
-from carving.scheme import Scheme
-from carving.symbols import Value
+from carving.planner.target import Target
+from carving.quantization import Cells
+from carving.schemes.base import Scheme
+from carving.schemes.linear import LinearScheme
+from carving.symbols.codec import Value
+from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import lasting
-from carving.vocabulary import Vocabulary
+from carving.validate import listed
 
 SIGMAS = 5  # standard deviations of chance
 OFF = 0.05  # and of what theory leaves out: by more, the energy is not that of the sample

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import torch
 
-from carving import files, journal
 from carving.errors import UserError
 from carving.index import beside
 from carving.memory.changes import Change, check_weights, levels_of
@@ -15,11 +14,12 @@ from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State
-from carving.places import Place, shown
-from carving.records import Journal, Record
-from carving.scheme import Scheme
-from carving.symbols import Path, Value
-from carving.tensorfiles import BadFile, NotWhole
+from carving.schemes.base import Scheme
+from carving.storage import journal, memoryfile
+from carving.storage.locks import Place, shown
+from carving.storage.records import Journal, Record
+from carving.storage.tensorfile import BadFile, NotWhole
+from carving.symbols.codec import Path, Value
 
 # What a pair takes when it is replayed, in one thread, about, in seconds: for itself, for a number that is drawn or
 # made of it, for a number of the memory (where it is part of a product of matrices), and for a byte of its record.
@@ -41,15 +41,15 @@ class Loaded(NamedTuple):
 
 def save(path: Place, state: State, dtype: torch.dtype | None, index: bool, force: bool) -> None:
     """Write a state to a file, in this precision; with `index` also the index of its fillers, beside it."""
-    if dtype in files.DTYPES.values() and dtype != state.scheme.dtype:
+    if dtype in memoryfile.DTYPES.values() and dtype != state.scheme.dtype:
         check_weights(state, [levels_of(state)], dtype=dtype)
-    files.write(path, contents_of(state), dtype, force)
+    memoryfile.write(path, contents_of(state), dtype, force)
     if index:
         beside.write(path, state.codebook.index(), state.vocabulary, force)
 
 
 def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
-    """What a file and its journal hold; see `carving.journal` on why that is one whole state."""
+    """What a file and its journal hold; see `carving.storage.journal` on why that is one whole state."""
     while True:
         written = journal.read(path)
         contents = _base(path, written)
@@ -64,10 +64,10 @@ def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
         raise BadFile(f"{shown(journal.beside(path))} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
-def _base(path: Place, written: Journal | None) -> files.Contents:
+def _base(path: Place, written: Journal | None) -> memoryfile.Contents:
     """What the file itself holds; where it is gone and its journal is not, that is said."""
     try:
-        return files.read(path)
+        return memoryfile.read(path)
     except FileNotFoundError as error:
         if written is None or not written.count:
             raise
@@ -81,7 +81,7 @@ def _indexed(path: Place, held: State) -> State:
     return held
 
 
-def state_of(contents: files.Contents, device: torch.device | str) -> State:
+def state_of(contents: memoryfile.Contents, device: torch.device | str) -> State:
     """The state of a file without a journal."""
     scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
     trained = 0 if fillers is None else len(fillers)
@@ -91,11 +91,11 @@ def state_of(contents: files.Contents, device: torch.device | str) -> State:
     return replace(held, sample=contents.sample, solved=contents.solved)
 
 
-def contents_of(held: State) -> files.Contents:
+def contents_of(held: State) -> memoryfile.Contents:
     """What is written of a state."""
     trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
     known = dict(target=held.target, paths=paths, sample=held.sample, solved=held.solved)
-    return files.Contents(held.scheme, held.tensor, held.vocabulary, held.counts, trained, **known)  # type: ignore[arg-type]
+    return memoryfile.Contents(held.scheme, held.tensor, held.vocabulary, held.counts, trained, **known)  # type: ignore[arg-type]
 
 
 def replayed(held: State, records: Iterable[Record]) -> State:

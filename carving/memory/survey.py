@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from carving.answers.sample import Histogram
-from carving.checks import check_number
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
-from carving.prediction.telling import NAMING
-from carving.symbols import canonical, canonical_path
+from carving.inference.sample import Histogram
+from carving.planner.telling import NAMING
+from carving.symbols.codec import canonical, canonical_path
+from carving.validate import check_number
 
 Times = Counter[tuple[bytes, bytes]]  # of pairs, by the canonical bytes of their paths and values
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
-from carving.answers.answer import Answer
 from carving.distributed.ranks import Group
 from carving.formats.documents import Pair
+from carving.inference.answer import Answer
 from carving.memory.changes import OnProgress
 from carving.memory.questions import Questions
-from carving.symbols import Path, Value, canonical, canonical_path
+from carving.symbols.codec import Path, Value, canonical, canonical_path
 
 
 class Wrong(NamedTuple):

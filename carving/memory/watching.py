@@ -7,13 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.answers.answer import Answers
 from carving.formats.documents import Pair
+from carving.inference.answer import Answers
 from carving.memory.decode_pairs import SURE
 from carving.memory.jointly import Together
 from carving.memory.questions import Questions, check_paths
 from carving.memory.state import known_paths
-from carving.symbols import Path, canonical_all, canonical_path
+from carving.symbols.codec import Path, canonical_all, canonical_path
 
 
 class Seen(NamedTuple):

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 
-from carving.answers.answer import Answer
-from carving.checks import check_prior_empty
 from carving.errors import BadValue
+from carving.inference.answer import Answer
 from carving.memory.changes import OnProgress, report
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.recognition import weighed
 from carving.memory.state import State
-from carving.symbols import Path, Value
+from carving.symbols.codec import Path, Value
+from carving.validate import check_prior_empty
 
 Found = tuple[Path, Answer]
 

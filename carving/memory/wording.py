@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from carving.answers import likelihood, several
-from carving.answers.answer import Answer
-from carving.answers.ranking import Ranking
-from carving.contexts import Contexts
-from carving.linear import LinearScheme
+from carving.inference import likelihood, several
+from carving.inference.answer import Answer
+from carving.inference.ranking import Ranking
 from carving.memory.state import State
+from carving.schemes.contexts import Contexts
+from carving.schemes.linear import LinearScheme
 
 
 def answers(held: State, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:

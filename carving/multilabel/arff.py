@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import numpy as np
 
 from carving.errors import BadValue
-from carving.extras import load
 from carving.formats import BadLineError
 from carving.formats.documents import brief
 from carving.multilabel.text import File, Lines, Matrices, chunks, lines_of, name_of, parse
+from carving.optional import load
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving.checks import check_choice, check_integer, check_number
-from carving.chunks import slices
 from carving.errors import BadType, BadValue
-from carving.extras import load as load_extra
 from carving.multilabel.encoders import ENCODINGS, LEVELS, Encoder, Pictured, encoder, scheme_of
 from carving.multilabel.estimator import Estimator
 from carving.multilabel.refinements import REFINEMENTS, REGENERATIONS, STEPS, ridge, step
-from carving.scheme import Scheme
+from carving.optional import load as load_extra
+from carving.schemes.base import Scheme
 from carving.schemes.vsa import VSA
+from carving.tiling import slices
+from carving.validate import check_choice, check_integer, check_number
 
 BATCH = 64  # points after which centroids are refined
 GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them

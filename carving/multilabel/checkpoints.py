@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from carving.errors import BadValue
-from carving.places import shown
-from carving.replacing import check_replaceable, remove_parts, replace_whole
-from carving.tensorfiles import DAMAGE, KINDS, BadFile, check_sum, check_version, checksum, kind_of, read_whole
+from carving.storage.atomic import check_replaceable, remove_parts, replace_whole
+from carving.storage.locks import shown
+from carving.storage.tensorfile import DAMAGE, KINDS, BadFile, check_sum, check_version, checksum, kind_of, read_whole
 
 FORMAT = "carving training 2"
 PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written

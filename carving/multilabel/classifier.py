@@ -14,10 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from carving.checks import check_choice, check_integer, check_number
 from carving.console import SafeConsole
 from carving.errors import BadType, BadValue
-from carving.extras import load as load_extra
 from carving.multilabel import fast, metrics, models
 from carving.multilabel import recipe as best
 from carving.multilabel.bars import bars
@@ -35,6 +33,8 @@ from carving.multilabel.thresholds import BEST, Calibration, Held, rarity, sprea
 from carving.multilabel.training import OnProgress, Settings, Trainer, split
 from carving.multilabel.vectors import make_head
 from carving.multilabel.words import TextVectorizer, is_texts
+from carving.optional import load as load_extra
+from carving.validate import check_choice, check_integer, check_number
 
 Points: TypeAlias = "Matrix | Sequence[str]"  # features, or texts
 

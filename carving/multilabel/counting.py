@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from carving.chunks import spans
-from carving.extras import load
 from carving.multilabel.views import View, unit_rows
+from carving.optional import load
+from carving.tiling import spans
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix

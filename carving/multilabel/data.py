@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from carving.checks import check_integer
 from carving.errors import BadValue
-from carving.extras import load
 from carving.multilabel.arff import read_arff
 from carving.multilabel.rows import tidy
 from carving.multilabel.targets import LabelFormat
 from carving.multilabel.text import File, lines_of, name_of, read_split, read_text, read_two, unpacked, where
 from carving.multilabel.words import TextVectorizer, holds_texts, read_texts
+from carving.optional import load
+from carving.validate import check_integer
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

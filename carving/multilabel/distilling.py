@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from carving.extras import load
 from carving.multilabel.data import Dataset
 from carving.multilabel.maps import Map
 from carving.multilabel.networks import LENGTH, Bag, Scaling
@@ -26,6 +25,7 @@ from carving.multilabel.rows import rows_of
 from carving.multilabel.scorer import Matcher, Scorer, cut
 from carving.multilabel.training import OnEpoch, OnProgress, Progress, Settings, batches, factor, seeded
 from carving.multilabel.views import View, is_dense
+from carving.optional import load
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

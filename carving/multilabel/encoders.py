@@ -5,15 +5,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from carving.checks import check_integer
-from carving.chunks import rows_within, slices
 from carving.encodings import Level, Projection, Sinusoid, Thermometer, random
 from carving.errors import BadValue
-from carving.scheme import Scheme
 from carving.schemes import make
 from carving.schemes.architectures import ARCHITECTURES
+from carving.schemes.base import Scheme
 from carving.schemes.vsa import VSA
 from carving.tensors import as_reals
+from carving.tiling import rows_within, slices
+from carving.validate import check_integer
 
 LEVELS, ENCODINGS = ("level", "thermometer"), ("level", "thermometer", "projection", "sinusoid")
 TABLE = 2**22  # numbers of bound levels that are held at a time

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from carving.extras import MissingExtra, load
+from carving.optional import MissingExtra, load
 
 try:
     base = load("sklearn.base")

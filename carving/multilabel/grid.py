@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from carving.answers.ranking import Best, best_of
-from carving.checks import check_integer
-from carving.chunks import slices
-from carving.draws import bits
+from carving.hashing import bits
+from carving.inference.ranking import Best, best_of
 from carving.multilabel.scoring import check_finite
-from carving.symbols import canonical
+from carving.symbols.codec import canonical
+from carving.tiling import slices
+from carving.validate import check_integer
 
 WORKSPACE = 256 * 2**20  # bytes for the scores of all cells
 GOLDEN = (math.sqrt(5) - 1) / 2  # multiples of about this share of all lie far from each other

@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from carving import symbols
-from carving.answers.ranking import Best
-from carving.checks import check_integer, check_tensor, listed
-from carving.chunks import slices
 from carving.errors import BadValue
+from carving.inference.ranking import Best
 from carving.multilabel import scoring
 from carving.multilabel.rows import LabelSets, Rows, label_sets
-from carving.symbols import Value
+from carving.symbols import codec
+from carving.symbols.codec import Value
+from carving.tiling import slices
+from carving.validate import check_integer, check_tensor, listed
 
 PRESENT, MISSING = "present", "missing"
 CHUNK = 4096  # labels made at a time
@@ -74,7 +74,7 @@ class Head(nn.Module, ABC):
             self.labels: Sequence[Value] = range(check_integer("labels", labels, 1))
         else:
             self.labels = listed(labels, "labels")
-            if len({symbols.canonical(label) for label in self.labels}) < len(self.labels):
+            if len({codec.canonical(label) for label in self.labels}) < len(self.labels):
                 raise BadValue(
                     "labels must be distinct, got a label twice. Rename or merge the two, or pass their number."
                 )

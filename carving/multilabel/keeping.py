@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.checks import check_integer
 from carving.errors import BadValue
 from carving.multilabel.targets import ARRAY, SETS, SPARSE, LabelFormat
 from carving.multilabel.thresholds import Calibration
 from carving.multilabel.training import Settings
 from carving.multilabel.words import TextVectorizer
+from carving.validate import check_integer
 
 NAMES, WORDS, WEIGHTS = "kept/labels", "kept/words", "kept/word weights"
 DTYPES = ("bool", "int8", "uint8", "int16", "int32", "int64", "float32", "float64")

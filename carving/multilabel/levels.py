@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving.draws import bits, mixed
-from carving.symbols import canonical
+from carving.hashing import bits, mixed
+from carving.symbols.codec import canonical
 
 MEANS = (-1.2711, -0.3247, 0.3247, 1.2711)  # of the four quarters of normals
 EACH, BYTE, WORD = 2, 8, 64  # bits of a level, of a byte, of a word

@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import embedding_bag
 
-from carving.chunks import slices
 from carving.errors import BadValue
-from carving.extras import load
 from carving.multilabel.rows import rows_of
-from carving.tensorfiles import Tensors
+from carving.optional import load
+from carving.storage.tensorfile import Tensors
+from carving.tiling import slices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

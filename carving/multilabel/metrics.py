@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from carving.checks import check_integer
 from carving.errors import BadType, BadValue
+from carving.validate import check_integer
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from carving.checks import check_integer, show_bytes
 from carving.errors import BadValue
 from carving.multilabel import keeping
 from carving.multilabel.heads import Head
@@ -21,9 +20,9 @@ from carving.multilabel.scorer import Matcher, Rerankers
 from carving.multilabel.training import Settings, network_of
 from carving.multilabel.vectors import Claim, claimed, make_head
 from carving.multilabel.views import View
-from carving.places import Place, shown
-from carving.replacing import check_replaceable, replace_whole
-from carving.tensorfiles import (
+from carving.storage.atomic import check_replaceable, replace_whole
+from carving.storage.locks import Place, shown
+from carving.storage.tensorfile import (
     DAMAGE,
     KINDS,
     BadFile,
@@ -34,6 +33,7 @@ from carving.tensorfiles import (
     checksum,
     read_whole,
 )
+from carving.validate import check_integer, show_bytes
 
 FORMAT = "carving labels 6"
 WAVES = 2**16  # waves at most, and each takes as many numbers as there are features

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, embedding_bag, normalize
 
-from carving.checks import check_choice
 from carving.multilabel.rows import Rows
+from carving.validate import check_choice
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -4,7 +4,7 @@ from typing import TypedDict
 
 import torch
 
-from carving.prediction.interference import Basis
+from carving.schemes.moments import Basis
 
 
 class Common(TypedDict, total=False):

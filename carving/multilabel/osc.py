@@ -10,10 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from carving.answers.ranking import Best
-from carving.checks import check_choice, check_integer
-from carving.chunks import slices
 from carving.errors import BadValue
+from carving.inference.ranking import Best
 from carving.multilabel import losses, scoring
 from carving.multilabel.grid import Grid
 from carving.multilabel.heads import ALL, CHUNK, MISSING, PRESENT, Head, Indices
@@ -21,8 +19,10 @@ from carving.multilabel.levels import Levels
 from carving.multilabel.options import OSCOptions
 from carving.multilabel.rows import LabelSets, Rows
 from carving.schemes.osc import OSC
-from carving.symbols import Value
+from carving.symbols.codec import Value
 from carving.tensors import outer
+from carving.tiling import slices
+from carving.validate import check_choice, check_integer
 
 DRAWN = 2**25  # numbers of fillers at most that are drawn at a time, where each has very many
 PADDED = 2**24  # numbers of components that are summed at a time

@@ -3,10 +3,10 @@
 from dataclasses import asdict, replace
 from typing import Any, Self
 
-from carving.checks import nearest
 from carving.errors import BadValue
 from carving.multilabel.estimator import Estimator
 from carving.multilabel.training import Settings
+from carving.validate import nearest
 
 NESTED = "settings__"
 

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving.chunks import slices
 from carving.multilabel import metrics
 from carving.multilabel.blending import Chosen, Propensities, Quality, bias_of, scale_of, weighed
 from carving.multilabel.data import Dataset
@@ -34,6 +33,7 @@ from carving.multilabel.scorer import Matcher, Scorer
 from carving.multilabel.thresholds import Held
 from carving.multilabel.training import AT_ONCE, Settings, Trainer
 from carving.multilabel.views import is_dense
+from carving.tiling import slices
 
 FEW = 20_000  # points up to which networks are trained again on all of them, where features are few as well
 HELD = 4_000  # points at most that are held back for validation, where there are more

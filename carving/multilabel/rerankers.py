@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from carving.chunks import slices
-from carving.extras import load
 from carving.multilabel.counting import stacked
 from carving.multilabel.maps import Map
+from carving.optional import load
+from carving.tiling import slices
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix

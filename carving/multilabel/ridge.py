@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from carving.chunks import rows_within, slices
-from carving.extras import load
 from carving.multilabel.views import View
+from carving.optional import load
+from carving.tiling import rows_within, slices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from carving.errors import BadType, BadValue
-from carving.extras import load
+from carving.optional import load
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from filelock import BaseFileLock, Timeout
 
-from carving.checks import check_choice, check_integer
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.multilabel import checkpoints, recipe
@@ -17,8 +16,9 @@ from carving.multilabel.classifier import RECIPES, MultiLabelClassifier
 from carving.multilabel.data import Dataset, Source, check_pair
 from carving.multilabel.ranks import learning_on
 from carving.multilabel.training import OnProgress
-from carving.places import check_folder, lock_for, shown
-from carving.replacing import check_replaceable
+from carving.storage.atomic import check_replaceable
+from carving.storage.locks import check_folder, lock_for, shown
+from carving.validate import check_choice, check_integer
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from carving.answers.ranking import Best, best_of
-from carving.chunks import rows_within, slices
-from carving.extras import load
+from carving.inference.ranking import Best, best_of
 from carving.multilabel.data import Dataset
 from carving.multilabel.heads import Head
 from carving.multilabel.maps import Map
@@ -28,6 +26,8 @@ from carving.multilabel.scoring import check_finite
 from carving.multilabel.thresholds import CANDIDATES, Held
 from carving.multilabel.training import AT_ONCE, predict
 from carving.multilabel.views import View
+from carving.optional import load
+from carving.tiling import rows_within, slices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from carving.answers.ranking import Best, best_of, merged
-from carving.checks import check_integer
-from carving.chunks import slices
 from carving.errors import BadValue
+from carving.inference.ranking import Best, best_of, merged
+from carving.tiling import slices
+from carving.validate import check_integer
 
 WORKSPACE = 64 * 2**20  # bytes for the codes and scores of a chunk
 AT_ONCE = 1024  # points

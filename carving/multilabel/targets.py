@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carving.errors import BadType, BadValue
-from carving.extras import load
 from carving.multilabel.rows import Matrix, is_sparse, tidy
+from carving.optional import load
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carving.errors import BadValue
-from carving.extras import load
 from carving.formats import COMPRESSIONS, BadLineError
 from carving.formats.sources import LINE, limited_lines
 from carving.formats.sources import unpacked as unpacked_bytes
+from carving.optional import load
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

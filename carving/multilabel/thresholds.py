@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from carving.extras import load
+from carving.optional import load
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -20,12 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from carving.answers.ranking import Best
-from carving.checks import check_choice, check_integer, check_number
-from carving.chunks import slices
 from carving.distributed.ranks import Ranks
-from carving.draws import bits
 from carving.errors import BadValue
+from carving.hashing import bits
+from carving.inference.ranking import Best
 from carving.multilabel import losses, metrics
 from carving.multilabel.checkpoints import Checkpoint, Facts, Weights
 from carving.multilabel.data import Dataset
@@ -33,7 +31,9 @@ from carving.multilabel.heads import Head
 from carving.multilabel.networks import Bag, Network, Scaling
 from carving.multilabel.ranks import Learning, learners
 from carving.multilabel.rows import Rows, rows_of
-from carving.symbols import Label, canonical, canonical_path
+from carving.symbols.codec import Label, canonical, canonical_path
+from carving.tiling import slices
+from carving.validate import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
-from carving import draws, symbols
-from carving.checks import check_integer, nearest
-from carving.chunks import slices
-from carving.draws import Bits
+from carving import hashing
 from carving.errors import BadValue
+from carving.hashing import Bits
 from carving.multilabel import losses
 from carving.multilabel.heads import ALL, MISSING, PRESENT, Head, Indices
 from carving.multilabel.options import Common
@@ -23,7 +21,10 @@ from carving.multilabel.osc import OSCHead, osc_width
 from carving.multilabel.rows import LabelSets, Rows
 from carving.schemes import algebra
 from carving.schemes.algebra import Space
-from carving.symbols import Value
+from carving.symbols import codec
+from carving.symbols.codec import Value
+from carving.tiling import slices
+from carving.validate import check_integer, nearest
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Vectors:
 
 
 def _signs_and_normals(d: int) -> int:
-    return draws.words_for_signs(d) + draws.words_for_normals(d)
+    return hashing.words_for_signs(d) + hashing.words_for_normals(d)
 
 
 def _word_each(d: int) -> int:
@@ -56,8 +57,8 @@ def vtb_transposed(space: Space, x: Tensor, role: Tensor) -> Tensor:
 VECTORS = {
     "HLB": Vectors(_signs_and_normals,      algebra.mixture,  algebra.divide),
     "MAP": Vectors(_word_each,              algebra.uniform,  algebra.multiply),
-    "VTB": Vectors(draws.words_for_normals, algebra.gaussian, vtb_transposed),
-    "HRR": Vectors(draws.words_for_normals, algebra.gaussian, algebra.correlate),
+    "VTB": Vectors(hashing.words_for_normals, algebra.gaussian, vtb_transposed),
+    "HRR": Vectors(hashing.words_for_normals, algebra.gaussian, algebra.correlate),
 }
 # fmt: on
 
@@ -100,7 +101,7 @@ class VectorHead(Head):
         self.options |= dict(width=self.width, scale=self.scale, each=each)
         option = (self.scale, 1 / width)
         self.row, self.space = VECTORS[name], Space(width, (width,), self.dtype, self.seed, option=option)
-        roles = self._atoms([symbols.canonical_path((role,)) for role in self.roles], "role")
+        roles = self._atoms([codec.canonical_path((role,)) for role in self.roles], "role")
         self.role_vectors: Tensor  # (roles, width)
         self.vectors: Tensor | None  # (L, width)
         if self.trainable:
@@ -121,12 +122,12 @@ class VectorHead(Head):
     def _atoms(self, names: list[bytes], purpose: str) -> Tensor:
         words = self.row.words(self.width)
         atoms = torch.empty(len(names), self.width, dtype=self.space.dtype)
-        for part in slices(len(names), draws.rows_in_cache(words)):
-            atoms[part] = self.row.atoms(self.space, draws.bits(names[part], words, seed=self.seed, purpose=purpose))
+        for part in slices(len(names), hashing.rows_in_cache(words)):
+            atoms[part] = self.row.atoms(self.space, hashing.bits(names[part], words, seed=self.seed, purpose=purpose))
         return atoms
 
     def _draw(self, indices: Indices) -> Tensor:
-        return self._atoms([symbols.canonical(label) for label in self._labels_at(indices)], "filler")
+        return self._atoms([codec.canonical(label) for label in self._labels_at(indices)], "filler")
 
     def codes(self, indices: Indices = ALL, role: str = PRESENT) -> Tensor:
         """Return the vectors of labels, (m, width), equal in every role."""

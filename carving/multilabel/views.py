@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from carving.chunks import spans
-from carving.draws import bits, normals, uniforms, words_for_normals
-from carving.extras import load
+from carving.hashing import bits, normals, uniforms, words_for_normals
 from carving.multilabel.networks import DENSE, Scaling
-from carving.symbols import canonical
+from carving.optional import load
+from carving.symbols.codec import canonical
+from carving.tiling import spans
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

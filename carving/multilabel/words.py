@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carving.errors import BadValue
-from carving.extras import load
 from carving.formats import BadLineError
 from carving.multilabel.text import lines_of, unpacked
+from carving.optional import load
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

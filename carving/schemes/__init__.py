@@ -5,14 +5,17 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from carving.checks import nearest
-from carving.clifford import CliffordOSC
 from carving.errors import BadType, BadValue
-from carving.scheme import Scheme
 from carving.schemes.architectures import ARCHITECTURES
+from carving.schemes.base import Scheme
+from carving.schemes.clifford_osc import CliffordOSC
+from carving.schemes.clifford_tpr import CliffordTPR
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
 from carving.schemes.vsa import OPTIONS, VSA
+from carving.validate import nearest
+
+__all__ = ["OSC", "SCHEMES", "TPR", "VSA", "CliffordOSC", "CliffordTPR", "Scheme", "make"]
 
 _MAKERS: dict[str, Callable[..., Scheme]] = {
     "OSC": OSC,

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.draws import Bits
+from carving import hashing
+from carving.hashing import Bits
 
 
 @dataclass(frozen=True)
@@ -39,59 +39,59 @@ class Space:
 
 def gaussian(space: Space, words: Bits) -> Tensor:
     """Normals of variance 1/d."""
-    return (draws.normals(words)[:, : space.d] / math.sqrt(space.d)).to(space.dtype)
+    return (hashing.normals(words)[:, : space.d] / math.sqrt(space.d)).to(space.dtype)
 
 
 def unitary(space: Space, words: Bits) -> Tensor:
     """Normals whose Fourier coefficients are brought to modulus 1."""
-    spectrum = torch.fft.rfft(draws.normals(words)[:, : space.d])
+    spectrum = torch.fft.rfft(hashing.normals(words)[:, : space.d])
     return torch.fft.irfft(spectrum / spectrum.abs().clamp_min(1e-30), n=space.d).to(space.dtype)
 
 
 def phasors(space: Space, words: Bits) -> Tensor:
     """Complex numbers of modulus 1."""
-    angle = draws.uniforms(words) * (2 * math.pi) - math.pi
+    angle = hashing.uniforms(words) * (2 * math.pi) - math.pi
     return torch.polar(torch.ones_like(angle), angle).to(space.complex)
 
 
 def signs(space: Space, words: Bits) -> Tensor:
     """-1 or 1."""
-    return draws.signs(words, space.d).to(space.dtype)
+    return hashing.signs(words, space.d).to(space.dtype)
 
 
 def uniform(space: Space, words: Bits) -> Tensor:
     """Uniform in [-1, 1)."""
-    return (2 * draws.uniforms(words) - 1).to(space.dtype)
+    return (2 * hashing.uniforms(words) - 1).to(space.dtype)
 
 
 def coins(space: Space, words: Bits) -> Tensor:
     """Fair bits."""
-    return draws.signs(words, space.d) < 0
+    return hashing.signs(words, space.d) < 0
 
 
 def sparse(space: Space, words: Bits) -> Tensor:
     """Bits of which exactly `option` are set, at random positions."""
-    positions = draws.uniforms(words).topk(space.option, dim=-1).indices
+    positions = hashing.uniforms(words).topk(space.option, dim=-1).indices
     return torch.zeros(len(words), space.d, dtype=torch.bool).scatter_(1, positions, True)
 
 
 def indices(space: Space, words: Bits) -> Tensor:
     """Integers of 0 .. option-1."""
-    return draws.integers(words, space.option)
+    return hashing.integers(words, space.option)
 
 
 def mixture(space: Space, words: Bits) -> Tensor:
     """+-mu with a little normal noise of deviation sigma; option = (mu, sigma)."""
     mu, sigma = space.option
-    split = draws.words_for_signs(space.d)
-    sign, noise = draws.signs(words[:, :split], space.d), draws.normals(words[:, split:])[:, : space.d]
+    split = hashing.words_for_signs(space.d)
+    sign, noise = hashing.signs(words[:, :split], space.d), hashing.normals(words[:, split:])[:, : space.d]
     return (mu * sign + sigma * noise).to(space.dtype)
 
 
 def haar(space: Space, words: Bits) -> Tensor:
     """Random unitary m x m matrices: complex normals, orthonormalized column by column."""
     blocks, m, _ = space.shape
-    columns = torch.view_as_complex(draws.normals(words)[:, : 2 * blocks * m * m].reshape(-1, blocks, m, m, 2))
+    columns = torch.view_as_complex(hashing.normals(words)[:, : 2 * blocks * m * m].reshape(-1, blocks, m, m, 2))
     done: list[Tensor] = []
     for column in columns.unbind(-1):
         for earlier in done:
@@ -172,7 +172,7 @@ def correlate(space: Space, x: Tensor, role: Tensor) -> Tensor:
 def shuffle(space: Space) -> Tensor:
     """A random order of the coordinates for the whole space."""
     with torch.inference_mode(False):  # it is kept, and may be used in training later
-        return draws.uniforms(draws.bits([b"order"], space.d, seed=space.seed, purpose="order"))[0].argsort()
+        return hashing.uniforms(hashing.bits([b"order"], space.d, seed=space.seed, purpose="order"))[0].argsort()
 
 
 def spectrum(space: Space, x: Tensor) -> Tensor:
@@ -299,9 +299,9 @@ def hartley(x: Tensor) -> Tensor:
 @lru_cache(maxsize=4)
 def base(space: Space) -> Tensor:
     """One random orthogonal matrix for the whole space (Haar: the QR of a Gaussian one)."""
-    words = draws.bits([b"base"], draws.words_for_normals(space.d**2), seed=space.seed, purpose="matrix")
+    words = hashing.bits([b"base"], hashing.words_for_normals(space.d**2), seed=space.seed, purpose="matrix")
     with torch.inference_mode(False):  # it is kept, and may be used in training later
-        matrix, upper = torch.linalg.qr(draws.normals(words)[0, : space.d**2].view(space.d, space.d))
+        matrix, upper = torch.linalg.qr(hashing.normals(words)[0, : space.d**2].view(space.d, space.d))
         return (matrix * upper.diagonal().sign()).to(space.dtype)
 
 
@@ -352,7 +352,7 @@ def permutations(space: Space) -> Tensor:
     """Random permutations that the whole space shares, (T, d): enough that thinning ends."""
     count = 4 * math.ceil(math.log(0.5) / math.log(1 - 2 * space.option / space.d)) if 2 * space.option < space.d else 8
     names = [b"%d" % i for i in range(count)]
-    return draws.uniforms(draws.bits(names, space.d, seed=space.seed, purpose="permutation")).argsort(dim=-1)
+    return hashing.uniforms(hashing.bits(names, space.d, seed=space.seed, purpose="permutation")).argsort(dim=-1)
 
 
 def thinned(space: Space, x: Tensor, role: Tensor) -> Tensor:

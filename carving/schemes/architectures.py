@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.checks import check_choice, check_integer, is_finite, nearest
+from carving import hashing
 from carving.errors import BadType, BadValue
 from carving.schemes import algebra, inverses, pictures
 from carving.schemes.algebra import Space
+from carving.validate import check_choice, check_integer, is_finite, nearest
 
 A, B, P = algebra, inverses, pictures
 Operation = Callable[..., Any]
@@ -169,10 +169,10 @@ def _one_word_each(d: int) -> int:
 
 
 def _signs_and_normals(d: int) -> int:
-    return draws.words_for_signs(d) + draws.words_for_normals(d)
+    return hashing.words_for_signs(d) + hashing.words_for_normals(d)
 
 
-NORMALS, SIGNS, EACH, BOTH = draws.words_for_normals, draws.words_for_signs, _one_word_each, _signs_and_normals
+NORMALS, SIGNS, EACH, BOTH = hashing.words_for_normals, hashing.words_for_signs, _one_word_each, _signs_and_normals
 
 
 def _ones(space: Space) -> Tensor:

@@ -10,12 +10,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.checks import check_integer
-from carving.draws import Bits
+from carving import hashing
 from carving.errors import BadValue
-from carving.symbols import canonical_path
+from carving.hashing import Bits
+from carving.symbols.codec import canonical_path
 from carving.tensors import inverse_norm
+from carving.validate import check_integer
 
 LARGEST = 2**16  # vectors of a dictionary: a number then has two bytes
 
@@ -35,12 +35,12 @@ def check_dictionary(size: object, compact: bool, p: int) -> int:
 def vectors(p: int, k1: int, size: int, seed: int) -> Tensor:
     """Return the dictionary (p, size, k1) in float64, determined by the arguments."""
     names = [canonical_path((place, number)) for place in range(p) for number in range(size)]
-    words = draws.bits(names, draws.words_for_normals(k1), seed=seed, purpose="dictionary")
-    normals = draws.normals(words)[:, :k1]
+    words = hashing.bits(names, hashing.words_for_normals(k1), seed=seed, purpose="dictionary")
+    normals = hashing.normals(words)[:, :k1]
     return (normals * inverse_norm(normals, dim=1).unsqueeze(1)).view(p, size, k1)
 
 
 def chosen(words: Bits, dictionary: Tensor) -> Tensor:
     """Return the fillers (n, p, k1) that random words (n, p) select."""
-    numbers = draws.integers(words, dictionary.shape[1])
+    numbers = hashing.integers(words, dictionary.shape[1])
     return torch.stack([own[numbers[:, place]] for place, own in enumerate(dictionary)], dim=1)

@@ -12,11 +12,11 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from carving.chunks import collect, rows_within, slices
-from carving.prediction.interference import Basis, echo, excess, likeness, unevenness
 from carving.schemes.blocks import Blocks
+from carving.schemes.moments import Basis, echo, excess, likeness, unevenness
 from carving.schemes.subspaces import Forbidden, SubspaceMap, Subspaces
 from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
+from carving.tiling import collect, rows_within, slices
 
 EVEN = 0.05  # the standard deviation of candidates' noise, relative to its mean, up to which it counts as the same
 LEAST = 0.25  # of the mean noise that a candidate meets, whatever the formula says of the smallest memories
@@ -110,7 +110,7 @@ class OrdinaryFillers:
     def noise(self, contexts: Subspaces | Blocks, candidates: Tensor, uneven: float) -> Tensor:
         """The noise of other fillers in candidates (n, L) or (n, m), in units of its mean: more where components agree.
 
-        `carving.prediction.interference.likeness` says why; a squared cosine is 1/k1 in the mean.
+        `carving.schemes.moments.likeness` says why; a squared cosine is 1/k1 in the mean.
         """
         mapped = self.map(contexts)
         if candidates.dim() == 4:

@@ -13,22 +13,22 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.checks import check_choice, check_integer
-from carving.chunks import Cost, rows_within, slices
-from carving.draws import Bits
+from carving import hashing
 from carving.errors import BadType, BadValue
-from carving.facts import Facts
-from carving.paths import Paths
-from carving.prediction.interference import Basis, bias, unsteady
-from carving.scheme import match_in_tiles
+from carving.hashing import Bits
+from carving.schemes.base import match_in_tiles
 from carving.schemes.blocks import Blocks
+from carving.schemes.context_verbs import ContextVerbs
 from carving.schemes.dictionary import check_dictionary, chosen, vectors
+from carving.schemes.facts import Facts
 from carving.schemes.fillers import CompactFillers, OrdinaryFillers
+from carving.schemes.moments import Basis, bias, unsteady
 from carving.schemes.subspaces import Ensemble, PartOf, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
+from carving.symbols.paths import Paths
 from carving.tensors import BLOCK, columns_outer, one, outer
-from carving.verbs import ContextVerbs
+from carving.tiling import Cost, rows_within, slices
+from carving.validate import check_choice, check_integer
 
 CPU = torch.device("cpu")
 IN_CACHE = 2**17  # numbers of a factor that several passes find in the caches
@@ -157,7 +157,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             memory_shape=(d,) * p,
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
-            filler_words=p if self.dictionary else draws.words_for_normals(math.prod(kind.filler_shape)),
+            filler_words=p if self.dictionary else hashing.words_for_normals(math.prod(kind.filler_shape)),
             context_kind=repr(self),
             cost=self._cost,
             filler_scalars=p if self.dictionary else math.prod(kind.filler_shape),
@@ -181,7 +181,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         shape = self.filler_kind.filler_shape
         if self.dictionary:
             return chosen(words, vectors(self.p, self.k1, self.dictionary, self.seed))
-        return draws.normals(words)[:, : math.prod(shape)].reshape(-1, *shape)
+        return hashing.normals(words)[:, : math.prod(shape)].reshape(-1, *shape)
 
     def _contexts(self, paths: Paths) -> Subspaces | Blocks:
         ensemble = Ensemble(self.filler_kind.basis_shape, self.basis, self.signed, self.spread)

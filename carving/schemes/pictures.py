@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from carving import draws
+from carving import hashing
 from carving.schemes.algebra import Space, on_circle
 
 # Sums of sets of atoms (*, n, shape), without their pictures being made
@@ -97,7 +97,7 @@ def from_segments(space: Space, x: Tensor) -> Tensor:
 def chances(seed: int, count: int) -> Tensor:
     """As many numbers of [0, 1), by a hash of the seed and the coordinate."""
     with torch.inference_mode(False):
-        return draws.uniforms(draws.bits([b"tie"], count, seed=seed, purpose="settle"))[0]
+        return hashing.uniforms(hashing.bits([b"tie"], count, seed=seed, purpose="settle"))[0]
 
 
 def chance(space: Space, total: Tensor, dimensions: int) -> Tensor:

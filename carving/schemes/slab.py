@@ -12,17 +12,17 @@ from typing import Any
 
 from torch import Tensor
 
-from carving.contexts import Contexts
 from carving.distributed.ranks import Ranks
-from carving.draws import Bits
 from carving.errors import BadValue
-from carving.facts import Facts
-from carving.linear import LinearScheme
-from carving.paths import Paths
-from carving.scheme import Scheme
+from carving.hashing import Bits
+from carving.schemes.base import Scheme
+from carving.schemes.contexts import Contexts
+from carving.schemes.facts import Facts
 from carving.schemes.fillers import OrdinaryFillers
+from carving.schemes.linear import LinearScheme
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
+from carving.symbols.paths import Paths
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,11 +11,11 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.contexts import Contexts
-from carving.draws import Bits
-from carving.prediction.interference import Basis
+from carving import hashing
+from carving.hashing import Bits
 from carving.schemes.blocks import Blocks, KeptBlocks
+from carving.schemes.contexts import Contexts
+from carving.schemes.moments import Basis
 from carving.tensors import thin_product
 
 
@@ -179,15 +179,15 @@ class Ensemble:
     def draw(self, names: Sequence[bytes], kind: str, *, seed: int, dtype: torch.dtype) -> Subspaces | Blocks:
         """The contexts of paths, from their canonical bytes alone."""
         if self.basis == "gaussian":
-            bases, words = draws.bases(names, self.shape, seed=seed, purpose="context", dtype=dtype)
+            bases, words = hashing.bases(names, self.shape, seed=seed, purpose="context", dtype=dtype)
             return Subspaces(bases, self._amplitudes(words).to(dtype), kind=kind)
         *components, rank, d = self.shape
-        places, words = draws.permutations(names, (*components, d), seed=seed, purpose="blocks")
+        places, words = hashing.permutations(names, (*components, d), seed=seed, purpose="blocks")
         return Blocks(places, self._amplitudes(words).to(dtype), rank, kind=kind)
 
     def _amplitudes(self, words: Bits) -> Tensor:
-        amplitudes = draws.first_signs(words) if self.signed else torch.ones(len(words))
-        return amplitudes * amplitude(draws.uniforms(words).squeeze(1), self.spread) if self.spread else amplitudes
+        amplitudes = hashing.first_signs(words) if self.signed else torch.ones(len(words))
+        return amplitudes * amplitude(hashing.uniforms(words).squeeze(1), self.spread) if self.spread else amplitudes
 
 
 def amplitude(uniform: Tensor, spread: float) -> Tensor:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving.checks import check_integer
 from carving.errors import BadType, BadValue
-from carving.verbs import MIXED, REAL, absent
+from carving.schemes.context_verbs import MIXED, REAL, absent
+from carving.validate import check_integer
 
 
 class TensorVerbs:

@@ -10,17 +10,17 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.checks import check_integer
-from carving.chunks import Cost
-from carving.contexts import Contexts
-from carving.draws import Bits
+from carving import hashing
 from carving.errors import BadValue
-from carving.facts import Facts
-from carving.linear import LinearScheme
-from carving.paths import Paths
+from carving.hashing import Bits
+from carving.schemes.contexts import Contexts
+from carving.schemes.facts import Facts
+from carving.schemes.linear import LinearScheme
 from carving.schemes.tensor_verbs import TensorVerbs
+from carving.symbols.paths import Paths
 from carving.tensors import outer
+from carving.tiling import Cost
+from carving.validate import check_integer
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
             memory_shape=(d,) * (depth + 1),  # the filler's mode, then one for each role
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
-            filler_words=draws.words_for_normals(d),
+            filler_words=hashing.words_for_normals(d),
             context_kind=repr(self),
             cost=Cost(pair=2 * d**depth + 4 * d, core=2 * d**depth + 4 * d, context=3 * d, role=3 * d),
             filler_scalars=d,
@@ -89,7 +89,7 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
         )
 
     def _fillers(self, words: Bits) -> Tensor:
-        numbers = draws.normals(words)[:, : self.d]
+        numbers = hashing.normals(words)[:, : self.d]
         return (numbers / torch.linalg.vector_norm(numbers, dim=-1, keepdim=True)).to(self.dtype)
 
     def _contexts(self, paths: Paths) -> RolePaths:
@@ -105,7 +105,7 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
             # A role's vector depends on its position in the path.
             names = [name for path in paths.leveled() for name in path]
         index = {name: row for row, name in enumerate(dict.fromkeys(names))}
-        vectors = self._fillers(draws.bits(index, self.facts.filler_words, seed=self.seed, purpose="role"))
+        vectors = self._fillers(hashing.bits(index, self.facts.filler_words, seed=self.seed, purpose="role"))
         roles = vectors[torch.tensor([index[name] for name in names])].view(len(paths), self.depth, self.d)
         return RolePaths(roles.to(self.device), kind=self.facts.context_kind)
 

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from carving.checks import check_tensor
 from carving.errors import BadType, BadValue
-from carving.facts import Facts
 from carving.schemes import pictures
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation
+from carving.schemes.facts import Facts
 from carving.tensors import as_reals, chosen
+from carving.validate import check_tensor
 
 
 class Verbs(ABC):

@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carving import draws
-from carving.checks import check_choice, check_integer
-from carving.chunks import Cost, slices
-from carving.contexts import Contexts
-from carving.draws import Bits
-from carving.facts import Facts
-from carving.linear import LinearScheme
-from carving.paths import Paths
+from carving import hashing
+from carving.hashing import Bits
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation, chosen_options, row_of, space_of, varied
+from carving.schemes.contexts import Contexts
+from carving.schemes.facts import Facts
+from carving.schemes.linear import LinearScheme
 from carving.schemes.verbs import Verbs
+from carving.symbols.paths import Paths
 from carving.tensors import as_reals
+from carving.tiling import Cost, slices
+from carving.validate import check_choice, check_integer
 
 OPTIONS = ("bundling", "form", "m", "mu", "ones", "r", "sigma", "unitary")  # those that some architecture has
 
@@ -162,8 +162,8 @@ class VSA(Verbs, LinearScheme[Roles]):
     def _roles(self, names: list[bytes]) -> Tensor:
         """What acts, for each name of a role at its position."""
         words, parts = self.facts.filler_words, []
-        for rows in slices(len(names), draws.rows_in_cache(words)):
-            drawn = draws.bits(names[rows], words, seed=self.seed, purpose="role")
+        for rows in slices(len(names), hashing.rows_in_cache(words)):
+            drawn = hashing.bits(names[rows], words, seed=self.seed, purpose="role")
             parts.append(self._operator(self._fillers(drawn)))
         return torch.cat(parts)
 

@@ -1,6 +1,6 @@
 """Descriptions of schemes in words."""
 
-from carving.scheme import Scheme
+from carving.schemes.base import Scheme
 
 NAMES = {
     "OSC": "Orthogonal Subspace Carving",

@@ -5,11 +5,11 @@ from collections.abc import Sequence as Items
 import torch
 from torch import Tensor
 
-from carving.checks import check_integer
 from carving.errors import BadType, BadValue
-from carving.scheme import Scheme
+from carving.schemes.base import Scheme
 from carving.structures.held import Held
 from carving.structures.vectors import edges, ordered
+from carving.validate import check_integer
 
 
 class Graph(Held):

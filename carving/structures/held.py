@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadType, BadValue
-from carving.scheme import Scheme
+from carving.schemes.base import Scheme
 from carving.structures.vectors import check_vectors, ordered
 
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.checks import check_choice, check_integer, check_number
 from carving.errors import BadType, BadValue
-from carving.scheme import Scheme
+from carving.schemes.base import Scheme
 from carving.schemes.vsa import VSA
 from carving.structures.renewals import SIGNED, WEIGHTS, Bundles, Renewal, Segments
 from carving.structures.vectors import check_vectors, set_dim
+from carving.validate import check_choice, check_integer, check_number
 
 FOUND = 0.5  # the cosine of a product with what it was found in: strangers have none, one of a bundle of three 0.58
 

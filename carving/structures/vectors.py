@@ -10,12 +10,12 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from carving.checks import check_integer
-from carving.chunks import rows_within, slices
 from carving.errors import BadType, BadValue
-from carving.scheme import Scheme
 from carving.schemes import algebra
+from carving.schemes.base import Scheme
 from carving.schemes.vsa import VSA
+from carving.tiling import rows_within, slices
+from carving.validate import check_integer
 
 CACHED = 2**19  # bytes of n-grams that are made and summed at a time, so that caches hold them
 APART = (algebra.multiply, algebra.segments_rolled, algebra.matrix_left)  # by which every coordinate is bound by itself

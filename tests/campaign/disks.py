@@ -29,7 +29,7 @@ from campaign.shim import END, SHORT, Ended, Fault, Shim
 import carving
 from carving import OSC, Memory
 from carving.errors import UserError
-from carving.replacing import NotFlushed
+from carving.storage.atomic import NotFlushed
 
 SEQUENCES = "sequences"  # of changes, as an act
 HOWS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EINTR, SHORT)

@@ -18,7 +18,13 @@ from pathlib import Path
 from campaign import common, readers
 from campaign.limits import timed
 
-ROOMS = ("carving.formats", "carving.multilabel", "carving.lab.rows", "carving.tensorfiles", "carving.files")
+ROOMS = (
+    "carving.formats",
+    "carving.multilabel",
+    "carving.lab.rows",
+    "carving.storage.tensorfile",
+    "carving.storage.memoryfile",
+)
 LONGEST = 4_000  # bytes of an input
 
 

@@ -34,11 +34,12 @@ from hypothesis.stateful import (
 )
 
 import carving
-from carving import OSC, Memory, journal
+from carving import OSC, Memory
 from carving.errors import Overfull, UserError
-from carving.files import lock_for
 from carving.memory.opened import Opened
-from carving.symbols import canonical, canonical_path
+from carving.storage import journal
+from carving.storage.memoryfile import lock_for
+from carving.symbols.codec import canonical, canonical_path
 
 MOST = 40  # pairs, of which the memory holds far more
 COPIES = 3  # of a pair, at most

@@ -7,11 +7,12 @@ from itertools import combinations, product
 import torch
 from torch import Generator, Tensor
 
-from carving.clifford import Blades, CliffordTPR, reject, total, wedge
+from carving.clifford import Blades, reject, total, wedge
 from carving.lab.experiment import Measured, Published, Setting, grid
 from carving.lab.measures.noise import pair_noise
 from carving.lab.measures.retrieval import accuracy
-from carving.prediction.interference import excess
+from carving.schemes import CliffordTPR
+from carving.schemes.moments import excess
 from carving.schemes.tpr import TPR, RolePaths
 from carving.tensors import orthonormal
 

@@ -8,7 +8,7 @@ from carving.lab.measures.noise import interference
 from carving.lab.measures.predictions import single_prediction, wholly_right
 from carving.lab.measures.retrieval import accuracy, joint_accuracy
 from carving.lab.measures.schemes import seed_within
-from carving.prediction.interference import interference as interference_of
+from carving.schemes.moments import interference as interference_of
 
 BASES = ("gaussian", "blocks")
 

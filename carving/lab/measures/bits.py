@@ -3,12 +3,12 @@
 import torch
 from torch import Generator
 
-from carving.answers.together import decode
-from carving.cells import Cells
-from carving.files import reals
+from carving.inference.together import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, stored_fillers, vocabulary_of
-from carving.sealedfiles import NUMBERS
+from carving.quantization import Cells
+from carving.storage.memoryfile import reals
+from carving.storage.quantizedfile import NUMBERS
 
 ROUNDS = 200
 

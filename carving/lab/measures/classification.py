@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.extras import load
 from carving.lab.experiment import Measured, Setting
 from carving.multilabel.centroids import CentroidClassifier
 from carving.multilabel.encoders import scheme_of
+from carving.optional import load
 
 LEVELS, BATCH = 33, 64
 THEIRS = {"MAP-B": "MAP", "BSC": "BSC", "HRR": "HRR", "FHRR": "FHRR", "VTB": "VTB"}  # whose level encoding both have

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from carving.errors import BadValue
-from carving.extras import load
 from carving.formats import COMPRESSIONS
 from carving.multilabel.data import Dataset, read
+from carving.optional import load
 
 REPOSITORY = "the Extreme Classification Repository, http://manikvarma.org/downloads/XC/XMLRepository.html"
 SYNTHETIC = "synthetic"

@@ -14,11 +14,11 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import normalize
 
-from carving.answers.solving import solve
-from carving.answers.together import decode
-from carving.cells import BITS, Cells
+from carving.inference.solving import solve
+from carving.inference.together import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import seed_within
+from carving.quantization import BITS, Cells
 from carving.schemes.osc import OSC
 
 VALUES = 4096

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.retrieval import joint_accuracy
 from carving.lab.measures.schemes import scheme_of, seed_within, used_evenly
-from carving.prediction.plan import predict
+from carving.planner.plan import predict
 
 NEAR = 0.07  # of the pairs: so many more or fewer may move a memory over the threshold
 JUMP = 0.25  # between the accuracies that are predicted for fewer and for more

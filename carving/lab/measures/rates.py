@@ -5,13 +5,13 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from carving.answers.solving import solve
-from carving.answers.together import decode
-from carving.cells import Cells
-from carving.files import reals
+from carving.inference.solving import solve
+from carving.inference.together import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, stored_fillers, vocabulary_of
-from carving.linear import LinearScheme
+from carving.quantization import Cells
+from carving.schemes.linear import LinearScheme
+from carving.storage.memoryfile import reals
 
 REALS = 32  # bits of a number that is kept as it is
 HEAD = 64  # bits beside the cells: their deviation, and what they keep of the numbers

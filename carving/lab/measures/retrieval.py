@@ -5,16 +5,16 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from carving.answers.together import decode
-from carving.cells import Cells
-from carving.chunks import slices
-from carving.contexts import Contexts
-from carving.files import reals
+from carving.inference.together import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import HELD, scheme_of, stored_fillers, total_numbers, vocabulary_of
-from carving.linear import LinearScheme
-from carving.scheme import Scheme
+from carving.quantization import Cells
+from carving.schemes.base import Scheme
+from carving.schemes.contexts import Contexts
+from carving.schemes.linear import LinearScheme
 from carving.schemes.osc import OSC
+from carving.storage.memoryfile import reals
+from carving.tiling import slices
 
 REBOUND = 320  # role bindings a candidate, for an architecture without unbinding: each question binds all of them again
 

@@ -10,8 +10,8 @@ import torch
 from torch import Generator, Tensor
 
 from carving.lab.experiment import Setting
-from carving.scheme import Scheme
 from carving.schemes import make
+from carving.schemes.base import Scheme
 
 HELD = 2**27  # numbers of a codebook, or of contexts, that a trial holds at once: half a gibibyte
 

@@ -20,7 +20,7 @@ from carving.lab.measures.schemes import scheme_of, seed_within
 from carving.memory import Memory
 from carving.memory.fullness import collected
 from carving.memory.quantized import QuantizedMemory
-from carving.symbols import Path as Asked
+from carving.symbols.codec import Path as Asked
 
 Said = list[tuple[float, bool]]  # probabilities, and whether what they were said of was true
 PATHS = 2000  # of a memory that are asked for at most

@@ -6,7 +6,7 @@ The components of a pair share their two contexts, so their cosines are not inde
 
 from carving.lab.experiment import Experiment, Lines, Published, grid, trials
 from carving.lab.measures.noise import interference
-from carving.prediction.interference import interference as exact_variance
+from carving.schemes.moments import interference as exact_variance
 
 ALONE = [
     *grid(scheme="OSC", d=20, p=2, k1=[1, 2, 4, 10], N=100),

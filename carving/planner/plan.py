@@ -1,0 +1,417 @@
+"""Which memory to take: the smallest that reaches an accuracy, and the questions the other way round."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import starmap
+from typing import Unpack
+
+from carving.errors import BadValue
+from carving.notebooks import table
+from carving.planner.kinds import Kind, Parameters, kinds_for
+from carving.planner.offer import Offer
+from carving.planner.search import (
+    LARGEST,
+    Size,
+    TooLarge,
+    cheapest_size,
+    drafted_numbers,
+    fullest_size,
+    most_pairs,
+    smallest_size,
+    telling,
+    trimmed,
+)
+from carving.planner.wish import Requirements, Shared, Wish, wish_for
+from carving.validate import check_integer, show_bytes
+
+HOPEFUL = 2.0  # times the fewest numbers, by drafts: kinds that need more are not the smallest
+QUANTIZED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the fewest bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A planned memory: the parameters of its scheme, its size and its predicted accuracy.
+
+    `make(plan.scheme, **plan.parameters)` creates the scheme.
+
+    Attributes:
+        scheme: The name of the scheme.
+        d, p, k1, compact: Its parameters; p and k1 are None where they do not apply.
+        pairs: The number of pairs.
+        accuracy: The predicted accuracy: the share of contexts in which every stored filler outranks all others.
+        cells: The numbers of the memory tensor.
+        codebook: The numbers of all fillers; they need not be stored, since labels determine them.
+        numbers: The numbers that were minimized: the cells and, if it counts, the codebook.
+        bytes: The size in bytes.
+        operations: Estimated cost of a query: the multiply-adds of a matrix product that takes as long.
+        parameters: The arguments of `make`.
+        joint: Whether the accuracy is that of joint decoding.
+        rounds: The number of times that a query reads the memory.
+        bits: Bits per cell if quantized (`bytes` then counts the cells only), else None.
+        extreme: The smallest plan (or the one of the most pairs), where another was chosen for its cheaper queries.
+
+    >>> best = plan(pairs=1_000, vocabulary=500, scheme="TPR")
+    >>> best.cells, best.codebook
+    (40000, 100000)
+    >>> from carving import make
+    >>> make(best.scheme, **best.parameters).memory_shape
+    (200, 200)
+    """
+
+    scheme: str
+    d: int
+    p: int | None
+    k1: int | None
+    compact: bool
+    pairs: int
+    accuracy: float
+    cells: int
+    codebook: int
+    numbers: int
+    bytes: int
+    operations: int
+    parameters: Parameters
+    joint: bool = False
+    rounds: int = 1
+    bits: int | None = None
+    extreme: "Plan | None" = field(default=None, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """The kind of memory in words, such as "OSC of order 2, compact"."""
+        return kind_words(self.scheme, self.p, self.compact)
+
+    def _repr_html_(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.parameters.items() if name in ("d", "k1"))
+        rows = [
+            ("memory", f"{self.kind}, {sizes}"),
+            ("numbers", f"{self.cells:,}, and {self.codebook:,} of its codebook"),
+            ("bytes", show_bytes(self.bytes)),
+            ("predicted", f"{self.accuracy:.2%} of {self.pairs:,} pairs{' by joint decoding' if self.joint else ''}"),
+        ]
+        return table("Plan", rows)
+
+
+def plan(
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
+) -> Plan:
+    """Return the smallest memory whose predicted accuracy reaches a target.
+
+    The accuracy is the share of contexts in which every stored filler outranks every other candidate.
+
+    Args:
+        pairs: The number of pairs to store.
+        vocabulary: The number of candidates.
+        accuracy: The target accuracy, between 0 and 1.
+        shared: The number of fillers in every context, or a mapping {fillers: contexts} where it varies.
+        **requirements: Further requirements, all optional:
+
+            - `scheme`, `p`, `compact`: the kind of memory; None allows all.
+            - `codebook`: whether the numbers of all fillers count (True), or only the cells of the memory.
+            - `dtype`: the precision, which determines the bytes (float32).
+            - `widest`: the upper bound of k1, as a multiple of sqrt(d). By default 2 if contexts hold one filler each;
+              otherwise k1 may be up to d / 2.
+            - `slack`: the fraction by which the memory may exceed the minimum where that makes queries cheaper (0.1).
+            - `basis`: "blocks", or "gaussian" as in the paper.
+            - `dictionary`: the number of shared vectors of which compact fillers are built; 0 for none.
+            - `joint`: whether to plan for joint decoding, with one filler in each context. The memory is several times
+              smaller. The plan includes some headroom, because joint decoding fails abruptly above its threshold.
+            - `spread`: with `joint`, the spread of the amplitudes of contexts; unequal amplitudes need fewer cells.
+            - `bits`: bits per cell of a quantized memory, 1 to 8, or "auto" for the fewest bytes. The codebook then
+              does not count.
+
+    Returns:
+        The plan; where `slack` gave a larger memory, `extreme` is the smallest one.
+
+    Raises:
+        BadValue: If a requirement is invalid, or no memory reaches the target.
+        BadType: If there is no requirement of this name.
+
+    >>> best = plan(pairs=1_000, vocabulary=1_000, scheme="OSC", p=3, compact=True)
+    >>> best.numbers, best.extreme.numbers
+    (54875, 53937)
+    >>> best.operations / best.extreme.operations < 0.9
+    True
+    >>> plan(pairs=1_000, vocabulary=500, accuracy=0.99, scheme="TPR").numbers
+    140000
+    >>> plan(pairs=1_000, vocabulary=500, accuracy=0.99, scheme="HLB", codebook=False).numbers
+    30714
+    >>> quantized = plan(pairs=1_000, vocabulary=500, scheme="HLB", bits="auto")
+    >>> quantized.bits, quantized.bytes
+    (1, 6033)
+    """
+    if requirements.get("bits") == "auto":
+        return _of_fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
+    offers = _offers(pairs, vocabulary, accuracy, shared, requirements)
+    drafts = [drafted_numbers(offer) for offer in offers]
+    worth = HOPEFUL * (1 + offers[0].wish.slack) * min(drafts)
+    return _smallest([offer for offer, draft in zip(offers, drafts, strict=True) if draft <= worth])[0]
+
+
+def plans(
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
+) -> list[Plan]:
+    """Return the best memory of each kind: first the choice of `plan`, then the others by size.
+
+    The arguments are those of `plan`, which is faster.
+
+    >>> [each.scheme for each in plans(pairs=100, vocabulary=50, p=2, compact=True)]
+    ['OSC', 'TPR', 'HLB']
+    """
+    if requirements.get("bits") == "auto":
+        best = _of_fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
+        return plans(pairs, vocabulary, accuracy, shared, **_quantized(requirements, best.bits))
+    return _smallest(_offers(pairs, vocabulary, accuracy, shared, requirements))
+
+
+def each_plan(
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
+) -> Iterator[Plan]:
+    """Yield the smallest memory of each kind as soon as it is found, in no particular order.
+
+    The arguments are those of `plan`.
+
+    >>> [each.numbers for each in each_plan(pairs=1_000, vocabulary=500, scheme="TPR")]
+    [140000]
+    """
+    for offer in _offers(pairs, vocabulary, accuracy, shared, requirements):
+        with suppress(TooLarge):
+            yield _plan(offer, smallest_size(offer))
+
+
+def drafts(
+    pairs: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
+) -> list[tuple[str, int]]:
+    """Return estimates of the numbers that each kind of memory needs, as (kind, numbers), in milliseconds.
+
+    The arguments are those of `plan`. Kinds that need a search (`joint`) are omitted.
+
+    >>> drafts(pairs=1_000, vocabulary=500, scheme="HLB")
+    [('HLB', 15387714)]
+    """
+    offers = _offers(pairs, vocabulary, accuracy, shared, requirements)
+    kinds = [kind_words(offer.kind.scheme, offer.kind.p, offer.kind.compact) for offer in offers]
+    each = zip(kinds, map(drafted_numbers, offers), strict=True)
+    return sorted((draft for draft in each if draft[1]), key=lambda draft: draft[1])
+
+
+def kind_words(scheme: str, p: int | None, compact: bool) -> str:
+    """A kind of memory in words."""
+    return f"{scheme}{f' of order {p}' if p else ''}{', compact' if compact else ''}"
+
+
+def _offers(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> list[Offer]:
+    """What kinds of memories offer for these wishes."""
+    wish = wish_for(pairs, vocabulary, accuracy, shared, requirements)
+    if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
+        raise BadValue(f"shared must add up to pairs={pairs}, got contexts that hold {total}. Correct one of them.")
+    return telling([Offer(wish, kind) for kind in kinds_for(wish)])
+
+
+def _smallest(offers: list[Offer]) -> list[Plan]:
+    """The best memory of each kind that can do it at all: the cheapest for what it takes first, then the smallest."""
+    smallest = _possible(offers)
+    fewest = min((plan for _, plan in smallest), key=lambda each: each.numbers)
+    limit = math.floor(fewest.numbers * (1 + offers[0].wish.slack))
+
+    def cheaper(offer: Offer, plan: Plan) -> Plan:
+        if not fewest.numbers < limit >= plan.numbers:
+            return plan
+        size = cheapest_size(offer, limit, Size(plan.d, plan.k1 or 0))
+        return min(plan, _plan(offer, trimmed(offer, size)), key=_cost)
+
+    found = sorted(starmap(cheaper, smallest), key=lambda each: each.numbers)
+    return _chosen_first(found, sum(each.numbers <= limit for each in found), fewest)
+
+
+def _possible(offers: list[Offer]) -> list[tuple[Offer, Plan]]:
+    """The smallest memory of each kind; where there is none of any kind, that is said."""
+    found, impossible = list[tuple[Offer, Plan]](), list[TooLarge]()
+    for offer in offers:
+        try:
+            found.append((offer, _plan(offer, smallest_size(offer))))
+        except TooLarge as error:
+            impossible.append(error)
+    if not found:
+        raise impossible[0]
+    return found
+
+
+def _of_fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Plan:
+    each = (plan(pairs, vocabulary, accuracy, shared, **_quantized(requirements, bits)) for bits in QUANTIZED)
+    return min(each, key=lambda plan: plan.bytes)
+
+
+def _quantized(requirements: Requirements, bits: int | None) -> Requirements:
+    """The wishes with so many bits a cell."""
+    own: Requirements = {**requirements, "bits": bits}
+    return own
+
+
+def plan_within(
+    numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
+) -> Plan:
+    """Return the memory of limited size that stores the most pairs at a target accuracy.
+
+    Args:
+        numbers: The maximum size, including the codebook if it counts.
+        vocabulary, accuracy, shared: As in `plan`.
+        **requirements: As in `plan`. `slack` allows fewer pairs where queries get cheaper: with 0.1 the maximum divided
+            by 1.1.
+
+    Raises:
+        BadValue: If a requirement is invalid, or no memory of this size stores a single context.
+
+    >>> best = plan_within(numbers=100_000, vocabulary=500, scheme="TPR")
+    >>> best.d, best.pairs
+    (153, 630)
+    """
+    return plans_within(numbers, vocabulary, accuracy, shared, **requirements)[0]
+
+
+def plans_within(
+    numbers: int, vocabulary: int, accuracy: float = 0.99, shared: Shared = 1, **requirements: Unpack[Requirements]
+) -> list[Plan]:
+    """Return the memory of each kind that stores the most pairs: first the choice of `plan_within`, then by pairs.
+
+    The arguments are those of `plan_within`.
+
+    >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
+    ['OSC', 'TPR', 'HLB']
+    """
+    check_integer("numbers", numbers, 1, LARGEST, "it is the size of the memory, including the codebook if that counts")
+    wish = _one_context(vocabulary, accuracy, shared, requirements)
+    full = [(offer, *fullest_size(offer, numbers)) for offer in (Offer(wish, kind) for kind in kinds_for(wish))]
+    offers = [offer for offer, pairs, _ in full if pairs]
+    fullest = [_plan(offer.holding(pairs), size) for offer, pairs, size in full if pairs]
+    if not fullest:
+        raise BadValue(
+            f"No memory of {numbers} numbers stores a single context at accuracy {accuracy} with a vocabulary of "
+            f"{vocabulary}. Allow more numbers, or do not count the codebook (codebook=False)."
+        )
+    most = max(fullest, key=lambda each: each.pairs)
+    least = max(wish.pairs, math.ceil(most.pairs / (1 + wish.slack)))
+
+    def cheaper(offer: Offer, plan: Plan) -> Plan:
+        if not most.pairs > least <= plan.pairs:
+            return plan
+        size = cheapest_size(offer.holding(least), numbers, Size(plan.d, plan.k1 or 0))
+        return min(plan, _plan(offer.holding(most_pairs(offer, *size)), size), key=_cost)
+
+    found = sorted(map(cheaper, offers, fullest), key=lambda each: -each.pairs)
+    return _chosen_first(found, sum(each.pairs >= least for each in found), most)
+
+
+def pairs_within(
+    vocabulary: int,
+    accuracy: float = 0.99,
+    shared: Shared = 1,
+    *,
+    d: int,
+    k1: int | None = None,
+    **requirements: Unpack[Requirements],
+) -> int:
+    """Return the number of pairs that a given memory stores at a target accuracy; 0 if not even one context fits.
+
+    Args:
+        vocabulary, accuracy, shared: As in `plan`.
+        d: The size parameter of the scheme.
+        k1: The dimensions that a context of OSC keeps; None for round(sqrt(d)).
+        **requirements: The memory, as in `plan`: by default `scheme="OSC"` with p = 2 and ordinary fillers. With
+            `joint=True` all contexts are decoded jointly, with the headroom of `plan`. Options of size (`codebook`,
+            `dtype`, `widest`) have no effect.
+
+    >>> pairs_within(vocabulary=500, d=4_096, scheme="HLB")
+    134
+    """
+    wish = _one_context(vocabulary, accuracy, shared, requirements)
+    return most_pairs(*_given(wish, d, k1))
+
+
+def predict(
+    pairs: int,
+    vocabulary: int,
+    shared: Shared = 1,
+    *,
+    d: int,
+    k1: int | None = None,
+    draft: bool = False,
+    **requirements: Unpack[Requirements],
+) -> float:
+    """Return the predicted accuracy of a given memory: the share of contexts that are answered without any error.
+
+    Args:
+        pairs: The number of stored pairs.
+        vocabulary, shared: As in `plan`.
+        d, k1: As in `pairs_within`.
+        draft: Return an estimate in milliseconds, which is some percentage points off where k1 is small.
+        **requirements: The memory, as in `pairs_within`; with `joint=True` the accuracy is that of joint decoding.
+
+    >>> round(predict(pairs=1_000, vocabulary=1_000, d=8_000, scheme="HLB"), 2)
+    0.35
+    >>> round(predict(pairs=1_000, vocabulary=1_000, d=8_000, scheme="HLB", joint=True), 2)
+    1.0
+    """
+    offer, d, k1 = _given(wish_for(pairs, vocabulary, 0.99, shared, requirements), d, k1)
+    return offer.accuracy(d, k1, draft)
+
+
+def _one_context(vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Wish:
+    """A wish whose pairs are still to be found out: those of one context."""
+    return wish_for(1 if isinstance(shared, Mapping) else shared, vocabulary, accuracy, shared, requirements)
+
+
+def _given(wish: Wish, d: int, k1: int | None) -> tuple[Offer, int, int]:
+    """The memory that was given, which may be of any size."""
+    kind = kinds_for(replace(wish, scheme=wish.scheme or "OSC"))[0]
+    d = check_integer("d", d, 2)
+    return Offer(wish, kind), d, _width(kind, d, k1)
+
+
+def _width(kind: Kind, d: int, k1: int | None) -> int:
+    if not kind.has_width:
+        if k1 is not None:
+            raise BadValue(f"k1={k1} does not apply to {kind.scheme}. Omit it.")
+        return 0
+    usual = round(math.sqrt(d))
+    return check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")
+
+
+def _chosen_first(found: list[Plan], admitted: int, extreme: Plan) -> list[Plan]:
+    """Plans, the one of the first so many whose questions are cheapest for what it takes at the head."""
+    chosen = min(found[:admitted], key=_cost)
+    others = (each for each in found if each is not chosen)
+    return [replace(chosen, extreme=None if chosen == extreme else extreme), *others]
+
+
+def _cost(plan: Plan) -> float:
+    """Operations, weighed with numbers and pairs: a question that is hardly cheaper is not worth a larger memory."""
+    return plan.operations * plan.numbers / plan.pairs
+
+
+def _plan(offer: Offer, size: Size) -> Plan:
+    wish, kind, (d, k1) = offer.wish, offer.kind, size
+    width: Parameters = {"k1": k1} if kind.has_width else {}
+    spread: Parameters = {"spread": float(wish.spread)} if wish.spread and "spread" in kind.concerns else {}
+    taken: Parameters = {"dictionary": wish.dictionary} if wish.dictionary else {}
+    numbers = offer.numbers(d, k1)
+    return Plan(
+        scheme=kind.scheme,
+        d=d,
+        p=kind.p,
+        k1=width.get("k1"),
+        compact=kind.compact,
+        pairs=wish.pairs,
+        accuracy=offer.accuracy(d, k1),
+        cells=d**kind.order,
+        codebook=offer.codebook(d, k1),
+        numbers=numbers,
+        bytes=numbers * wish.dtype.itemsize if wish.bits is None else math.ceil(numbers * wish.bits / 8),
+        operations=offer.operations(d, k1),
+        parameters={"d": d, **kind.parameters, **width, **spread, **taken},
+        joint=wish.joint,
+        rounds=offer.decoded(d, k1).rounds if wish.joint else 1,
+        bits=wish.bits,
+    )

@@ -1,0 +1,1 @@
+"""Everything that puts bytes on disk: locks, atomic writes, files of tensors, journals, and files of memories."""

@@ -1,0 +1,209 @@
+"""Records of changes, as bytes: what a journal's head and records are, and whether they are whole."""
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import isfinite
+from typing import NamedTuple
+
+from carving.errors import BadValue
+from carving.storage.tensorfile import NotWhole
+from carving.symbols.codec import PARSERS, Path, Role, Value, label_end
+
+MAGIC = b"carving journal\n"
+VERSION = 2
+HEAD = struct.Struct("<16sI16s32s16s")  # magic, version, a name of its own, the base's checksum, a checksum of these
+# The journal's name, an identity, sequence, weight, bytes of pairs, pairs, pairs that do not count; a checksum follows
+# these, and another one the pairs.
+RECORD = struct.Struct("<16s16sQdIII")
+DIGEST = 16  # bytes of a checksum
+FRAME = RECORD.size + 2 * DIGEST  # bytes of a record without pairs
+LARGEST = 2**31  # bytes of a record's pairs
+
+Name = tuple[bytes, bytes]  # the canonical bytes of a path and its value
+
+
+class OtherVersion(NotWhole):
+    """A journal of a format version that this Carving does not read."""
+
+
+class Record(NamedTuple):
+    """A change: pairs that were added with a weight; the last of them may not count, as they were never stored."""
+
+    weight: float
+    body: bytes  # the canonical bytes of paths and values
+    pairs: int
+    uncounted: int
+    identity: bytes  # random: no two changes have the same, whatever they say
+
+    @classmethod
+    def of(cls, weight: float, names: Sequence[Name], uncounted: int = 0) -> "Record":
+        """Of pairs by their canonical bytes."""
+        body = b"".join(path + value for path, value in names)
+        if len(body) > LARGEST:
+            raise BadValue(
+                f"A change in a journal may have at most {LARGEST:,} bytes, got {len(body):,}. Store fewer at once."
+            )
+        return cls(weight, body, len(names), uncounted, os.urandom(16))
+
+    def names(self) -> Iterator[Name]:
+        """The canonical bytes of its pairs."""
+        at, body = 0, self.body
+        while at < len(body):
+            colon = body.index(b":", at)
+            start, end = at, colon + 1
+            for _ in range(int(body[at + 1 : colon])):
+                end = label_end(body, end)
+            at = label_end(body, end)
+            yield body[start:end], body[end:at]
+
+    def decoded(self) -> list[tuple[Path, Value]]:
+        """Its pairs."""
+        try:
+            pairs = [(parsed_path(path), _label(value, 0)[0]) for path, value in self.names()]
+        except (LookupError, ValueError) as error:
+            raise NotWhole(f"a record has malformed pairs ({error})") from None
+        if len(pairs) != self.pairs or not 0 <= self.uncounted <= self.pairs or not isfinite(self.weight):
+            raise NotWhole(f"a record is inconsistent: it declares {self.pairs} pairs and has {len(pairs)}")
+        return pairs  # type: ignore[return-value]  # `()` is no value, which is looked at where pairs are stored
+
+
+def parsed_path(name: bytes) -> Path:
+    """The path of canonical bytes."""
+    at, roles = name.index(b":") + 1, list[Role]()
+    while at < len(name):
+        role, at = _label(name, at)
+        roles.append(role)
+    return tuple(roles)
+
+
+def _label(data: bytes, at: int) -> tuple[Role, int]:
+    end, start = label_end(data, at), data.index(b":", at) + 1
+    if data[at : at + 1] == b"(":
+        return (), end
+    return PARSERS[data[at : at + 1]](data[start:end]), end  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What a journal was at one moment."""
+
+    head: bytes
+    records: tuple[Record, ...] = ()  # from a place on, where it was looked at before
+    count: int = 0  # of all records
+    pairs: int = 0  # of all pairs
+    end: int = HEAD.size  # where the next record goes
+    size: int = HEAD.size  # of the file: what lies beyond the end is no whole record
+    last: bytes = b""  # the checksum of the last record, if there is one
+    others: bytes = b""  # the last record, if another handle wrote it: whether it is on disk is not known
+    named: bool = False  # whether its name is known to be on disk
+
+    @property
+    def name(self) -> bytes:
+        """Random bytes with which each of its records begins."""
+        return HEAD.unpack(self.head)[2]
+
+    @property
+    def base(self) -> str:
+        """The checksum of the file that it belongs to."""
+        return HEAD.unpack(self.head)[3].hex()
+
+    @property
+    def torn(self) -> int:
+        """The bytes at its end of a change that was never made."""
+        return self.size - self.end
+
+    @property
+    def before_end(self) -> bytes:
+        """What lies just before its end: the checksum of the last record, or of the head."""
+        return self.last or self.head[-DIGEST:]
+
+    def grown(self, record: Record, data: bytes) -> "Journal":
+        """With a record more, which is these bytes, behind the last whole one."""
+        end = self.end + len(data)
+        last = data[-DIGEST:]
+        return Journal(self.head, (), self.count + 1, self.pairs + record.pairs, end, end, last, b"", self.named)
+
+
+def whole(data: bytes) -> Journal:
+    """The journal of these bytes; what is none, or damaged, is not whole."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise NotWhole("not a journal of Carving, or its header is corrupt")
+    if len(data) < HEAD.size:
+        raise NotWhole(f"the header has {len(data)} of {HEAD.size} bytes")
+    head = data[: HEAD.size]
+    _, version, _, _, digest = HEAD.unpack(head)
+    if digest != _digest(head[:-DIGEST]):
+        raise NotWhole("the header is corrupt")
+    if version != VERSION:
+        raise OtherVersion(f"has format version {version}, and this version of Carving reads {VERSION}")
+    return continued(Journal(head), data[HEAD.size :])
+
+
+def continued(seen: Journal, data: bytes) -> Journal:
+    """The journal with what follows after its end."""
+    records, at, view = list[Record](), 0, memoryview(data)
+    while (found := _record(view, at, seen)) is not None and found[0] == seen.count + len(records):
+        records.append(found[1])
+        at += FRAME + len(found[1].body)
+    if at < len(data) and _is_followed(data, at, seen, seen.count + len(records)):
+        raise NotWhole(f"record {seen.count + len(records)} is corrupt or missing, and others follow")
+    pairs = seen.pairs + sum(record.pairs for record in records)
+    count, end, last = seen.count + len(records), seen.end + at, data[at - DIGEST : at] if at else seen.last
+    others = data[at - FRAME - len(records[-1].body) : at] if records else seen.others
+    return Journal(seen.head, tuple(records), count, pairs, end, seen.end + len(data), last, others, seen.named)
+
+
+def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, Record, int] | None:
+    """What the frame of a record says that begins here: sequence, a record without pairs, their bytes."""
+    start = at + RECORD.size
+    if len(view) < start + DIGEST or view[start : start + DIGEST] != _digest(view[at:start], journal.head):
+        return None
+    _, identity, sequence, weight, size, pairs, uncounted = RECORD.unpack(view[at:start])
+    return sequence, Record(weight, b"", pairs, uncounted, identity), size
+
+
+def _record(view: memoryview, at: int, journal: Journal) -> tuple[int, Record] | None:
+    """The record that begins here, with its sequence; None if there is no whole one."""
+    found = _frame(view, at, journal)
+    if found is None:
+        return None
+    sequence, record, size = found
+    start, end = at + RECORD.size + DIGEST, at + FRAME + size
+    if len(view) < end or view[end - DIGEST : end] != _digest(view[at : end - DIGEST], journal.head):
+        return None
+    return sequence, record._replace(body=bytes(view[start : end - DIGEST]))
+
+
+def _is_followed(data: bytes, at: int, journal: Journal, expected: int) -> bool:
+    """Whether another record stands in the place of the expected one, or a later one, or itself, was begun behind it.
+
+    A frame is recognized by the journal's name, which is random, so that no label holds it, and by its own checksum.
+    """
+    view, place = memoryview(data), at
+    while (place := data.find(journal.name, place)) >= 0:
+        found = _frame(view, place, journal)
+        if found is not None and (found[0] >= expected if place > at else found[0] != expected):
+            return True
+        place += 1
+    return False
+
+
+def _digest(data: bytes | memoryview, head: bytes = b"") -> bytes:
+    return blake2b(data, digest_size=DIGEST, key=head[-DIGEST:]).digest()
+
+
+def new_head(base: str) -> bytes:
+    """The head of a new journal of this base."""
+    start = HEAD.pack(MAGIC, VERSION, os.urandom(16), bytes.fromhex(base), bytes(DIGEST))[:-DIGEST]
+    return start + _digest(start)
+
+
+def packed(record: Record, journal: Journal) -> bytes:
+    """The bytes of a journal's next record."""
+    said = record.weight, len(record.body), record.pairs, record.uncounted
+    frame = RECORD.pack(journal.name, record.identity, journal.count, *said)
+    start = frame + _digest(frame, journal.head) + record.body
+    return start + _digest(start, journal.head)

@@ -1,0 +1,1 @@
+"""Labels and paths: their canonical bytes, checked paths, and vocabularies of many values."""
