@@ -33,15 +33,13 @@ from carving.explore.catalogue import Catalogue
 from carving.explore.exhibit import PAGES, Copy, Gallery
 from carving.explore.given import Given
 from carving.explore.routes import ROUTES
+from carving.explore.scores import score_all
 from carving.explore.server import LARGEST, PAGE, Server
 from carving.explore.serving import listen, runner
+from carving.explore.statistics import cell_histogram, cell_slice, least_bytes, load_curve
+from carving.explore.together import JointDecoding
 from carving.formats.typed import line_readings, path_line
-from carving.memory.census import least_bytes
-from carving.memory.gauge import gauge
 from carving.memory.opened import open_memory
-from carving.memory.portrait import distribution, slice_of
-from carving.memory.scores import scores
-from carving.memory.watching import Watched
 from carving.storage.memoryfile import NotFlushed
 
 FACTS = [((f"key {i}", "of"), f"value {i % 40}") for i in range(120)]
@@ -89,11 +87,11 @@ def test_scores_tell_the_probability_and_the_threshold_of_recall(name, prior_emp
     sizes = {"OSC": dict(d=40), "TPR": dict(d=40, whole_path=True)}
     memory = filled(make(name, **sizes.get(name, dict(d=1024))), FACTS[:60])
     for path in [path for path, _ in FACTS[:12]] + [(f"nowhere {i}", "of") for i in range(12)]:
-        answer, seen = memory.recall(*path, prior_empty=prior_empty), scores(memory, path, prior_empty)
-        best = int(seen.chances.argmax())
-        assert float(seen.chances.sum()) + seen.nothing == pytest.approx(1, abs=1e-6)
-        assert (float(seen.strengths[best]) > seen.threshold) is answer.found
-        expected = float(seen.chances[best]) if answer.found else seen.nothing
+        answer, seen = memory.recall(*path, prior_empty=prior_empty), score_all(memory, path, prior_empty)
+        best = int(seen.probabilities.argmax())
+        assert float(seen.probabilities.sum()) + seen.empty == pytest.approx(1, abs=1e-6)
+        assert (float(seen.scores[best]) > seen.threshold) is answer.found
+        expected = float(seen.probabilities[best]) if answer.found else seen.empty
         assert answer.probability == pytest.approx(expected, rel=1e-3, abs=1e-6)
         assert seen.best(3)[0] == best
 
@@ -101,50 +99,50 @@ def test_scores_tell_the_probability_and_the_threshold_of_recall(name, prior_emp
 def test_the_threshold_is_where_the_odds_of_one_pair_are_even(memory):
     """The paper-and-pencil form: s = 1/2 + variance (log absence - log prior), for pairs that were stored once."""
     held = filled()
-    seen = scores(held, ("key 5", "of"), 0.5)
+    seen = score_all(held, ("key 5", "of"), 0.5)
     odds = held._state.odds(held.scheme, 0.5, range(len(held.vocabulary)))
-    row = int(seen.chances.argmax())
+    row = int(seen.probabilities.argmax())
     variance, prior = float(odds.variance[row]), float(odds.log_prior[row])
     assert seen.threshold == pytest.approx(0.5 + variance * (math.log(0.5) - prior), rel=1e-5)
 
 
 def test_the_noise_is_that_of_values_which_are_not_there():
     held = filled(OSC(d=50, p=2), [((f"key {i}",), f"value {i}") for i in range(300)])
-    elsewhere = torch.cat([scores(held, (f"nowhere {i}",)).strengths for i in range(20)])
-    told = sum(scores(held, (f"nowhere {i}",)).noise for i in range(5)) / 5
+    elsewhere = torch.cat([score_all(held, (f"nowhere {i}",)).scores for i in range(20)])
+    told = sum(score_all(held, (f"nowhere {i}",)).noise for i in range(5)) / 5
     assert float(elsewhere.std()) == pytest.approx(told, rel=0.1)  # of 6,000 scores the deviation is known to 1 %
 
 
 def test_settling_schemes_have_scores_without_odds():
-    seen = scores(filled(make("MAP-B", d=512), FACTS[:10]), ("key 3", "of"))
-    assert (seen.chances, seen.nothing, seen.threshold, seen.likeness) == (None, None, None, True)
-    assert int(seen.strengths.argmax()) == 3
-    assert not scores(filled(), ("key 3", "of")).likeness
+    seen = score_all(filled(make("MAP-B", d=512), FACTS[:10]), ("key 3", "of"))
+    assert (seen.probabilities, seen.empty, seen.threshold, seen.is_cosine) == (None, None, None, True)
+    assert int(seen.scores.argmax()) == 3
+    assert not score_all(filled(), ("key 3", "of")).is_cosine
 
 
 def test_consolidated_and_quantized_memories_have_scores_too():
     held = filled(OSC(d=40, p=2, compact=True), FACTS[:60])
     quantized = held.quantize(bits=4)
-    assert scores(quantized, ("key 3", "of")).threshold is not None
+    assert score_all(quantized, ("key 3", "of")).threshold is not None
     held.consolidate(FACTS[:60])
-    assert int(scores(held, ("key 3", "of")).strengths.argmax()) == 3
-    assert gauge(held).here > 0.99
+    assert int(score_all(held, ("key 3", "of")).scores.argmax()) == 3
+    assert load_curve(held).predicted > 0.99
 
 
 def test_a_slice_is_what_lies_in_the_tensor():
     held = filled(OSC(d=12, p=4), FACTS[:5])
-    seen = slice_of(held, (3, 7))
+    seen = cell_slice(held, (3, 7))
     assert torch.allclose(seen.numbers * seen.deviation, held.tensor[:, :, 3, 7])
-    wide = slice_of(filled(OSC(d=60, p=2)), side=16)
+    wide = cell_slice(filled(OSC(d=60, p=2)), side=16)
     assert (tuple(wide.numbers.shape), wide.step) == ((15, 15), (4, 4))
     vector = filled(make("HLB", d=1000), FACTS[:5])
-    row = slice_of(vector)
+    row = cell_slice(vector)
     assert torch.allclose(row.numbers.flatten()[:1000] * row.deviation, vector.tensor)
     assert float(row.numbers.flatten()[1000:].abs().sum()) == 0
     with pytest.raises(BadValue, match="2 indices"):
-        slice_of(held, (3,))
+        cell_slice(held, (3,))
     with pytest.raises(BadValue, match="axis 3"):
-        slice_of(held, (12, 0))
+        cell_slice(held, (12, 0))
 
 
 def test_every_scheme_can_be_looked_at():
@@ -152,12 +150,12 @@ def test_every_scheme_can_be_looked_at():
         size = dict(d=24) if name in ("OSC", "CliffordOSC") else dict(d=16) if name == "TPR" else dict(d=256)
         held = Memory(make(name, **size))
         held.store([((f"key {i}",), i) for i in range(3)])
-        assert slice_of(held, (0,) * max(0, held.tensor.dim() - 2)).numbers.isfinite().all()
-        assert sum(distribution(held).counts) == distribution(held).looked_at
+        assert cell_slice(held, (0,) * max(0, held.tensor.dim() - 2)).numbers.isfinite().all()
+        assert sum(cell_histogram(held).counts) == cell_histogram(held).sampled
 
 
 def test_numbers_of_a_memory_are_counted_beside_the_normal_curve(memory):
-    seen, normal = distribution(memory, bins=20), NormalDist()
+    seen, normal = cell_histogram(memory, bins=20), NormalDist()
     flat = (memory.tensor / memory.tensor.square().mean().sqrt()).flatten().tolist()
     slow = Counter(min(19, max(0, math.floor((each + 4) / 0.4))) for each in flat)
     assert list(seen.counts) == [slow[i] for i in range(20)]
@@ -166,29 +164,29 @@ def test_numbers_of_a_memory_are_counted_beside_the_normal_curve(memory):
 
 
 def test_of_few_different_numbers_it_is_said_how_many(memory):
-    assert distribution(memory).values is None
-    assert distribution(filled().quantize(bits=2)).values == 4
-    assert distribution(Memory(OSC(d=20))).values == 1
+    assert cell_histogram(memory).distinct is None
+    assert cell_histogram(filled().quantize(bits=2)).distinct == 4
+    assert cell_histogram(Memory(OSC(d=20))).distinct == 1
     held = filled(make("MAP-I", d=2048), FACTS[:20])
-    assert distribution(held).values == len(set(held.tensor.tolist())) > 10
+    assert cell_histogram(held).distinct == len(set(held.tensor.tolist())) > 10
 
 
-def test_the_gauge_agrees_with_what_is_predicted():
+def test_the_load_curve_agrees_with_what_is_predicted():
     memory = filled(make("HLB", d=8192))
-    seen = gauge(memory)
-    assert seen.here == memory.predicted_accuracy()
-    assert (seen.held, seen.fits - seen.held) == (120, seen.more)
-    assert memory.predicted_accuracy(seen.more) == pytest.approx(0.99, abs=0.01)
-    assert list(seen.named) == sorted(seen.named, reverse=True)
-    assert gauge(Memory(OSC(d=40))) is None
-    assert gauge(filled(make("BSC", d=256), FACTS[:5])) is None
+    seen = load_curve(memory)
+    assert seen.predicted == memory.predicted_accuracy()
+    assert (seen.load, seen.capacity - seen.load) == (120, seen.spare)
+    assert memory.predicted_accuracy(seen.spare) == pytest.approx(0.99, abs=0.01)
+    assert list(seen.accuracy) == sorted(seen.accuracy, reverse=True)
+    assert load_curve(Memory(OSC(d=40))) is None
+    assert load_curve(filled(make("BSC", d=256), FACTS[:5])) is None
 
 
 def test_an_overfull_memory_is_seen_on_the_curve():
     with pytest.warns(Overfull):
-        seen = gauge(filled(make("HLB", d=256)))
-    assert (seen.more, seen.over) == (0, 120 - seen.fits)
-    assert seen.pairs[-1] >= 1.2 * seen.held
+        seen = load_curve(filled(make("HLB", d=256)))
+    assert (seen.spare, seen.excess) == (0, 120 - seen.capacity)
+    assert seen.pairs[-1] >= 1.2 * seen.load
 
 
 def test_the_least_bytes_are_the_entropy():
@@ -200,13 +198,13 @@ def test_the_least_bytes_are_the_entropy():
 def test_rounds_tell_what_verify_tells_in_the_end():
     facts = [*FACTS, (("key 3", "of"), "another"), (("key 4", "of"), "value 4")]  # two paths hold two
     held = filled(OSC(d=42, p=2, compact=True), facts)
-    watched = Watched(held, facts)
-    rounds = list(watched)
+    decoding = JointDecoding(held, facts)
+    rounds = list(decoding)
     assert rounds[0].noise == 1
-    assert rounds[-1].right == held.verify(facts, joint=True).accuracy > rounds[0].right
-    assert watched.answers() == held.decode([path for path, _ in facts], prior_empty=0.0)
-    unknown = list(Watched(held, [(("key 3", "of"), "never"), (("key 7", "of"), "value 7")]))
-    assert unknown[-1].right == 0.5
+    assert rounds[-1].correct == held.verify(facts, joint=True).accuracy > rounds[0].correct
+    assert decoding.answers() == held.decode([path for path, _ in facts], prior_empty=0.0)
+    unknown = list(JointDecoding(held, [(("key 3", "of"), "never"), (("key 7", "of"), "value 7")]))
+    assert unknown[-1].correct == 0.5
 
 
 # What is typed

@@ -3,8 +3,8 @@
 import pytest
 
 from carving import OSC, Answer, Memory, make, plan
-from carving.memory.gauge import gauge
-from carving.memory.scores import scores
+from carving.explore.scores import score_all
+from carving.explore.statistics import load_curve
 
 pytest.importorskip("matplotlib")
 NASTY = "<script>alert(1)</script> $x$"
@@ -27,8 +27,8 @@ def test_a_memory_is_a_picture_of_cells_spread_and_fullness(memory):
     cells, spread, full = drawn(memory.plot()).axes
     assert cells.get_images()[0].get_array().shape == (64, 64)
     assert sum(patch.get_height() for patch in spread.patches) == 4096
-    here = gauge(memory)
-    assert tuple(full.lines[-1].get_xydata()[0]) == (here.held, here.here)
+    here = load_curve(memory)
+    assert tuple(full.lines[-1].get_xydata()[0]) == (here.load, here.predicted)
     other = Memory(make("BSC", d=64))
     other.store({"a": 1})
     assert len(drawn(other.plot()).axes) == 2  # of which nothing is predicted
@@ -44,8 +44,8 @@ def test_a_question_is_a_picture_of_all_scores(memory):
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert "value 7" in names
     marks = {round(float(line.get_xdata()[0]), 6) for line in axes.lines}
-    seen = scores(memory, ("key", 7))
-    assert marks == {round(seen.threshold, 6), round(float(seen.strengths.max()), 6)}
+    seen = score_all(memory, ("key", 7))
+    assert marks == {round(seen.threshold, 6), round(float(seen.scores.max()), 6)}
     drawn(memory.plot("nasty"))
 
 

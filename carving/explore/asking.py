@@ -6,12 +6,12 @@ from copy import copy
 from carving.errors import BadValue
 from carving.explore.exhibit import Copy, Gallery
 from carving.explore.given import Given
+from carving.explore.scores import CandidateScores, score_all
 from carving.explore.shown import Json, answer_shown, number, path_shown, value_shown
 from carving.formats.typed import line_readings, value_readings, value_text
 from carving.inference.answer import Answer
 from carving.memory import Memory
 from carving.memory.quantized import QuantizedMemory
-from carving.memory.scores import Scores, scores
 from carving.symbols.codec import Path, Value, canonical_path
 
 KINDS = ("one", "top", "set", "value")
@@ -50,7 +50,7 @@ def ask(gallery: Gallery, given: Given) -> Json:
     if not len(memory.vocabulary):
         raise BadValue("The memory is empty. Store something first.")
     path, best = _found(memory, line, prior_empty)
-    seen = scores(memory, path, prior_empty)
+    seen = score_all(memory, path, prior_empty)
     return dict(
         path=path_shown(path),
         kind=kind,
@@ -86,9 +86,9 @@ def _answers(
     return [best]
 
 
-def scores_shown(memory: Memory | QuantizedMemory, seen: Scores) -> Json:
+def scores_shown(memory: Memory | QuantizedMemory, seen: CandidateScores) -> Json:
     """Return the scores of all values, best first; a sample if there are many, which includes the best ones."""
-    order = seen.strengths.sort(descending=True)
+    order = seen.scores.sort(descending=True)
     ranked, total = order.values.tolist(), len(order.values)
     head = ranked[:NAMED]
     step = max(1, -(-(total - NAMED) // DRAWN))
@@ -98,16 +98,16 @@ def scores_shown(memory: Memory | QuantizedMemory, seen: Scores) -> Json:
         step=step,
         values=total,
         named=[_named(memory, seen, row) for row in named],
-        nothing=number(seen.nothing),
+        nothing=number(seen.empty),
         noise=number(seen.noise),
         threshold=number(seen.threshold),
-        likeness=seen.likeness,
+        likeness=seen.is_cosine,
     )
 
 
-def _named(memory: Memory | QuantizedMemory, seen: Scores, row: int) -> Json:
-    chance = None if seen.chances is None else number(float(seen.chances[row]))
-    return dict(value=value_shown(memory.vocabulary[row]), strength=float(seen.strengths[row]), probability=chance)
+def _named(memory: Memory | QuantizedMemory, seen: CandidateScores, row: int) -> Json:
+    chance = None if seen.probabilities is None else number(float(seen.probabilities[row]))
+    return dict(value=value_shown(memory.vocabulary[row]), strength=float(seen.scores[row]), probability=chance)
 
 
 def meant(held: Copy, line: str, value: str) -> tuple[Path, Value]:

@@ -5,11 +5,17 @@ import torch
 from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json, number, value_shown
-from carving.memory.census import held_bytes, least_bytes, most_stored
-from carving.memory.gauge import WELL, gauge
-from carving.memory.portrait import distribution, slice_of
+from carving.explore.statistics import (
+    GOOD_ACCURACY,
+    cell_histogram,
+    cell_slice,
+    describe_scheme,
+    held_bytes,
+    least_bytes,
+    load_curve,
+    most_stored,
+)
 from carving.memory.quantized import QuantizedMemory
-from carving.schemes.words import words_of
 from carving.storage.memoryfile import identity, reals
 from carving.validate import show_bits
 
@@ -39,7 +45,7 @@ def overview(gallery: Gallery, given: Given) -> Json:
     memory = copy.memory
     held, least = held_bytes(memory), least_bytes(memory)
     return dict(
-        words=words_of(memory.scheme),
+        words=describe_scheme(memory.scheme),
         scheme=identity(memory.scheme)["name"],
         parameters={key: str(value) for key, value in identity(memory.scheme).items() if key != "name"},
         shape=list(memory.tensor.shape),
@@ -61,12 +67,19 @@ def overview(gallery: Gallery, given: Given) -> Json:
 
 def fullness(gallery: Gallery, given: Given) -> Json:
     """Return the predicted accuracy by load; null if there is no prediction."""
-    seen = gauge(gallery.copy(given.text("session")).memory)
-    if seen is None:
+    curve = load_curve(gallery.copy(given.text("session")).memory)
+    if curve is None:
         return dict(gauge=None)
-    points = [dict(pairs=pairs, named=named) for pairs, named in zip(seen.pairs, seen.named, strict=True)]
-    said = dict(held=seen.held, here=seen.here, fits=seen.fits, more=seen.more, over=seen.over, accuracy=WELL)
-    return dict(gauge=dict(points=points, **said))
+    gauge = dict(
+        points=[dict(pairs=n, named=accuracy) for n, accuracy in zip(curve.pairs, curve.accuracy, strict=True)],
+        held=curve.load,
+        here=curve.predicted,
+        fits=curve.capacity,
+        more=curve.spare,
+        over=curve.excess,
+        accuracy=GOOD_ACCURACY,
+    )
+    return dict(gauge=gauge)
 
 
 def cells(gallery: Gallery, given: Given) -> Json:
@@ -75,7 +88,7 @@ def cells(gallery: Gallery, given: Given) -> Json:
     further = max(0, memory.tensor.dim() - 2)
     chosen = given.text("at", "") or ",".join(["0"] * further)
     at = tuple(Given({"at": each}).integer("at", None, 0, 2**31) for each in chosen.split(",") if each)
-    seen = slice_of(memory, at)
+    seen = cell_slice(memory, at)
     levels = (seen.numbers * (FINE / REACH)).round().clamp(-FINE, FINE).to(torch.int8)
     return dict(
         rows=levels.tolist(),
@@ -90,13 +103,13 @@ def cells(gallery: Gallery, given: Given) -> Json:
 def histogram(gallery: Gallery, given: Given) -> Json:
     """Return a histogram of the cells and the normal distribution of equal variance."""
     memory = gallery.copy(given.text("session")).memory
-    seen = distribution(memory)
+    seen = cell_histogram(memory)
     return dict(
         edges=list(seen.edges),
         counts=list(seen.counts),
         normal=list(seen.normal),
-        looked_at=seen.looked_at,
+        looked_at=seen.sampled,
         all=reals(memory.tensor).numel(),
         deviation=number(seen.deviation),
-        values=seen.values,
+        values=seen.distinct,
     )

@@ -13,9 +13,9 @@ from typing import Any
 
 from carving.errors import BadValue
 from carving.explore.exhibit import Gallery, MemoryDocument
+from carving.explore.scores import score_all
 from carving.explore.server import Server
-from carving.memory.gauge import gauge
-from carving.memory.scores import scores
+from carving.explore.statistics import load_curve
 from carving.optional import load
 
 LOOPBACK = "127.0.0.1"
@@ -120,11 +120,11 @@ def _impatient() -> type:
 
 
 def warm(exhibit: MemoryDocument) -> None:
-    """Fill the caches that the first query needs: the codebook and the gauge."""
+    """Fill the caches that the first query needs: the codebook and the load curve."""
     memory = exhibit.memory
     if len(memory.vocabulary):
-        scores(memory, ("",))
-    gauge(memory)
+        score_all(memory, ("",))
+    load_curve(memory)
 
 
 def listen(port: int) -> socket.socket:

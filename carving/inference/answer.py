@@ -1,12 +1,9 @@
 """Answers of a memory."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from carving.inference.picture import picture
-from carving.notebooks import table
 from carving.symbols.codec import Path, Value
 
 
@@ -48,12 +45,14 @@ class Answer:
         >>> Answer("dog", 1.02, 0.99).plot().axes[0].get_title(loc="left")
         'dog, with a probability of 0.99'
         """
-        return picture(str(self.value), self.score, self.probability, self.found)
+        from carving.explore.display import plot_answer
+
+        return plot_answer(self)
 
     def _repr_html_(self) -> str:
-        value = str(self.value) if self.found or self.value is not None else "nothing is stored there"
-        sure = [] if math.isnan(self.probability) else [("probability", f"{self.probability:.2%}")]
-        return table("Answer", [("value", value), *sure, ("score", f"{self.score:.3f}")])
+        from carving.explore.display import answer_html
+
+        return answer_html(self)
 
 
 class Answers(list[Answer]):

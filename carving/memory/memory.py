@@ -28,9 +28,9 @@ from carving.memory.forgetting import NotFound, forgotten
 from carving.memory.fullness import told
 from carving.memory.growth import check_whole, larger
 from carving.memory.inventory import Inventory
-from carving.memory.looks import Looks
 from carving.memory.pairs import Batch, batches
 from carving.memory.probing import check_indexable
+from carving.memory.reliability import Reliability
 from carving.memory.sharing import stored, summed
 from carving.memory.state import State, keeping
 from carving.memory.storage import load, save
@@ -63,7 +63,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
 
 
-class Memory(Inventory, Looks, Consolidating):
+class Memory(Inventory, Reliability, Consolidating):
     """A memory of fixed size that stores documents or (path, value) pairs and recalls values by their paths.
 
     Args:

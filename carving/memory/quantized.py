@@ -18,9 +18,9 @@ from carving.memory.fullness import predicted_accuracy
 from carving.memory.inventory import Inventory
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
-from carving.memory.looks import Looks
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch
+from carving.memory.reliability import Reliability
 from carving.memory.state import State, known_paths
 from carving.quantization import BITS, Cells, check_bits
 from carving.schemes.linear import LinearScheme
@@ -41,7 +41,7 @@ COUNTED = 2**32  # pairs of one value, which a file cannot count
 UNSEAL = "A quantized memory cannot be {}. Its `to_memory(paths)` method returns a memory that can."
 
 
-class QuantizedMemory(Inventory, Looks):
+class QuantizedMemory(Inventory, Reliability):
     """A memory quantized to a few bits per cell. It answers all queries; probabilities include quantization noise.
 
     `Memory.quantize` and `QuantizedMemory.load` return quantized memories. They cannot be changed: `store`, `forget`,

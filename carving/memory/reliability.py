@@ -1,7 +1,8 @@
-"""Accuracy of a memory: measured on pairs, or predicted from its load."""
+"""Accuracy of a memory, measured on pairs or predicted from its load; and its display."""
 
 from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 from carving.distributed.ranks import Group
 from carving.formats.documents import Document, Pair
@@ -10,14 +11,14 @@ from carving.memory.changes import OnProgress
 from carving.memory.decode_pairs import Moment
 from carving.memory.fullness import falls_short, foreseen
 from carving.memory.pairs import batches
-from carving.memory.questions import Questions
+from carving.memory.questions import Questions, check_roles
 from carving.memory.verification import Verification, verify
-from carving.symbols.codec import Label
+from carving.symbols.codec import Label, Role
 from carving.validate import check_integer
 
 
 class Reliability(Questions):
-    """Measured and predicted accuracy of a memory."""
+    """Measured and predicted accuracy of a memory, and its display."""
 
     def verify(
         self,
@@ -72,3 +73,30 @@ class Reliability(Questions):
     def is_overfull(self) -> bool:
         """Whether the predicted accuracy is below the target accuracy in `target`, or below 0.9 without one."""
         return falls_short(self._state)
+
+    def plot(self, *path: Role, prior_empty: float = 0.5) -> Any:
+        """Return a matplotlib figure of the memory: its cells and its load, or the scores of all values at a path.
+
+        Args:
+            *path: The roles of a path whose scores are shown. Without any, the memory itself is shown.
+            prior_empty: Prior probability that the path is empty.
+
+        Raises:
+            MissingExtra: If matplotlib (the extra `plots`) is not installed.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> figure = memory.plot("dog", "says")
+        >>> figure.axes[0].get_title(loc="left")
+        'dog / says'
+        """
+        from carving.explore.display import plot_memory, plot_scores
+
+        return plot_scores(self, check_roles(path), prior_empty) if path else plot_memory(self)
+
+    def _repr_html_(self) -> str:
+        from carving.explore.display import memory_html
+
+        return memory_html(self)

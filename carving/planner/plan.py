@@ -8,7 +8,6 @@ from itertools import starmap
 from typing import Unpack
 
 from carving.errors import BadValue
-from carving.notebooks import table
 from carving.planner.kinds import Kind, Parameters, kinds_for
 from carving.planner.offer import Offer
 from carving.planner.search import (
@@ -24,7 +23,7 @@ from carving.planner.search import (
     trimmed,
 )
 from carving.planner.wish import Requirements, Shared, Wish, wish_for
-from carving.validate import check_integer, show_bytes
+from carving.validate import check_integer
 
 HOPEFUL = 2.0  # times the fewest numbers, by drafts: kinds that need more are not the smallest
 QUANTIZED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the fewest bytes
@@ -84,14 +83,9 @@ class Plan:
         return kind_words(self.scheme, self.p, self.compact)
 
     def _repr_html_(self) -> str:
-        sizes = ", ".join(f"{name}={value}" for name, value in self.parameters.items() if name in ("d", "k1"))
-        rows = [
-            ("memory", f"{self.kind}, {sizes}"),
-            ("numbers", f"{self.cells:,}, and {self.codebook:,} of its codebook"),
-            ("bytes", show_bytes(self.bytes)),
-            ("predicted", f"{self.accuracy:.2%} of {self.pairs:,} pairs{' by joint decoding' if self.joint else ''}"),
-        ]
-        return table("Plan", rows)
+        from carving.explore.display import plan_html
+
+        return plan_html(self)
 
 
 def plan(
