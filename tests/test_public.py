@@ -22,14 +22,14 @@ COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 MODULES = ["carving", *(module.name for module in walk_packages(carving.__path__, "carving."))]
 ROOMS = (
-    "answers",
     "clifford",
     "distributed",
     "encodings",
     "formats",
+    "inference",
     "lab",
     "multilabel",
-    "prediction",
+    "planner",
     "schemes",
     "structures",
 )
