@@ -11,15 +11,14 @@ from functools import partial
 from itertools import cycle
 
 from measuring import Run
-from torch import Tensor, arange
+from torch import Tensor
 
-from carving import OSC, Memory, answers
+from carving import OSC, Memory, top
 from carving.schemes.contexts import Contexts
 
 SETTINGS = {"B1": (64, 2), "B2": (200, 2), "B3": (75, 3), "B4": (80, 3)}
 BLOCKS = any(field.name == "basis" for field in fields(OSC))
 KINDS = ("gaussian", "gaussian compact", *(("blocks", "blocks compact") if BLOCKS else ()))
-SIEVES = ("off", "auto", "bfloat16", "int8") if hasattr(answers, "set_sieve") else ()
 VOCABULARIES = (100, 1_000, 10_000)
 CONTEXTS, PAIRS, VALUES, QUESTIONS, BATCH, TRACED = 2_000, 5_000, 2_000, 512, 256, 10_000
 TURN = 100_000
@@ -136,39 +135,9 @@ def batch_precomputed(setting: str, kind: str) -> Run:
 
 
 def batch_top(setting: str, kind: str) -> Run:
-    """The same by `top`, which finds the best itself, in float32 alone."""
+    """The same by `top`, which finds the best itself."""
     given = asked(setting, kind, BATCH, VOCABULARIES[-1])
-
-    def best() -> object:
-        if SIEVES:
-            answers.set_sieve("off")
-        found = answers.top(given.osc, given.memory, given.next, given.fillers)
-        if SIEVES:
-            answers.set_sieve("auto")
-        return found
-
-    return best
-
-
-def sieved(setting: str) -> dict[str, Run]:
-    """The best of a batch of questions to compact fillers, and the likeliest, by sieves or in float32 ("off")."""
-    from carving.inference.likelihood import likelihood, log_prior, most_likely, squared_norm
-
-    given = asked(setting, KINDS[-1], BATCH, VOCABULARIES[-1])
-    codes, stored = given.osc.precompute(given.fillers), 1_000
-    counts = (arange(len(codes)) < stored).double()
-    odds = likelihood(given.osc, squared_norm(given.memory), counts, float(stored), log_prior(counts, 0.5))
-
-    def best(sieve: str) -> object:
-        answers.set_sieve(sieve)
-        return answers.top(given.osc, given.memory, given.next, codes)
-
-    def likeliest(sieve: str) -> object:
-        answers.set_sieve(sieve)
-        return most_likely(given.osc, given.memory, given.next, codes, odds)
-
-    runs: dict[str, Run] = {sieve: partial(best, sieve) for sieve in SIEVES}
-    return runs | {f"{sieve} likely": partial(likeliest, sieve) for sieve in SIEVES}
+    return lambda: top(given.osc, given.memory, given.next, given.fillers)
 
 
 def tracing(setting: str, kind: str) -> Run:

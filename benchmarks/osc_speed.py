@@ -31,8 +31,6 @@ from measuring import (
 )
 from rich.console import Console
 
-from carving.inference import precision, sieve
-
 Rows = Iterator[tuple[Row, dict[str, Run]]]
 
 
@@ -156,27 +154,6 @@ def batch_work(setting: str, kind: str) -> tuple[float, float]:
     return done, dense
 
 
-def sieves() -> Rows:
-    """The best of 256 questions of 10,000 compact fillers and the likeliest, ms: in float32 (off), or sieved."""
-    kinds = [kind for kind in sieve.KINDS if precision.available(kind)]
-    for setting in ("B1", "B2", "B3"):
-        ours = lines.sieved(setting)
-        for count in thread_counts():
-            with threads(count):
-                for _ in range(precision.REPAYS):  # until there was enough to measure
-                    ours["auto"](), ours["auto likely"]()
-                taken = medians(ours, 6.0)
-            row: Row = {"setting": setting, "threads": count, **figures(taken, "ms", 1e3)}
-            row |= ratios(taken, off_over_auto=("off", "auto"), off_over_auto_likely=("off likely", "auto likely"))
-            for likely in ("", " likely"):  # the gain is that of the faster kind, of those that the machine has
-                gains = {kind: taken["off" + likely] / taken[kind + likely] for kind in kinds}
-                best = max(gains, key=lambda kind: gains[kind], default="")
-                row[column("sieve gain" + likely, "by")] = best or None
-                row[("sieve gain" + likely).replace(" ", "_")] = gains.get(best)
-            yield row, ours
-        ours["auto"]()  # which is what the next part finds
-
-
 def traces() -> Rows:
     """10,000 pairs into a tensor, contexts and fillers given, milliseconds, and shares of that rate."""
     for setting in ("B1", "B2", "B3"):
@@ -217,7 +194,6 @@ PARTS: dict[str, Callable[[], Rows]] = {
     "Memory.recall": lambda: from_labels(lines.asking_one, 1, ("B2",)),
     "questions": questions,
     "batches": batches,
-    "sieves": sieves,
     "traces": traces,
 }
 
@@ -236,8 +212,6 @@ WANTED: list[tuple[str, str, int | None, str, str, float]] = [
     ("batches",       "B2", None,   "blocks_compact_share",         ">=", 0.5),
     ("batches",       "B2", None,   "blocks_compact_share_as_dense", ">=", 0.5),
     ("batches",       "B2", None,   "blocks_compact_top_share",     ">=", 0.5),
-    ("sieves",        "B2", None,   "sieve_gain",                   ">=", 1.3),  # where bfloat16 or int8 are faster
-    ("sieves",        "B2", None,   "sieve_gain_likely",            ">=", 1.3),
 ]
 # fmt: on
 KEYS = ("setting", "vocabulary", "threads")

@@ -21,7 +21,7 @@ from carving.errors import BadValue
 from carving.memory import opened
 from carving.storage import journal, locks, memoryfile, records
 from carving.storage.memoryfile import BadFile
-from carving.storage.records import Record
+from carving.storage.records import Entry, Record
 from carving.symbols.codec import canonical, canonical_path
 
 PAIRS = [((f"head {i}", "next"), f"value {i % 7}") for i in range(20)]
@@ -80,17 +80,17 @@ values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text
 pairs_of = st.tuples(st.lists(roles, min_size=1, max_size=4).map(tuple), values)
 
 
-@given(st.lists(pairs_of, max_size=5), st.floats(-1e6, 1e6), st.integers(0, 3))
-def test_a_record_says_what_was_written(pairs, weight, uncounted):
-    names = [(canonical_path(path), canonical(value)) for path, value in pairs]
+@given(st.lists(st.tuples(pairs_of, st.floats(-1e6, 1e6), st.booleans()), max_size=5))
+def test_a_record_says_what_was_written(given):
+    entries = [Entry(canonical_path(path), canonical(value), *rest) for (path, value), *rest in given]
     head = records.new_head("ab" * 32)
     empty = records.Journal(head)
-    data = records.packed(Record.of(weight, names, min(uncounted, len(names))), empty)
+    data = records.packed(Record.of(entries), empty)
     read = records.whole(head + data)
     assert read.base == "ab" * 32 and read.count == 1 and read.end == read.size == len(head) + len(data)
     (record,) = read.records
-    assert (record.weight, list(record.names())) == (weight, names)
-    assert [(canonical_path(path), canonical(value)) for path, value in record.decoded()] == names
+    assert list(record.entries()) == entries
+    assert [Entry(canonical_path(path), canonical(value), *rest) for path, value, *rest in record.decoded()] == entries
 
 
 # What a file and its journal hold
@@ -275,7 +275,7 @@ def test_a_torn_change_is_cut_off_by_the_next(changed):
 def test_a_journal_of_any_bytes_is_one_or_is_not_whole(noise, seed):
     chance, head = random.Random(seed), records.new_head("00" * 32)
     whole = head + b"".join(
-        records.packed(Record.of(1.0, [(canonical_path(("a", i)), canonical("x"))]), records.Journal(head, count=i))
+        records.packed(Record.of([Entry(canonical_path(("a", i)), canonical("x"))]), records.Journal(head, count=i))
         for i in range(3)
     )
     at = chance.randrange(len(whole))
@@ -285,7 +285,7 @@ def test_a_journal_of_any_bytes_is_one_or_is_not_whole(noise, seed):
     except records.NotWhole:
         return
     decoded = [record.decoded() for record in found.records]
-    assert decoded == [[(("a", i), "x")] for i in range(len(decoded))]
+    assert decoded == [[(("a", i), "x", 1.0, True)] for i in range(len(decoded))]
 
 
 # Journals of another base
@@ -359,7 +359,7 @@ def test_a_journal_of_another_version_is_refused(changed):
     later = data[:16] + (99).to_bytes(4, "little") + data[20:68]
     journal.beside(file).write_bytes(later + blake2b(later, digest_size=16).digest() + data[84:])
     with pytest.raises(
-        BadFile, match=r"has format version 99, and this version of Carving reads 2.*compact that memory"
+        BadFile, match=r"has format version 99, and this version of Carving reads 3.*compact that memory"
     ):
         Memory.load(file)
 
@@ -756,7 +756,7 @@ def test_a_writer_who_cannot_be_waited_for_does_not_append_to_what_was_given_up(
         other = []
         given_up(writer, NEVER, monkeypatch, lambda: other.append(carving.open(file)))
         writer.store([(("never",), "male")])
-    now, record = other[0]._now, Record.of(1.0, [(canonical_path(("x",)), canonical("y"))])
+    now, record = other[0]._now, Record.of([Entry(canonical_path(("x",)), canonical("y"))])
     assert os.stat(journal.beside(file)).st_size == now.journal.size
     data = journal.beside(file).read_bytes()
     with pytest.raises(journal.Changed):

@@ -21,15 +21,15 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = (ROOT / "docs" / "commands.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 MODULES = ["carving", *(module.name for module in walk_packages(carving.__path__, "carving."))]
-ROOMS = (
-    "answers",
+PACKAGES = (
     "clifford",
     "distributed",
     "encodings",
     "formats",
+    "inference",
     "lab",
     "multilabel",
-    "prediction",
+    "planner",
     "schemes",
     "structures",
 )
@@ -52,22 +52,22 @@ def test_the_examples_of_docstrings_print_what_they_say(name, tmp_path, monkeypa
 
 def test_every_public_name_has_an_example():
     missing = []
-    for room in (carving, *(import_module(f"carving.{name}") for name in ROOMS)):
-        for name in getattr(room, "__all__", ()):
-            thing = getattr(room, name)
+    for package in (carving, *(import_module(f"carving.{name}") for name in PACKAGES)):
+        for name in getattr(package, "__all__", ()):
+            thing = getattr(package, name)
             if (inspect.isroutine(thing) or inspect.isclass(thing)) and ">>>" not in (thing.__doc__ or ""):
-                missing.append(f"{room.__name__}.{name}")
+                missing.append(f"{package.__name__}.{name}")
     assert not missing, f"without an example that runs: {', '.join(missing)}"
 
 
-def test_the_table_of_rooms_names_every_room():
+def test_the_table_of_packages_names_every_package():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    table = re.search(r"^## The rooms.*?(?=^## )", text, re.MULTILINE | re.DOTALL).group()
+    table = re.search(r"^## The packages.*?(?=^## )", text, re.MULTILINE | re.DOTALL).group()
     first = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     named = [name for cell in first for name in re.findall(r"`([^`]+)`", cell)]
-    rooms = [path for path in (ROOT / "carving").iterdir() if (path / "__init__.py").exists()]
+    packages = [path for path in (ROOT / "carving").iterdir() if (path / "__init__.py").exists()]
     files = [path for path in (ROOT / "carving").glob("*.py") if not path.name.startswith("__")]
-    assert sorted(named) == sorted([f"{room.name}/" for room in rooms] + [file.stem for file in files])
+    assert sorted(named) == sorted([f"{package.name}/" for package in packages] + [file.stem for file in files])
 
 
 def test_tables_of_figures_are_those_of_the_results(monkeypatch):

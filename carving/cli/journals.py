@@ -16,7 +16,7 @@ from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.memory.changes import OnProgress, check_same
 from carving.memory.extent import extent
-from carving.memory.opened import PATIENCE, check_paths, names_of, open_memory, size_of
+from carving.memory.opened import PATIENCE, check_paths, entries_of, open_memory
 from carving.memory.pairs import Batch, as_pair
 from carving.memory.storage import seconds
 from carving.schemes.base import Scheme
@@ -114,8 +114,8 @@ def small_change(scheme: Scheme, pairs: Iterable[Pair], written: Journal | None)
         return None
     batch = Batch(first)
     check_paths(scheme, batch.paths)
-    names = names_of(batch)
-    return Record.of(1.0, names) if seconds(scheme, len(names), size_of(names)) <= left else None
+    record = Record.of(entries_of(batch))
+    return record if seconds(scheme, record.pairs, len(record.body)) <= left else None
 
 
 def watched(pairs: Iterable[Pair], advance: OnProgress) -> Iterator[Pair]:

@@ -2,13 +2,12 @@
 
 `best` finds the k best candidates, `likelihood` their probabilities; `sets` finds several fillers in one context and
 `together` decodes all contexts jointly. `sample`, `numbers` and `subsets` estimate the strengths of pairs and the
-number of values under a path. `sieve`, `precision` and `sifting` speed up exact scans with scores in few bits.
+number of values under a path.
 """
 
 from carving.inference.answer import Answer
 from carving.inference.best import top
-from carving.inference.precision import get_sieve, set_sieve
 from carving.inference.ranking import Best
 from carving.inference.together import decode
 
-__all__ = ["Answer", "Best", "decode", "get_sieve", "set_sieve", "top"]
+__all__ = ["Answer", "Best", "decode", "top"]

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.inference.ranking import Best, Ranking, Rated, Rating, joined, ranked, stacked
-from carving.inference.sifting import Sifting
 from carving.schemes.base import ContextsOrPaths, FillersOrLabels, Scheme
 from carving.schemes.contexts import Contexts
 from carving.schemes.facts import FILLERS, flat_size
@@ -61,7 +60,7 @@ def top(
     """
     plain = Rating(
         scheme.read,
-        lambda cores, part, fillers, _, inner: Rated(scheme.match(cores, part, fillers) if inner is None else inner),
+        lambda cores, part, fillers, _: Rated(scheme.match(cores, part, fillers)),
         scheme.facts.contextual,
     )
     return scan(scheme, memory, contexts, candidates, k, plain, candidate_indices).best
@@ -171,16 +170,14 @@ class Listing:
     def _ranked_part(
         self, scheme: Scheme, cores: Tensor, contexts: Contexts | None, k: int, rating: Rating, part: slice
     ) -> Ranking:
-        candidates, facts = self.candidates, scheme.facts
+        candidates = self.candidates
         if self.choices is None:
-            if isinstance(candidates, Tensor) and candidates.dim() == 2 and candidates.shape[1] != facts.part_size:
-                return Sifting(scheme, candidates, cores, contexts, k, rating, part).ranked()
             fillers = candidates[part] if isinstance(candidates, Tensor) else scheme.fillers(candidates[part])
-            return ranked(rating.rate(cores, contexts, fillers, part, None), k, rating.log_odds).shifted(part.start)
+            return ranked(rating.rate(cores, contexts, fillers, part), k, rating.log_odds).shifted(part.start)
         assert isinstance(candidates, Tensor)
         choices = self.choices[..., part]
         chosen = choices.clamp_max(len(candidates) - 1)
-        rated = rating.rate(cores, contexts, candidates[chosen], chosen, None)
+        rated = rating.rate(cores, contexts, candidates[chosen], chosen)
         rated = rated._replace(scores=rated.scores.masked_fill(choices == len(candidates), -torch.inf))
         ranking = ranked(rated, k, rating.log_odds)
         indices = choices.expand(len(cores), -1).gather(1, ranking.best.indices)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from carving.errors import BadValue
 from carving.inference.best import scan
-from carving.inference.ranking import Lines, Ranking, Rated, Rating
+from carving.inference.ranking import Ranking, Rated, Rating
 from carving.quantization import BITS
 from carving.schemes.base import FillersOrLabels
 from carving.schemes.contexts import Contexts
@@ -181,22 +181,12 @@ class Choice(NamedTuple):
 def rating(scheme: LinearScheme, slope: float) -> Rating:
     """Candidates rated as they were solved for: all alike beforehand."""
 
-    def rate(
-        cores: Tensor, contexts: Contexts | None, fillers: Tensor, _: slice | Tensor, inner: Tensor | None
-    ) -> Rated:
+    def rate(cores: Tensor, contexts: Contexts | None, fillers: Tensor, _: slice | Tensor) -> Rated:
         assert contexts is not None
-        energy = scheme.energy(contexts, fillers)
-        inner = scheme.inner(cores, contexts, fillers) if inner is None else inner
+        energy, inner = scheme.energy(contexts, fillers), scheme.inner(cores, contexts, fillers)
         return Rated((inner - energy / 2) * slope, inner, energy)
 
-    def lines(cores: Tensor, contexts: Contexts | None, codes: Tensor, part: slice) -> Lines | None:
-        assert contexts is not None
-        energy, number = scheme.energy(contexts, codes), part.stop - part.start
-        if energy.shape[1] > 1:
-            return None
-        return Lines(energy / 2, energy.new_full((number,), slope), energy.new_zeros(number))
-
-    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True, lines=lines)
+    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True)
 
 
 def told(

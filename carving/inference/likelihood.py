@@ -19,7 +19,7 @@ from torch import Tensor
 
 from carving.inference.best import scan
 from carving.inference.numbers import UNKNOWN, Numbers
-from carving.inference.ranking import Lines, Ranking, Rated, Rating, best_of
+from carving.inference.ranking import Ranking, Rated, Rating, best_of
 from carving.inference.sample import ONCE, Strengths
 from carving.schemes.base import ContextsOrPaths, FillersOrLabels
 from carving.schemes.contexts import Contexts
@@ -182,15 +182,6 @@ class Likelihood:
         return replace(self.only(indices.to(self.variance.device)), whole=self)
 
     @cached_property
-    def log_nothing(self) -> float:
-        """The logarithm of the probability that all candidates leave for nothing being there."""
-        if self.whole is not None:
-            return self.whole.log_nothing
-        # Where that is little, float32 cannot tell it from nothing.
-        left = 1 - float(self.log_prior.double().exp().sum())
-        return math.log(left) if left > 1e-3 else -math.inf
-
-    @cached_property
     def mean(self) -> Tensor:
         """The mean variance of all candidates."""
         return self.variance.mean() if self.whole is None else self.whole.mean
@@ -273,26 +264,12 @@ def log_prior_of(counts: Tensor, prior_empty: float, unseen: float, total: float
 def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
     """Candidates rated by their log odds."""
 
-    def rate(
-        cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor, inner: Tensor | None
-    ) -> Rated:
+    def rate(cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor) -> Rated:
         assert contexts is not None
-        evidence = Evidence.of(scheme, cores, contexts, fillers, inner)
+        evidence = Evidence.of(scheme, cores, contexts, fillers)
         return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
 
-    def lines(cores: Tensor, contexts: Contexts | None, codes: Tensor, part: slice) -> Lines | None:
-        assert contexts is not None
-        evidence = Evidence.of(scheme, cores, contexts, codes, cores)
-        values = odds.strengths.values
-        if evidence.noise is not None or evidence.energy.shape[1] > 1 or len(values) > 1 or odds.shift is not None:
-            return None
-        if odds.tail is not None:
-            return None
-        return Lines(values[0] * evidence.energy / 2, odds.slope[part], odds.log_prior[part])
-
-    return Rating(
-        scheme.adjoint, rate, contextual=True, log_odds=True, log_nothing=lambda: odds.log_nothing, lines=lines
-    )
+    return Rating(scheme.adjoint, rate, contextual=True, log_odds=True)
 
 
 def most_likely(

@@ -1,6 +1,5 @@
 """The best candidates, ranked: what a rating of candidates is, and the k best of many, ties in order."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -69,26 +68,14 @@ class Rated(NamedTuple):
         return self.inner.gather(1, columns) / energy
 
 
-class Lines(NamedTuple):
-    """Log odds as they grow with inner products: slope * (inner - start) + offset, to rounding."""
-
-    starts: Tensor  # (n, 1) or (1, 1), of contexts; not below zero
-    slopes: Tensor  # (L,) of candidates; not below zero
-    offsets: Tensor  # (L,)
-
-
 @dataclass(frozen=True)
 class Rating:
     """How candidates are rated: the way to read the memory, and what to make of the cores."""
 
     read: Callable[[Tensor, ContextsOrPaths], Tensor]
-    # Cores, contexts, fillers, their indices, and the inner products where they are known.
-    rate: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor, Tensor | None], Rated]
+    rate: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor], Rated]  # cores, contexts, fillers, their indices
     contextual: bool  # whether rating looks at the contexts
-    log_odds: bool = False  # whether scores are summed,
-    log_nothing: Callable[[], float] = lambda: -math.inf  # beside the probability of nothing, which has this logarithm
-    # Cores, contexts, codes and which they are: their log odds, where these are lines. Other scores are inner products.
-    lines: Callable[[Tensor, Contexts | None, Tensor, slice], Lines | None] = lambda *_: None
+    log_odds: bool = False  # whether `Ranking.log_total` is wanted
 
 
 def best_of(scores: Tensor, k: int) -> Best:
@@ -182,10 +169,3 @@ def stacked(rankings: Sequence[Ranking]) -> Ranking:
         return rankings[0]
     best = Best(*(torch.cat(each) for each in zip(*(ranking.best for ranking in rankings), strict=True)))
     return Ranking(best, *(torch.cat(each) for each in list(zip(*rankings, strict=True))[1:]))
-
-
-def replaced(ranking: Ranking, rows: Tensor, others: Ranking) -> Ranking:
-    """A ranking in which some rows are others."""
-    best = Best(*(old.index_copy(0, rows, new) for old, new in zip(ranking.best, others.best, strict=True)))
-    strengths = ranking.strengths.index_copy(0, rows, others.strengths)
-    return Ranking(best, strengths, ranking.log_total.index_copy(0, rows, others.log_total))

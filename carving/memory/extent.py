@@ -25,10 +25,11 @@ def extent(outline: Outline, records: Iterable[Record]) -> Extent:
     """What a file holds with these changes."""
     changed, sample = defaultdict[bytes, float](float), outline.sample
     for record in records:
-        names = list(record.names())
-        sample = sample.plus(names, [record.weight] * len(names))
-        for _, value in names[: record.pairs - record.uncounted]:
-            changed[value] += record.weight
+        entries = list(record.entries())
+        sample = sample.plus([(path, value) for path, value, *_ in entries], [each.weight for each in entries])
+        for entry in entries:
+            if entry.is_counted:
+                changed[entry.value] += entry.weight
     counts = outline.counts
     values = len(counts) + len(changed) - len(known(outline.names, changed))
     if min(changed.values(), default=0) < 0 or bool((counts < 0).any()):

@@ -30,7 +30,7 @@ from carving.storage import journal, memoryfile
 from carving.storage.atomic import check_replaceable
 from carving.storage.journal import Changed
 from carving.storage.locks import Place, acquired, lock_for, shown
-from carving.storage.records import Journal, Name, Record
+from carving.storage.records import Entry, Journal, Record
 from carving.storage.tensorfile import said_by
 from carving.symbols.codec import Label
 from carving.symbols.paths import Paths
@@ -204,10 +204,9 @@ class Opened(Memory):
             return self._store_whole(chain(first, pairs), weight, on_progress)
         batch = Batch(first)
         check_paths(self.scheme, batch.paths)
-        names = names_of(batch)
-        if seconds(self.scheme, len(names), size_of(names)) > PATIENCE:  # because its labels are very long
+        record = Record.of(entries_of(batch, weight))
+        if seconds(self.scheme, record.pairs, len(record.body)) > PATIENCE:  # because its labels are very long
             return self._store_whole(iter(first), weight, on_progress)
-        record = Record.of(weight, names)
         while True:
             with self._turn():
                 # Trained fillers may be too large for the tensor's numbers, which is seen when they are added.
@@ -259,11 +258,11 @@ class Opened(Memory):
                 if not_found and not change.pairs:
                     return not_found
                 state = replace(checked(change), told=0)
-                names, uncounted = taken_out(parts, not_found, force)
-                if abs(weight) > USUAL or seconds(self.scheme, len(names), size_of(names)) > PATIENCE:
+                record = Record.of(taken_out(parts, weight, not_found, force))
+                if abs(weight) > USUAL or seconds(self.scheme, record.pairs, len(record.body)) > PATIENCE:
                     self._write_base(state)
                     return not_found
-                if self._wrote(state, Record.of(-weight, names, uncounted), at_once=True):
+                if self._wrote(state, record, at_once=True):
                     return not_found
 
     def consolidate(self, *_: object, **__: object) -> NoReturn:
@@ -362,24 +361,23 @@ class Opened(Memory):
         self._now = Now(state, (), base, None)
 
 
-def taken_out(parts: list[list[Pair]], not_found: NotFound, force: bool) -> tuple[list[Name], int]:
-    """What was done where pairs were forgotten: strangers stayed, or went uncounted, so many at the end."""
-    left = Counter(names_of(Batch(list(not_found))) if not_found else ())
-    held, rest = list[Name](), list[Name]()
-    for name in chain.from_iterable(names_of(Batch(part)) for part in parts):
-        (rest if left[name] > 0 else held).append(name)
-        left[name] -= 1
-    return (held + rest, len(rest)) if force else (held, 0)
+def taken_out(parts: list[list[Pair]], weight: float, not_found: NotFound, force: bool) -> list[Entry]:
+    """Return the entries that `forget` subtracted: without pairs that were not found, or with `force` uncounted."""
+    left = Counter((path, value) for path, value, *_ in entries_of(Batch(list(not_found)))) if not_found else Counter()
+    held, rest = list[Entry](), list[Entry]()
+    for entry in chain.from_iterable(entries_of(Batch(part), -weight) for part in parts):
+        pair = entry.path, entry.value
+        if left[pair] > 0:
+            rest.append(entry._replace(is_counted=False))
+        else:
+            held.append(entry)
+        left[pair] -= 1
+    return held + rest if force else held
 
 
-def names_of(batch: Batch) -> list[Name]:
-    """What tells the pairs of a batch from others."""
-    return list(zip(batch.paths.names, batch.names, strict=True))
-
-
-def size_of(names: Iterable[Name]) -> int:
-    """The bytes of pairs in a record."""
-    return sum(len(path) + len(value) for path, value in names)
+def entries_of(batch: Batch, weight: float = 1.0) -> list[Entry]:
+    """Return the entries of a change that stores pairs with a weight."""
+    return [Entry(path, value, weight) for path, value in zip(batch.paths.names, batch.names, strict=True)]
 
 
 def check_paths(scheme: Scheme, paths: Paths) -> None:

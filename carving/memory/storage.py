@@ -125,16 +125,15 @@ def bound(held: State, records: Iterable[Record]) -> State:
 
 def _batches(records: Iterable[Record]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
     """The pairs of records, many at a time, each with its weight and whether it counts."""
-    pairs = _pairs(records)
-    while part := list(islice(pairs, BATCH)):
-        yield Batch([pair for pair, _, _ in part]), [weight for _, weight, _ in part], [counts for _, _, counts in part]
+    entries = _entries(records)
+    while part := list(islice(entries, BATCH)):
+        paths, values, weights, counted = zip(*part, strict=True)
+        yield Batch(list(zip(paths, values, strict=True))), weights, counted
 
 
-def _pairs(records: Iterable[Record]) -> Iterator[tuple[tuple[Path, Value], float, bool]]:
+def _entries(records: Iterable[Record]) -> Iterator[tuple[Path, Value, float, bool]]:
     for record in records:
-        counted = record.pairs - record.uncounted
-        for place, pair in enumerate(record.decoded()):
-            yield pair, record.weight, place < counted
+        yield from record.decoded()
 
 
 def seconds(scheme: Scheme, pairs: int, size: int = 0) -> float:

@@ -13,43 +13,57 @@ from carving.storage.tensorfile import NotWhole
 from carving.symbols.codec import PARSERS, Path, Role, Value, label_end
 
 MAGIC = b"carving journal\n"
-VERSION = 2
+VERSION = 3
 HEAD = struct.Struct("<16sI16s32s16s")  # magic, version, a name of its own, the base's checksum, a checksum of these
-# The journal's name, an identity, sequence, weight, bytes of pairs, pairs, pairs that do not count; a checksum follows
-# these, and another one the pairs.
-RECORD = struct.Struct("<16s16sQdIII")
+# The journal's name, an identity, sequence, bytes of entries, entries; a checksum follows these, and another one the
+# entries.
+RECORD = struct.Struct("<16s16sQII")
+WEIGHT = struct.Struct("<d?")  # after the path and the value of an entry: its weight, and whether it is counted
 DIGEST = 16  # bytes of a checksum
-FRAME = RECORD.size + 2 * DIGEST  # bytes of a record without pairs
-LARGEST = 2**31  # bytes of a record's pairs
-
-Name = tuple[bytes, bytes]  # the canonical bytes of a path and its value
+FRAME = RECORD.size + 2 * DIGEST  # bytes of a record without entries
+LARGEST = 2**31  # bytes of a record's entries
 
 
 class OtherVersion(NotWhole):
     """A journal of a format version that this Carving does not read."""
 
 
-class Record(NamedTuple):
-    """A change: pairs that were added with a weight; the last of them may not count, as they were never stored."""
+class Entry(NamedTuple):
+    """One pair of a change: canonical bytes of path and value, and the weight that is added to what is stored.
 
-    weight: float
-    body: bytes  # the canonical bytes of paths and values
-    pairs: int
-    uncounted: int
-    identity: bytes  # random: no two changes have the same, whatever they say
+    Attributes:
+        path: Canonical bytes of the path.
+        value: Canonical bytes of the value.
+        weight: Weight to add; below zero to subtract.
+        is_counted: Whether the weight counts for the value and the path. It does not where a pair is subtracted that
+            was never stored.
+    """
+
+    path: bytes
+    value: bytes
+    weight: float = 1.0
+    is_counted: bool = True
+
+
+class Record(NamedTuple):
+    """One change of a memory, as a journal stores it: entries that are applied together, or not at all."""
+
+    body: bytes  # the entries
+    pairs: int  # number of entries
+    identity: bytes  # random, so that two changes with the same entries differ
 
     @classmethod
-    def of(cls, weight: float, names: Sequence[Name], uncounted: int = 0) -> "Record":
-        """Of pairs by their canonical bytes."""
-        body = b"".join(path + value for path, value in names)
+    def of(cls, entries: Sequence[Entry]) -> "Record":
+        """Return the record of a change."""
+        body = b"".join(path + value + WEIGHT.pack(weight, counts) for path, value, weight, counts in entries)
         if len(body) > LARGEST:
             raise BadValue(
                 f"A change in a journal may have at most {LARGEST:,} bytes, got {len(body):,}. Store fewer at once."
             )
-        return cls(weight, body, len(names), uncounted, os.urandom(16))
+        return cls(body, len(entries), os.urandom(16))
 
-    def names(self) -> Iterator[Name]:
-        """The canonical bytes of its pairs."""
+    def entries(self) -> Iterator[Entry]:
+        """Iterate over the entries, without parsing their labels."""
         at, body = 0, self.body
         while at < len(body):
             colon = body.index(b":", at)
@@ -57,17 +71,22 @@ class Record(NamedTuple):
             for _ in range(int(body[at + 1 : colon])):
                 end = label_end(body, end)
             at = label_end(body, end)
-            yield body[start:end], body[end:at]
+            yield Entry(body[start:end], body[end:at], *WEIGHT.unpack_from(body, at))
+            at += WEIGHT.size
 
-    def decoded(self) -> list[tuple[Path, Value]]:
-        """Its pairs."""
+    def decoded(self) -> list[tuple[Path, Value, float, bool]]:
+        """Return path, value, weight and `is_counted` of every entry.
+
+        Raises:
+            NotWhole: If the entries are malformed.
+        """
         try:
-            pairs = [(parsed_path(path), _label(value, 0)[0]) for path, value in self.names()]
-        except (LookupError, ValueError) as error:
+            entries = [(parsed_path(p), _label(v, 0)[0], weight, counts) for p, v, weight, counts in self.entries()]
+        except (LookupError, ValueError, struct.error) as error:
             raise NotWhole(f"a record has malformed pairs ({error})") from None
-        if len(pairs) != self.pairs or not 0 <= self.uncounted <= self.pairs or not isfinite(self.weight):
-            raise NotWhole(f"a record is inconsistent: it declares {self.pairs} pairs and has {len(pairs)}")
-        return pairs  # type: ignore[return-value]  # `()` is no value, which is looked at where pairs are stored
+        if len(entries) != self.pairs or not all(isfinite(weight) for _, _, weight, _ in entries):
+            raise NotWhole(f"a record is inconsistent: it declares {self.pairs} pairs and has {len(entries)}")
+        return entries  # type: ignore[return-value]  # `()` is no value, which is checked where pairs are stored
 
 
 def parsed_path(name: bytes) -> Path:
@@ -161,8 +180,8 @@ def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, Record, in
     start = at + RECORD.size
     if len(view) < start + DIGEST or view[start : start + DIGEST] != _digest(view[at:start], journal.head):
         return None
-    _, identity, sequence, weight, size, pairs, uncounted = RECORD.unpack(view[at:start])
-    return sequence, Record(weight, b"", pairs, uncounted, identity), size
+    _, identity, sequence, size, pairs = RECORD.unpack(view[at:start])
+    return sequence, Record(b"", pairs, identity), size
 
 
 def _record(view: memoryview, at: int, journal: Journal) -> tuple[int, Record] | None:
@@ -203,7 +222,6 @@ def new_head(base: str) -> bytes:
 
 def packed(record: Record, journal: Journal) -> bytes:
     """The bytes of a journal's next record."""
-    said = record.weight, len(record.body), record.pairs, record.uncounted
-    frame = RECORD.pack(journal.name, record.identity, journal.count, *said)
+    frame = RECORD.pack(journal.name, record.identity, journal.count, len(record.body), record.pairs)
     start = frame + _digest(frame, journal.head) + record.body
     return start + _digest(start, journal.head)

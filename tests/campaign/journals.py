@@ -20,7 +20,8 @@ from carving import OSC, Memory
 SCHEME = OSC(12, 2)
 CHANGES = 4  # of a journal
 HEAD, DIGEST = 84, 16  # bytes of the head, and of a checksum
-FRAME = struct.Struct("<16s16sQdIII")  # name, identity, sequence, weight, bytes, pairs, pairs that do not count
+FRAME = struct.Struct("<16s16sQII")  # name, identity, sequence, bytes, entries
+WEIGHT = struct.Struct("<d?")  # of an entry, after its path and value, and whether it is counted
 NUMBERS = (0, 1, 2, 3, 2**31, 2**32 - 1)
 WEIGHTS = (0.0, -1.0, 1e308, float("nan"), float("inf"), 5e-324, 1e6, -0.0)
 BODIES = (
@@ -74,16 +75,16 @@ def lying(whole: bytes, ends: list[int], chance: random.Random) -> bytes:
     body = whole[start + FRAME.size + DIGEST : end - DIGEST]
     fields = list(FRAME.unpack(whole[start : start + FRAME.size]))
     for _ in range(chance.choice((1, 1, 2))):
-        match chance.randrange(5):
+        match chance.randrange(4):
             case 0:
                 fields[2] = chance.choice(NUMBERS)
             case 1:
-                fields[3] = chance.choice(WEIGHTS)
-            case 2 | 3 as which:
-                fields[which + 3] = chance.choice(NUMBERS)
-            case 4:
+                body = body[: -WEIGHT.size] + WEIGHT.pack(chance.choice(WEIGHTS), chance.random() < 0.5)
+            case 2:
+                fields[4] = chance.choice(NUMBERS)
+            case 3:
                 body = chance.choice((*BODIES, damaged(body or b"x", b"p1:s1:a" * 20, chance)))
-    fields[4] = len(body) if chance.random() < 0.9 else chance.choice(NUMBERS)
+    fields[3] = len(body) if chance.random() < 0.9 else chance.choice(NUMBERS)
     record = signed(signed(FRAME.pack(*fields), whole) + body, whole)
     return whole[:start] + record
 
