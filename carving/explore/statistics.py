@@ -57,7 +57,7 @@ def describe_scheme(scheme: Scheme) -> str:
     >>> describe_scheme(OSC(d=40, p=3, compact=True))
     'OSC (Orthogonal Subspace Carving): a cube of 40 x 40 x 40 = 64,000 cells, with compact fillers'
     """
-    shape, size = scheme.memory_shape, f"{scheme.facts.memory_scalars:,} cells"
+    shape, size = scheme.facts.memory_shape, f"{scheme.facts.memory_scalars:,} cells"
     sides = " x ".join(f"{side:,}" for side in shape)
     if len(shape) > 1:
         size = f"{SHAPE_NAMES.get(len(shape), 'a block')} of {sides} = {size}"

@@ -15,7 +15,6 @@ from carving.memory.codebook import Codebook, Drawn, check_finite
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.state import State, paths_of_both, solved_of_both, stricter
 from carving.schemes.base import Scheme
-from carving.schemes.linear import LinearScheme
 from carving.tensors import lasting
 
 OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
@@ -157,7 +156,7 @@ def _spread(held: State, levels: Sequence[Levels]) -> tuple[float, float]:
         number += many[-1]
         lightest = min(lightest, next(s for (s, _), n in zip(part, many, strict=True) if n > LIGHTER * many[-1]))
     number = sum(n for _, n in (*histogram.strengths, *histogram.negative)) or number
-    unit = held.scheme.mean_bound_energy if isinstance(held.scheme, LinearScheme) else 1.0
+    unit = held.scheme.mean_bound_energy
     energy = max(held.energy / unit, histogram.squares)
     return (math.sqrt(energy / number), lightest) if number and levels else (0.0, 0.0)
 

@@ -240,7 +240,7 @@ class Memory(Inventory, Reliability, Consolidating):
 
     @property
     def tensor(self) -> Tensor:
-        """The tensor (*scheme.memory_shape) that holds all pairs. It can be assigned."""
+        """The tensor (*scheme.facts.memory_shape) that holds all pairs. It can be assigned."""
         return self._state.tensor
 
     @tensor.setter

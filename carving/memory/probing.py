@@ -13,7 +13,6 @@ from carving.inference.answer import Answer
 from carving.inference.likelihood import Likelihood
 from carving.memory.state import State
 from carving.memory.wording import answers, top_answers
-from carving.schemes.linear import LinearScheme
 from carving.symbols.paths import Paths
 from carving.validate import check_number
 
@@ -58,7 +57,6 @@ def check_indexable(held: State, bits: int | str | None) -> None:
 def probed(held: State, paths: Paths, prior_empty: float, wish: float, top: int | None) -> Iterator[list[list[Answer]]]:
     """The answers of an index, some paths at a time: the best to each, or so many."""
     scheme = held.scheme
-    assert isinstance(scheme, LinearScheme)
 
     def odds_of(rows: NDArray[np.int64]) -> Likelihood:
         return held.odds_of(scheme, prior_empty, rows)

@@ -24,7 +24,6 @@ from carving.memory.state import EMPTY, State, known_paths
 from carving.memory.wording import answers, top_answers
 from carving.planner.target import Target
 from carving.schemes.base import FillersOrLabels, Scheme
-from carving.schemes.linear import LinearScheme
 from carving.symbols.codec import Path, Role, Value
 from carving.symbols.paths import Paths, as_path
 from carving.symbols.vocabulary import Vocabulary
@@ -172,7 +171,7 @@ class Questions(ABC):
         question = Question(asked, rows, fillers, prior_empty, None if top is None else k, shard)
         if held.solved is not None:
             parts = _asked_solved(held, question, candidates is None)
-        elif isinstance(scheme, LinearScheme) and scheme.facts.linear:
+        elif scheme.facts.linear:
             parts = _asked(held, scheme, question)
         else:
             parts = _asked_without_probability(held, question)
@@ -254,7 +253,7 @@ class Questions(ABC):
             most = min(len(rows), int(1 / threshold))
             parts = _asked_solved(state, Question(asked, rows, allowed, prior_empty, most), candidates is None)
             return _likely(parts, threshold, on_progress)
-        if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+        if not scheme.facts.linear:
             raise BadValue(
                 f"recall_set() needs probabilities, which {scheme} does not have, because its memory is not a plain "
                 'sum. Use recall(..., top=k), or another scheme or memory="raw".'
@@ -292,7 +291,7 @@ class Questions(ABC):
         It reaches a far higher load than single queries, as long as it converges (see `converged`).
 
         Decoded values are subtracted as interference from the others, round by round. Every path takes one core
-        (*scheme.core_shape) of working memory.
+        (*scheme.facts.core_shape) of working memory.
 
         Args:
             paths: Every stored path, once for each value that it holds. Pairs under other paths act as noise. By
@@ -368,7 +367,7 @@ class Question(NamedTuple):
     shard: Shard | None = None  # where the candidates are those of one rank
 
 
-def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[list[list[Answer]]]:
+def _asked(held: State, scheme: Scheme, question: Question) -> Iterator[list[list[Answer]]]:
     """The answers of a sum, some paths at a time."""
     _, rows, fillers, prior_empty, top, shard = question
     odds = held.odds(scheme, prior_empty, rows)
@@ -387,7 +386,7 @@ def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[li
 def _asked_solved(held: State, question: Question, all_values: bool) -> Iterator[list[list[Answer]]]:
     """The answers of a memory that was solved: to each path the best, or nothing; or the so many best."""
     scheme, solved, top = held.scheme, held.solved, question.top
-    assert isinstance(scheme, LinearScheme) and solved is not None
+    assert solved is not None
     everything = None if all_values else held.candidates(None, len(question.paths))[1]
     choice = fitted.Choice(question.fillers, question.rows, everything)
     for _, contexts in scheme.chunks_of(question.paths, held.batch):

@@ -11,8 +11,7 @@ from carving.inference import fitted, likelihood, several
 from carving.inference.likelihood import Evidence
 from carving.memory.pairs import Batch
 from carving.memory.state import State
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 
 
 class Weighed(NamedTuple):
@@ -26,7 +25,7 @@ class Weighed(NamedTuple):
 def weighed(held: State, batch: Batch, prior_empty: float) -> Iterator[Weighed]:
     """The pairs, some at a time."""
     scheme = held.scheme
-    linear = scheme if isinstance(scheme, LinearScheme) and scheme.facts.linear else None
+    linear = scheme if scheme.facts.linear else None
     for rows, contexts in scheme.chunks_of(batch.paths, held.batch):
         names = batch.names[rows]
         fillers = held.codebook.named(names).unsqueeze(1)
@@ -39,7 +38,7 @@ def weighed(held: State, batch: Batch, prior_empty: float) -> Iterator[Weighed]:
 
 
 def _weigh(
-    held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, names: list[bytes], prior_empty: float
+    held: State, scheme: Scheme, contexts: Contexts, fillers: Tensor, names: list[bytes], prior_empty: float
 ) -> Weighed:
     rows = held.vocabulary.rows_of(names)
     if held.solved is not None:
@@ -58,7 +57,7 @@ def _weigh(
 
 
 def _beside_others(
-    held: State, scheme: LinearScheme, contexts: Contexts, rows: list[int], alone: Weighed, prior_empty: float
+    held: State, scheme: Scheme, contexts: Contexts, rows: list[int], alone: Weighed, prior_empty: float
 ) -> Weighed:
     """Values whose fillers were given, beside all others: these may be alike, and show where one of the others is.
 
@@ -86,7 +85,7 @@ def _beside_others(
 
 
 def _weigh_solved(
-    held: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, rows: list[int], prior_empty: float
+    held: State, scheme: Scheme, contexts: Contexts, fillers: Tensor, rows: list[int], prior_empty: float
 ) -> Weighed:
     assert held.solved is not None
     inner = scheme.inner(scheme.adjoint(held.tensor, contexts), contexts, fillers)

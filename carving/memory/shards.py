@@ -20,8 +20,7 @@ from carving.inference.sets import Scan, Shortlists, contexts_at_once
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.sharing import check_same_state
 from carving.memory.state import State
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.schemes.slab import RowShard
 from carving.symbols.codec import Value, canonical_all
 from carving.symbols.paths import Paths
@@ -51,7 +50,7 @@ class Shard:
         fillers = held.codebook.of([held.value(rows[i]) for i in own.tolist()]) if len(own) else torch.empty(0)
         return cls(held, ranks, rows, own, fillers)
 
-    def most_likely(self, scheme: LinearScheme, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
+    def most_likely(self, scheme: Scheme, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
         """The k candidates of each context with the best odds, as `likelihood.most_likely` finds them."""
         most = min(k, len(self.own))
         found = None
@@ -87,7 +86,7 @@ class Shard:
         """The fillers of all candidates, made from their labels when they are asked for."""
         return Fillers(self.held, self.rows)
 
-    def scan(self, scheme: LinearScheme, odds: Likelihood) -> "MergedScan":
+    def scan(self, scheme: Scheme, odds: Likelihood) -> "MergedScan":
         """What gives contexts their short lists of all candidates."""
         if not len(self.own):
             return MergedScan(self, scheme, None)
@@ -99,7 +98,7 @@ class MergedScan(NamedTuple):
     """The short lists of all ranks as one, where this rank scans its own candidates, if it has any."""
 
     shard: Shard
-    scheme: LinearScheme
+    scheme: Scheme
     own: Scan | None
 
     def at_once(self, size: int) -> int:
@@ -134,7 +133,7 @@ class Fillers:
 def sharded(held: State, candidates: Iterable[Value] | None, asked: Paths, group: Group) -> Shard | None:
     """A rank's part of a question; None where each rank answers all of it, because odds are not merged there."""
     ranks = Ranks.of(group)
-    linear = isinstance(held.scheme, LinearScheme) and held.scheme.facts.linear
+    linear = held.scheme.facts.linear
     whole = not isinstance(held.scheme, RowShard)  # which all ranks read together
     return (
         Shard.of(held, candidates, asked, ranks)
@@ -145,7 +144,7 @@ def sharded(held: State, candidates: Iterable[Value] | None, asked: Paths, group
 
 def scanned(
     held: State,
-    scheme: LinearScheme,
+    scheme: Scheme,
     asked: Paths,
     candidates: Iterable[Value] | None,
     prior_empty: float,

@@ -78,7 +78,7 @@ class RowShardedMemory(Inventory, Reliability):
 
     @property
     def tensor(self) -> Tensor:
-        """This rank's rows of the tensor, (rows, *scheme.memory_shape[1:])."""
+        """This rank's rows of the tensor, (rows, *scheme.facts.memory_shape[1:])."""
         return self._state.tensor
 
     def __repr__(self) -> str:

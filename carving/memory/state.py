@@ -24,7 +24,6 @@ from carving.memory.pairs import BATCH
 from carving.planner.target import Target
 from carving.quantization import Cells
 from carving.schemes.base import Scheme
-from carving.schemes.linear import LinearScheme
 from carving.symbols.codec import Value
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import lasting
@@ -93,7 +92,7 @@ class State:
 
     def moved(self, scheme: Scheme) -> "State":
         """A copy for a scheme that differs in its device or precision."""
-        tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)
+        tensor = self.tensor.to(scheme.device, scheme.facts.memory_dtype, copy=True)
         start = replace(self, scheme=scheme).emptied()
         moved = start.holding(tensor, self.vocabulary, self.counts)
         return replace(moved, room=self.room, told=self.told, known=self.known, sample=self.sample, solved=self.solved)
@@ -158,7 +157,7 @@ class State:
         Without signs, pairs of one filler have something in common, which counts for each two of them.
         """
         facts, scheme = self.scheme.facts, self.scheme
-        if not isinstance(scheme, LinearScheme) or not facts.linear:
+        if not facts.linear:
             return None
         common = facts.bias * float(self.counts.square().sum()) if facts.bias else 0.0
         return max(0.0, self.energy * self.share / scheme.mean_bound_energy - common) / (1 - facts.bias)
@@ -240,7 +239,7 @@ class State:
             )
         return row
 
-    def odds(self, scheme: LinearScheme, prior_empty: float, rows: Sequence[int]) -> Likelihood:
+    def odds(self, scheme: Scheme, prior_empty: float, rows: Sequence[int]) -> Likelihood:
         """What makes odds of evidence for the values of these rows."""
         counts = self.often.laid if isinstance(rows, range) else self.often.of(rows)
         counts = self.counts if counts is None else counts
@@ -270,7 +269,7 @@ class State:
         often = self.counts.clamp_min(0)
         return torch.full_like(counts, float(often.square().sum() / often.sum().clamp_min(1)))
 
-    def odds_of(self, scheme: LinearScheme, prior_empty: float, rows: NDArray[np.int64]) -> Likelihood:
+    def odds_of(self, scheme: Scheme, prior_empty: float, rows: NDArray[np.int64]) -> Likelihood:
         """The same for some values of the whole vocabulary, without looking at the others."""
         counts, unseen = self.often.of(rows), likelihood.UNSEEN + self.hidden
         prior = likelihood.log_prior_of(counts, prior_empty, unseen, self.stored + unseen * len(self.often))

@@ -8,8 +8,7 @@ from carving.inference import likelihood, several
 from carving.inference.answer import Answer
 from carving.inference.ranking import Ranking
 from carving.memory.state import State
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts
 
 
 def answers(held: State, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
@@ -31,7 +30,6 @@ def top_answers(
     k: int,
 ) -> list[list[Answer]]:
     """The k most probable values of each context, which may hold several of them; `odds_of` some rows."""
-    assert isinstance(held.scheme, LinearScheme)
     listed, indices = ranking.best.indices.unique(return_inverse=True)
     fillers = held.codebook.of([held.value(rows[i]) for i in listed.tolist()])
     ranking = ranking._replace(best=ranking.best._replace(indices=indices))
