@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from carving.cli.demo import stored
 from carving.cli.input import Files
 from carving.cli.options import Reading, examples
 from carving.cli.output import errors, write_line
@@ -75,8 +76,6 @@ def explore(
 
 def demonstration() -> tuple[Memory, str, list[Pair]]:
     """Return the memory of the demonstration, its name and its pairs."""
-    from carving import demo
-
     with bar(errors, "planning and storing a thousand parse trees", None):
-        held, pairs = demo.stored()
+        held, pairs = stored()
     return held, "a thousand parse trees", pairs

@@ -9,7 +9,7 @@ from carving.explore.serializers import Json, path_json, value_json
 from carving.explore.sessions import Session, SessionStore, Verb
 from carving.formats.documents import Pair
 from carving.memory import Memory
-from carving.memory.fullness import collected
+from carving.memory.capacity import collected
 from carving.memory.quantized import QuantizedMemory
 from carving.storage.locks import acquired, lock_for
 from carving.storage.memoryfile import precision

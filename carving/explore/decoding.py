@@ -13,9 +13,8 @@ from carving.explore.serializers import Json, answer_json, number, path_json
 from carving.explore.sessions import SessionStore
 from carving.formats.documents import Pair
 from carving.inference.answer import Answers
-from carving.memory.decode_pairs import SURE
-from carving.memory.jointly import Together
-from carving.memory.questions import Questions, check_paths
+from carving.memory.evaluate import SURE
+from carving.memory.query import Questions, Together, check_paths
 from carving.memory.state import known_paths
 from carving.symbols.codec import Path, canonical_all, canonical_path
 

@@ -26,9 +26,7 @@ from carving.index.looking import Look
 from carving.index.segments import Index
 from carving.inference.likelihood import Evidence, Likelihood
 from carving.inference.ranking import Best, Ranking, best_of
-from carving.schemes.base import draw_fillers
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme, draw_fillers
 from carving.symbols.vocabulary import Vocabulary
 
 SHORTLIST = 32  # of the best in int8 that are scored exactly
@@ -45,7 +43,7 @@ Rows = NDArray[np.int64]
 class Asked:
     """How an index is asked."""
 
-    scheme: LinearScheme
+    scheme: Scheme
     index: Index
     vocabulary: Vocabulary
     odds_of: Callable[[Rows], Likelihood]  # of values by their rows
