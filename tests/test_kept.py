@@ -12,8 +12,8 @@ from carving import OSC, Memory, make
 from carving.inference.likelihood import Evidence, Likelihood
 from carving.inference.ranking import log_sum
 from carving.memory.codebook import Codebook, Drawn
-from carving.memory.kept import Kept
 from carving.memory.pairs import BATCH
+from carving.memory.state import Kept
 from carving.symbols.codec import canonical_all
 from carving.symbols.vocabulary import Vocabulary
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.memory.questions import Questions, check_paths
+from carving.memory.query import Questions, check_paths
 from carving.memory.state import State
 from carving.schemes.base import Contexts, Scheme
 from carving.symbols.codec import Path

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadValue, UserError
-from carving.memory.fullness import foreseen, predicted_accuracy, sizes_of
-from carving.memory.questions import Questions
+from carving.memory.capacity import foreseen, predicted_accuracy, sizes_of
+from carving.memory.query import Questions
 from carving.memory.state import State
 from carving.planner.plan import pairs_within
 from carving.schemes.base import Scheme

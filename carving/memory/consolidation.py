@@ -19,14 +19,12 @@ from carving.inference.answer import Answer
 from carving.inference.fitted import Grid, Solved
 from carving.inference.fitting import SAMPLE, Sample, fitted, strengths_of
 from carving.inference.solving import Problem, Solution, solved
-from carving.memory.changes import OnProgress
 from carving.memory.codebook import check_finite
-from carving.memory.decode_pairs import Moment
-from carving.memory.kept import Kept
-from carving.memory.pairs import Batch, batches
-from carving.memory.questions import Questions
-from carving.memory.sharing import check_same_state
-from carving.memory.state import EMPTY, State, known_paths
+from carving.memory.evaluate import Moment
+from carving.memory.pairs import Batch, OnProgress, batches
+from carving.memory.query import Questions
+from carving.memory.sharding import check_same_state
+from carving.memory.state import EMPTY, Kept, State, known_paths
 from carving.quantization import check_bits
 from carving.schemes.base import Scheme
 from carving.symbols.codec import Label, Path

@@ -11,17 +11,14 @@ from carving.errors import BadType, BadValue, refused
 from carving.inference.fitted import Solved
 from carving.inference.observed import EDGE
 from carving.inference.sample import ONCE
-from carving.memory.changes import Change, OnProgress
+from carving.memory.capacity import predicted_accuracy
 from carving.memory.codebook import check_finite
-from carving.memory.decode_pairs import counted
-from carving.memory.fullness import predicted_accuracy
-from carving.memory.inventory import Inventory
-from carving.memory.kept import Kept
-from carving.memory.known import KnownPaths
+from carving.memory.counts import KnownPaths
+from carving.memory.evaluate import Inventory, Reliability, counted
 from carving.memory.memory import Memory
-from carving.memory.pairs import BATCH, Batch
-from carving.memory.reliability import Reliability
-from carving.memory.state import State, known_paths
+from carving.memory.pairs import BATCH, Batch, OnProgress
+from carving.memory.state import Kept, State, known_paths
+from carving.memory.update import Change
 from carving.quantization import BITS, Cells, check_bits
 from carving.storage import quantizedfile
 from carving.storage.locks import Place, shown

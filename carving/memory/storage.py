@@ -9,11 +9,10 @@ import torch
 
 from carving.errors import UserError
 from carving.index import beside
-from carving.memory.changes import Change, check_weights, levels_of
-from carving.memory.kept import Kept
-from carving.memory.known import KnownPaths
+from carving.memory.counts import KnownPaths
 from carving.memory.pairs import BATCH, Batch
-from carving.memory.state import State
+from carving.memory.state import Kept, State
+from carving.memory.update import Change, check_weights, levels_of
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
 from carving.storage.locks import Place, shown
