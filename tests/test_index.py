@@ -128,7 +128,7 @@ def test_theory_tells_how_much_must_be_looked_at():
     index, contexts = state.codebook.index(), scheme.contexts([path for path, _ in held])
     cores, noise = scheme.read(memory.tensor, contexts), math.sqrt(300) / 100
     known = dial(2, scheme.k1, index.each, noise, 5_000)
-    codes = scheme.precompute(scheme.fillers(memory.vocabulary))
+    codes = scheme.precompute(scheme.fillers(memory.vocabulary)).tensor
     best = best_of(cores.flatten(1) @ codes.mT, 1).indices[:, 0].tolist()
     rows = [memory.vocabulary.index(value) for _, value in held]
     cells = torch.repeat_interleave(torch.from_numpy(np.diff(index.segments[0].starts)))

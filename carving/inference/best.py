@@ -12,7 +12,7 @@ from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.inference.ranking import Best, Ranking, Rated, Rating, joined, ranked, stacked
-from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, FillersOrLabels, Scheme, flat_size
+from carving.schemes.base import Candidates, CandidatesOrLabels, Contexts, ContextsOrPaths, Scheme, as_candidates
 from carving.symbols.codec import Value
 from carving.tiling import rows_within, slices
 from carving.validate import check_integer, check_tensor, listed
@@ -27,7 +27,7 @@ def top(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     k: int = 1,
     *,
     candidate_indices: Tensor | None = None,
@@ -68,7 +68,7 @@ def scan(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     k: int,
     rating: Rating,
     candidate_indices: Tensor | None = None,
@@ -88,19 +88,23 @@ def scan(
 class Listing:
     """The candidates of a scan: fillers or labels, all of them or each context's choices."""
 
-    candidates: Tensor | Sequence[Value]
+    candidates: Candidates | Sequence[Value]
     choices: Tensor | None = None  # (m,) or (n, m) indices; as many as there are candidates stands for none
 
     @classmethod
     def of(
-        cls, scheme: Scheme, candidates: FillersOrLabels, candidate_indices: Tensor | None, contexts: int, k: int
+        cls,
+        scheme: Scheme,
+        candidates: CandidatesOrLabels,
+        candidate_indices: Tensor | None,
+        contexts: int,
+        k: int,
     ) -> "Listing":
         """The candidates, checked."""
-        if isinstance(candidates, Tensor):
-            facts = scheme.facts
-            ready = candidate_indices is None and candidates.dim() == 2 and facts.code_size  # precomputed
-            shape = (flat_size(facts, candidates),) if ready else facts.filler_shape
-            check_tensor("candidates", candidates, (-1, *shape), FILLERS)
+        if isinstance(candidates, Tensor | Candidates):
+            candidates = as_candidates(scheme.facts, candidates, ())
+            if candidate_indices is not None and candidates.kind != "fillers":
+                raise BadValue(f"candidate_indices needs fillers as candidates, got {candidates.kind}.")
         else:
             candidates = listed(candidates, "candidates")
             if candidate_indices is not None:
@@ -126,7 +130,7 @@ class Listing:
         """
         facts, room = scheme.facts, scheme.room
         filler = math.prod(facts.filler_shape)
-        if not isinstance(self.candidates, Tensor):
+        if not isinstance(self.candidates, Candidates):
             return self, min(self.width, max(1, room // filler)), None
         cells = max(1, room // (4 * (1 if self.choices is None else filler)))
         listing, most = self._precomputed(scheme, contexts, cells)
@@ -138,12 +142,12 @@ class Listing:
     def _precomputed(self, scheme: Scheme, contexts: int, cells: int) -> tuple["Listing", int]:
         """The candidates, as codes where that pays, and how many may be rated at a time for scores in so many cells."""
         facts, candidates = scheme.facts, self.candidates
-        assert isinstance(candidates, Tensor)
-        ready = candidates.dim() == 2
+        assert isinstance(candidates, Candidates)
+        ready = candidates.kind != "fillers"
         if not facts.code_size or self.choices is not None or not (contexts > FEW or ready):
             return self, rows_within(scheme.room, facts.cost.candidate)
         codes = candidates if ready else scheme.precompute(candidates)
-        if codes.dim() == 2:
+        if codes.kind != "fillers":
             return (self if ready else Listing(codes)), cells
         # Too many to be held as codes: made for many contexts at a time.
         return Listing(codes), max(1, cells // min(contexts, MANY))
@@ -170,12 +174,12 @@ class Listing:
     ) -> Ranking:
         candidates = self.candidates
         if self.choices is None:
-            fillers = candidates[part] if isinstance(candidates, Tensor) else scheme.fillers(candidates[part])
+            fillers = candidates[part] if isinstance(candidates, Candidates) else scheme.fillers(candidates[part])
             return ranked(rating.rate(cores, contexts, fillers, part), k, rating.log_odds).shifted(part.start)
-        assert isinstance(candidates, Tensor)
+        assert isinstance(candidates, Candidates)
         choices = self.choices[..., part]
         chosen = choices.clamp_max(len(candidates) - 1)
-        rated = rating.rate(cores, contexts, candidates[chosen], chosen)
+        rated = rating.rate(cores, contexts, candidates.tensor[chosen], chosen)
         rated = rated._replace(scores=rated.scores.masked_fill(choices == len(candidates), -torch.inf))
         ranking = ranked(rated, k, rating.log_odds)
         indices = choices.expand(len(cores), -1).gather(1, ranking.best.indices)

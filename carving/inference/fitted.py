@@ -25,7 +25,7 @@ from carving.errors import BadValue
 from carving.inference.best import scan
 from carving.inference.ranking import Ranking, Rated, Rating
 from carving.quantization import BITS
-from carving.schemes.base import Contexts, FillersOrLabels, Scheme
+from carving.schemes.base import CandidatesOrFillers, CandidatesOrLabels, Contexts, Scheme
 
 LEAST_DOUBT = 1e-6
 GRADE = 3  # of the polynomials
@@ -167,9 +167,9 @@ class Told(NamedTuple):
 class Choice(NamedTuple):
     """The candidates that may be answered, with their rows; and all of them, if these are some."""
 
-    candidates: FillersOrLabels
+    candidates: CandidatesOrLabels
     rows: Sequence[int]
-    everything: FillersOrLabels | None = None
+    everything: CandidatesOrLabels | None = None
 
     def rows_of(self, indices: Tensor) -> Tensor:
         """The rows of indices into the choice."""
@@ -179,7 +179,7 @@ class Choice(NamedTuple):
 def rating(scheme: Scheme, slope: float) -> Rating:
     """Candidates rated as they were solved for: all alike beforehand."""
 
-    def rate(cores: Tensor, contexts: Contexts | None, fillers: Tensor, _: slice | Tensor) -> Rated:
+    def rate(cores: Tensor, contexts: Contexts | None, fillers: CandidatesOrFillers, _: slice | Tensor) -> Rated:
         assert contexts is not None
         energy, inner = scheme.energy(contexts, fillers), scheme.inner(cores, contexts, fillers)
         return Rated((inner - energy / 2) * slope, inner, energy)

@@ -21,7 +21,7 @@ from carving.inference.best import scan
 from carving.inference.numbers import UNKNOWN, Numbers
 from carving.inference.ranking import Ranking, Rated, Rating, best_of
 from carving.inference.sample import ONCE, Strengths
-from carving.schemes.base import Contexts, ContextsOrPaths, FillersOrLabels, Scheme
+from carving.schemes.base import CandidatesOrFillers, CandidatesOrLabels, Contexts, ContextsOrPaths, Scheme
 from carving.tensors import falling_exp_
 
 Chances = NDArray[np.float64]
@@ -47,7 +47,12 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(
-        cls, scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor, inner: Tensor | None = None
+        cls,
+        scheme: Scheme,
+        cores: Tensor,
+        contexts: Contexts,
+        candidates: CandidatesOrFillers,
+        inner: Tensor | None = None,
     ) -> "Evidence":
         """What the contexts' cores (of `scheme.adjoint`) show of candidates; the inner products may be known."""
         energy = scheme.energy(contexts, candidates)
@@ -262,7 +267,7 @@ def log_prior_of(counts: Tensor, prior_empty: float, unseen: float, total: float
 def rating(scheme: Scheme, odds: Likelihood) -> Rating:
     """Candidates rated by their log odds."""
 
-    def rate(cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor) -> Rated:
+    def rate(cores: Tensor, contexts: Contexts | None, fillers: CandidatesOrFillers, indices: slice | Tensor) -> Rated:
         assert contexts is not None
         evidence = Evidence.of(scheme, cores, contexts, fillers)
         return Rated(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
@@ -274,7 +279,7 @@ def most_likely(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     odds: Likelihood,
     k: int = 1,
     *,
@@ -335,7 +340,7 @@ def posterior(
     scheme: Scheme,
     cores: Tensor,
     contexts: Contexts,
-    candidates: Tensor,
+    candidates: CandidatesOrFillers,
     variance: Tensor,
     prior: Prior,
 ) -> Posterior:

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from carving.schemes.base import Contexts, ContextsOrPaths
+from carving.schemes.base import CandidatesOrFillers, Contexts, ContextsOrPaths
 from carving.tensors import falling_exp_
 
 MANY, PART = 2**16, 64  # scores whose largest are looked for in parts, and the numbers of a part
@@ -72,7 +72,7 @@ class Rating:
     """How candidates are rated: the way to read the memory, and what to make of the cores."""
 
     read: Callable[[Tensor, ContextsOrPaths], Tensor]
-    rate: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor], Rated]  # cores, contexts, fillers, their indices
+    rate: Callable[[Tensor, Contexts | None, CandidatesOrFillers, slice | Tensor], Rated]
     contextual: bool  # whether rating looks at the contexts
     log_odds: bool = False  # whether `Ranking.log_total` is wanted
 

@@ -14,7 +14,7 @@ from carving.inference.likelihood import Evidence, Likelihood, core_scalars, cro
 from carving.inference.numbers import Weights
 from carving.inference.ranking import Indexed, Ranking, Rating
 from carving.inference.subsets import BEST, PLAIN, Listed, hidden, room_for, weigh
-from carving.schemes.base import Contexts, Scheme
+from carving.schemes.base import Candidates, CandidatesOrFillers, Contexts, Scheme
 from carving.tiling import slices
 
 SHORTLIST, LONGEST = 32, 4096  # candidates of a context that are looked at more closely, at first and at most
@@ -83,7 +83,7 @@ class Scan(NamedTuple):
     rating: Rating
 
     @classmethod
-    def of(cls, scheme: Scheme, candidates: Tensor, odds: Likelihood) -> "Scan":
+    def of(cls, scheme: Scheme, candidates: CandidatesOrFillers, odds: Likelihood) -> "Scan":
         """A scan of candidates, which may be precomputed."""
         rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
         return cls(scheme, Listing(scheme.precompute(candidates)), rated)
@@ -91,7 +91,7 @@ class Scan(NamedTuple):
     def at_once(self, size: int) -> int:
         """How many contexts are scanned at once: where codes are made anew for every chunk, many share them."""
         candidates = self.listing.candidates
-        made = self.scheme.facts.code_size and isinstance(candidates, Tensor) and candidates.dim() > 2
+        made = self.scheme.facts.code_size and isinstance(candidates, Candidates) and candidates.kind == "fillers"
         return contexts_at_once(self.scheme, size, MANY if made else ENOUGH)
 
     def ranked(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:

@@ -24,7 +24,7 @@ from carving.inference.descent import descend
 from carving.inference.likelihood import core_scalars
 from carving.inference.rounding import rounded
 from carving.quantization import Cells, single
-from carving.schemes.base import Contexts, Scheme
+from carving.schemes.base import Candidates, CandidatesOrFillers, Contexts, Scheme
 from carving.tiling import rows_within, slices
 
 SLOPE = 24.0  # of scores, in units of a bound filler's energy: how far from the sum the memory will lie
@@ -71,7 +71,7 @@ class Problem:
 
     scheme: Scheme
     contexts: Contexts
-    candidates: Tensor
+    candidates: Candidates
     wanted: Tensor  # (n,) of candidates
     slope: float
     ranks: Ranks = field(default_factory=Ranks.alone)  # of several, each has its own part of the contexts
@@ -82,7 +82,12 @@ class Problem:
 
     @classmethod
     def of(
-        cls, scheme: Scheme, contexts: Contexts, candidates: Tensor, wanted: Tensor, ranks: Ranks | None = None
+        cls,
+        scheme: Scheme,
+        contexts: Contexts,
+        candidates: CandidatesOrFillers,
+        wanted: Tensor,
+        ranks: Ranks | None = None,
     ) -> "Problem":
         """That of contexts which all ranks give alike, and share."""
         ranks, count = ranks or Ranks.alone(), len(contexts)
@@ -110,7 +115,7 @@ class Problem:
         """How many contexts are looked at with all candidates in one go."""
         return rows_within(self.scheme.room, max(2 * len(self.candidates), core_scalars(self.scheme)))
 
-    def _chunks(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    def _chunks(self) -> Iterator[tuple[slice, Candidates, Tensor]]:
         """Some contexts at a time, with the candidates that count for them, and which of these they are to name."""
         if self.rivals is None:
             for rows in slices(len(self.contexts), self.at_once):
@@ -125,7 +130,7 @@ class Problem:
         return self.right, gradient
 
     def _chunk(
-        self, memory: Tensor, contexts: Contexts, candidates: Tensor, wanted: Tensor
+        self, memory: Tensor, contexts: Contexts, candidates: CandidatesOrFillers, wanted: Tensor
     ) -> tuple[float, Tensor | None]:
         """What some contexts lose, and their part of the gradient."""
         scheme, own = self.scheme, wanted.unsqueeze(1)
@@ -160,7 +165,7 @@ def solve(
     scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
-    candidates: Tensor,
+    candidates: CandidatesOrFillers,
     wanted: Tensor,
     *,
     accuracy: float = 1.0,
@@ -285,7 +290,9 @@ class Course:
         return still or problem.evaluations >= MOST
 
 
-def scores_of(scheme: Scheme, memory: Tensor, contexts: Contexts, candidates: Tensor, slope: float) -> Tensor:
+def scores_of(
+    scheme: Scheme, memory: Tensor, contexts: Contexts, candidates: CandidatesOrFillers, slope: float
+) -> Tensor:
     """The scores (n, L) of candidates."""
     inner = scheme.inner(scheme.adjoint(memory, contexts), contexts, candidates)
     return inner.sub_(scheme.energy(contexts, candidates) / 2).mul_(slope)

@@ -20,7 +20,7 @@ from carving.inference.likelihood import Prior, core_scalars, posterior
 from carving.inference.observed import Residual, observed
 from carving.inference.sample import ONCE, Strengths
 from carving.quantization import Cells
-from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, Scheme
+from carving.schemes.base import FILLERS, Candidates, Contexts, ContextsOrPaths, Scheme
 from carving.tiling import slices
 from carving.validate import check_integer, check_prior_empty, check_tensor, listed
 
@@ -259,7 +259,7 @@ class Question:
 
     scheme: Scheme
     contexts: Contexts
-    candidates: Tensor
+    candidates: Candidates
     starts: Tensor  # (n,) the first row of each context
     holds: Tensor  # (n,)
     owners: Tensor  # (rows,) the context of each row

@@ -15,7 +15,7 @@ from carving.inference.ranking import Best, Indexed, Ranking, merged_parts
 from carving.inference.sets import Scan, Shortlists, contexts_at_once
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.state import State
-from carving.schemes.base import Contexts, Scheme
+from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
 from carving.schemes.slab import RowShard
 from carving.symbols.codec import Value, canonical_all
 from carving.symbols.paths import Paths
@@ -60,7 +60,7 @@ class Shard:
     ranks: Ranks
     rows: Sequence[int]  # of all candidates
     own: Tensor  # (m,) which of these are this rank's,
-    candidates: Tensor | list[Value]  # and their fillers, or labels where those are too many
+    candidates: CandidatesOrFillers | list[Value]  # and their fillers, or labels where those are too many
 
     @classmethod
     def of(cls, held: State, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
@@ -115,7 +115,7 @@ class Shard:
         """What gives contexts their short lists of all candidates."""
         if not len(self.own):
             return MergedScan(self, scheme, None)
-        given = self.candidates if isinstance(self.candidates, Tensor) else scheme.fillers(self.candidates)
+        given = scheme.fillers(self.candidates) if isinstance(self.candidates, list) else self.candidates
         return MergedScan(self, scheme, Scan.of(scheme, given, odds.part(self.own)))
 
 
