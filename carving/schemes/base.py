@@ -65,6 +65,7 @@ from carving.validate import (
     check_integer,
     check_real_dtype,
     check_tensor,
+    fits,
     listed,
     machine_bytes,
     show_bytes,
@@ -823,7 +824,9 @@ def check_batched(
     name: str, tensor: Tensor, shape: tuple[int, ...], way_out: str, dtype: torch.dtype | None = None
 ) -> tuple[int, ...]:
     """Return the leading dimensions of a tensor (*, *shape); refuse another shape or dtype."""
-    batch = tuple(tensor.shape[: -len(shape)]) if isinstance(tensor, Tensor) else ()
+    batch: tuple[int, ...] = ()
+    if isinstance(tensor, Tensor) and fits(tensor.shape[-len(shape) :], shape):
+        batch = tuple(tensor.shape[: -len(shape)])
     check_tensor(name, tensor, (*batch, *shape), way_out, dtype)
     return batch
 
