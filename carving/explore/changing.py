@@ -7,7 +7,7 @@ from carving.explore.given import Given
 from carving.explore.shown import Json, path_shown, value_shown
 from carving.formats.documents import Pair
 from carving.memory import Memory
-from carving.memory.fullness import collected
+from carving.memory.capacity import collected
 from carving.memory.quantized import QuantizedMemory
 from carving.storage.locks import acquired, lock_for
 from carving.storage.memoryfile import precision

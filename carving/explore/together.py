@@ -13,9 +13,8 @@ from carving.explore.given import Given
 from carving.explore.shown import Json, answer_shown, number, path_shown
 from carving.formats.documents import Pair
 from carving.inference.answer import Answers
-from carving.memory.decode_pairs import SURE
-from carving.memory.jointly import Together
-from carving.memory.questions import Questions, check_paths
+from carving.memory.evaluate import SURE
+from carving.memory.query import Questions, Together, check_paths
 from carving.memory.state import known_paths
 from carving.symbols.codec import Path, canonical_all, canonical_path
 

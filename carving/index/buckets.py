@@ -5,33 +5,37 @@ buckets. A filler takes p k1 bytes (its components in int8, sorted by bucket) an
 the index takes four more bytes for each bucket.
 
 A query ranks the buckets by their merit and searches the best first. A filler outside of them may be the stored one.
-Then the best of those found is the best of many rivals only, which the next one follows closely: by a gap g of log odds
-or more with the probability exp(-r g), where r = s^2 x / t^2, x the score of the next one, s^2 the noise and t^2 the
-variance of the rivals' scores, the core's squared norm over its numbers. If the best one is the stored one, its score is
-1 up to noise, and the gap is large. Both likelihoods, and the share of stored fillers outside of the searched buckets
-(`RecallCurve`), give the odds that the right one is elsewhere. They are added to the odds of all candidates found, and
-the search ends where they are small (`DOUBT`), or at the share of buckets that the recall target needs.
+Then the best of those found is the best of many rivals only, which the next one follows closely: by a gap g of log
+odds or more with the probability exp(-r g), where r = s^2 x / t^2, x the score of the next one, s^2 the noise and t^2
+the variance of the rivals' scores, the core's squared norm over its numbers. If the best one is the stored one, its
+score is 1 up to noise, and the gap is large. Both likelihoods, and the share of stored fillers outside of the searched
+buckets (`RecallCurve`), give the odds that the right one is elsewhere. They are added to the odds of all candidates
+found, and the search ends where they are small (`DOUBT`), or at the share of buckets that the recall target needs.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from carving.errors import BadValue
 from carving.index.directions import RecallCurve, directions, directions_per_component, merits, nearest_buckets
 from carving.index.ranking import IndexQuery, Rows
 from carving.inference.likelihood import Evidence
 from carving.schemes.base import Scheme, draw_candidates
-from carving.schemes.linear import LinearScheme
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import inverse_norm
 from carving.tiling import rows_within, slices
+
+Bytes = NDArray[np.int8]
+Numbers = NDArray[np.int32]
 
 BATCH = 2**14  # fillers that are made at a time
 UNIT = 127  # what 1 is in int8
@@ -51,12 +55,14 @@ SMALL_PRODUCT = 2**18  # multiplications of a product for which BLAS wakes no th
 class Segment:
     """Fillers sorted by bucket, each with its row in the vocabulary."""
 
-    order: NDArray[np.int32]  # (n,) their rows
-    starts: NDArray[np.int32]  # (buckets + 1,) where the buckets begin
-    components: NDArray[np.int8]  # (n, p k1)
+    order: Numbers  # (n,) their rows
+    starts: Numbers  # (buckets + 1,) where the buckets begin
+    components: Bytes  # (n, p k1)
 
     @classmethod
-    def sorted(cls, rows: NDArray[np.int32], buckets: NDArray[np.int32], components: NDArray[np.int8], count: int) -> "Segment":
+    def sorted(
+        cls, rows: NDArray[np.int32], buckets: NDArray[np.int32], components: NDArray[np.int8], count: int
+    ) -> "Segment":
         """Return the segment of fillers by their rows, buckets (of `count`) and components."""
         order = np.argsort(buckets, kind="stable").astype(np.int32)
         starts = np.zeros(count + 1, dtype=np.int32)
@@ -74,7 +80,9 @@ class Segment:
         count = len(segments[0].starts) - 1
         numbers = np.arange(count, dtype=np.int32)
         buckets = np.concatenate([np.repeat(numbers, np.diff(each.starts)) for each in segments])
-        rows, components = (np.concatenate([getattr(each, name) for each in segments]) for name in ("order", "components"))
+        rows, components = (
+            np.concatenate([getattr(each, name) for each in segments]) for name in ("order", "components")
+        )
         return cls.sorted(rows, buckets, components, count)
 
     def __len__(self) -> int:
@@ -104,15 +112,33 @@ class BucketIndex:
     (990, 1000, 256)
     """
 
-    scheme: LinearScheme
+    scheme: Scheme
     each: int
     segments: tuple[Segment, ...] = ()
 
     @classmethod
-    def of(cls, scheme: LinearScheme, vocabulary: Vocabulary) -> "BucketIndex":
+    def of(cls, scheme: Scheme, vocabulary: Vocabulary) -> "BucketIndex":
         """Return the index of a vocabulary."""
         p = scheme.facts.filler_shape[0]
         return cls(scheme, directions_per_component(len(vocabulary), p)).extended(vocabulary)
+
+    @classmethod
+    def from_contents(
+        cls, scheme: Scheme, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], count: int
+    ) -> "BucketIndex":
+        """Return the index of `count` values from the contents of a file; refuse arrays of other shapes."""
+        order, starts, components = (arrays[name] for name in ("order", "starts", "components"))
+        index = cls(scheme, int(metadata["each"]), (Segment(order, starts, components),))
+        shapes = [(count,), (index.buckets + 1,), (count, math.prod(scheme.facts.filler_shape))]
+        if [order.shape, starts.shape, components.shape] != shapes:
+            raise BadValue("array shapes do not match the number of labels")
+        return index
+
+    def contents(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Return the tensors and the metadata of a file of the index."""
+        return {name: torch.from_numpy(array) for name, array in vars(Segment.merged(self.segments)).items()}, {
+            "each": str(self.each)
+        }
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))

@@ -15,9 +15,7 @@ from torch import Tensor
 
 from carving.inference.likelihood import Evidence, Likelihood
 from carving.inference.ranking import Best, Ranking, best_of
-from carving.schemes.base import draw_fillers
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme, draw_fillers
 from carving.symbols.vocabulary import Vocabulary
 
 SHORTLIST = 32  # candidates that are scored exactly, at least
@@ -48,7 +46,7 @@ class CandidateIndex(Protocol):
     """Finds the probable candidates of a vocabulary without scoring all of them."""
 
     @property
-    def scheme(self) -> LinearScheme:
+    def scheme(self) -> Scheme:
         """The scheme of the fillers."""
 
     def __len__(self) -> int:
@@ -56,6 +54,9 @@ class CandidateIndex(Protocol):
 
     def extended(self, vocabulary: Vocabulary) -> Self:
         """Return the index with the new values of a vocabulary."""
+
+    def contents(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Return the tensors and the metadata of a file of the index."""
 
     def search(self, cores: Tensor, energies: Tensor, query: IndexQuery, k: int) -> tuple[Tensor, Tensor]:
         """Search for the most probable candidates of contexts.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.schemes.contexts import Contexts
+from carving.schemes.base import Contexts
 from carving.tensors import kept, lasting
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB

@@ -18,9 +18,8 @@ from carving.clifford.elements import Blades
 from carving.clifford.grades import fold, leading, unfold, wedge_rows
 from carving.errors import BadType
 from carving.hashing import Bits
+from carving.schemes.base import Contexts, Facts
 from carving.schemes.context_verbs import ContextVerbs
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import Facts
 from carving.symbols.paths import Paths
 from carving.tensors import BLOCK
 from carving.tiling import Cost
@@ -53,7 +52,7 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
         signed: Give every context a random sign, as in OSC.
         seed, dtype, device, workspace: As in `Scheme`.
 
-    >>> CliffordOSC(d=60, p=2).memory_shape
+    >>> CliffordOSC(d=60, p=2).facts.memory_shape
     (1770,)
     """
 

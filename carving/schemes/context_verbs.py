@@ -9,9 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving.errors import BadType, BadValue
-from carving.schemes.base import C, ContextsOrPaths, own_contexts
-from carving.schemes.facts import FILLERS
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import FILLERS, C, ContextsOrPaths, Scheme, own_contexts
 from carving.validate import check_tensor
 
 
@@ -31,7 +29,7 @@ MIXED = "its fillers cannot be mixed component by component. Use encodings.Level
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class ContextVerbs(LinearScheme[C]):
+class ContextVerbs(Scheme[C]):
     """Binding operations of schemes whose roles are contexts; a bound filler has the shape of a memory."""
 
     def bind(self, fillers: Tensor, contexts: ContextsOrPaths) -> Tensor:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from carving import hashing
 from carving.hashing import Bits
+from carving.schemes.base import Contexts
 from carving.schemes.blocks import Blocks, KeptBlocks
-from carving.schemes.contexts import Contexts
 from carving.schemes.moments import Basis
 from carving.tensors import thin_product
 

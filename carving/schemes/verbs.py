@@ -16,7 +16,7 @@ from carving.errors import BadType, BadValue
 from carving.schemes import pictures
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation
-from carving.schemes.facts import Facts
+from carving.schemes.base import Facts
 from carving.tensors import as_reals, chosen
 from carving.validate import check_tensor
 
