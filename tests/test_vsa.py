@@ -9,9 +9,8 @@ from torch.testing import assert_close
 
 from carving import VSA, make
 from carving.planner.alone import vsa_accuracy
-from carving.schemes.algebra import hartley, two_signs
+from carving.schemes.algebra import hartley, to_unit_interval, two_signs
 from carving.schemes.architectures import ARCHITECTURES
-from carving.schemes.pictures import to_unit_interval
 
 D = 1_024
 NAMES = list(ARCHITECTURES)

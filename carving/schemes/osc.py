@@ -17,13 +17,17 @@ from carving import hashing
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
 from carving.schemes.base import Facts, match_in_tiles
-from carving.schemes.blocks import Blocks
-from carving.schemes.context_verbs import ContextVerbs
-from carving.schemes.dictionary import check_dictionary, chosen, vectors
-from carving.schemes.fillers import CompactFillers, OrdinaryFillers
+from carving.schemes.fillers import (
+    CompactFillers,
+    OrdinaryFillers,
+    check_dictionary,
+    chosen_vectors,
+    dictionary_vectors,
+)
 from carving.schemes.moments import Basis, bias, unsteady
-from carving.schemes.subspaces import Ensemble, PartOf, read_modes, write_modes
+from carving.schemes.subspaces import Blocks, Ensemble, PartOf, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
+from carving.schemes.verbs import ContextVerbs
 from carving.symbols.paths import Paths
 from carving.tensors import BLOCK, columns_outer, one, outer
 from carving.tiling import Cost, rows_within, slices
@@ -179,7 +183,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     def _fillers(self, words: Bits) -> Tensor:
         shape = self.filler_kind.filler_shape
         if self.dictionary:
-            return chosen(words, vectors(self.p, self.k1, self.dictionary, self.seed))
+            return chosen_vectors(words, dictionary_vectors(self.p, self.k1, self.dictionary, self.seed))
         return hashing.normals(words)[:, : math.prod(shape)].reshape(-1, *shape)
 
     def _contexts(self, paths: Paths) -> Subspaces | Blocks:

@@ -14,7 +14,7 @@ from carving import hashing
 from carving.errors import BadValue
 from carving.hashing import Bits
 from carving.schemes.base import Contexts, Facts, Scheme
-from carving.schemes.tensor_verbs import TensorVerbs
+from carving.schemes.verbs import TensorVerbs
 from carving.symbols.paths import Paths
 from carving.tensors import outer
 from carving.tiling import Cost
