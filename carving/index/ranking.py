@@ -25,7 +25,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class IndexQuery:
-    """What an index is asked for.
+    """A query to an index of candidates.
 
     Args:
         likelihood_of: Returns the likelihood of candidates, given their rows in the vocabulary.
@@ -64,7 +64,7 @@ class CandidateIndex(Protocol):
         Args:
             cores: The adjoint cores of the contexts, (n, *core_shape).
             energies: The squared norm of a bound filler in each context, (n, 1).
-            query: What is asked for.
+            query: The recall target and the likelihoods.
             k: The number of candidates for each context.
 
         Returns:
