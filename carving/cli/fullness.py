@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Self
 
+from carving.cli.extent import Extent
 from carving.cli.output import errors, write_line
 from carving.errors import BadValue
 from carving.memory import Memory
-from carving.memory.extent import Extent
-from carving.memory.fullness import named
+from carving.memory.capacity import named
 from carving.planner.target import USUAL, Target
 from carving.schemes.base import Scheme
 

@@ -19,22 +19,16 @@ from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import Change, OnProgress, added, check_weights, checked, levels_of, report
+from carving.memory.capacity import check_headroom, larger, naming_accuracy, survey, told
 from carving.memory.codebook import Codebook, check_finite
 from carving.memory.consolidation import Consolidating
 from carving.memory.counts import Counts
-from carving.memory.decode_pairs import DecodedPairs, decode_pairs
-from carving.memory.forgetting import NotFound, forgotten
-from carving.memory.fullness import told
-from carving.memory.growth import check_whole, larger
-from carving.memory.inventory import Inventory
-from carving.memory.pairs import Batch, batches
-from carving.memory.probing import check_indexable
-from carving.memory.reliability import Reliability
-from carving.memory.sharing import stored, summed
+from carving.memory.evaluate import DecodedPairs, Inventory, Reliability, check_whole, decode_pairs
+from carving.memory.pairs import Batch, OnProgress, batches, report
+from carving.memory.query import check_indexable
 from carving.memory.state import State, keeping
 from carving.memory.storage import load, save
-from carving.memory.survey import check_headroom, naming_accuracy, survey
+from carving.memory.update import Change, NotFound, added, check_weights, checked, forgotten, levels_of, stored, summed
 from carving.planner import plan as planner
 from carving.planner.target import Target
 from carving.planner.wish import Requirements, Shared
@@ -240,7 +234,7 @@ class Memory(Inventory, Reliability, Consolidating):
 
     @property
     def tensor(self) -> Tensor:
-        """The tensor (*scheme.memory_shape) that holds all pairs. It can be assigned."""
+        """The tensor (*scheme.facts.memory_shape) that holds all pairs. It can be assigned."""
         return self._state.tensor
 
     @tensor.setter
@@ -562,7 +556,7 @@ class Memory(Inventory, Reliability, Consolidating):
             BadValue: If the memory is empty, its scheme is not linear, pairs were stored twice or with another weight
                 than 1, or it was consolidated for other bits.
         """
-        from carving.memory.quantized import quantized  # which decodes to a Memory, and so comes after this file
+        from carving.memory.quantized import quantized
 
         return quantized(self._state, bits)
 

@@ -55,7 +55,7 @@ class Plan:
     >>> best.cells, best.codebook
     (40000, 100000)
     >>> from carving import make
-    >>> make(best.scheme, **best.parameters).memory_shape
+    >>> make(best.scheme, **best.parameters).facts.memory_shape
     (200, 200)
     """
 
