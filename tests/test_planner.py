@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from carving import OSC, Memory, make
 from carving.cli import app
 from carving.errors import BadType
-from carving.inference import together as joint
+from carving.inference import amp as joint
 from carving.planner.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
 from carving.planner.kinds import KINDS
 from carving.planner.operations import osc_question

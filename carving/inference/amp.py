@@ -30,10 +30,7 @@ from carving.inference.likelihood import core_scalars
 from carving.inference.sample import ONCE, Strengths
 from carving.inference.top_k import best_of
 from carving.quantization import Cells, Within
-from carving.schemes.base import ContextsOrPaths, Scheme
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import FILLERS, check_memory
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, Scheme, check_memory
 from carving.tensors import falling_exp_
 from carving.tiling import slices
 from carving.validate import check_integer, check_prior_empty, check_tensor, listed
@@ -168,7 +165,9 @@ class Decoding:
         if self.state.noise:
             self.state = DecoderState.of(scheme, self.memory)
         state = self.state
-        cores = torch.zeros(len(query.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=scheme.device)
+        cores = torch.zeros(
+            len(query.owners), *scheme.facts.core_shape, dtype=scheme.facts.memory_dtype, device=scheme.device
+        )
         for number in range(self.rounds):
             written = ranks.sum_(query.write(cores)) if number else None
             residual = state.channel.residual(written, state.onsager, state.doubt)
@@ -226,7 +225,7 @@ class DecoderState:
     doubt: float = math.inf  # the energy that the last round left undecided
 
     @classmethod
-    def of(cls, scheme: LinearScheme, memory: Tensor | Cells) -> "DecoderState":
+    def of(cls, scheme: Scheme, memory: Tensor | Cells) -> "DecoderState":
         """Return the state before the first round."""
         channel = QuantizedChannel(scheme, memory) if isinstance(memory, Cells) else GaussianChannel(scheme, memory)
         return cls(channel, scheme.zeros())
@@ -271,7 +270,7 @@ class DecoderState:
 class JointQuery:
     """The contexts and candidates of a joint decoding, and the two halves of a round: `write` and `estimate`."""
 
-    scheme: LinearScheme
+    scheme: Scheme
     contexts: Contexts
     candidates: Tensor
     starts: Tensor  # (n,) the first row of each context
@@ -283,7 +282,7 @@ class JointQuery:
     @classmethod
     def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, priors: Priors) -> "JointQuery":
         """Validate the arguments of `decode`."""
-        if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+        if not scheme.facts.linear:
             raise BadValue(
                 f"Joint decoding subtracts pairs from a sum, but a memory of {scheme} is not a sum: it settles when it "
                 'is read. Use memory="raw" or another scheme.'
@@ -417,7 +416,7 @@ class GaussianChannel:
     max_rise = 1.0  # of the noise from round to round: by more, the steps are too long
     patience = 3  # rounds without a change after which decoding stops
 
-    def __init__(self, scheme: LinearScheme, memory: Tensor) -> None:
+    def __init__(self, scheme: Scheme, memory: Tensor) -> None:
         check_memory(scheme.facts, memory)
         self.scheme, self.memory = scheme, scheme.remove_partial_traces(memory)
         self.energy, self.scalars = scheme.squared_norm(self.memory), scheme.facts.memory_scalars
@@ -446,8 +445,8 @@ class QuantizedChannel:
 
     max_rise, patience = 1.1, 12  # near the threshold it converges slowly, and not monotonically
 
-    def __init__(self, scheme: LinearScheme, cells: Cells) -> None:
-        shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    def __init__(self, scheme: Scheme, cells: Cells) -> None:
+        shape = (*scheme.facts.memory_shape, 2) if scheme.facts.memory_dtype.is_complex else scheme.facts.memory_shape
         check_tensor("cells", cells.codes, shape, "quantize a memory of this scheme", torch.uint8)
         self.scheme, self.cells, self.scalars = scheme, cells, scheme.facts.memory_scalars
         self.whole = max(cells.deviation**2, torch.finfo(torch.float32).tiny)
@@ -519,7 +518,7 @@ class Posterior(NamedTuple):
 
 
 def posterior(
-    scheme: LinearScheme,
+    scheme: Scheme,
     cores: Tensor,
     contexts: Contexts,
     candidates: Tensor,

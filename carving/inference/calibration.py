@@ -24,9 +24,7 @@ from torch import Generator, Tensor
 from carving.errors import BadValue
 from carving.inference.top_k import Ranking, Scores, ScoringModel, search
 from carving.quantization import BITS
-from carving.schemes.base import FillersOrLabels
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, FillersOrLabels, Scheme
 
 MIN_DOUBT = 1e-6
 DEGREE = 3  # of the polynomials
@@ -133,9 +131,7 @@ class Consolidated:
                 raise BadValue(f"the calibration of probabilities has shape {shape} and dtype {weights.dtype}")
             levels += tuple(map(_level_of, weights.tolist()))
         grid = QuantizationGrid(*each) if (each := said.pop("grid", None)) is not None else None
-        found = cls(
-            float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right")), levels, grid=grid, **said
-        )
+        found = cls(float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right")), levels, grid=grid, **said)
         if grid is not None and (grid.bits not in BITS or not 0 < grid.deviation < math.inf):
             raise BadValue(f"the grid has bits={grid.bits} and deviation={grid.deviation}")
         if not found.slope > 0 or not found.added >= 0 or not 0 <= found.right <= found.pairs:
@@ -159,7 +155,9 @@ def _level_of(numbers: Sequence[float]) -> CalibrationLevel:
     """Return the level of `CalibrationLevel.numbers`."""
     first, second, _ = WEIGHT_COUNTS
     start = 2 + first
-    return CalibrationLevel.of(*numbers[:2], numbers[2:start], numbers[start : start + second], numbers[start + second :])
+    return CalibrationLevel.of(
+        numbers[0], numbers[1], numbers[2:start], numbers[start : start + second], numbers[start + second :]
+    )
 
 
 # Answers
@@ -182,7 +180,7 @@ class AllowedValues(NamedTuple):
     everything: FillersOrLabels | None = None  # all candidates, if these are some of them
 
 
-def scoring_model(scheme: LinearScheme, slope: float) -> ScoringModel:
+def scoring_model(scheme: Scheme, slope: float) -> ScoringModel:
     """Return the model that scores candidates as the consolidation did, with a uniform prior."""
 
     def score(cores: Tensor, contexts: Contexts | None, fillers: Tensor, _: slice | Tensor) -> Scores:
@@ -194,7 +192,7 @@ def scoring_model(scheme: LinearScheme, slope: float) -> ScoringModel:
 
 
 def rank(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     allowed: AllowedValues,
@@ -268,7 +266,7 @@ class CalibrationSample(NamedTuple):
 
 
 def fit_levels(
-    scheme: LinearScheme, memory: Tensor, candidates: Tensor, sample: CalibrationSample, slope: float, pairs: int
+    scheme: Scheme, memory: Tensor, candidates: Tensor, sample: CalibrationSample, slope: float, pairs: int
 ) -> Iterator[CalibrationLevel]:
     """Yield the calibration at each level of noise, of a memory that was consolidated for a number of pairs."""
     generator = Generator().manual_seed(0)
@@ -278,7 +276,7 @@ def fit_levels(
         yield _fit_level(scheme, noisy, candidates, sample, slope)._replace(added=added)
 
 
-def _with_noise(scheme: LinearScheme, memory: Tensor, energy: float, generator: Generator) -> Tensor:
+def _with_noise(scheme: Scheme, memory: Tensor, energy: float, generator: Generator) -> Tensor:
     """Return the memory with Gaussian noise of the energy of `energy` pairs."""
     if not energy:
         return memory
@@ -290,7 +288,7 @@ def _with_noise(scheme: LinearScheme, memory: Tensor, energy: float, generator: 
 
 
 def _fit_level(
-    scheme: LinearScheme, memory: Tensor, candidates: Tensor, sample: CalibrationSample, slope: float
+    scheme: Scheme, memory: Tensor, candidates: Tensor, sample: CalibrationSample, slope: float
 ) -> CalibrationLevel:
     here, nowhere = (
         search(scheme, memory, contexts, candidates, 1, scoring_model(scheme, slope))
@@ -311,9 +309,7 @@ def _fit_level(
     )
 
 
-def pair_strengths(
-    scheme: LinearScheme, memory: Tensor, contexts: Contexts, candidates: Tensor, indices: Tensor
-) -> Tensor:
+def pair_strengths(scheme: Scheme, memory: Tensor, contexts: Contexts, candidates: Tensor, indices: Tensor) -> Tensor:
     """Return the strengths (n,) of one candidate (n,) in each of n contexts."""
     fillers = candidates[indices.to(candidates.device)].unsqueeze(1)
     inner = scheme.inner(scheme.adjoint(memory, contexts), contexts, fillers)

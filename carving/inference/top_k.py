@@ -6,16 +6,14 @@ short lists of sets (`sets`). A tile is a chunk of contexts times a chunk of can
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from carving.errors import BadType, BadValue
-from carving.schemes.base import ContextsOrPaths, FillersOrLabels, Scheme
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import FILLERS, flat_size
+from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, FillersOrLabels, Scheme, flat_size
 from carving.symbols.codec import Value
 from carving.symbols.paths import Paths
 from carving.tensors import falling_exp_

@@ -26,8 +26,7 @@ from torch import Tensor
 from carving.distributed.ranks import Ranks
 from carving.inference.likelihood import core_scalars
 from carving.quantization import Cells, check_bits, single
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.tiling import rows_within, slices
 
 SLOPE = 24.0  # of scores, in units of a bound filler's energy: how far from the sum the memory will lie
@@ -77,7 +76,7 @@ class Solution:
 class Problem:
     """The candidate that every context is to name, and what the last evaluation found."""
 
-    scheme: LinearScheme
+    scheme: Scheme
     contexts: Contexts
     candidates: Tensor
     wanted: Tensor  # (n,) of candidates
@@ -90,7 +89,7 @@ class Problem:
 
     @classmethod
     def of(
-        cls, scheme: LinearScheme, contexts: Contexts, candidates: Tensor, wanted: Tensor, ranks: Ranks | None = None
+        cls, scheme: Scheme, contexts: Contexts, candidates: Tensor, wanted: Tensor, ranks: Ranks | None = None
     ) -> "Problem":
         """Return this rank's share of a problem that all ranks pass."""
         ranks, count = ranks or Ranks.alone(), len(contexts)
@@ -112,6 +111,11 @@ class Problem:
         sums = self.ranks.gather((total, self.right, self.leading))
         total, self.right, self.leading = (sum(each) for each in zip(*sums, strict=True))
         return total, as_flat(self.ranks.sum_(gradient))
+
+    def count(self, flat: Tensor) -> tuple[int, Tensor]:
+        """Return the number of contexts that are right, and the gradient, at a memory given as flat real numbers."""
+        _, gradient = self.evaluate(flat)
+        return self.right, gradient
 
     @property
     def max_rows(self) -> int:
@@ -191,7 +195,7 @@ class RivalSurvey(NamedTuple):
 
 
 def solve(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     candidates: Tensor,
@@ -230,12 +234,7 @@ def solve_problem(
     found = (solve_by_rivals if is_large else _solve)(problem, memory, enough, leads, on_step)
     if bits is None:
         return found
-
-    def count(flat: Tensor) -> tuple[int, Tensor]:
-        _, gradient = problem.evaluate(flat)
-        return problem.right, gradient
-
-    cells, right = fit_rounded(count, as_flat(found.tensor), bits, enough, MAX_ROUNDED_EVALUATIONS)
+    cells, right = fit_rounded(problem.count, as_flat(found.tensor), bits, enough, MAX_ROUNDED_EVALUATIONS)
     shape = torch.view_as_real(memory).shape if memory.is_complex() else memory.shape
     cells = replace(cells, codes=cells.codes.view(shape))
     tensor = problem.shaped(as_flat(cells.numbers(problem.scheme.dtype)))
