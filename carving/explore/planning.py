@@ -7,7 +7,7 @@ from carving.explore.exhibit import Gallery
 from carving.explore.given import Given
 from carving.explore.shown import Json
 from carving.planner.plan import Plan, drafts, each_plan, plans
-from carving.planner.wish import Requirements, wish_for
+from carving.planner.requirements import Requirements, specify
 from carving.validate import show_bits
 
 BITS = ("none", "1", "2", "3", "4", "8")  # per cell; none: float32
@@ -20,7 +20,7 @@ def plan(gallery: Gallery, given: Given) -> Iterator[Json]:
     pairs, vocabulary = given.integer("pairs", 1000, 1, MANY), given.integer("vocabulary", 1000, 2, MANY)
     accuracy, bits = given.number("accuracy", 0.99), given.choice("bits", BITS)
     wish = Wished(pairs, vocabulary, accuracy, given.yes("joint"), None if bits == "none" else int(bits))
-    wish_for(pairs, vocabulary, accuracy, 1, wish.requirements)  # refuses impossible requirements
+    specify(pairs, vocabulary, accuracy, 1, wish.requirements)  # refuses impossible requirements
     return _found(wish)
 
 

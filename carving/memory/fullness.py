@@ -16,7 +16,7 @@ from carving.errors import Overfull, UserError
 from carving.inference.sample import Loads
 from carving.memory.state import State
 from carving.planner import plan as planner
-from carving.planner.target import USUAL, Target
+from carving.planner.requirements import DEFAULT_ACCURACY, Target
 from carving.schemes.base import Scheme
 from carving.storage.memoryfile import identity
 
@@ -83,11 +83,11 @@ def _values(held: State) -> int:
 
 
 def falls_short(held: State) -> bool:
-    """Whether a state is predicted to name fewer values than its goal, or USUAL, wants."""
+    """Whether a state is predicted to name fewer values than its goal, or DEFAULT_ACCURACY, wants."""
     if held.solved is None and _within(held):
         return False
     now = foreseen(held)
-    return now is not None and (held.target or Target(USUAL)).missed_by(now)
+    return now is not None and (held.target or Target(DEFAULT_ACCURACY)).missed_by(now)
 
 
 def _within(held: State) -> bool:
@@ -120,7 +120,7 @@ def told(before: State, after: State) -> State:
         return _told_of_noise(after)
     if _within(after):
         return after
-    target, pairs, values = after.target or Target(USUAL), after.load, len(after.vocabulary)
+    target, pairs, values = after.target or Target(DEFAULT_ACCURACY), after.load, len(after.vocabulary)
     if pairs <= before.load or pairs < before.told * AGAIN:
         return after
     many = 1 << (pairs - 1).bit_length(), 1 << (values - 1).bit_length()
@@ -153,6 +153,6 @@ def _told_of_noise(after: State) -> State:
 def sentence(before: float | None, now: float, held: State) -> str:
     """Return the message of `Overfull`."""
     was = "" if before is None else f"was {before:.2%}, "
-    target = f"target {100 * held.target.accuracy:.4g}%" if held.target else f"{USUAL:.0%} is expected"
+    target = f"target {100 * held.target.accuracy:.4g}%" if held.target else f"{DEFAULT_ACCURACY:.0%} is expected"
     way_out = "Call grow(), which returns a larger memory." if held.known is not None else NEW
     return f"Memory over capacity: predicted accuracy {now:.2%} at {held.pairs:,} pairs ({was}{target}). {way_out}"

@@ -8,9 +8,8 @@ from carving.memory.decode_pairs import DecodedPairs
 from carving.memory.state import State, keeping
 from carving.memory.survey import Survey, naming_accuracy, survey
 from carving.planner import plan as planner
-from carving.planner.kinds import KINDS
-from carving.planner.target import Target
-from carving.planner.wish import Requirements
+from carving.planner.families import FAMILIES
+from carving.planner.requirements import Requirements, Target
 from carving.schemes import make
 from carving.storage.memoryfile import identity
 from carving.symbols.vocabulary import Vocabulary
@@ -86,7 +85,7 @@ def _expected(seen: Survey, wanted: int | None) -> Survey:
 def _as_before(held: State, expected: Survey) -> Requirements:
     """What the scheme was, as far as the planner has a choice of it."""
     known, requirements = identity(held.scheme), Requirements()
-    if known["name"] in {kind.scheme for kind in KINDS}:
+    if known["name"] in {family.scheme for family in FAMILIES}:
         requirements["scheme"] = known["name"]
     if "basis" in known:
         requirements["basis"] = known["basis"]

@@ -36,8 +36,7 @@ from carving.memory.state import State, keeping
 from carving.memory.storage import load, save
 from carving.memory.survey import check_headroom, naming_accuracy, survey
 from carving.planner import plan as planner
-from carving.planner.target import Target
-from carving.planner.wish import Requirements, Shared
+from carving.planner.requirements import Requirements, Shared, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage.locks import Place, shown

@@ -24,7 +24,7 @@ from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch, batches
 from carving.memory.state import State
 from carving.memory.storage import Loaded, bound, contents_of, counted, load, seconds
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
 from carving.storage.atomic import check_replaceable

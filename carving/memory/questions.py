@@ -22,7 +22,7 @@ from carving.memory.recognition import weighed
 from carving.memory.shards import Shard, scanned, sharded
 from carving.memory.state import EMPTY, State, known_paths
 from carving.memory.wording import answers, top_answers
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes.base import FillersOrLabels, Scheme
 from carving.schemes.linear import LinearScheme
 from carving.symbols.codec import Path, Role, Value

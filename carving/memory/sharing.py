@@ -21,7 +21,7 @@ from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import Batch
 from carving.memory.state import State, check_sum, paths_of_both, stricter
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes.slab import RowShard
 from carving.symbols.paths import Paths
 from carving.symbols.vocabulary import Vocabulary

@@ -21,7 +21,7 @@ from carving.memory.counts import Counts
 from carving.memory.kept import Kept
 from carving.memory.known import KnownPaths
 from carving.memory.pairs import BATCH
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.quantization import Cells
 from carving.schemes.base import Scheme
 from carving.schemes.linear import LinearScheme

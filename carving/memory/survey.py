@@ -11,7 +11,7 @@ from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.inference.sample import Histogram
-from carving.planner.telling import NAMING
+from carving.planner.families import NAMING_SHARE
 from carving.symbols.codec import canonical, canonical_path
 from carving.validate import check_number
 
@@ -95,7 +95,7 @@ def naming_accuracy(accuracy: float) -> float:
     """How surely values must be named for this share of right answers where "nothing is there" is an answer too."""
     if not 0 < check_number("accuracy", accuracy) < 1:
         raise BadValue(f"accuracy must be between 0 and 1, got {accuracy}. The default is 0.99.")
-    return 1 - (1 - accuracy) * NAMING
+    return 1 - (1 - accuracy) * NAMING_SHARE
 
 
 def check_headroom(headroom: float) -> float:
