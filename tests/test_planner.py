@@ -226,7 +226,7 @@ def test_a_plan_can_be_shown_and_compared():
         (dict(scheme="TPR", joint=True), "scheme must be one of"),
         (dict(spread=1.0), "joint=True"),
         (dict(spread=5.0, joint=True), "from 0 to 4"),
-        (dict(shared=2, joint=True), "one filler in each context"),
+        (dict(shared=2, joint=True), "one value under each path"),
         (dict(pairs=1, shared=5), "exceed pairs=1"),
         (dict(scheme="HLB", joint=True, spread=1.0), "spread=.* does not apply to HLB"),
         (dict(scheme="HLB", widest=1.0), "widest=1.0 does not apply to HLB"),

@@ -86,17 +86,19 @@ class Wish:
             "dictionary", self.dictionary, 0, LARGEST_DICTIONARY, "0 means none; 65536 suits ten million values"
         )
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
-            raise BadValue(f"shared={self.shared} fillers in every context exceed pairs={self.pairs}.")
+            raise BadValue(
+                f"shared={self.shared} values under every path exceed pairs={self.pairs}. Correct one of them."
+            )
         self._check_ranges()
         self._check_joint()
 
     def _check_contexts(self) -> None:
         if not isinstance(self.shared, Mapping):
-            check_integer("shared", self.shared, 1, way_out="it is the number of fillers in every context")
+            check_integer("shared", self.shared, 1, way_out="it is the number of values under every path")
         elif not self.shared:
-            raise BadValue("shared must not be empty. Pass {fillers in a context: number of such contexts}.")
+            raise BadValue("shared must not be empty. Pass {values under a path: number of such paths}.")
         for size, count in self.contexts.items():
-            check_integer("fillers in a context", size, 1, self.vocabulary, "a context holds every filler at most once")
+            check_integer("values under a path", size, 1, self.vocabulary, "a path holds every value at most once")
             check_integer(f"the number of contexts with {size} fillers", count, 1)
 
     def _check_ranges(self) -> None:
@@ -118,7 +120,7 @@ class Wish:
             raise BadValue(f"spread={self.spread} helps joint decoding only. Omit it, or pass joint=True.")
         if self.joint and set(self.contexts) != {1}:
             raise BadValue(
-                f"Joint decoding is planned for one filler in each context, got shared={self.shared}. Omit it."
+                f"Joint decoding is planned for one value under each path, got shared={self.shared}. Omit it."
             )
 
     @property
