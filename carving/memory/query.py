@@ -15,7 +15,7 @@ from torch import Tensor
 from carving.distributed.ranks import Group
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
-from carving.index.asked import Asked, ranked_by
+from carving.index import IndexQuery, rank
 from carving.inference import best, fitted, likelihood, sets, several
 from carving.inference.alike import recall_alike
 from carving.inference.answer import Answer, Answers
@@ -199,10 +199,10 @@ def probed(held: State, paths: Paths, prior_empty: float, wish: float, top: int 
         return held.odds_of(scheme, prior_empty, rows)
 
     single, rows = top is None and held.sample.further()[0] <= RARE, range(len(held.vocabulary))
-    asked = Asked(scheme, held.codebook.index(), held.vocabulary, odds_of, prior_empty, wish, held.prior_range, single)
+    index, query = held.codebook.index(), IndexQuery(odds_of, prior_empty, wish, held.prior_range, single)
     k = 1 if top is None else several.listed(top, len(rows))
     for _, contexts in scheme.chunks_of(paths, held.batch):
-        ranking = ranked_by(asked, held.tensor, contexts, k)
+        ranking = rank(index, held.vocabulary, query, held.tensor, contexts, k)
         if top is None:
             yield answers(held, ranking, rows, prior_empty)
         else:
