@@ -8,8 +8,7 @@ from carving.memory.opened import open_memory as _open_memory
 from carving.memory.quantized import QuantizedMemory
 from carving.planner.plan import plan
 from carving.schemes import SCHEMES, make
-from carving.schemes.base import Scheme
-from carving.schemes.contexts import Contexts
+from carving.schemes.base import Contexts, Scheme
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
 from carving.schemes.vsa import VSA

@@ -160,7 +160,7 @@ def test_levels_part_from_the_first_one_by_one():
     """A part that was changed stays so."""
     for scheme in EVERY:
         codes = level(scheme, 9, label="steps")
-        assert codes.shape == (9, *scheme.filler_shape)
+        assert codes.shape == (9, *scheme.facts.filler_shape)
         assert codes.dtype == scheme.facts.filler_dtype
         if isinstance(scheme, VSA):
             parts = codes if not scheme.row.apart else scheme.row.apart(scheme.space, codes)

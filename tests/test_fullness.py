@@ -41,7 +41,7 @@ def test_what_was_planned_is_kept_in_memory_and_file(tmp_path):
 def test_within_the_plan_nothing_is_said_or_predicted(monkeypatch):
     memory = Memory.for_pairs(MANY)
     monkeypatch.setattr(
-        "carving.memory.fullness.predicted_accuracy", lambda *_, **__: pytest.fail("predicted_accuracy")
+        "carving.memory.capacity.predicted_accuracy", lambda *_, **__: pytest.fail("predicted_accuracy")
     )
     assert told(lambda: memory.store(MANY)) == []
 

@@ -76,8 +76,8 @@ def test_expected_cores_are_those_of_the_transpose(double, pairs, generator):
     contexts, _ = pairs(double, 3)
     candidates = double.fillers(range(9))
     weights = torch.rand(3, 9, generator=generator, dtype=torch.float64)
-    shape = (3, *double.core_shape)
-    cores = torch.randn(*shape, generator=generator, dtype=torch.float64).to(double.memory_dtype)
+    shape = (3, *double.facts.core_shape)
+    cores = torch.randn(*shape, generator=generator, dtype=torch.float64).to(double.facts.memory_dtype)
     mixed = double.expected_core(weights, contexts, candidates)
     one = (cores.conj() * mixed).flatten(1).sum(1).real if cores.is_complex() else (cores * mixed).flatten(1).sum(1)
     assert_close(one, (double.inner(cores, contexts, candidates) * weights).sum(1), rtol=1e-10, atol=1e-10)
@@ -95,13 +95,15 @@ def test_an_even_memory_has_no_traces(d, p, generator):
     """Every pair of modes of ordinary OSC, whose components share a basis; the rest of the memory stays."""
     scheme = OSC(d, p, dtype=torch.float64)
     contexts, fillers = scheme.contexts([(i,) for i in range(50)]), scheme.fillers(range(50))
-    memory = scheme.trace(contexts, fillers) + torch.eye(d).view(d, d, *(1,) * (p - 2)).expand(scheme.memory_shape)
+    memory = scheme.trace(contexts, fillers) + torch.eye(d).view(d, d, *(1,) * (p - 2)).expand(
+        scheme.facts.memory_shape
+    )
     even = scheme.remove_partial_traces(memory)
     for first in range(p):
         for second in range(first + 1, p):
             before, after = (torch.diagonal(m, dim1=first, dim2=second).sum(-1).norm() for m in (memory, even))
             assert after < (1e-12 if p == 2 else 1 / d**2) * before  # they come back a little
-    pure = torch.randn(scheme.memory_shape, generator=generator, dtype=torch.float64)
+    pure = torch.randn(scheme.facts.memory_shape, generator=generator, dtype=torch.float64)
     for first in range(p):  # what has no traces is left alone: a memory that is zero wherever two indices agree
         for second in range(first + 1, p):
             torch.diagonal(pure, dim1=first, dim2=second).zero_()
@@ -347,7 +349,7 @@ def test_one_filler_may_be_stored_everywhere(compact):
     found = decode(own, memory, contexts, fillers)
     assert share(found, held) >= 0.999
     some = contexts[:200]
-    same = own.trace(some, fillers[:1].expand(200, *own.filler_shape))
+    same = own.trace(some, fillers[:1].expand(200, *own.facts.filler_shape))
     assert decode(own, same, some, fillers).indices.eq(0).all()
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from carving import OSC, Memory, make
-from carving.memory.known import KnownPaths
+from carving.memory.counts import KnownPaths
 from carving.storage import memoryfile
 from carving.storage.tensorfile import DAMAGE
 from carving.symbols.codec import canonical, canonical_path

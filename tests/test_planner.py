@@ -223,7 +223,7 @@ def test_a_plan_can_be_shown_and_compared():
         (dict(scheme="TPR", joint=True), "scheme must be one of"),
         (dict(spread=1.0), "joint=True"),
         (dict(spread=5.0, joint=True), "from 0 to 4"),
-        (dict(shared=2, joint=True), "one filler in each context"),
+        (dict(shared=2, joint=True), "one value under each path"),
         (dict(pairs=1, shared=5), "exceed pairs=1"),
         (dict(scheme="HLB", joint=True, spread=1.0), "spread=.* does not apply to HLB"),
         (dict(scheme="HLB", widest=1.0), "widest=1.0 does not apply to HLB"),
@@ -544,7 +544,7 @@ def test_the_share_of_right_answers_beside_nothing_is_that_of_drawn_ones(noise, 
     """Scores are drawn and answered by Bayes' rule, each value as probable as the others and all of them as nothing."""
     generator = torch.Generator().manual_seed(1)
     asked = 40_000
-    spread = math.log1p(noise.uneven)
+    spread = math.log1p(noise.unevenness)
     louder = torch.exp(math.sqrt(spread) * torch.randn(2 * asked, 1, generator=generator) - spread / 2).sqrt()
     scores = torch.randn(2 * asked, vocabulary, generator=generator) * louder * math.sqrt(noise.variance)
     scores[:asked, 0] = 1 + scores[:asked, 0] * math.sqrt(1 - noise.pair / noise.variance)

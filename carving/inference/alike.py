@@ -12,12 +12,11 @@ from torch import Tensor
 from carving.inference.likelihood import Likelihood
 from carving.inference.sample import Strengths
 from carving.inference.sets import Held, Shortlists, in_order, recall_sets
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 
 
 def recall_alike(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     candidates: Tensor,
@@ -42,9 +41,7 @@ def recall_alike(
     return in_order([Held(*(each[own] for each in held)) for held, own in chosen])
 
 
-def _left(
-    scheme: LinearScheme, cores: Tensor, contexts: Contexts, candidates: Tensor, held: Held, usual: float
-) -> Tensor:
+def _left(scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor, held: Held, usual: float) -> Tensor:
     """The energy (n,) that contexts have beyond what they are found to hold, less what they have at all."""
     rows = held.rows
     if not len(rows):

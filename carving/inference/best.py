@@ -12,9 +12,7 @@ from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.inference.ranking import Best, Ranking, Rated, Rating, joined, ranked, stacked
-from carving.schemes.base import ContextsOrPaths, FillersOrLabels, Scheme
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import FILLERS, flat_size
+from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, FillersOrLabels, Scheme, flat_size
 from carving.symbols.codec import Value
 from carving.tiling import rows_within, slices
 from carving.validate import check_integer, check_tensor, listed

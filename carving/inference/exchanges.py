@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.tiling import slices
 
 ROUNDS = 8  # in which candidates are exchanged at most
@@ -22,7 +21,7 @@ class Found(NamedTuple):
 
 
 def exchanged(
-    scheme: LinearScheme, cores: Tensor, contexts: Contexts, candidates: Tensor, found: Found, odds: Likelihood
+    scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor, found: Found, odds: Likelihood
 ) -> tuple[Tensor, Tensor]:
     """What contexts hold and with which strengths, each the best beside the others, as long as one is better.
 
@@ -48,7 +47,7 @@ def exchanged(
 
 
 def _best(
-    scheme: LinearScheme,
+    scheme: Scheme,
     cores: Tensor,
     contexts: Contexts,
     candidates: Tensor,
@@ -65,9 +64,7 @@ def _best(
     return best.squeeze(1), odds.expected_strength(evidence, every).gather(1, best).squeeze(1)
 
 
-def _put_(
-    scheme: LinearScheme, cores: Tensor, rows: Tensor, contexts: Contexts, fillers: Tensor, strengths: Tensor
-) -> None:
+def _put_(scheme: Scheme, cores: Tensor, rows: Tensor, contexts: Contexts, fillers: Tensor, strengths: Tensor) -> None:
     """Put fillers, one a context, into the cores of different rows."""
     core = scheme.encode(fillers, contexts)
     cores[rows] += scheme.adjoint_write(core * strengths.view(-1, *(1,) * (core.dim() - 1)).to(core.dtype), contexts)

@@ -25,9 +25,7 @@ from carving.errors import BadValue
 from carving.inference.best import scan
 from carving.inference.ranking import Ranking, Rated, Rating
 from carving.quantization import BITS
-from carving.schemes.base import FillersOrLabels
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, FillersOrLabels, Scheme
 
 LEAST_DOUBT = 1e-6
 GRADE = 3  # of the polynomials
@@ -178,7 +176,7 @@ class Choice(NamedTuple):
         return indices if isinstance(self.rows, range) else torch.tensor(self.rows, device=indices.device)[indices]
 
 
-def rating(scheme: LinearScheme, slope: float) -> Rating:
+def rating(scheme: Scheme, slope: float) -> Rating:
     """Candidates rated as they were solved for: all alike beforehand."""
 
     def rate(cores: Tensor, contexts: Contexts | None, fillers: Tensor, _: slice | Tensor) -> Rated:
@@ -190,7 +188,7 @@ def rating(scheme: LinearScheme, slope: float) -> Rating:
 
 
 def told(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     choice: Choice,

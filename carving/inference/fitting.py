@@ -9,8 +9,7 @@ from torch import Generator, Tensor
 
 from carving.inference.best import scan
 from carving.inference.fitted import LIMIT, Level, powers, rating, shown_by
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 
 SHARES = (0.0, 0.001, 0.004, 0.016, 0.064, 0.25, 1.0)  # of the pairs' energy that come as noise, where it is fitted
 SAMPLE = 2000  # contexts of either kind that are asked
@@ -27,7 +26,7 @@ class Sample(NamedTuple):
 
 
 def fitted(
-    scheme: LinearScheme, memory: Tensor, candidates: Tensor, sample: Sample, slope: float, pairs: int
+    scheme: Scheme, memory: Tensor, candidates: Tensor, sample: Sample, slope: float, pairs: int
 ) -> Iterator[Level]:
     """What holds at each level of noise, for a memory that was solved for so many pairs."""
     generator = Generator().manual_seed(0)
@@ -36,7 +35,7 @@ def fitted(
         yield _level(scheme, _noisy(scheme, memory, noise, generator), candidates, sample, slope, noise)
 
 
-def _noisy(scheme: LinearScheme, memory: Tensor, energy: float, generator: Generator) -> Tensor:
+def _noisy(scheme: Scheme, memory: Tensor, energy: float, generator: Generator) -> Tensor:
     """The memory with as much noise as pairs of that energy make."""
     if not energy:
         return memory
@@ -47,9 +46,7 @@ def _noisy(scheme: LinearScheme, memory: Tensor, energy: float, generator: Gener
     return torch.view_as_complex(noisy) if memory.is_complex() else noisy
 
 
-def _level(
-    scheme: LinearScheme, memory: Tensor, candidates: Tensor, sample: Sample, slope: float, noise: float
-) -> Level:
+def _level(scheme: Scheme, memory: Tensor, candidates: Tensor, sample: Sample, slope: float, noise: float) -> Level:
     here, nowhere = (
         scan(scheme, memory, contexts, candidates, 1, rating(scheme, slope))
         for contexts in (sample.contexts, sample.absent)
@@ -71,9 +68,7 @@ def _level(
     )
 
 
-def strengths_of(
-    scheme: LinearScheme, memory: Tensor, contexts: Contexts, candidates: Tensor, indices: Tensor
-) -> Tensor:
+def strengths_of(scheme: Scheme, memory: Tensor, contexts: Contexts, candidates: Tensor, indices: Tensor) -> Tensor:
     """How strongly contexts hold one candidate each (n,)."""
     fillers = candidates[indices.to(candidates.device)].unsqueeze(1)
     cores = scheme.adjoint(memory, contexts)

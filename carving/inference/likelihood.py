@@ -21,9 +21,7 @@ from carving.inference.best import scan
 from carving.inference.numbers import UNKNOWN, Numbers
 from carving.inference.ranking import Ranking, Rated, Rating, best_of
 from carving.inference.sample import ONCE, Strengths
-from carving.schemes.base import ContextsOrPaths, FillersOrLabels
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, ContextsOrPaths, FillersOrLabels, Scheme
 from carving.tensors import falling_exp_
 
 Chances = NDArray[np.float64]
@@ -49,7 +47,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(
-        cls, scheme: LinearScheme, cores: Tensor, contexts: Contexts, candidates: Tensor, inner: Tensor | None = None
+        cls, scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor, inner: Tensor | None = None
     ) -> "Evidence":
         """What the contexts' cores (of `scheme.adjoint`) show of candidates; the inner products may be known."""
         energy = scheme.energy(contexts, candidates)
@@ -77,7 +75,7 @@ class Tail(NamedTuple):
     parts: tuple[tuple[float, float], ...]  # probabilities and scales, in units of the mean variance
 
     @classmethod
-    def of(cls, scheme: LinearScheme, concentration: float) -> "Tail | None":
+    def of(cls, scheme: Scheme, concentration: float) -> "Tail | None":
         """The tail of a scheme's interference where strengths have a concentration, if it has one."""
         facts = scheme.facts
         if facts.order == 1 or concentration * (3**facts.order - 3) < NORMAL:
@@ -209,7 +207,7 @@ def squared_norm(memory: Tensor) -> float:
 
 
 def likelihood(
-    scheme: LinearScheme,
+    scheme: Scheme,
     norm: float,
     counts: Tensor,
     pairs: float,
@@ -261,7 +259,7 @@ def log_prior_of(counts: Tensor, prior_empty: float, unseen: float, total: float
     return torch.log((1 - prior_empty) / total * (counts.clamp_min(0) + unseen))
 
 
-def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
+def rating(scheme: Scheme, odds: Likelihood) -> Rating:
     """Candidates rated by their log odds."""
 
     def rate(cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor) -> Rated:
@@ -273,7 +271,7 @@ def rating(scheme: LinearScheme, odds: Likelihood) -> Rating:
 
 
 def most_likely(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
     candidates: FillersOrLabels,
@@ -295,12 +293,12 @@ def probabilities(ranking: Ranking, prior_empty: float) -> tuple[Chances, Chance
     return np.minimum(np.exp(best - whole), 1.0), np.exp(nothing - whole)
 
 
-def core_scalars(scheme: LinearScheme) -> int:
+def core_scalars(scheme: Scheme) -> int:
     """The real numbers of a core."""
     return math.prod(scheme.facts.core_shape) * (2 if scheme.facts.memory_dtype.is_complex else 1)
 
 
-def crowding(scheme: LinearScheme, cores: Tensor, evidence: Evidence, odds: Likelihood) -> Tensor:
+def crowding(scheme: Scheme, cores: Tensor, evidence: Evidence, odds: Likelihood) -> Tensor:
     """The variance (n,) that other fillers of the same context give a score.
 
     A crowded context shows by the energy of its core, less that of its best candidate. What three standard deviations
@@ -334,7 +332,7 @@ class Posterior(NamedTuple):
 
 
 def posterior(
-    scheme: LinearScheme,
+    scheme: Scheme,
     cores: Tensor,
     contexts: Contexts,
     candidates: Tensor,

@@ -20,8 +20,7 @@ from torch import Tensor
 from carving.errors import BadValue
 from carving.inference.likelihood import squared_norm
 from carving.quantization import Cells, Within
-from carving.schemes.facts import check_memory
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Scheme, check_memory
 from carving.validate import check_tensor
 
 LEAST = 1e-7  # of the memory's energy: below, the residual is rounding
@@ -52,7 +51,7 @@ class Observed(Protocol):
         """Whether this is the memory, but for rounding."""
 
 
-def observed(scheme: LinearScheme, memory: Tensor | Cells) -> Observed:
+def observed(scheme: Scheme, memory: Tensor | Cells) -> Observed:
     """What a memory's numbers, or its cells, tell."""
     return CellsSeen(scheme, memory) if isinstance(memory, Cells) else NumbersSeen(scheme, memory)
 
@@ -62,7 +61,7 @@ class NumbersSeen:
 
     steady, patience = 1.0, 3
 
-    def __init__(self, scheme: LinearScheme, memory: Tensor) -> None:
+    def __init__(self, scheme: Scheme, memory: Tensor) -> None:
         check_memory(scheme.facts, memory)
         self.scheme, self.even = scheme, scheme.remove_partial_traces(memory)
         self.energy, self.scalars = scheme.squared_norm(self.even), scheme.facts.memory_scalars
@@ -92,8 +91,8 @@ class CellsSeen:
 
     steady, patience = 1.1, 12  # near the threshold it goes slowly, and not straight
 
-    def __init__(self, scheme: LinearScheme, cells: Cells) -> None:
-        shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    def __init__(self, scheme: Scheme, cells: Cells) -> None:
+        shape = (*scheme.facts.memory_shape, 2) if scheme.facts.memory_dtype.is_complex else scheme.facts.memory_shape
         check_tensor("cells", cells.codes, shape, "quantize a memory of this scheme", torch.uint8)
         self.scheme, self.cells = scheme, cells
         self.whole = max(cells.deviation**2, torch.finfo(torch.float32).tiny)

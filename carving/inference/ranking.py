@@ -7,8 +7,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from carving.schemes.base import ContextsOrPaths
-from carving.schemes.contexts import Contexts
+from carving.schemes.base import Contexts, ContextsOrPaths
 from carving.tensors import falling_exp_
 
 MANY, PART = 2**16, 64  # scores whose largest are looked for in parts, and the numbers of a part

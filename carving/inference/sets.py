@@ -14,8 +14,7 @@ from carving.inference.likelihood import Evidence, Likelihood, core_scalars, cro
 from carving.inference.numbers import Weights
 from carving.inference.ranking import Indexed, Ranking, Rating
 from carving.inference.subsets import BEST, PLAIN, Listed, hidden, room_for, weigh
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.tiling import slices
 
 SHORTLIST, LONGEST = 32, 4096  # candidates of a context that are looked at more closely, at first and at most
@@ -79,12 +78,12 @@ class Shortlists(Protocol):
 class Scan(NamedTuple):
     """Short lists by a scan of all candidates."""
 
-    scheme: LinearScheme
+    scheme: Scheme
     listing: Listing
     rating: Rating
 
     @classmethod
-    def of(cls, scheme: LinearScheme, candidates: Tensor, odds: Likelihood) -> "Scan":
+    def of(cls, scheme: Scheme, candidates: Tensor, odds: Likelihood) -> "Scan":
         """A scan of candidates, which may be precomputed."""
         rated = replace(rating(scheme, odds), log_odds=False)  # nobody asks for the sum of all odds
         return cls(scheme, Listing(scheme.precompute(candidates)), rated)
@@ -101,14 +100,14 @@ class Scan(NamedTuple):
         return self.listing.ranked(self.scheme, cores, contexts, size, self.rating, columns)
 
 
-def contexts_at_once(scheme: LinearScheme, size: int, most: int = ENOUGH) -> int:
+def contexts_at_once(scheme: Scheme, size: int, most: int = ENOUGH) -> int:
     """How many contexts are scanned at once: scores and short lists take a quarter of a workspace each."""
     cells = max(1, scheme.room // 4)
     return max(1, min(most, cells // (size * math.prod(scheme.facts.filler_shape))))
 
 
 def recall_sets(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     candidates: Indexed,
@@ -158,7 +157,7 @@ def recall_sets(
 
 
 def _beside_each_other(
-    scheme: LinearScheme,
+    scheme: Scheme,
     cores: Tensor,
     contexts: Contexts,
     candidates: Indexed,
@@ -207,7 +206,7 @@ def _beside_each_other(
     return in_order(parts)
 
 
-def _may_rise(scheme: LinearScheme, taken: Tensor, last: Tensor, odds: Likelihood, least: float) -> Tensor:
+def _may_rise(scheme: Scheme, taken: Tensor, last: Tensor, odds: Likelihood, least: float) -> Tensor:
     """Where candidates beyond a list, whose last has this score, may be over the bar now that some were taken out."""
     # By how much the scores of the rest may have moved, five standard deviations, and how far they are away.
     moved = 5 * (taken * odds.strengths.mean_square / core_scalars(scheme)).sqrt()
@@ -222,9 +221,7 @@ def in_order(parts: list[Held]) -> Held:
     return Held(*(each[order] for each in whole))
 
 
-def _inner(
-    scheme: LinearScheme, cores: Tensor, contexts: Contexts, listed: Tensor, known: Tensor | None
-) -> Tensor | None:
+def _inner(scheme: Scheme, cores: Tensor, contexts: Contexts, listed: Tensor, known: Tensor | None) -> Tensor | None:
     """Inner products with the lists of contexts; None where they are short and `Evidence` may make them itself.
 
     Long ones are those of few contexts: one after the other, since candidates that a context has for itself are formed
@@ -237,7 +234,7 @@ def _inner(
 
 
 def peel(
-    scheme: LinearScheme,
+    scheme: Scheme,
     cores: Tensor,
     contexts: Contexts,
     candidates: Indexed,

@@ -13,8 +13,7 @@ from carving.inference.likelihood import Evidence, Likelihood
 from carving.inference.ranking import Best, Ranking
 from carving.inference.sets import SHORTLIST, Held, peel
 from carving.inference.subsets import Listed, Weighed, room_for, weigh
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.tiling import slices
 
 
@@ -39,7 +38,7 @@ def listed(k: int, candidates: int) -> int:
 
 
 def several(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     fillers: Tensor,
@@ -58,7 +57,7 @@ def several(
 
 
 def own(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     fillers: Tensor,
@@ -78,7 +77,7 @@ def own(
 
 
 def _with(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     fillers: Tensor,
@@ -97,7 +96,7 @@ def _with(
     return Ranking(Best(scores, indices), strengths, ranking.log_total)
 
 
-def _chunks(scheme: LinearScheme, contexts: Contexts, ranking: Ranking) -> Iterator[tuple[slice, Ranking]]:
+def _chunks(scheme: Scheme, contexts: Contexts, ranking: Ranking) -> Iterator[tuple[slice, Ranking]]:
     """The ranking, of so many contexts at a time as there is room for."""
     for rows in slices(len(contexts), room_for(scheme, ranking.best.indices.shape[1])):
         best = ranking.best._replace(scores=ranking.best.scores[rows], indices=ranking.best.indices[rows])
@@ -105,7 +104,7 @@ def _chunks(scheme: LinearScheme, contexts: Contexts, ranking: Ranking) -> Itera
 
 
 def _beside(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     fillers: Tensor,

@@ -24,8 +24,7 @@ from carving.inference.descent import descend
 from carving.inference.likelihood import core_scalars
 from carving.inference.rounding import rounded
 from carving.quantization import Cells, single
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.tiling import rows_within, slices
 
 SLOPE = 24.0  # of scores, in units of a bound filler's energy: how far from the sum the memory will lie
@@ -70,7 +69,7 @@ class Solution:
 class Problem:
     """What every context is to name, and how far that is the case."""
 
-    scheme: LinearScheme
+    scheme: Scheme
     contexts: Contexts
     candidates: Tensor
     wanted: Tensor  # (n,) of candidates
@@ -83,7 +82,7 @@ class Problem:
 
     @classmethod
     def of(
-        cls, scheme: LinearScheme, contexts: Contexts, candidates: Tensor, wanted: Tensor, ranks: Ranks | None = None
+        cls, scheme: Scheme, contexts: Contexts, candidates: Tensor, wanted: Tensor, ranks: Ranks | None = None
     ) -> "Problem":
         """That of contexts which all ranks give alike, and share."""
         ranks, count = ranks or Ranks.alone(), len(contexts)
@@ -158,7 +157,7 @@ class Problem:
 
 
 def solve(
-    scheme: LinearScheme,
+    scheme: Scheme,
     memory: Tensor,
     contexts: Contexts,
     candidates: Tensor,
@@ -286,7 +285,7 @@ class Course:
         return still or problem.evaluations >= MOST
 
 
-def scores_of(scheme: LinearScheme, memory: Tensor, contexts: Contexts, candidates: Tensor, slope: float) -> Tensor:
+def scores_of(scheme: Scheme, memory: Tensor, contexts: Contexts, candidates: Tensor, slope: float) -> Tensor:
     """The scores (n, L) of candidates."""
     inner = scheme.inner(scheme.adjoint(memory, contexts), contexts, candidates)
     return inner.sub_(scheme.energy(contexts, candidates) / 2).mul_(slope)

@@ -19,8 +19,7 @@ from carving.inference import numbers
 from carving.inference.likelihood import Evidence, Likelihood, core_scalars, crowding
 from carving.inference.numbers import Weights
 from carving.inference.ranking import Indexed
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.tensors import as_reals
 
 BEST = 8  # candidates whose sets are weighed: there are 2^BEST of them
@@ -45,7 +44,7 @@ class Weighed(NamedTuple):
 
 
 def weigh(
-    scheme: LinearScheme,
+    scheme: Scheme,
     cores: Tensor,
     contexts: Contexts,
     candidates: Indexed,
@@ -85,7 +84,7 @@ def hidden(found: Tensor, first: Tensor) -> Tensor:
 class _Lists(NamedTuple):
     """Contexts for which sets are weighed."""
 
-    scheme: LinearScheme
+    scheme: Scheme
     contexts: Contexts
     fillers: Tensor  # (n, m, ...)
     indices: Tensor  # (n, m)
@@ -179,7 +178,7 @@ def _sets(size: int) -> tuple[Tensor, Tensor, Tensor]:
     return members.double(), pairs.double(), members.sum(1)
 
 
-def room_for(scheme: LinearScheme, listed: int) -> int:
+def room_for(scheme: Scheme, listed: int) -> int:
     """How many contexts with lists may be weighed at once."""
     sizes = (
         listed * math.prod(scheme.facts.filler_shape),

@@ -20,10 +20,7 @@ from carving.inference.likelihood import Prior, core_scalars, posterior
 from carving.inference.observed import Residual, observed
 from carving.inference.sample import ONCE, Strengths
 from carving.quantization import Cells
-from carving.schemes.base import ContextsOrPaths, Scheme
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import FILLERS
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, Scheme
 from carving.tiling import slices
 from carving.validate import check_integer, check_prior_empty, check_tensor, listed
 
@@ -164,7 +161,9 @@ class Decoding:
         """Run rounds until the answers no longer change; iterating again starts over."""
         self.state = self._begun()
         question, seen, state, ranks, scheme = self.question, self.seen, self.state, self.ranks, self.question.scheme
-        cores = torch.zeros(len(question.owners), *scheme.core_shape, dtype=scheme.memory_dtype, device=scheme.device)
+        cores = torch.zeros(
+            len(question.owners), *scheme.facts.core_shape, dtype=scheme.facts.memory_dtype, device=scheme.device
+        )
         for number in range(self.rounds):
             written = ranks.sum_(question.written(cores)) if number else None
             residual = _same(seen.residual(written, state.onsager, state.doubt), ranks)
@@ -258,7 +257,7 @@ def _of_all(answers: Round, ranks: Ranks) -> Round:
 class Question:
     """What is asked, and the two halves of a round."""
 
-    scheme: LinearScheme
+    scheme: Scheme
     contexts: Contexts
     candidates: Tensor
     starts: Tensor  # (n,) the first row of each context
@@ -270,7 +269,7 @@ class Question:
     @classmethod
     def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, known: Known) -> "Question":
         """The question, checked."""
-        if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+        if not scheme.facts.linear:
             raise BadValue(
                 f"Joint decoding subtracts pairs from a sum, but a memory of {scheme} is not a sum: it settles when it "
                 'is read. Use memory="raw" or another scheme.'

@@ -19,16 +19,14 @@ from carving.inference.answer import Answer
 from carving.inference.fitted import Grid, Solved
 from carving.inference.fitting import SAMPLE, Sample, fitted, strengths_of
 from carving.inference.solving import Problem, Solution, solved
-from carving.memory.changes import OnProgress
 from carving.memory.codebook import check_finite
-from carving.memory.decode_pairs import Moment
-from carving.memory.kept import Kept
-from carving.memory.pairs import Batch, batches
-from carving.memory.questions import Questions
-from carving.memory.sharing import check_same_state
-from carving.memory.state import EMPTY, State, known_paths
+from carving.memory.evaluate import Moment
+from carving.memory.pairs import Batch, OnProgress, batches
+from carving.memory.query import Questions
+from carving.memory.sharding import check_same_state
+from carving.memory.state import EMPTY, Kept, State, known_paths
 from carving.quantization import check_bits
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Scheme
 from carving.symbols.codec import Label, Path
 from carving.symbols.paths import Paths
 from carving.tensors import lasting
@@ -147,12 +145,12 @@ class Consolidating(Questions):
         return outcome
 
 
-def check_solvable(held: State, accuracy: float) -> LinearScheme:
+def check_solvable(held: State, accuracy: float) -> Scheme:
     """The scheme of a state that can be solved for a share of right answers."""
     scheme = held.scheme
     if not 0 < check_number("accuracy", accuracy) <= 1:
         raise BadValue(f"accuracy must be above 0 and at most 1, got {accuracy}. The default is 1.0.")
-    if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+    if not scheme.facts.linear:
         raise BadValue(
             f"Cannot consolidate: a memory of {scheme} is not a plain sum of its pairs. Use another scheme, or "
             'memory="raw".'
@@ -222,7 +220,7 @@ class Wanted:
 
 
 def is_consolidated(
-    held: State, scheme: LinearScheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None, ranks: Ranks
+    held: State, scheme: Scheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None, ranks: Ranks
 ) -> tuple[State, Consolidation]:
     """The state whose tensor names these pairs, or the same one, if that names no fewer; and how it went."""
     wanted = ranks.agreed(lambda: Wanted.of(held, pairs))
@@ -259,7 +257,7 @@ def named(held: State, wanted: Wanted) -> int:
     return int((torch.tensor(values) == wanted.rows.cpu()).sum())
 
 
-def calibrated(scheme: LinearScheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Solved:
+def calibrated(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Solved:
     """What tells how probable answers are, from half of what was solved for (or less) and paths that hold nothing."""
     count = len(wanted.rows)
     some = slice(0, count, max(2, count // SAMPLE))

@@ -15,15 +15,14 @@ from carving.distributed.ranks import Group, RankFailed, Ranks
 from carving.errors import BadValue, refused
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import Change, OnProgress, checked, report
+from carving.memory.capacity import told
 from carving.memory.codebook import check_finite
-from carving.memory.fullness import told
-from carving.memory.inventory import Inventory
-from carving.memory.pairs import Batch, batches
-from carving.memory.reliability import Reliability
-from carving.memory.sharing import facts_of
+from carving.memory.evaluate import Inventory, Reliability
+from carving.memory.pairs import Batch, OnProgress, batches, report
+from carving.memory.sharding import facts_of
 from carving.memory.state import State, keeping
 from carving.memory.storage import contents_of, state_of
+from carving.memory.update import Change, checked
 from carving.schemes.base import Scheme
 from carving.schemes.slab import RowShard, check_sliceable, rows_of
 from carving.storage import journal, memoryfile
@@ -78,7 +77,7 @@ class RowShardedMemory(Inventory, Reliability):
 
     @property
     def tensor(self) -> Tensor:
-        """This rank's rows of the tensor, (rows, *scheme.memory_shape[1:])."""
+        """This rank's rows of the tensor, (rows, *scheme.facts.memory_shape[1:])."""
         return self._state.tensor
 
     def __repr__(self) -> str:

@@ -179,7 +179,7 @@ class OSCHead(Head):
         if self.form == "carved":
             return outputs[:, at * self.core : (at + 1) * self.core]
         if self.form == "full":
-            inside = outputs.view(-1, *self.scheme.memory_shape)
+            inside = outputs.view(-1, *self.scheme.facts.memory_shape)
             for _ in range(p):  # the first mode carved and turned to the end, p times
                 inside = torch.tensordot(inside, self.basis[at], dims=([1], [1]))
             return inside.flatten(1)

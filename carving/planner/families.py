@@ -320,7 +320,7 @@ def osc_accuracy(
         d, p, k1: Side of the memory, its order, and the dimensions that a context keeps.
         pairs: The number of stored pairs.
         vocabulary: The number of candidates.
-        shared: The number of fillers in every context.
+        shared: The number of values under every path.
         compact: Whether fillers are compact.
         basis: "blocks" or "gaussian", for ordinary fillers.
 

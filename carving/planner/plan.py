@@ -38,7 +38,7 @@ class Plan:
         scheme: The name of the scheme.
         d, p, k1, compact: Its parameters; p and k1 are None where they do not apply.
         pairs: The number of pairs.
-        accuracy: The predicted accuracy: the share of contexts in which every stored filler outranks all others.
+        accuracy: The predicted accuracy: the share of paths whose stored values outrank all others.
         cells: The numbers of the memory tensor.
         codebook: The numbers of all fillers; they need not be stored, since labels determine them.
         numbers: The numbers that were minimized: the cells and, if it counts, the codebook.
@@ -54,7 +54,7 @@ class Plan:
     >>> best.cells, best.codebook
     (40000, 100000)
     >>> from carving import make
-    >>> make(best.scheme, **best.parameters).memory_shape
+    >>> make(best.scheme, **best.parameters).facts.memory_shape
     (200, 200)
     """
 
@@ -92,24 +92,24 @@ def plan(
 ) -> Plan:
     """Return the smallest memory whose predicted accuracy reaches a target.
 
-    The accuracy is the share of contexts in which every stored filler outranks every other candidate.
+    The accuracy is the share of paths whose stored values all outrank every other value of the vocabulary.
 
     Args:
         pairs: The number of pairs to store.
-        vocabulary: The number of candidates.
+        vocabulary: The number of different values.
         accuracy: The target accuracy, between 0 and 1.
-        shared: The number of fillers in every context, or a mapping {fillers: contexts} where it varies.
+        shared: The number of values under every path, or a mapping {values: paths} where it varies.
         **requirements: Further requirements, all optional:
 
             - `scheme`, `p`, `compact`: the kind of memory; None allows all.
             - `codebook`: whether the numbers of all fillers count (True), or only the cells of the memory.
             - `dtype`: the precision, which determines the bytes (float32).
-            - `widest`: the upper bound of k1, as a multiple of sqrt(d). By default 2 if contexts hold one filler each;
+            - `widest`: the upper bound of k1, as a multiple of sqrt(d). By default 2 if every path holds one value;
               otherwise k1 may be up to d / 2.
             - `slack`: the fraction by which the memory may exceed the minimum where that makes queries cheaper (0.1).
             - `basis`: "blocks", or "gaussian" as in the paper.
             - `dictionary`: the number of shared vectors of which compact fillers are built; 0 for none.
-            - `joint`: whether to plan for joint decoding, with one filler in each context. The memory is several times
+            - `joint`: whether to plan for joint decoding, with one value under each path. The memory is several times
               smaller. The plan includes some headroom, because joint decoding fails abruptly above its threshold.
             - `spread`: with `joint`, the spread of the amplitudes of contexts; unequal amplitudes need fewer cells.
             - `bits`: bits per cell of a quantized memory, 1 to 8, or "auto" for the fewest bytes. The codebook then
@@ -199,7 +199,7 @@ def _designs(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requi
     """Return a design for each family that is admitted and whose dictionary, if any, is large enough."""
     spec = specify(pairs, vocabulary, accuracy, shared, requirements)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
-        raise BadValue(f"shared must add up to pairs={pairs}, got contexts that hold {total}. Correct one of them.")
+        raise BadValue(f"shared must add up to pairs={pairs}, got paths with {total} values. Correct one of them.")
     designs = [Design(spec, family) for family in families_for(spec)]
     possible = [design for design in designs if design.collision_accuracy >= accuracy]
     if not possible:
@@ -252,7 +252,7 @@ def plan_within(
             by 1.1.
 
     Raises:
-        BadValue: If a requirement is invalid, or no memory of this size stores a single context.
+        BadValue: If a requirement is invalid, or no memory of this size stores a single pair.
 
     >>> best = plan_within(numbers=100_000, vocabulary=500, scheme="TPR")
     >>> best.d, best.pairs
@@ -278,7 +278,7 @@ def plans_within(
     fullest = [(design, _plan(design.with_pairs(pairs), size)) for design, pairs, size in full if pairs]
     if not fullest:
         raise BadValue(
-            f"No memory of {numbers} numbers stores a single context at accuracy {accuracy} with a vocabulary of "
+            f"No memory of {numbers} numbers stores a single pair at accuracy {accuracy} with a vocabulary of "
             f"{vocabulary}. Allow more numbers, or do not count the codebook (codebook=False)."
         )
     most = max((plan for _, plan in fullest), key=lambda each: each.pairs)

@@ -14,7 +14,7 @@ from carving.validate import check_choice, check_integer, check_number, nearest
 
 Shared = int | Mapping[int, int]  # the number of fillers in every context, or {fillers: number of contexts}
 
-DEFAULT_ACCURACY = 0.9  # the target accuracy of a memory without a target
+EXPECTED_ACCURACY = 0.9  # the target accuracy of a memory without a target
 DEFAULT_BASIS: Basis = "blocks"
 DEFAULT_SLACK = 0.1  # a tenth more numbers often makes queries several times cheaper
 DEFAULT_WIDEST = 2.0  # the bound of k1 / sqrt(d): more saves little memory and takes much time
@@ -104,20 +104,22 @@ class Specification:
             raise BadValue(f"spread={self.spread} helps joint decoding only. Omit it, or pass joint=True.")
         if self.joint and set(self.contexts) != {1}:
             raise BadValue(
-                f"Joint decoding is planned for one filler in each context, got shared={self.shared}. Omit it."
+                f"Joint decoding is planned for one value under each path, got shared={self.shared}. Omit it."
             )
 
     def _check_contexts(self) -> None:
         if not isinstance(self.shared, Mapping):
-            check_integer("shared", self.shared, 1, way_out="it is the number of fillers in every context")
+            check_integer("shared", self.shared, 1, way_out="it is the number of values under every path")
         elif not self.shared:
-            raise BadValue("shared must not be empty. Pass {fillers in a context: number of such contexts}.")
+            raise BadValue("shared must not be empty. Pass {values under a path: number of such paths}.")
         for size, count in self.contexts.items():
-            check_integer("fillers in a context", size, 1, self.vocabulary, "a context holds every filler at most once")
-            check_integer(f"the number of contexts with {size} fillers", count, 1)
+            check_integer("values under a path", size, 1, self.vocabulary, "a path holds every value at most once")
+            check_integer(f"the number of paths with {size} values", count, 1)
         check_integer("pairs", self.pairs, 1, way_out="it is the number of (context, filler) pairs to store")
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
-            raise BadValue(f"shared={self.shared} fillers in every context exceed pairs={self.pairs}.")
+            raise BadValue(
+                f"shared={self.shared} values under every path exceed pairs={self.pairs}. Correct one of them."
+            )
 
     @property
     def contexts(self) -> Mapping[int, int]:

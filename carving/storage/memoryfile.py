@@ -352,22 +352,22 @@ def vocabulary_of(names: Tensor, counts: Tensor) -> Vocabulary:
 
 def _tensor(scheme: Scheme, memory: Tensor, part: Callable[[int], slice] | None = None) -> Tensor:
     """The memory in the scheme's own numbers, or these rows of it."""
-    shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    shape = (*scheme.facts.memory_shape, 2) if scheme.facts.memory_dtype.is_complex else scheme.facts.memory_shape
     if tuple(memory.shape) != shape:
         raise BadValue(f"the scheme {scheme} needs a tensor of shape {shape}, got {tuple(memory.shape)}")
     tensor = memory.to(scheme.dtype) if part is None else memory[part(len(memory))].to(scheme.dtype, copy=True)
-    return torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
+    return torch.view_as_complex(tensor) if scheme.facts.memory_dtype.is_complex else tensor
 
 
 def trained_of(scheme: Scheme, fillers: Tensor, values: int) -> Tensor:
     """The trained fillers of the first values."""
     if not fillers.is_floating_point():
         raise BadValue(f"the fillers must be floating point numbers, got {fillers.dtype}")
-    if scheme.memory_dtype.is_complex and fillers.shape[-1:] != (2,):
+    if scheme.facts.memory_dtype.is_complex and fillers.shape[-1:] != (2,):
         raise BadValue(f"complex fillers must have 2 as their last dimension, got shape {tuple(fillers.shape)}")
-    if scheme.memory_dtype.is_complex:
+    if scheme.facts.memory_dtype.is_complex:
         fillers = torch.view_as_complex(fillers.to(scheme.dtype))
-    if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= values:
+    if fillers.shape[1:] != scheme.facts.filler_shape or not 0 < len(fillers) <= values:
         raise BadValue(f"the fillers have shape {tuple(fillers.shape)} for {values} values")
     return fillers
 

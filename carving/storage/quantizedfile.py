@@ -205,7 +205,7 @@ def _fillers(scheme: Scheme, fillers: Tensor | None, values: int) -> Tensor | No
 
 def _cells(metadata: dict[str, str], scheme: Scheme, data: Tensor, bits: int) -> Cells:
     raw_bytes_of("cells", data)
-    shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    shape = (*scheme.facts.memory_shape, 2) if scheme.facts.memory_dtype.is_complex else scheme.facts.memory_shape
     deviation, kept = float(metadata["deviation"]), float(metadata["kept"])
     if not all(0 < number < math.inf and number == single(number) for number in (deviation, kept)):
         raise BadValue(f"deviation={deviation} and kept={kept} must be positive float32 numbers")

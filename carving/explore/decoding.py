@@ -8,19 +8,18 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadValue
-from carving.explore.exhibit import Gallery
-from carving.explore.given import Given
-from carving.explore.shown import Json, answer_shown, number, path_shown
+from carving.explore.params import Params
+from carving.explore.serializers import Json, answer_json, number, path_json
+from carving.explore.sessions import SessionStore
 from carving.formats.documents import Pair
 from carving.inference.answer import Answers
-from carving.memory.decode_pairs import SURE
-from carving.memory.jointly import Together
-from carving.memory.questions import Questions, check_paths
+from carving.memory.evaluate import SURE
+from carving.memory.query import Questions, Together, check_paths
 from carving.memory.state import known_paths
 from carving.symbols.codec import Path, canonical_all, canonical_path
 
-MOST = 4 * 10**8  # paths times values: a round of more takes too long for a page
-EXAMPLES = 8  # sample answers
+MAX_SCORES = 4 * 10**8  # paths times values: a round with more takes too long for a page
+MAX_SAMPLES = 8  # answers that are shown
 
 
 class DecodingRound(NamedTuple):
@@ -28,8 +27,8 @@ class DecodingRound(NamedTuple):
 
     number: int
     noise: float  # the standard deviation of the interference per cell, relative to the first round
-    left: float  # the share of the memory's energy that is not explained yet
-    sure: float  # the share of the answers that are sure
+    residual: float  # the share of the memory's energy that is not explained yet
+    confident: float  # the share of the answers with a probability of at least `SURE`
     correct: float | None  # the share of the answers that are correct, if the pairs are known
 
 
@@ -65,10 +64,10 @@ class JointDecoding:
         owners = torch.arange(len(times)).repeat_interleave(times)  # of each row, the number of its path
         for step in self._rounds:
             first = first or step.noise or 1.0
-            sure = float((step.probabilities >= SURE).double().mean())
+            confident = float((step.probabilities >= SURE).double().mean())
             wanted = self._wanted
             correct = None if wanted is None else _count_correct(step.indices, wanted, owners) / self.pairs
-            yield DecodingRound(step.number, (step.noise / first) ** 0.5, step.left, sure, correct)
+            yield DecodingRound(step.number, (step.noise / first) ** 0.5, step.left, confident, correct)
 
     def answers(self) -> Answers:
         """Return the answers of the best round so far."""
@@ -99,34 +98,38 @@ def _count_correct(indices: Tensor, wanted: Tensor, owners: Tensor) -> int:
     return (answered & held).total()
 
 
-def together(gallery: Gallery, given: Given) -> Iterator[Json]:
+def decode(sessions: SessionStore, params: Params) -> Iterator[Json]:
     """Yield the rounds, and finally the outcome."""
-    held = gallery.copy(given.text("session"))
-    memory, pairs = held.memory, held.pairs
+    session = sessions.get(params.text("session"))
+    memory, pairs = session.memory, session.pairs
     if not pairs and not memory.keeps_paths:
         raise BadValue(
             "This memory does not keep its paths, so there are none to decode. Start the explorer with --files and the "
             "stored files, or store them with --keep-paths."
         )
-    asked = len(pairs) or memory.pairs
-    if asked * len(memory.vocabulary) > MOST:
+    count = len(pairs) or memory.pairs
+    if count * len(memory.vocabulary) > MAX_SCORES:
         raise BadValue(
-            f"Joint decoding of {asked:,} pairs with {len(memory.vocabulary):,} values takes minutes. Run "
+            f"Joint decoding of {count:,} pairs with {len(memory.vocabulary):,} values takes minutes. Run "
             "`carving verify MEMORY FILES --joint` instead."
         )
     return _rounds(JointDecoding(memory, pairs or None))
 
 
 def _rounds(decoding: JointDecoding) -> Iterator[Json]:
-    yield dict(asked=decoding.pairs, sure_from=SURE)
+    yield dict(pairs=decoding.pairs, confident_from=SURE)
     for seen in decoding:
         yield dict(
-            round=seen.number, noise=number(seen.noise), left=number(seen.left), sure=seen.sure, right=seen.correct
+            round=seen.number,
+            noise=number(seen.noise),
+            residual=number(seen.residual),
+            confident=seen.confident,
+            correct=seen.correct,
         )
     answers = decoding.answers()
-    step = max(1, len(answers) // EXAMPLES)
+    step = max(1, len(answers) // MAX_SAMPLES)
     examples = [
-        dict(path=path_shown(path), answer=answer_shown(answer))
-        for path, answer in list(zip(answers.paths, answers, strict=True))[::step][:EXAMPLES]
+        dict(path=path_json(path), answer=answer_json(answer))
+        for path, answer in list(zip(answers.paths, answers, strict=True))[::step][:MAX_SAMPLES]
     ]
     yield dict(converged=answers.converged, rounds=answers.rounds, examples=examples)

@@ -1,8 +1,9 @@
 """Memories that become one, alike or not: tensors are added, or the pairs of the smaller are stored in the larger."""
 
 from carving.errors import BadValue
-from carving.memory.changes import OnProgress, check_same, check_same_trained
 from carving.memory.memory import Memory
+from carving.memory.pairs import OnProgress
+from carving.memory.update import check_same, check_same_trained
 
 
 def merged(one: Memory, other: Memory, force: bool = False, on_progress: OnProgress | None = None) -> Memory:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from carving.errors import BadValue
 from carving.validate import check_integer
 
-LONGEST = 4000  # characters of a text
+MAX_TEXT_LENGTH = 4000  # characters of a text
 
 
 @dataclass(frozen=True)
-class Given:
+class Params:
     """The parameters of a query string (all are texts) or of a JSON body."""
 
     values: Mapping[str, object]
@@ -20,8 +20,8 @@ class Given:
         value = self.values.get(name, default)
         if not isinstance(value, str) or (default is None and not value.strip()):
             raise BadValue(f"{name} must be a {'non-empty ' if default is None else ''}text, got {_brief(value)}.")
-        if len(value) > LONGEST:
-            raise BadValue(f"{name} must have at most {LONGEST:,} characters, got {len(value):,}.")
+        if len(value) > MAX_TEXT_LENGTH:
+            raise BadValue(f"{name} must have at most {MAX_TEXT_LENGTH:,} characters, got {len(value):,}.")
         return value
 
     def integer(self, name: str, default: int | None, least: int, most: int) -> int:
@@ -46,7 +46,7 @@ class Given:
             raise BadValue(f"{name} must be one of {', '.join(choices)}, got {_brief(value)}.")
         return str(value)
 
-    def yes(self, name: str) -> bool:
+    def flag(self, name: str) -> bool:
         """Return whether a flag is set."""
         return self.values.get(name) in (True, "true", "1", "yes")
 

@@ -1,16 +1,21 @@
-"""The demonstration: a thousand parse trees in one tensor, every value recalled."""
+"""`carving demo`: a thousand parse trees in one tensor, every value recalled."""
 
 import random
 from collections.abc import Sequence
 from pathlib import Path as FilePath
+from typing import Annotated
 
 import torch
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from carving import formats
+from carving.cli.options import Accuracy, Json, examples
+from carving.cli.output import screen, write_json
 from carving.console import bar, number_table
+from carving.errors import BadValue
 from carving.formats.documents import Document, Pair, flatten
 from carving.inference.answer import Answer
 from carving.memory import Memory
@@ -20,7 +25,11 @@ from carving.planner.design import find_first
 from carving.planner.families import tpr_accuracy, vsa_accuracy
 from carving.planner.plan import Plan
 from carving.schemes import make
+from carving.storage.memoryfile import check_target
 from carving.symbols.codec import Path, canonical
+
+DEMO_EPILOG = examples("carving demo", "carving demo --trees 100", "carving demo --conllu en_ewt-ud-dev.conllu.xz")
+PICTURES = (".png", ".svg", ".pdf", ".jpg")
 
 # A small grammar of English: a symbol becomes one of its expansions, each a dict of roles and what stands there.
 GRAMMAR: dict[str, list[dict[str, str]]] = {
@@ -49,6 +58,23 @@ LOUD = 1.2  # how much louder some contexts are than others where all are asked 
 MANY = 20_000  # values: of more, a sample is asked for, and not all together, so that nobody waits for minutes
 SAMPLE = 2_000  # the values of that sample
 SCORES = 2_000  # about so many true and false candidates are in the picture
+
+
+def demo(
+    trees: Annotated[int, typer.Option(min=1, max=100_000, help="Number of parse trees to generate and store.")] = 1000,
+    conllu: Annotated[FilePath | None, typer.Option(help="Store this treebank (CoNLL-U) instead.")] = None,
+    accuracy: Accuracy = 0.99,
+    picture: Annotated[FilePath, typer.Option(help="File for the figure of the scores.")] = FilePath("demo.png"),
+    as_json: Json = False,
+) -> None:
+    """Store 1,000 parse trees in one tensor and recall them all."""
+    check_target(picture)
+    if picture.suffix.lower() not in PICTURES:
+        raise BadValue(f"--picture must end in {', '.join(PICTURES)}, got {picture}.")
+    console = Console(quiet=True) if as_json else screen()
+    outcome = run(console, trees=trees, conllu=conllu, accuracy=accuracy, picture=picture)
+    if as_json:
+        write_json(outcome)
 
 
 def tree(symbol: str, chance: random.Random) -> Document:

@@ -1,35 +1,271 @@
-"""Queries: recall one path or many, recognize pairs, recall sets, or decode all paths jointly."""
+"""Queries of a memory: recall, recognize, recall sets, decode jointly, and find the paths of a value."""
 
 import math
 from abc import ABC
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from itertools import islice
 from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.distributed.ranks import Group
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
+from carving.index import IndexQuery, rank
 from carving.inference import best, fitted, likelihood, sets, several
 from carving.inference.alike import recall_alike
 from carving.inference.answer import Answer, Answers
-from carving.inference.ranking import Best
-from carving.memory.changes import OnProgress, report
-from carving.memory.jointly import Together
-from carving.memory.pairs import BATCH, Batch, as_pair
-from carving.memory.probing import probed, wished
-from carving.memory.recognition import weighed
-from carving.memory.shards import Shard, scanned, sharded
-from carving.memory.state import EMPTY, State, known_paths
-from carving.memory.wording import answers, top_answers
+from carving.inference.likelihood import UNSEEN, Evidence, Likelihood
+from carving.inference.ranking import Best, Ranking
+from carving.inference.together import Decoding, Step
+from carving.memory.pairs import BATCH, Batch, OnProgress, as_pair, report
+from carving.memory.sharding import Shard, scanned, sharded, shared_paths
+from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.planner.requirements import Target
-from carving.schemes.base import FillersOrLabels, Scheme
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, FillersOrLabels, Scheme
 from carving.symbols.codec import Path, Role, Value
 from carving.symbols.paths import Paths, as_path
 from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 from carving.validate import check_integer, check_number, check_prior_empty, listed
+
+
+class Weighed(NamedTuple):
+    """Of each pair (n,): without probabilities (schemes that are not linear), the last two are not-a-number."""
+
+    strengths: Tensor  # how strongly the memory holds it: 1 if stored once
+    chances: Tensor  # how probably it is stored there
+    spreads: Tensor  # the standard deviation of the strength
+
+
+def weighed(held: State, batch: Batch, prior_empty: float) -> Iterator[Weighed]:
+    """The pairs, some at a time."""
+    scheme = held.scheme
+    linear = scheme if scheme.facts.linear else None
+    for rows, contexts in scheme.chunks_of(batch.paths, held.batch):
+        names = batch.names[rows]
+        fillers = held.codebook.named(names).unsqueeze(1)
+        if linear is not None:
+            yield _weigh(held, linear, contexts, fillers, names, prior_empty)
+            continue
+        scores = scheme.score(held.tensor, contexts, fillers)[:, 0]
+        unknown = torch.full_like(scores, math.nan)
+        yield Weighed(scores, unknown, unknown)
+
+
+def _weigh(
+    held: State, scheme: Scheme, contexts: Contexts, fillers: Tensor, names: list[bytes], prior_empty: float
+) -> Weighed:
+    rows = held.vocabulary.rows_of(names)
+    if held.solved is not None:
+        return _weigh_solved(held, scheme, contexts, fillers, rows, prior_empty)
+    prior = math.log(1 - prior_empty) - math.log(prior_empty) if prior_empty else math.inf
+    counts = held.often.of(rows)
+    odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior, held.strengths, 1 - held.share)
+    cores = scheme.adjoint(held.tensor, contexts)
+    evidence = Evidence.of(scheme, cores, contexts, fillers)
+    crowded = likelihood.crowding(scheme, cores, evidence, odds).unsqueeze(1)
+    own = torch.arange(len(names)).unsqueeze(1)
+    chances = odds.log_odds(evidence, own, crowded).double().sigmoid()
+    spreads = ((odds.variance_along(evidence, own) + crowded) / evidence.energy).sqrt()
+    alone = Weighed(evidence.strengths[:, 0], chances[:, 0], spreads[:, 0])
+    return alone if held.codebook.trained is None else _beside_others(held, scheme, contexts, rows, alone, prior_empty)
+
+
+def _beside_others(
+    held: State, scheme: Scheme, contexts: Contexts, rows: list[int], alone: Weighed, prior_empty: float
+) -> Weighed:
+    """Values whose fillers were given, beside all others: these may be alike, and show where one of the others is.
+
+    Before the memory is asked, a value that is not there leaves nothing or any other, as probably. Values that the
+    memory does not know are like no other.
+    """
+    known = [place for place, row in enumerate(rows) if row >= 0]
+    if not known:
+        return alone
+    which, asked = contexts[torch.tensor(known)], torch.tensor([rows[place] for place in known], device=scheme.device)
+    every, fillers = held.candidates(None, len(known))
+    odds = held.odds(scheme, 0.5, every)
+    ranking = likelihood.most_likely(scheme, held.tensor, which, fillers, odds, several.listed(1, len(every)))
+    found = several.own(scheme, held.tensor, which, held.codebook.all(), ranking, odds, asked)
+    share = (odds.log_prior[asked].double() - math.log(0.5)).exp()
+    prior = (
+        torch.log((1 - prior_empty) / prior_empty * (2 - share) / share)
+        if prior_empty
+        else torch.full_like(share, math.inf)
+    )
+    strengths, chances = alone.strengths.clone(), alone.chances.clone()
+    strengths[known] = found.strengths.to(strengths)
+    chances[known] = (found.log_odds + prior).sigmoid()
+    return Weighed(strengths, chances, alone.spreads)
+
+
+def _weigh_solved(
+    held: State, scheme: Scheme, contexts: Contexts, fillers: Tensor, rows: list[int], prior_empty: float
+) -> Weighed:
+    assert held.solved is not None
+    inner = scheme.inner(scheme.adjoint(held.tensor, contexts), contexts, fillers)
+    strengths = (inner / scheme.energy(contexts, fillers))[:, 0]
+    spread = math.sqrt(held.energy / scheme.mean_bound_energy / scheme.facts.memory_scalars)
+    chances = fitted.pair_chances(strengths, held.solved, prior_empty)
+    if held.codebook.trained is not None:
+        every, candidates = held.candidates(None, len(rows))
+        choice, k = fitted.Choice(candidates, every), several.listed(1, len(every))
+        best = fitted.told(scheme, held.tensor, contexts, choice, held.solved, prior_empty, k)
+        asked = torch.tensor(rows, device=chances.device).unsqueeze(1)
+        beside = (best.chances * (best.indices == asked)).sum(1)
+        chances = torch.where(asked.squeeze(1) < 0, chances, torch.minimum(chances, beside))
+    return Weighed(strengths, chances, torch.full_like(strengths, spread))
+
+
+def answers(held: State, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
+    """The best answer of each context, at most one value being there; nothing, if that is more probable."""
+    chances, empty = likelihood.probabilities(ranking, prior_empty)
+    columns = ranking.best.indices[:, 0], ranking.strengths[:, 0], chances, empty
+    return [
+        [Answer(None, strength, none, found=False) if none >= chance else Answer(held.value(rows[i]), strength, chance)]
+        for i, strength, chance, none in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def top_answers(
+    held: State,
+    contexts: Contexts,
+    ranking: Ranking,
+    rows: Sequence[int],
+    odds_of: Callable[[Tensor], likelihood.Likelihood],
+    k: int,
+) -> list[list[Answer]]:
+    """The k most probable values of each context, which may hold several of them; `odds_of` some rows."""
+    listed, indices = ranking.best.indices.unique(return_inverse=True)
+    fillers = held.codebook.of([held.value(rows[i]) for i in listed.tolist()])
+    ranking = ranking._replace(best=ranking.best._replace(indices=indices))
+    chances = several.several(held.scheme, held.tensor, contexts, fillers, ranking, odds_of(listed))
+    values = [rows[i] for i in listed.tolist()]
+    columns = zip(*(column[:, :k].tolist() for column in chances), strict=True)
+    return [
+        [Answer(held.value(values[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
+        for each in columns
+    ]
+
+
+DEFAULT_TARGET = 0.999  # of a scan's right answers, where nothing else is wished
+RARE = 0.01  # of the paths hold several values, and the best of them may come second
+LARGE = 200_000  # values of which an index is faster than a scan for one question and for many
+
+
+def wished(held: State, recall_target: float | None, all_values: bool, group: Group) -> float | None:
+    """The part of a scan's right answers that is wished of an index; None for a scan itself, which ranks share."""
+    if recall_target is None and held.often.size < LARGE:
+        return None
+    can = held.codebook.indexable and held.solved is None and group is None and all_values
+    if recall_target is None:
+        return DEFAULT_TARGET if can else None
+    if not 0 < check_number("recall_target", recall_target) <= 1:
+        raise BadValue(
+            f"recall_target={recall_target!r} must be above 0 and at most 1: the target recall relative to a full "
+            "scan. The default is 0.999 for large vocabularies."
+        )
+    if recall_target == 1:
+        return None
+    if not can:
+        raise BadValue(
+            f"recall_target={recall_target} needs an index, which exists for the whole vocabulary of a memory with "
+            "compact fillers, "
+            "not trained, OSC(..., compact=True), on the CPU, not consolidated, in one process. Omit it to score all "
+            "candidates."
+        )
+    return float(recall_target)
+
+
+def check_indexable(held: State, bits: int | str | None) -> None:
+    """Refuse to write an index where there can be none."""
+    if not held.codebook.indexable or bits is not None:
+        raise BadValue(
+            "index=True requires a memory with compact fillers, not trained, OSC(..., compact=True), and not "
+            "quantized. Omit it."
+        )
+
+
+def probed(held: State, paths: Paths, prior_empty: float, wish: float, top: int | None) -> Iterator[list[list[Answer]]]:
+    """The answers of an index, some paths at a time: the best to each, or so many."""
+    scheme = held.scheme
+
+    def odds_of(rows: NDArray[np.int64]) -> Likelihood:
+        return held.odds_of(scheme, prior_empty, rows)
+
+    single, rows = top is None and held.sample.further()[0] <= RARE, range(len(held.vocabulary))
+    index, query = held.codebook.index(), IndexQuery(odds_of, prior_empty, wish, held.prior_range, single)
+    k = 1 if top is None else several.listed(top, len(rows))
+    for _, contexts in scheme.chunks_of(paths, held.batch):
+        ranking = rank(index, held.vocabulary, query, held.tensor, contexts, k)
+        if top is None:
+            yield answers(held, ranking, rows, prior_empty)
+        else:
+            yield top_answers(
+                held, contexts, ranking, rows, lambda listed: odds_of(listed.numpy()), min(top, len(rows))
+            )
+
+
+class Together:
+    """Paths that are asked together; a path that holds several values is given as often.
+
+    Who iterates over it sees the rounds, and may stop; `answers` are then those of the best round so far.
+    """
+
+    def __init__(
+        self,
+        held: State,
+        asked: Paths,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        rounds: int = 100,
+        group: Group = None,
+    ) -> None:
+        check_sum(held, "decode jointly")
+        self.held, self.asked = held, asked
+        self.rows, fillers = held.held_candidates(candidates)
+        self.times = Counter(asked.names)  # in the order of their first appearance, as distinct paths are
+        ranks, own = shared_paths(held, asked.distinct()[0], group, rounds)
+        counts = held.counts[list(self.rows)].clamp_min(0)
+        self._decoding = Decoding(
+            held.scheme,
+            held.observed,
+            held.scheme.contexts(asked.distinct()[0][own]),
+            fillers,
+            rounds=rounds,
+            ranks=ranks,
+            holds=list(self.times.values())[own],
+            prior=counts + UNSEEN,
+            shares=counts / max(held.stored, 1.0),
+            prior_empty=check_prior_empty(prior_empty),
+            strengths=held.strengths,
+        )
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self._decoding)
+
+    def owners(self) -> Iterator[bytes]:
+        """The name of the path that each row of a step belongs to."""
+        return (name for name, count in self.times.items() for _ in range(count))
+
+    def answers(self) -> Answers:
+        """One answer for each path that was given, in its order."""
+        held, decoded = self.held, self._decoding.decoded()
+        columns = (decoded.indices.tolist(), decoded.scores.tolist(), decoded.probabilities.tolist())
+        answers = {name: list[Answer]() for name in self.times}
+        for name, index, score, chance in zip(self.owners(), *columns, strict=True):
+            value = None if index < 0 else held.vocabulary[self.rows[index]]
+            answers[name].append(Answer(value, score, min(chance, 1.0), found=index >= 0))
+        ordered = {name: iter(sorted(each, key=lambda answer: not answer.found)) for name, each in answers.items()}
+        # Where all that was stored was asked for, cells tell whether it was found.
+        whole = held.cells is None or len(self.asked) < held.pairs or decoded.explained
+        answered = (next(ordered[name]) for name in self.asked.names)
+        return Answers(answered, decoded.converged and whole, decoded.rounds, self.asked)
 
 
 class Asking(TypedDict, total=False):
@@ -172,7 +408,7 @@ class Questions(ABC):
         question = Question(asked, rows, fillers, prior_empty, None if top is None else k, shard)
         if held.solved is not None:
             parts = _asked_solved(held, question, candidates is None)
-        elif isinstance(scheme, LinearScheme) and scheme.facts.linear:
+        elif scheme.facts.linear:
             parts = _asked(held, scheme, question)
         else:
             parts = _asked_without_probability(held, question)
@@ -213,11 +449,11 @@ class Questions(ABC):
         return answers
 
     def recall_set(self, *path: Role, threshold: float = 0.5, **how: Unpack[Asking]) -> list[Answer]:
-        """Return every value that is stored under a path with at least a probability, most probable first.
+        """Return all values of a path whose probability is at least `threshold`, most probable first.
 
         Args:
             *path: The roles of the path.
-            threshold: Minimum probability, between 0 and 1.
+            threshold: Minimum probability that a value is stored there, between 0 and 1.
             **how: `candidates` and `prior_empty` as in `recall`; `on_progress`.
 
         Raises:
@@ -254,7 +490,7 @@ class Questions(ABC):
             most = min(len(rows), int(1 / threshold))
             parts = _asked_solved(state, Question(asked, rows, allowed, prior_empty, most), candidates is None)
             return _likely(parts, threshold, on_progress)
-        if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+        if not scheme.facts.linear:
             raise BadValue(
                 f"recall_set() needs probabilities, which {scheme} does not have, because its memory is not a plain "
                 'sum. Use recall(..., top=k), or another scheme or memory="raw".'
@@ -292,7 +528,7 @@ class Questions(ABC):
         It reaches a far higher load than single queries, as long as it converges (see `converged`).
 
         Decoded values are subtracted as interference from the others, round by round. Every path takes one core
-        (*scheme.core_shape) of working memory.
+        (*scheme.facts.core_shape) of working memory.
 
         Args:
             paths: Every stored path, once for each value that it holds. Pairs under other paths act as noise. By
@@ -368,7 +604,7 @@ class Question(NamedTuple):
     shard: Shard | None = None  # where the candidates are those of one rank
 
 
-def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[list[list[Answer]]]:
+def _asked(held: State, scheme: Scheme, question: Question) -> Iterator[list[list[Answer]]]:
     """The answers of a sum, some paths at a time."""
     _, rows, fillers, prior_empty, top, shard = question
     odds = held.odds(scheme, prior_empty, rows)
@@ -387,7 +623,7 @@ def _asked(held: State, scheme: LinearScheme, question: Question) -> Iterator[li
 def _asked_solved(held: State, question: Question, all_values: bool) -> Iterator[list[list[Answer]]]:
     """The answers of a memory that was solved: to each path the best, or nothing; or the so many best."""
     scheme, solved, top = held.scheme, held.solved, question.top
-    assert isinstance(scheme, LinearScheme) and solved is not None
+    assert solved is not None
     everything = None if all_values else held.candidates(None, len(question.paths))[1]
     choice = fitted.Choice(question.fillers, question.rows, everything)
     for _, contexts in scheme.chunks_of(question.paths, held.batch):
@@ -461,3 +697,51 @@ def check_paths(paths: Iterable[Path], held: State) -> Paths:
     if not len(held.vocabulary):
         raise BadValue(EMPTY)
     return Paths.of_checked(asked)
+
+
+Found = tuple[Path, Answer]
+
+
+def where(
+    held: State,
+    value: Value,
+    paths: Iterable[Path],
+    threshold: float = 0.5,
+    prior_empty: float | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[Found]:
+    """The paths that hold a value with at least this probability, the most probable first; some are asked at a time."""
+    if not 0 < threshold < 1:
+        raise BadValue(f"threshold must be a probability between 0 and 1, got {threshold!r}. The default is 0.5.")
+    if not held.scheme.facts.linear:
+        raise BadValue(
+            f"where() needs probabilities, which {held.scheme} does not have, because its memory is not a plain sum. "
+            'Use another scheme, or memory="raw".'
+        )
+    row = held.vocabulary.find(value)
+    if row is None:  # what was never stored is nowhere
+        return []
+    asked = paths if isinstance(paths, Sized) else list(paths)
+    if prior_empty is None:
+        prior_empty = 1 - min(0.5, max(1.0, float(held.counts[row])) / max(1, len(asked)))
+    found: list[Found] = []
+    for batch in _batches(asked, value):
+        found += _found(held, batch, threshold, check_prior_empty(prior_empty))
+        report(on_progress, len(batch))
+    return sorted(found, key=lambda each: -each[1].probability)
+
+
+def _batches(paths: Iterable[Path], value: Value) -> Iterator[Batch]:
+    each = iter(paths)
+    while part := list(islice(each, BATCH)):
+        yield Batch([(path, value) for path in part])
+
+
+def _found(held: State, batch: Batch, threshold: float, prior_empty: float) -> Iterator[Found]:
+    done = 0
+    for part in weighed(held, batch, prior_empty):
+        chances = part.chances.tolist()
+        for place, (score, chance) in enumerate(zip(part.strengths.tolist(), chances, strict=True), start=done):
+            if chance >= threshold and not math.isnan(chance):
+                yield batch.paths[place], Answer(batch.values[place], score, chance)
+        done += len(chances)

@@ -1,8 +1,4 @@
-"""Questions that many ranks answer together: each weighs its part of the vocabulary, and the best of all are merged.
-
-A value belongs to the rank that a hash of its name says, so that it stays where it is when the vocabulary grows. Every
-rank knows all labels, but makes fillers of its own alone.
-"""
+"""Queries that ranks answer together: each scores its part of the candidates or paths, and the best are merged."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -18,14 +14,42 @@ from carving.inference.likelihood import Likelihood
 from carving.inference.ranking import Best, Indexed, Ranking, merged_parts
 from carving.inference.sets import Scan, Shortlists, contexts_at_once
 from carving.memory.codebook import Codebook, Drawn
-from carving.memory.sharing import check_same_state
 from carving.memory.state import State
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.schemes.slab import RowShard
 from carving.symbols.codec import Value, canonical_all
 from carving.symbols.paths import Paths
 from carving.symbols.vocabulary import Vocabulary
+
+LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is another
+
+
+def facts_of(held: State) -> dict[str, object]:
+    """What the memories of all ranks must have in common."""
+    from carving import __version__
+
+    scheme, paths, versions = held.scheme, held.known is not None, f"{__version__} (torch {torch.__version__})"
+    return dict(version=versions, scheme=scheme, dtype=scheme.dtype, workspace=scheme.workspace, paths=paths)
+
+
+def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
+    """Refuse ranks whose memories differ before they begin."""
+    flat = held.tensor.reshape(-1)
+    step = max(1, len(flat) // LOOKED_AT)
+    contents = (held.stored, flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
+    sizes = dict(pairs=held.pairs, values=len(held.vocabulary), target=held.target)
+    ranks.check_same(**facts_of(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
+
+
+def shared_paths(held: State, paths: Paths, group: Group, rounds: int) -> tuple[Ranks, slice]:
+    """The ranks that ask for paths together, and which of these are this one's."""
+    ranks = Ranks.of(group)
+    if len(paths) < ranks.size or isinstance(held.scheme, RowShard):  # each rank had better ask for all of them
+        return Ranks.alone(), slice(None)
+    if ranks.size > 1:
+        digest = len(paths), zlib.crc32(b"".join(paths.names))
+        check_same_state(ranks, held, questions=digest, rounds=rounds)
+    return ranks, slice(*(len(paths) * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
 
 
 @dataclass(frozen=True)
@@ -47,11 +71,11 @@ class Shard:
         if candidates is None:
             own, book = held.kept.once("shard", [held.counts], (ranks.rank, ranks.size), lambda: _part(held, ranks))
             return cls(held, ranks, rows, own, book.ready(len(asked)) if book.holdable else book.vocabulary.labels)
-        own = _own(names, ranks)
+        own = _owned(names, ranks)
         fillers = held.codebook.of([held.value(rows[i]) for i in own.tolist()]) if len(own) else torch.empty(0)
         return cls(held, ranks, rows, own, fillers)
 
-    def most_likely(self, scheme: LinearScheme, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
+    def most_likely(self, scheme: Scheme, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
         """The k candidates of each context with the best odds, as `likelihood.most_likely` finds them."""
         most = min(k, len(self.own))
         found = None
@@ -87,7 +111,7 @@ class Shard:
         """The fillers of all candidates, made from their labels when they are asked for."""
         return Fillers(self.held, self.rows)
 
-    def scan(self, scheme: LinearScheme, odds: Likelihood) -> "MergedScan":
+    def scan(self, scheme: Scheme, odds: Likelihood) -> "MergedScan":
         """What gives contexts their short lists of all candidates."""
         if not len(self.own):
             return MergedScan(self, scheme, None)
@@ -99,7 +123,7 @@ class MergedScan(NamedTuple):
     """The short lists of all ranks as one, where this rank scans its own candidates, if it has any."""
 
     shard: Shard
-    scheme: LinearScheme
+    scheme: Scheme
     own: Scan | None
 
     def at_once(self, size: int) -> int:
@@ -134,7 +158,7 @@ class Fillers:
 def sharded(held: State, candidates: Iterable[Value] | None, asked: Paths, group: Group) -> Shard | None:
     """A rank's part of a question; None where each rank answers all of it, because odds are not merged there."""
     ranks = Ranks.of(group)
-    linear = isinstance(held.scheme, LinearScheme) and held.scheme.facts.linear
+    linear = held.scheme.facts.linear
     whole = not isinstance(held.scheme, RowShard)  # which all ranks read together
     return (
         Shard.of(held, candidates, asked, ranks)
@@ -145,7 +169,7 @@ def sharded(held: State, candidates: Iterable[Value] | None, asked: Paths, group
 
 def scanned(
     held: State,
-    scheme: LinearScheme,
+    scheme: Scheme,
     asked: Paths,
     candidates: Iterable[Value] | None,
     prior_empty: float,
@@ -165,13 +189,13 @@ def scanned(
 
 
 def _part(held: State, ranks: Ranks) -> tuple[Tensor, Codebook]:
-    own = _own(held.vocabulary.names(), ranks)
+    own = _owned(held.vocabulary.names(), ranks)
     values = [held.value(row) for row in own.tolist()]
     trained = None if held.codebook.trained is None or not values else held.codebook.of(values)
     return own, Codebook(held.scheme, Vocabulary(values), trained)
 
 
-def _own(names: Sequence[bytes], ranks: Ranks) -> Tensor:
+def _owned(names: Sequence[bytes], ranks: Ranks) -> Tensor:
     """Which of these names belong to a rank."""
     return torch.tensor([i for i, name in enumerate(names) if zlib.crc32(name) % ranks.size == ranks.rank]).long()
 
