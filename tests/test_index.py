@@ -191,7 +191,7 @@ class Scan:
 
     def search(self, cores, energies, query, k):
         rows = np.arange(len(self))
-        inner = cores.flatten(1) @ self.scheme.precompute(self.scheme.fillers(self.vocabulary)).mT
+        inner = cores.flatten(1) @ self.scheme.precompute(self.scheme.fillers(self.vocabulary)).tensor.mT
         odds = query.likelihood_of(rows).log_odds(Evidence(inner, energies, None), slice(0, len(rows)))
         best = odds.topk(k).indices
         return best.sort(dim=1).values, odds.scatter(1, best, -math.inf).logsumexp(1)
