@@ -60,7 +60,7 @@ if hasattr(os, "register_at_fork"):
 class Memory(Inventory, Reliability, Consolidating):
     """A memory of fixed size that stores documents or (path, value) pairs and recalls values by their paths.
 
-    A path is a tuple of roles, such as `("sentence 5", "subject")`; roles and values are labels (texts, numbers, bytes).
+    A path is a tuple of roles, such as `("sentence 5", "subject")`. Roles and values are texts, numbers or bytes.
 
     Args:
         scheme: The scheme that binds pairs, such as `OSC(d=64)`.
