@@ -30,8 +30,7 @@ from carving.memory.state import State, keeping
 from carving.memory.storage import load, save
 from carving.memory.update import Change, NotFound, added, check_weights, checked, forgotten, levels_of, stored, summed
 from carving.planner import plan as planner
-from carving.planner.target import Target
-from carving.planner.wish import Requirements, Shared
+from carving.planner.requirements import Requirements, Shared, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage.locks import Place, shown
@@ -60,7 +59,7 @@ if hasattr(os, "register_at_fork"):
 class Memory(Inventory, Reliability, Consolidating):
     """A memory of fixed size that stores documents or (path, value) pairs and recalls values by their paths.
 
-    A path is a tuple of roles, such as `("sentence 5", "subject")`. Roles and values are texts, numbers or bytes.
+    A path is a tuple of roles, such as `("sentence 5", "subject")`. Roles and values are labels: text, numbers, bytes.
 
     Args:
         scheme: The scheme that binds pairs, such as `OSC(d=64)`.

@@ -25,7 +25,7 @@ from carving.inference.together import Decoding, Step
 from carving.memory.pairs import BATCH, Batch, OnProgress, as_pair, report
 from carving.memory.sharding import Shard, scanned, sharded, shared_paths
 from carving.memory.state import EMPTY, State, check_sum, known_paths
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes.base import Contexts, FillersOrLabels, Scheme
 from carving.symbols.codec import Path, Role, Value
 from carving.symbols.paths import Paths, as_path
