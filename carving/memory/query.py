@@ -25,7 +25,7 @@ from carving.inference.together import Decoding, Step
 from carving.memory.pairs import BATCH, Batch, OnProgress, as_pair, report
 from carving.memory.sharding import Shard, scanned, sharded, shared_paths
 from carving.memory.state import EMPTY, State, check_sum, known_paths
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes.base import Contexts, FillersOrLabels, Scheme
 from carving.symbols.codec import Path, Role, Value
 from carving.symbols.paths import Paths, as_path
@@ -449,11 +449,11 @@ class Questions(ABC):
         return answers
 
     def recall_set(self, *path: Role, threshold: float = 0.5, **how: Unpack[Asking]) -> list[Answer]:
-        """Return every value that is stored under a path with at least a probability, most probable first.
+        """Return all values of a path whose probability is at least `threshold`, most probable first.
 
         Args:
             *path: The roles of the path.
-            threshold: Minimum probability, between 0 and 1.
+            threshold: Minimum probability that a value is stored there, between 0 and 1.
             **how: `candidates` and `prior_empty` as in `recall`; `on_progress`.
 
         Raises:

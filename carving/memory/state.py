@@ -21,7 +21,7 @@ from carving.inference.sample import NOTHING_SAMPLED, ONCE, Histogram, Loads, Pa
 from carving.memory.codebook import Codebook
 from carving.memory.counts import Counts, KnownPaths
 from carving.memory.pairs import BATCH
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.quantization import Cells
 from carving.schemes.base import Scheme
 from carving.symbols.codec import Value

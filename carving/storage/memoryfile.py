@@ -29,7 +29,7 @@ from carving.inference.sample import (
     Histogram,
     PairSample,
 )
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage import journal

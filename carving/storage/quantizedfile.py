@@ -21,7 +21,7 @@ from carving.errors import BadValue
 from carving.hashing import STREAM
 from carving.inference.fitted import Solved
 from carving.inference.sample import Histogram
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.quantization import BITS, Cells, packed, single, unpacked
 from carving.schemes.base import Scheme
 from carving.storage import journal
