@@ -22,9 +22,7 @@ from carving.schemes.vsa import VSA
 from carving.structures.vectors import check_vectors, set_dim
 from carving.validate import check_choice, check_integer, check_positive
 
-FOUND = (
-    0.5  # the cosine of a product with what it was found in: unrelated vectors have none, one of a bundle of three 0.58
-)
+MIN_COSINE = 0.5  # of factors that bind to the vector: unrelated vectors have none, one of a bundle of three 0.58
 CHANCE_COUNT = 5  # vectors of a codebook that pass the sparse threshold by chance
 NOISE = 0.7  # added to similarities, in deviations of unrelated vectors: what goes around in circles is thrown off
 FAINT = 0.01  # the same of weights: where none passes, they are all that there is
@@ -46,7 +44,7 @@ class Factors(NamedTuple):
     """
 
     found: Tensor  # (n, factors)
-    converged: Tensor  # (n,) whether what was found binds to what was given: by a cosine above 0.5
+    converged: Tensor  # (n,)
     rounds: int
 
 
@@ -108,14 +106,9 @@ def factorize(
 
 
 def _search(
-    vsa: VSA,
-    bound: Tensor,
-    codebooks: Sequence[Tensor],
-    renewal: "BundleEstimates | SegmentEstimates",
-    rounds: int,
-    signed: bool,
+    vsa: VSA, bound: Tensor, codebooks: Sequence[Tensor], estimator: "Estimator", rounds: int, signed: bool
 ) -> Factors:
-    """The search; vectors whose factors are found leave it."""
+    """Iterate until all factors are found; vectors whose factors are found leave the search."""
     found = torch.full((len(bound), len(codebooks)), -1, device=bound.device)
     left = torch.arange(len(bound), device=bound.device)
     estimates = [estimator.first(place, len(bound)) for place in range(len(codebooks))]
