@@ -61,7 +61,8 @@ def set_dim(scheme: VSA, vectors: Tensor, least: int = 1) -> int:
 
 def _check_counts(vsa: VSA, names: str, one: Tensor, other: Tensor) -> None:
     """Refuse sets of different numbers of vectors."""
-    if one.shape[set_dim(vsa, one)] != other.shape[set_dim(vsa, other)]:
+    first, second = set_dim(vsa, one), set_dim(vsa, other)
+    if one.shape[first] != other.shape[second]:
         raise BadValue(f"{names} must have the same number of vectors, got {tuple(one.shape)} and {tuple(other.shape)}")
 
 
