@@ -101,7 +101,7 @@ def _threshold(odds: Likelihood, evidence: Evidence, row: int, empty: float) -> 
         log_prior=own.log_prior.double(),
         norm=own.norm,
         strengths=own.strengths,
-        numbers=own.numbers,
+        cardinality=own.cardinality,
         shift=shift,
     )
     energy = evidence.energy.expand(1, len(odds.variance))[:, row : row + 1].double()
