@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from carving import OSC, Memory, make
 from carving.cli import app
 from carving.errors import BadType
-from carving.inference import together as joint
+from carving.inference import amp as joint
 from carving.planner.design import Design, find_first
 from carving.planner.families import NullScore, OSCFamily, detection_accuracy, osc_accuracy, tpr_accuracy, vsa_accuracy
 from carving.planner.plan import Plan, pairs_within, plan, plan_within, plans, plans_within, predict

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from carving import OSC, make, plan
 from carving.cli import app
 from carving.errors import BadType, BadValue
-from carving.inference.together import decode
+from carving.inference.amp import decode
 from carving.lab.measures.predictions import predicted
 from carving.lab.measures.retrieval import joint_accuracy
 from carving.planner.plan import predict

@@ -68,7 +68,7 @@ def _predictable(known: dict[str, Any], joint: bool) -> bool:
 def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
     """What a state is predicted to name, with so many pairs more; of what was consolidated, if it was."""
     if held.solved is not None:
-        return held.solved.after(more).accuracy
+        return held.solved.level_after(more).accuracy
     joint = held.target is not None and held.target.joint
     bits = None if held.cells is None else held.cells.bits
     return named(held.scheme, held.loads(more), _values(held), joint, draft, bits)

@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from carving.inference.best import top
+from carving.inference.top_k import top
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of
 from carving.planner.families import vsa_accuracy
