@@ -20,7 +20,7 @@ from carving.index.directions import CURVE_BUCKETS, RecallCurve, directions, dir
 from carving.index.file import read_index
 from carving.index.ranking import SHORTLIST
 from carving.inference.likelihood import Evidence
-from carving.inference.ranking import best_of
+from carving.inference.top_k import best_of
 
 VALUES, PAIRS = 20_000, 230
 

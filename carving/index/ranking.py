@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.inference.ranking import Best, Ranking, best_of
+from carving.inference.top_k import Best, Ranking, best_of
 from carving.schemes.base import Contexts, Scheme, draw_fillers
 from carving.symbols.vocabulary import Vocabulary
 

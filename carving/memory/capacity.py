@@ -17,10 +17,8 @@ from carving.formats.documents import Pair
 from carving.inference.sample import Histogram, Loads
 from carving.memory.state import State, keeping
 from carving.planner import plan as planner
-from carving.planner.kinds import KINDS
-from carving.planner.target import USUAL, Target
-from carving.planner.telling import NAMING
-from carving.planner.wish import Requirements
+from carving.planner.families import FAMILIES, NAMING_SHARE
+from carving.planner.requirements import EXPECTED_ACCURACY, Requirements, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage.memoryfile import identity
@@ -70,7 +68,7 @@ def _predictable(known: dict[str, Any], joint: bool) -> bool:
 def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
     """What a state is predicted to name, with so many pairs more; of what was consolidated, if it was."""
     if held.solved is not None:
-        return held.solved.after(more).accuracy
+        return held.solved.level_after(more).accuracy
     joint = held.target is not None and held.target.joint
     bits = None if held.cells is None else held.cells.bits
     return named(held.scheme, held.loads(more), _values(held), joint, draft, bits)
@@ -91,11 +89,11 @@ def _values(held: State) -> int:
 
 
 def falls_short(held: State) -> bool:
-    """Whether a state is predicted to name fewer values than its goal, or USUAL, wants."""
+    """Whether a state is predicted to name fewer values than its goal, or EXPECTED_ACCURACY, wants."""
     if held.solved is None and _within(held):
         return False
     now = foreseen(held)
-    return now is not None and (held.target or Target(USUAL)).missed_by(now)
+    return now is not None and (held.target or Target(EXPECTED_ACCURACY)).missed_by(now)
 
 
 def _within(held: State) -> bool:
@@ -128,7 +126,7 @@ def told(before: State, after: State) -> State:
         return _told_of_noise(after)
     if _within(after):
         return after
-    target, pairs, values = after.target or Target(USUAL), after.load, len(after.vocabulary)
+    target, pairs, values = after.target or Target(EXPECTED_ACCURACY), after.load, len(after.vocabulary)
     if pairs <= before.load or pairs < before.told * AGAIN:
         return after
     many = 1 << (pairs - 1).bit_length(), 1 << (values - 1).bit_length()
@@ -161,7 +159,7 @@ def _told_of_noise(after: State) -> State:
 def sentence(before: float | None, now: float, held: State) -> str:
     """Return the message of `Overfull`."""
     was = "" if before is None else f"was {before:.2%}, "
-    target = f"target {100 * held.target.accuracy:.4g}%" if held.target else f"{USUAL:.0%} is expected"
+    target = f"target {100 * held.target.accuracy:.4g}%" if held.target else f"{EXPECTED_ACCURACY:.0%} is expected"
     way_out = "Call grow(), which returns a larger memory." if held.known is not None else NEW
     return f"Memory over capacity: predicted accuracy {now:.2%} at {held.pairs:,} pairs ({was}{target}). {way_out}"
 
@@ -246,7 +244,7 @@ def naming_accuracy(accuracy: float) -> float:
     """How surely values must be named for this share of right answers where "nothing is there" is an answer too."""
     if not 0 < check_number("accuracy", accuracy) < 1:
         raise BadValue(f"accuracy must be between 0 and 1, got {accuracy}. The default is 0.99.")
-    return 1 - (1 - accuracy) * NAMING
+    return 1 - (1 - accuracy) * NAMING_SHARE
 
 
 def check_headroom(headroom: float) -> float:
@@ -296,7 +294,7 @@ def _expected(seen: Survey, wanted: int | None) -> Survey:
 def _as_before(held: State, expected: Survey) -> Requirements:
     """What the scheme was, as far as the planner has a choice of it."""
     known, requirements = identity(held.scheme), Requirements()
-    if known["name"] in {kind.scheme for kind in KINDS}:
+    if known["name"] in {family.scheme for family in FAMILIES}:
         requirements["scheme"] = known["name"]
     if "basis" in known:
         requirements["basis"] = known["basis"]

@@ -406,7 +406,7 @@ class Inventory(Questions):
 
         Args:
             value: The value.
-            candidates: The paths to search. By default the kept paths.
+            paths: The paths to search. By default the kept paths.
             threshold: Minimum probability, between 0 and 1.
             prior_empty: Prior probability that a path does not hold this value. By default derived from how often the
                 value was stored, and at least 0.5.
@@ -436,12 +436,12 @@ class Inventory(Questions):
         joint: bool | None = None,
         on_progress: OnProgress | None = None,
     ) -> DecodedPairs:
-        """Decode all pairs that the memory holds, and report how surely.
+        """Decode all pairs that the memory holds, and report how many are certain.
 
         Args:
             paths: The paths, each as often as it holds values. By default the kept paths.
             joint: Decode all paths jointly (True) or one by one (False). By default jointly, and one by one if that
-                takes more than 128 MiB of cores, or does not converge and is less sure.
+                takes more than 128 MiB of cores, or does not converge and gives fewer confident answers.
             on_progress: Called with the number of paths that were decoded since the last call.
 
         Raises:

@@ -30,8 +30,7 @@ from carving.memory.state import State, keeping
 from carving.memory.storage import load, save
 from carving.memory.update import Change, NotFound, added, check_weights, checked, forgotten, levels_of, stored, summed
 from carving.planner import plan as planner
-from carving.planner.target import Target
-from carving.planner.wish import Requirements, Shared
+from carving.planner.requirements import Requirements, Shared, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage.journaledfile import JournaledFile
@@ -61,11 +60,13 @@ if hasattr(os, "register_at_fork"):
 class Memory(Inventory, Reliability, Consolidating):
     """A memory of fixed size that stores documents or (path, value) pairs and recalls values by their paths.
 
+    A path is a tuple of roles, such as `("sentence 5", "subject")`. Roles and values are labels: text, numbers, bytes.
+
     Args:
         scheme: The scheme that binds pairs, such as `OSC(d=64)`.
         vocabulary: Values that are known before anything is stored.
-        fillers: Fillers (values, *filler_shape) of the vocabulary, for example trained ones. By default they are
-            derived from the values.
+        fillers: Vectors of the vocabulary, (values, *filler_shape), for example trained ones. By default they are
+            derived from the values by a hash.
         keep_paths: Also keep the stored paths, beside the tensor, so that the memory can list and grow its pairs.
 
     Raises:
@@ -428,7 +429,7 @@ class Memory(Inventory, Reliability, Consolidating):
         on_progress: OnProgress | None = None,
         **requirements: Unpack[Requirements],
     ) -> tuple[Self, DecodedPairs]:
-        """Return a larger (or smaller) memory with the same pairs, and how surely they were decoded.
+        """Return a larger (or smaller) memory with the same pairs, and a report on their decoding.
 
         All pairs are decoded and stored again with weight 1, in a memory of the same kind of scheme and the same seed.
 

@@ -21,7 +21,7 @@ from carving.memory.pairs import BATCH, Batch, OnProgress, batches, report
 from carving.memory.state import Kept, State
 from carving.memory.storage import bind_records, contents_of, count_records, load
 from carving.memory.update import NOTHING, Change, NotFound, check_weights, checked, forgotten, levels_of
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
 from carving.storage import memoryfile
 from carving.storage.atomic import NotFlushed

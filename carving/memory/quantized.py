@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadType, BadValue, refused
-from carving.inference.fitted import Solved
-from carving.inference.observed import EDGE
+from carving.inference.amp import BIN_TOLERANCE
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import ONCE
 from carving.memory.capacity import predicted_accuracy
 from carving.memory.codebook import check_finite
@@ -131,7 +131,7 @@ class QuantizedMemory(Inventory, Reliability):
         for start in range(0, len(pairs), BATCH):
             change.add(Batch(pairs[start : start + BATCH]))
         state = replace(change.state(), room=held.room, told=held.told)
-        outside = self.cells.outside(reals(state.tensor), EDGE)
+        outside = self.cells.outside(reals(state.tensor), BIN_TOLERANCE)
         if outside or not answers.converged:  # in a full memory wrong pairs may have the same cells
             raise BadValue(
                 f"Decoding did not converge: {outside:,} of {self.cells.codes.numel():,} cells of the decoded pairs "
@@ -211,7 +211,7 @@ def _wished(bits: int | str) -> int | None:
     return check_bits(bits)
 
 
-def _packed(held: State, solved: Solved, bits: int | str) -> State:
+def _packed(held: State, solved: Consolidated, bits: int | str) -> State:
     """A consolidated state in the cells that it was solved for, which are all of it."""
     grid, wished = solved.grid, _wished(bits)
     if grid is None:

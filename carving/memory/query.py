@@ -16,16 +16,18 @@ from carving.distributed.ranks import Group
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
 from carving.index import IndexQuery, rank
-from carving.inference import best, fitted, likelihood, sets, several
-from carving.inference.alike import recall_alike
+from carving.inference import calibration, likelihood
+from carving.inference.amp import Decoding, Step
 from carving.inference.answer import Answer, Answers
-from carving.inference.likelihood import UNSEEN, Evidence, Likelihood
-from carving.inference.ranking import Best, Ranking
-from carving.inference.together import Decoding, Step
+from carving.inference.calibration import AllowedValues
+from carving.inference.likelihood import UNSEEN_COUNT, Evidence, Likelihood
+from carving.inference.sets import SetDecoder, shortlist_size
+from carving.inference.top_k import Best, CandidateList, Ranking
+from carving.inference.top_k import top as find_top
 from carving.memory.pairs import BATCH, Batch, OnProgress, as_pair, report
 from carving.memory.sharding import Shard, scanned, sharded, shared_paths
 from carving.memory.state import EMPTY, State, check_sum, known_paths
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes.base import Contexts, FillersOrLabels, Scheme
 from carving.symbols.codec import Path, Role, Value
 from carving.symbols.paths import Paths, as_path
@@ -65,7 +67,7 @@ def _weigh(
         return _weigh_solved(held, scheme, contexts, fillers, rows, prior_empty)
     prior = math.log(1 - prior_empty) - math.log(prior_empty) if prior_empty else math.inf
     counts = held.often.of(rows)
-    odds = likelihood.likelihood(scheme, held.energy, counts, held.stored, prior, held.strengths, 1 - held.share)
+    odds = likelihood.make_likelihood(scheme, held.energy, counts, held.stored, prior, held.strengths, 1 - held.share)
     cores = scheme.adjoint(held.tensor, contexts)
     evidence = Evidence.of(scheme, cores, contexts, fillers)
     crowded = likelihood.crowding(scheme, cores, evidence, odds).unsqueeze(1)
@@ -90,8 +92,9 @@ def _beside_others(
     which, asked = contexts[torch.tensor(known)], torch.tensor([rows[place] for place in known], device=scheme.device)
     every, fillers = held.candidates(None, len(known))
     odds = held.odds(scheme, 0.5, every)
-    ranking = likelihood.most_likely(scheme, held.tensor, which, fillers, odds, several.listed(1, len(every)))
-    found = several.own(scheme, held.tensor, which, held.codebook.all(), ranking, odds, asked)
+    ranking = likelihood.most_likely(scheme, held.tensor, which, fillers, odds, shortlist_size(1, len(every)))
+    decoder = SetDecoder(scheme, held.codebook.all(), odds)
+    strength, log_odds = decoder.marginal_of(held.tensor, which, ranking, asked)
     share = (odds.log_prior[asked].double() - math.log(0.5)).exp()
     prior = (
         torch.log((1 - prior_empty) / prior_empty * (2 - share) / share)
@@ -99,8 +102,8 @@ def _beside_others(
         else torch.full_like(share, math.inf)
     )
     strengths, chances = alone.strengths.clone(), alone.chances.clone()
-    strengths[known] = found.strengths.to(strengths)
-    chances[known] = (found.log_odds + prior).sigmoid()
+    strengths[known] = strength.to(strengths)
+    chances[known] = (log_odds + prior).sigmoid()
     return Weighed(strengths, chances, alone.spreads)
 
 
@@ -111,24 +114,25 @@ def _weigh_solved(
     inner = scheme.inner(scheme.adjoint(held.tensor, contexts), contexts, fillers)
     strengths = (inner / scheme.energy(contexts, fillers))[:, 0]
     spread = math.sqrt(held.energy / scheme.mean_bound_energy / scheme.facts.memory_scalars)
-    chances = fitted.pair_chances(strengths, held.solved, prior_empty)
+    chances = calibration.pair_probabilities(strengths, held.solved, prior_empty)
     if held.codebook.trained is not None:
         every, candidates = held.candidates(None, len(rows))
-        choice, k = fitted.Choice(candidates, every), several.listed(1, len(every))
-        best = fitted.told(scheme, held.tensor, contexts, choice, held.solved, prior_empty, k)
+        allowed, k = AllowedValues(candidates, every), shortlist_size(1, len(every))
+        best = calibration.rank(scheme, held.tensor, contexts, allowed, held.solved, prior_empty, k)
         asked = torch.tensor(rows, device=chances.device).unsqueeze(1)
-        beside = (best.chances * (best.indices == asked)).sum(1)
+        beside = (best.probabilities * (best.indices == asked)).sum(1)
         chances = torch.where(asked.squeeze(1) < 0, chances, torch.minimum(chances, beside))
     return Weighed(strengths, chances, torch.full_like(strengths, spread))
 
 
 def answers(held: State, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
     """The best answer of each context, at most one value being there; nothing, if that is more probable."""
-    chances, empty = likelihood.probabilities(ranking, prior_empty)
-    columns = ranking.best.indices[:, 0], ranking.strengths[:, 0], chances, empty
+    columns = ranking.best.indices[:, 0].tolist(), ranking.strengths[:, 0].tolist()
     return [
         [Answer(None, strength, none, found=False) if none >= chance else Answer(held.value(rows[i]), strength, chance)]
-        for i, strength, chance, none in zip(*(column.tolist() for column in columns), strict=True)
+        for i, strength, (chance, none) in zip(
+            *columns, likelihood.single_posteriors(ranking, prior_empty), strict=True
+        )
     ]
 
 
@@ -137,16 +141,16 @@ def top_answers(
     contexts: Contexts,
     ranking: Ranking,
     rows: Sequence[int],
-    odds_of: Callable[[Tensor], likelihood.Likelihood],
+    odds_of: Callable[[Tensor], Likelihood],
     k: int,
 ) -> list[list[Answer]]:
     """The k most probable values of each context, which may hold several of them; `odds_of` some rows."""
     listed, indices = ranking.best.indices.unique(return_inverse=True)
     fillers = held.codebook.of([held.value(rows[i]) for i in listed.tolist()])
     ranking = ranking._replace(best=ranking.best._replace(indices=indices))
-    chances = several.several(held.scheme, held.tensor, contexts, fillers, ranking, odds_of(listed))
+    marginals = SetDecoder(held.scheme, fillers, odds_of(listed)).marginals(held.tensor, contexts, ranking)
     values = [rows[i] for i in listed.tolist()]
-    columns = zip(*(column[:, :k].tolist() for column in chances), strict=True)
+    columns = zip(*(column[:, :k].tolist() for column in marginals), strict=True)
     return [
         [Answer(held.value(values[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
         for each in columns
@@ -200,7 +204,7 @@ def probed(held: State, paths: Paths, prior_empty: float, wish: float, top: int 
 
     single, rows = top is None and held.sample.further()[0] <= RARE, range(len(held.vocabulary))
     index, query = held.codebook.index(), IndexQuery(odds_of, prior_empty, wish, held.prior_range, single)
-    k = 1 if top is None else several.listed(top, len(rows))
+    k = 1 if top is None else shortlist_size(top, len(rows))
     for _, contexts in scheme.chunks_of(paths, held.batch):
         ranking = rank(index, held.vocabulary, query, held.tensor, contexts, k)
         if top is None:
@@ -240,7 +244,7 @@ class Together:
             rounds=rounds,
             ranks=ranks,
             holds=list(self.times.values())[own],
-            prior=counts + UNSEEN,
+            prior=counts + UNSEEN_COUNT,
             shares=counts / max(held.stored, 1.0),
             prior_empty=check_prior_empty(prior_empty),
             strengths=held.strengths,
@@ -449,11 +453,11 @@ class Questions(ABC):
         return answers
 
     def recall_set(self, *path: Role, threshold: float = 0.5, **how: Unpack[Asking]) -> list[Answer]:
-        """Return every value that is stored under a path with at least a probability, most probable first.
+        """Return all values of a path whose probability is at least `threshold`, most probable first.
 
         Args:
             *path: The roles of the path.
-            threshold: Minimum probability, between 0 and 1.
+            threshold: Minimum probability that a value is stored there, between 0 and 1.
             **how: `candidates` and `prior_empty` as in `recall`; `on_progress`.
 
         Raises:
@@ -496,16 +500,14 @@ class Questions(ABC):
                 'sum. Use recall(..., top=k), or another scheme or memory="raw".'
             )
         rows, fillers, odds, scan = scanned(state, scheme, asked, candidates, prior_empty, group)
-        least = math.log(threshold / (1 - threshold))
+        least, decoder = math.log(threshold / (1 - threshold)), SetDecoder(scheme, fillers, odds)
+        is_correlated = state.codebook.trained is not None and isinstance(fillers, Tensor)
+        seen = state.histogram.as_strengths() if is_correlated else None
         answers: list[list[Answer]] = []
         for _, contexts in scheme.chunks_of(asked, state.batch):
-            if state.codebook.trained is not None and isinstance(fillers, Tensor):
-                seen = state.histogram.as_strengths()
-                held = recall_alike(scheme, state.tensor, contexts, fillers, odds, seen, least, scan)
-            else:
-                held = sets.recall_sets(scheme, state.tensor, contexts, fillers, odds, least, scan=scan)
+            held = decoder.recall(state.tensor, contexts, least, scan, seen)
             by_context: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
-            columns = (held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid())
+            columns = held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid()
             for context, i, strength, chance in zip(*(column.tolist() for column in columns), strict=True):
                 # One that was stored twice is found twice.
                 by_context[context].setdefault(i, Answer(state.vocabulary[rows[i]], strength, chance))
@@ -608,15 +610,19 @@ def _asked(held: State, scheme: Scheme, question: Question) -> Iterator[list[lis
     """The answers of a sum, some paths at a time."""
     _, rows, fillers, prior_empty, top, shard = question
     odds = held.odds(scheme, prior_empty, rows)
-    size = 1 if top is None else several.listed(top, len(rows))
-    for _, contexts in scheme.chunks_of(question.paths, held.batch):
-        if shard is None:
-            ranking = likelihood.most_likely(scheme, held.tensor, contexts, fillers, odds, size)
-        else:
-            ranking = shard.most_likely(scheme, contexts, odds, size)
+    size = 1 if top is None else shortlist_size(top, len(rows))
+    if shard is None:
+        listing = CandidateList.of(scheme, fillers, None, len(question.paths), size)
+        model = likelihood.scoring_model(scheme, odds)
+        rankings = listing.search(scheme, held.tensor, question.paths, size, model, held.batch)
+    else:
+        chunks = scheme.chunks_of(question.paths, held.batch)
+        rankings = ((contexts, shard.most_likely(scheme, contexts, odds, size)) for _, contexts in chunks)
+    for contexts, ranking in rankings:
         if top is None:
             yield answers(held, ranking, rows, prior_empty)
         else:
+            assert contexts is not None
             yield top_answers(held, contexts, ranking, rows, odds.only, top)
 
 
@@ -625,11 +631,11 @@ def _asked_solved(held: State, question: Question, all_values: bool) -> Iterator
     scheme, solved, top = held.scheme, held.solved, question.top
     assert solved is not None
     everything = None if all_values else held.candidates(None, len(question.paths))[1]
-    choice = fitted.Choice(question.fillers, question.rows, everything)
+    allowed = AllowedValues(question.fillers, question.rows, everything)
     for _, contexts in scheme.chunks_of(question.paths, held.batch):
-        found = fitted.told(scheme, held.tensor, contexts, choice, solved, question.prior_empty, top or 1)
+        found = calibration.rank(scheme, held.tensor, contexts, allowed, solved, question.prior_empty, top or 1)
         answers = [
-            [Answer(held.value(choice.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
+            [Answer(held.value(allowed.rows[i]), strength, chance) for i, strength, chance in zip(*each, strict=True)]
             for each in zip(*(column.tolist() for column in found[:3]), strict=True)
         ]
         yield answers if top is not None else _or_nothing(answers, found.empty.tolist())
@@ -646,7 +652,7 @@ def _or_nothing(answers: list[list[Answer]], empty: list[float]) -> list[list[An
 def _asked_without_probability(held: State, question: Question) -> Iterator[list[list[Answer]]]:
     """The answers of a memory that settles."""
     for chunk in slices(len(question.paths), BATCH):
-        ranked = best.top(held.scheme, held.tensor, question.paths[chunk], question.fillers, question.top or 1)
+        ranked = find_top(held.scheme, held.tensor, question.paths[chunk], question.fillers, question.top or 1)
         yield _answers_without_probability(held, ranked, question.rows)
 
 

@@ -14,14 +14,13 @@ from torch import Tensor
 
 from carving.errors import BadValue
 from carving.inference import likelihood
-from carving.inference.fitted import Solved
-from carving.inference.likelihood import Likelihood
-from carving.inference.numbers import Numbers
+from carving.inference.calibration import Consolidated
+from carving.inference.likelihood import UNSEEN_COUNT, CardinalityPrior, Likelihood
 from carving.inference.sample import NOTHING_SAMPLED, ONCE, Histogram, Loads, PairSample, Strengths
 from carving.memory.codebook import Codebook
 from carving.memory.counts import Counts, KnownPaths
 from carving.memory.pairs import BATCH
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.quantization import Cells
 from carving.schemes.base import Scheme
 from carving.symbols.codec import Value
@@ -100,7 +99,7 @@ class State:
     room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
     told: int = 0  # the pairs with which it was last said that it does
     known: KnownPaths | None = None  # the paths that hold something, where they are kept
-    solved: Solved | None = None  # how its tensor was solved, if it is no sum
+    solved: Consolidated | None = None  # how its tensor was solved, if it is no sum
     sample: PairSample | Histogram = NOTHING_SAMPLED  # of the pairs, with their net weights
     cells: Cells | None = None  # where it is quantized: what the tensor's numbers were made of
     norm: float | None = None  # the squared norm of all slabs, where the tensor is one: the act that made it knows
@@ -295,8 +294,8 @@ class State:
         def made() -> Likelihood:
             prior = likelihood.log_prior(counts, prior_empty, self.hidden)
             own, white = self._own(counts), 1 - self.share
-            odds = likelihood.likelihood(scheme, self.energy, own, self.stored, prior, self.strengths, white)
-            return replace(odds, numbers=Numbers(prior_empty, self.sample.further()))
+            odds = likelihood.make_likelihood(scheme, self.energy, own, self.stored, prior, self.strengths, white)
+            return replace(odds, cardinality=CardinalityPrior(prior_empty, self.sample.further()))
 
         return self.kept.once("odds", [self.tensor, counts], (prior_empty, self.sample), made)
 
@@ -304,7 +303,7 @@ class State:
     def prior_range(self) -> float:
         """By how much the log odds of values differ at most before the memory is asked."""
 
-        least, most = (max(0.0, each) + likelihood.UNSEEN for each in self.often.summary[1:])
+        least, most = (max(0.0, each) + UNSEEN_COUNT for each in self.often.summary[1:])
         return math.log(most / least)
 
     def _own(self, counts: Tensor) -> Tensor:
@@ -319,10 +318,12 @@ class State:
 
     def odds_of(self, scheme: Scheme, prior_empty: float, rows: NDArray[np.int64]) -> Likelihood:
         """The same for some values of the whole vocabulary, without looking at the others."""
-        counts, unseen = self.often.of(rows), likelihood.UNSEEN + self.hidden
-        prior = likelihood.log_prior_of(counts, prior_empty, unseen, self.stored + unseen * len(self.often))
-        odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths, 1 - self.share)
-        return replace(odds, numbers=Numbers(prior_empty, self.sample.further()))
+        counts, total = self.often.of(rows), self.stored + (UNSEEN_COUNT + self.hidden) * len(self.often)
+        prior = likelihood.log_prior(counts, prior_empty, self.hidden, total)
+        odds = likelihood.make_likelihood(
+            scheme, self.energy, counts, self.stored, prior, self.strengths, 1 - self.share
+        )
+        return replace(odds, cardinality=CardinalityPrior(prior_empty, self.sample.further()))
 
 
 def room_of(target: Target | None) -> tuple[int, int]:
@@ -339,7 +340,7 @@ def check_sum(held: State, what: str) -> None:
         )
 
 
-def solved_of_both(ours: State, theirs: State) -> Solved | None:
+def solved_of_both(ours: State, theirs: State) -> Consolidated | None:
     """What is known of a sum with one that was solved: what the other holds is noise to it."""
     if ours.solved is None or theirs.solved is None:
         solved, other = (ours.solved, theirs) if ours.solved is not None else (theirs.solved, ours)

@@ -20,7 +20,7 @@ from carving.memory.pairs import BATCH, Batch, OnProgress, report
 from carving.memory.query import weighed
 from carving.memory.sharding import check_same_state, facts_of
 from carving.memory.state import Kept, State, check_sum, paths_of_both, solved_of_both, stricter
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
 from carving.symbols.codec import Path, Value
 from carving.symbols.vocabulary import Vocabulary

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.hashing import STREAM
-from carving.inference.fitted import Solved
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import (
     KEY_BYTES,
     MAX_LEVELS,
@@ -31,7 +31,7 @@ from carving.inference.sample import (
     Histogram,
     PairSample,
 )
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.quantization import BITS, Cells, packed, single, unpacked
 from carving.schemes import make
 from carving.schemes.base import Scheme
@@ -81,7 +81,7 @@ class Header:
     scheme: Scheme
     target: Target | None = None
     sample: PairSample | Histogram = NOTHING_SAMPLED
-    solved: Solved | None = None
+    solved: Consolidated | None = None
     checksum: str = ""
 
 
@@ -418,7 +418,7 @@ def _header(metadata: Metadata, numbers: int, stored: float | None, weights: Ten
     if quantized and ("solved" in metadata) != (weights is not None):
         raise NotWhole("the file has only one of `solved` and `fitted`")
     with parsing():
-        solved = Solved.of_json(metadata["solved"], weights) if "solved" in metadata else None
+        solved = Consolidated.of_json(metadata["solved"], weights) if "solved" in metadata else None
         target = Target(**json.loads(metadata["target"])) if "target" in metadata else None
         if quantized and "histogram" in metadata:
             sample: PairSample | Histogram = _histogram(json.loads(metadata["histogram"]), is_sum=solved is None)
