@@ -93,7 +93,7 @@ def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, f
     check_replaceable(file, "memory", None)
     if journaled.append(version, record) is None:
         raise BadValue(f"{file} was modified by another process. Nothing was stored; try again.")
-    return Stored(record.pairs, scheme, after.pairs, after.values, full)
+    return Stored(stored=record.pairs, scheme=scheme, pairs=after.pairs, values=after.values, full=full)
 
 
 def small_change(scheme: Scheme, pairs: Iterable[Pair], version: Version) -> Record | None:
