@@ -126,6 +126,28 @@ def test_docstrings_and_parameters_use_the_words_of_the_glossary(name):
     assert not found, found
 
 
+def documented(text):
+    """The names in the section Args of a docstring."""
+    section = text.partition("\nArgs:\n")[2].partition("\n\n")[0]
+    return [
+        name.strip(" *`") for line in re.findall(r"^    (\S[^:]*):", section, re.M) for name in line.split(",") if name
+    ]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_documented_arguments_exist(name):
+    names = documented(inspect.getdoc(PUBLIC[name]) or "")
+    if names:
+        assert set(names) <= set(inspect.signature(PUBLIC[name]).parameters)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if not file.startswith(("cli/", "explore/"))])
+def test_errors_of_the_library_do_not_speak_of_options_of_the_command_line(file):
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    found = [f"{file}:{line}: {text}" for line, text in messages(tree) if re.search(r"(?<!\S)`?--[a-z]", text)]
+    assert not found, "\n".join(found)
+
+
 def dataclass_like(thing):
     return inspect.isclass(thing) and "__init__" in vars(thing)
 
@@ -148,3 +170,33 @@ def test_the_page_uses_the_words_of_the_glossary(file):
     texts = re.findall(r'"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`', file.read_text("utf-8"))
     found = [word for text in texts for word in gone(re.sub(r"\$\{[^}]*\}", "", text))]
     assert not found, found
+
+
+# Records of more than four fields are built by keyword: positions say nothing to a reader.
+
+KEYWORDS = ("cli", "explore", "formats", "lab", "multilabel")
+MAX_POSITIONAL = 3  # of tables of panels and published numbers, whose first columns are the same in every row
+
+
+def wide_records(tree):
+    """The names of the NamedTuples and dataclasses of a module that have more than four fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            kinds = [ast.unparse(each) for each in (*node.bases, *node.decorator_list)]
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            if any("NamedTuple" in kind or "dataclass" in kind for kind in kinds) and len(fields) > 4:
+                yield node.name
+
+
+@pytest.mark.parametrize("package", KEYWORDS)
+def test_wide_records_are_built_by_keyword(package):
+    trees = {file: ast.parse((ROOT / file).read_text("utf-8")) for file in FILES if file.startswith(f"{package}/")}
+    wide = {name for tree in trees.values() for name in wide_records(tree)}
+    found = [
+        f"{file}:{node.lineno}: {name}"
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL
+        if (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in wide
+    ]
+    assert not found, "\n".join(found)
