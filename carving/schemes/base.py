@@ -59,7 +59,7 @@ from carving.hashing import Bits
 from carving.symbols.codec import Path, Value, canonical_all
 from carving.symbols.paths import Paths
 from carving.tensors import one, tracked
-from carving.tiling import Cost, collect, rows_within, slices, tile
+from carving.tiling import Cost, collect, collect_tiles, rows_within, slices, tile
 from carving.validate import (
     check_device,
     check_integer,
@@ -601,7 +601,8 @@ class Scheme(ABC, Generic[C]):
         if isinstance(contexts, Contexts) and (len(contexts.shape) > 1 or len(contexts) <= size):  # most often
             return self.match(self.read(memory, contexts), contexts, candidates)
         if check_memory(self.facts, memory):
-            return self.score(memory, self.contexts(contexts) if isinstance(contexts, Paths) else contexts, candidates)
+            contexts = own_contexts(self, contexts)
+            return self.match(self.read(memory, contexts), contexts, candidates)
         own = as_candidates(self.facts, candidates, (len(contexts),))
         parts = (
             (rows, self.match(self.read(memory, part), part, own if own.shared else own[rows]))
@@ -767,12 +768,13 @@ def match_in_tiles(
     if rows >= count and columns >= total:
         return matches(cores, cast(C, own), given)
 
-    def of_rows(some: slice) -> Tensor:
-        part = cast(C, None if own is None else own[some])
-        chosen = ((few, given[few] if given.shared else given[some, few]) for few in slices(total, columns))
-        return collect(total, ((few, matches(cores[some], part, each)) for few, each in chosen), dim=1)
-
-    return collect(count, ((some, of_rows(some)) for some in slices(count, rows)))
+    parts = ((some, cast(C, None if own is None else own[some])) for some in slices(count, rows))
+    tiles = (
+        (some, few, matches(cores[some], part, given[few] if given.shared else given[some, few]))
+        for some, part in parts
+        for few in slices(total, columns)
+    )
+    return collect_tiles(count, total, tiles)
 
 
 def in_rows(
