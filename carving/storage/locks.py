@@ -13,6 +13,8 @@ from pathlib import Path as FilePath
 
 from filelock import BaseFileLock, FileLock, Timeout
 
+from carving.validate import printable
+
 try:
     import fcntl
 except ImportError:  # Windows, where filelock has other means
@@ -44,7 +46,7 @@ class Waiting(UserWarning):
 
 def shown(text: object) -> str:
     """Return text for a message: in one line, shortened, with control characters escaped."""
-    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+    plain = printable(text)
     return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}..."
 
 
