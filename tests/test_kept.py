@@ -14,7 +14,7 @@ from carving.inference.ranking import log_sum
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.kept import Kept
 from carving.memory.pairs import BATCH
-from carving.symbols.codec import canonical_all
+from carving.symbols.codec import canonical_values
 from carving.symbols.vocabulary import Vocabulary
 
 
@@ -182,7 +182,7 @@ def test_fillers_are_right_whatever_a_workspace_holds(room):
         ["a"],
         list("uvwxyzabcdefghijk"),
     ):
-        assert torch.equal(drawn.named(canonical_all(labels)), scheme.fillers(labels).contiguous())
+        assert torch.equal(drawn.named(canonical_values(labels)), scheme.fillers(labels).contiguous())
 
 
 # What vanishes

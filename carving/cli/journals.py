@@ -25,8 +25,7 @@ from carving.storage.atomic import check_replaceable
 from carving.storage.memoryfile import identity
 from carving.storage.records import Journal, Record
 from carving.storage.tensorfile import said_by
-from carving.symbols.codec import Path, canonical_path
-from carving.symbols.packing import parse_paths
+from carving.symbols.codec import Path, canonical_path, parse_paths
 from carving.validate import show_bytes
 
 COMPACT_EPILOG = examples("carving compact facts.safetensors")

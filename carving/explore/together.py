@@ -17,7 +17,7 @@ from carving.memory.decode_pairs import SURE
 from carving.memory.jointly import Together
 from carving.memory.questions import Questions, check_paths
 from carving.memory.state import known_paths
-from carving.symbols.codec import Path, canonical_all, canonical_path
+from carving.symbols.codec import Path, canonical_path, canonical_values
 
 MOST = 4 * 10**8  # paths times values: a round of more takes too long for a page
 EXAMPLES = 8  # sample answers
@@ -79,7 +79,7 @@ def _wanted_rows(rounds: Together, pairs: list[Pair]) -> Tensor:
     """Return the vocabulary rows of the values of each path, in the order of `rounds`; unknown values lie beyond."""
     values = defaultdict[bytes, list[int]](list)
     vocabulary = rounds.held.vocabulary
-    rows = vocabulary.rows_of(canonical_all([value for _, value in pairs]))
+    rows = vocabulary.rows_of(canonical_values([value for _, value in pairs]))
     for (path, _), row in zip(pairs, rows, strict=True):
         values[canonical_path(path)].append(row if row >= 0 else len(vocabulary))
     return torch.tensor([row for name in rounds.times for row in values[name]])

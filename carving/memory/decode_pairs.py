@@ -12,8 +12,7 @@ from carving.memory.known import KnownPaths
 from carving.memory.questions import Questions
 from carving.memory.state import State, known_paths
 from carving.symbols.codec import Path
-from carving.symbols.paths import Paths, as_path
-from carving.validate import listed
+from carving.symbols.paths import Paths
 
 SURE = 0.9  # the probability from which an answer counts as sure
 ABSENCE = 0.01  # how probable it is beforehand that a path that is known to hold something does not
@@ -59,7 +58,7 @@ class Moment(Questions):
 
 def counted(paths: Iterable[Path]) -> KnownPaths:
     """Paths that were given, each as often as it is to hold a value."""
-    named = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
+    named = Paths.of(paths)
     counts: dict[bytes, float] = {}
     for name in named.names:
         counts[name] = counts.get(name, 0) + 1

@@ -8,8 +8,7 @@ from carving.memory.questions import Questions, check_paths
 from carving.memory.state import State, known_paths
 from carving.memory.where import Found, where
 from carving.symbols.codec import Path, Role, Value, canonical_path
-from carving.symbols.packing import pack
-from carving.symbols.paths import as_path
+from carving.symbols.paths import as_path, pack
 
 
 class Inventory(Questions):

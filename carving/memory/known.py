@@ -10,8 +10,7 @@ from functools import reduce
 from itertools import chain, repeat
 from typing import NamedTuple
 
-from carving.symbols.codec import Path, Role, canonical
-from carving.symbols.packing import parse_paths
+from carving.symbols.codec import Path, Role, canonical, parse_paths
 
 NOTHING = 1e-6  # a weight below is what rounding leaves of none
 

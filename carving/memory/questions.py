@@ -347,7 +347,7 @@ class Questions(ABC):
         """
         known = self._state.known
         paths = known_paths(self._state) if paths is None else paths
-        asked = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
+        asked = Paths.of(paths)
         found = [[answer] for answer in self.recall_many(asked, **how)]
         for row, name in enumerate(asked.names):
             if known is not None and known.count(name) > 1:  # the best answer may be one of several
@@ -460,4 +460,4 @@ def check_paths(paths: Iterable[Path], held: State) -> Paths:
     asked = [check_roles(as_path(path)) for path in listed(paths, "paths")]
     if not len(held.vocabulary):
         raise BadValue(EMPTY)
-    return Paths.of_checked(asked)
+    return Paths.of(asked)

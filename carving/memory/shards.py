@@ -23,7 +23,7 @@ from carving.memory.state import State
 from carving.schemes.contexts import Contexts
 from carving.schemes.linear import LinearScheme
 from carving.schemes.slab import RowShard
-from carving.symbols.codec import Value, canonical_all
+from carving.symbols.codec import Value, canonical_values
 from carving.symbols.paths import Paths
 from carving.symbols.vocabulary import Vocabulary
 
@@ -42,7 +42,7 @@ class Shard:
     def of(cls, held: State, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
         """This rank's part, of all values or some; all ranks ask the same questions of the same memory."""
         rows: Sequence[int] = held.rows_among(candidates)
-        names = canonical_all([held.value(row) for row in rows]) if candidates is not None else []
+        names = canonical_values([held.value(row) for row in rows]) if candidates is not None else []
         check_same_state(ranks, held, questions=_digest([*asked.names, *names]))
         if candidates is None:
             own, book = held.kept.once("shard", [held.counts], (ranks.rank, ranks.size), lambda: _part(held, ranks))
@@ -127,7 +127,7 @@ class Fillers:
         distinct, places = indices.unique(return_inverse=True)
         if not len(distinct):
             return torch.empty(*indices.shape, *self.held.scheme.facts.filler_shape, device=indices.device)
-        names = canonical_all([self.held.value(self.rows[i]) for i in distinct.tolist()])
+        names = canonical_values([self.held.value(self.rows[i]) for i in distinct.tolist()])
         return self.drawn.named(names)[places]
 
 

@@ -31,7 +31,7 @@ from carving.errors import BadType, BadValue
 from carving.hashing import Bits
 from carving.schemes.contexts import Contexts
 from carving.schemes.facts import FILLERS, Facts, check_candidates, check_cores, check_memory
-from carving.symbols.codec import Path, Value, canonical_all
+from carving.symbols.codec import Path, Value, canonical_values
 from carving.symbols.paths import Paths
 from carving.tiling import collect, rows_within, slices, tile
 from carving.validate import (
@@ -181,7 +181,7 @@ class Scheme(ABC, Generic[C]):
         Args:
             labels: n labels, such as strings or integers.
         """
-        return draw_candidates(self, canonical_all(listed(labels, "labels")))
+        return draw_candidates(self, canonical_values(listed(labels, "labels")))
 
     @final
     def random(self, count: int, generator: torch.Generator | None = None) -> Tensor:
@@ -328,7 +328,7 @@ class Scheme(ABC, Generic[C]):
         if isinstance(fillers, Tensor):
             check_tensor("fillers", fillers, (count, *self.facts.filler_shape), FILLERS)
         else:
-            names = canonical_all(listed(fillers, "labels"))
+            names = canonical_values(listed(fillers, "labels"))
             if len(names) != count:
                 raise BadValue(
                     f"Every context needs one filler, got {count} contexts and {len(names)} labels. "

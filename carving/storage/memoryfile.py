@@ -45,7 +45,7 @@ from carving.storage.tensorfile import (
     checksum,
     read_whole,
 )
-from carving.symbols.packing import pack, unpack
+from carving.symbols.paths import pack, unpack
 from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 

@@ -44,7 +44,7 @@ from carving.storage.memoryfile import (
     vocabulary_of,
 )
 from carving.storage.tensorfile import DAMAGE, BadFile, all_finite, check_sum, checksum, read_whole
-from carving.symbols.packing import pack, unpack
+from carving.symbols.paths import pack, unpack
 from carving.symbols.vocabulary import Vocabulary
 
 VERSION = "2"

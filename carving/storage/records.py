@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from carving.errors import BadValue
 from carving.storage.tensorfile import NotWhole
-from carving.symbols.codec import PARSERS, Path, Role, Value, label_end
+from carving.symbols.codec import Path, Value, label_end, parse_label, parse_paths, path_end
 
 MAGIC = b"carving journal\n"
 VERSION = 3
@@ -66,10 +66,7 @@ class Record(NamedTuple):
         """Iterate over the entries, without parsing their labels."""
         at, body = 0, self.body
         while at < len(body):
-            colon = body.index(b":", at)
-            start, end = at, colon + 1
-            for _ in range(int(body[at + 1 : colon])):
-                end = label_end(body, end)
+            start, end = at, path_end(body, at)
             at = label_end(body, end)
             yield Entry(body[start:end], body[end:at], *WEIGHT.unpack_from(body, at))
             at += WEIGHT.size
@@ -81,28 +78,17 @@ class Record(NamedTuple):
             NotWhole: If the entries are malformed.
         """
         try:
-            entries = [(parsed_path(p), _label(v, 0)[0], weight, counts) for p, v, weight, counts in self.entries()]
-        except (LookupError, ValueError, struct.error) as error:
+            found = list(self.entries())
+            paths = parse_paths([each.path for each in found])
+            entries = [
+                (path, parse_label(each.value), each.weight, each.is_counted)
+                for path, each in zip(paths, found, strict=True)
+            ]
+        except (BadValue, struct.error) as error:
             raise NotWhole(f"a record has malformed pairs ({error})") from None
         if len(entries) != self.pairs or not all(isfinite(weight) for _, _, weight, _ in entries):
             raise NotWhole(f"a record is inconsistent: it declares {self.pairs} pairs and has {len(entries)}")
         return entries  # type: ignore[return-value]  # `()` is no value, which is checked where pairs are stored
-
-
-def parsed_path(name: bytes) -> Path:
-    """The path of canonical bytes."""
-    at, roles = name.index(b":") + 1, list[Role]()
-    while at < len(name):
-        role, at = _label(name, at)
-        roles.append(role)
-    return tuple(roles)
-
-
-def _label(data: bytes, at: int) -> tuple[Role, int]:
-    end, start = label_end(data, at), data.index(b":", at) + 1
-    if data[at : at + 1] == b"(":
-        return (), end
-    return PARSERS[data[at : at + 1]](data[start:end]), end  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
