@@ -10,9 +10,9 @@ import torch
 
 from carving import OSC, Memory
 from carving.explore import MemoryDocument
-from carving.explore.exhibit import Gallery
-from carving.explore.given import Given
+from carving.explore.params import Params
 from carving.explore.routes import ROUTES
+from carving.explore.sessions import SessionStore
 
 VALUES, TIMES = 10_000, 5
 QUESTIONS = {
@@ -21,7 +21,7 @@ QUESTIONS = {
     "set": ("GET", "ask", dict(path="key 55 / of", kind="set")),
     "one value": ("GET", "ask", dict(path="key 55 / of", kind="value", value="value 55")),
     "overview": ("GET", "overview", {}),
-    "gauge": ("GET", "gauge", {}),
+    "load": ("GET", "load", {}),
     "cells": ("GET", "cells", {}),
     "histogram": ("GET", "histogram", {}),
     "paths": ("GET", "paths", dict(text="key 55")),
@@ -29,10 +29,10 @@ QUESTIONS = {
 }
 
 
-def timed(gallery, session, method, name, values):
+def timed(sessions, session, method, name, values):
     """The processor and wall milliseconds of a question, its JSON included."""
     cpu, wall = time.process_time(), time.perf_counter()
-    json.dumps(ROUTES[method, name](gallery, Given({"session": session} | values)))
+    json.dumps(ROUTES[method, name](sessions, Params({"session": session} | values)))
     return 1000 * (time.process_time() - cpu), 1000 * (time.perf_counter() - wall)
 
 
@@ -41,11 +41,11 @@ def main():
     for scheme in (OSC(d=5000, p=2, compact=True), OSC(d=5000, p=2), OSC(d=292, p=3, compact=True)):
         memory = Memory(scheme, keep_paths=True)
         memory.store([((f"key {i}", "of"), f"value {i}") for i in range(VALUES)])
-        gallery = Gallery(MemoryDocument(memory, "large"))
-        session = gallery.open()
+        sessions = SessionStore(MemoryDocument(memory, "large"))
+        session = sessions.open()
         print(f"\n{scheme}: {memory.tensor.nbytes / 1e6:.0f} MB")
         for words, question in QUESTIONS.items():
-            first, *others = (timed(gallery, session, *question) for _ in range(TIMES + 1))
+            first, *others = (timed(sessions, session, *question) for _ in range(TIMES + 1))
             cpu, wall = (sorted(each)[TIMES // 2] for each in zip(*others, strict=True))
             print(f"{words:12}{cpu:8.1f} ms of processor{wall:8.1f} ms on the clock, {first[1]:8.1f} the first time")
 

@@ -28,7 +28,7 @@ from torch import Generator
 
 from carving import OSC, Memory
 from carving.lab.measures.calibration import error
-from carving.memory import probing
+from carving.memory.query import DEFAULT_TARGET
 
 STEPS = ("build", "index", "scan", "calibration")
 MILLION, FULL, MEMORIES = 1_000_000, (640, 900), 4  # values whose probabilities are looked at, pairs, fillings
@@ -75,7 +75,7 @@ def compared(figures: dict[str, dict], kept: dict[str, dict]) -> list[Row]:
     """What was wanted beside what was measured."""
     each = {name: said["each_ms"] for name, said in figures.items() if "each_ms" in said}
     both = 1e3 / (each["vocabulary"] + each["index"])
-    wish = str(probing.USUAL)
+    wish = str(DEFAULT_TARGET)
     rows: list[Row] = [
         dict(
             figure=f"of the scan's right answers, recall_target={wish}",
@@ -157,9 +157,9 @@ def index(given: argparse.Namespace) -> None:
     """The memory loaded, and asked by its index."""
     memory = told("load", lambda: Memory.load(given.file))
     assert isinstance(memory, Memory)
-    ask(memory, given, (0.99, probing.USUAL))
+    ask(memory, given, (0.99, DEFAULT_TARGET))
     absent = [("nothing", number) for number in range(given.singles)]
-    told("nothing there", lambda: memory.recall_many(absent, recall_target=probing.USUAL), given.singles)
+    told("nothing there", lambda: memory.recall_many(absent, recall_target=DEFAULT_TARGET), given.singles)
 
 
 def scan(given: argparse.Namespace) -> None:
@@ -180,7 +180,7 @@ def calibration(given: argparse.Namespace) -> None:
             memory.counts = torch.full((values,), pairs / values, dtype=torch.float64)
             some = held[:500]
             paths = [path for path, _ in some] + [("nothing", turn, i) for i in range(500)]
-            found = memory.recall_many(paths, recall_target=probing.USUAL)
+            found = memory.recall_many(paths, recall_target=DEFAULT_TARGET)
             right += [one.found and one.value == value for one, (_, value) in zip(found, some, strict=False)]
             right += [not one.found for one in found[len(some) :]]
             told += [one.probability for one in found]

@@ -14,7 +14,7 @@ from measuring import Run
 from torch import Tensor
 
 from carving import OSC, Memory, top
-from carving.schemes.contexts import Contexts
+from carving.schemes.base import Contexts
 
 SETTINGS = {"B1": (64, 2), "B2": (200, 2), "B3": (75, 3), "B4": (80, 3)}
 BLOCKS = any(field.name == "basis" for field in fields(OSC))

@@ -1,15 +1,13 @@
 """Symbolic memories of fixed size: Orthogonal Subspace Carving and the architectures around it."""
 
 from carving.inference.answer import Answer
-from carving.inference.best import top
-from carving.inference.ranking import Best
+from carving.inference.top_k import Best, top
 from carving.memory import Memory
 from carving.memory.opened import open_memory as _open_memory
 from carving.memory.quantized import QuantizedMemory
 from carving.planner.plan import plan
 from carving.schemes import SCHEMES, make
-from carving.schemes.base import Scheme
-from carving.schemes.contexts import Contexts
+from carving.schemes.base import Contexts, Scheme
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
 from carving.schemes.vsa import VSA

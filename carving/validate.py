@@ -63,6 +63,14 @@ def check_number(name: str, value: object) -> float:
         raise BadValue(f"{name} must be a number that fits into a float, got {HUGE}") from None
 
 
+def check_positive(name: str, value: object, way_out: str) -> float:
+    """Return the value as a float; refuse what is not a positive, finite number."""
+    number = check_number(name, value)
+    if not (is_finite(number) and number > 0):
+        raise BadValue(f"{name} must be a positive number, got {value!r}. {way_out}")
+    return number
+
+
 def check_real_dtype(dtype: object) -> torch.dtype:
     """Return the dtype; refuse other than single and double precision."""
     if dtype not in (torch.float32, torch.float64):

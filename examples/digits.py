@@ -8,7 +8,7 @@ refined: 97 %
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from carving.multilabel import CentroidClassifier
+from carving.hdc import CentroidClassifier
 
 images, digits = load_digits(return_X_y=True)
 train, test, known, truth = train_test_split(images, digits, test_size=0.4, random_state=0, stratify=digits)

@@ -16,10 +16,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from carving import OSC, SCHEMES, TPR, VSA
 from carving.encodings import Level, Record, random
+from carving.hdc import CentroidClassifier, encoders
+from carving.hdc.centroids import RIDGES, ridge
+from carving.hdc.encoders import Leveled, Tabled
 from carving.lab.measures.classification import LEVELS, plain, their_encoder
-from carving.multilabel import CentroidClassifier, encoders
-from carving.multilabel.encoders import Leveled, Tabled
-from carving.multilabel.refinements import RIDGES, ridge
 from carving.schemes import CliffordOSC
 from carving.schemes.architectures import ARCHITECTURES
 
@@ -111,7 +111,7 @@ def test_bound_levels_are_summed_as_records_are(name, generator, monkeypatch):
     fast = Leveled(vsa, levels(torch.arange(5)), record.roles)
     slow = vsa.picture(record(numbers))
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
-    monkeypatch.setattr("carving.multilabel.encoders.TABLE", 2 * 5 * vsa.facts.memory_scalars)
+    monkeypatch.setattr("carving.hdc.encoders.TABLE", 2 * 5 * vsa.facts.memory_scalars)
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
 
 

@@ -14,8 +14,8 @@ import pytest
 from crew import started
 from typer.testing import CliRunner
 
-from carving import OSC, Memory, __version__, demo
-from carving.cli import app, memories, questions
+from carving import OSC, Memory, __version__
+from carving.cli import app, demo, memories, questions
 from carving.errors import BadValue
 from carving.planner import Plan
 from carving.storage import memoryfile

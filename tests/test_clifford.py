@@ -13,7 +13,7 @@ from carving.clifford import Blades, contract, expand, inner, norm, reject, tota
 from carving.lab.measures.algebra import algebra
 from carving.lab.measures.retrieval import accuracy
 from carving.schemes import CliffordOSC, CliffordTPR
-from carving.schemes.clifford_osc import overlap_in_two_contexts
+from carving.schemes.clifford import overlap_in_two_contexts
 
 NEAR = dict(rtol=0, atol=1e-10)
 

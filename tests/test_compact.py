@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from carving import OSC, Memory, hashing, top
 from carving.inference.likelihood import Likelihood
-from carving.inference.sets import recall_sets
+from carving.inference.sets import SetDecoder
 from carving.symbols import codec
 
 VARIANTS = [
@@ -67,7 +67,7 @@ def noisy(double, pairs, generator):
     """A memory that holds more than its pairs, with their contexts."""
     contexts, fillers = pairs(double, 6)
     return double.trace(contexts, fillers) + 0.1 * torch.randn(
-        double.memory_shape, generator=generator, dtype=torch.float64
+        double.facts.memory_shape, generator=generator, dtype=torch.float64
     ), contexts
 
 
@@ -109,7 +109,7 @@ def test_scores_in_single_precision_are_the_same_but_for_rounding(scheme, double
 
 def test_a_filler_is_the_same_in_every_context(double, pairs):
     contexts, fillers = pairs(double, 5)
-    same = fillers[:1].expand(5, *double.filler_shape)
+    same = fillers[:1].expand(5, *double.facts.filler_shape)
     cores = double.encode(same, contexts)
     assert_close(cores, cores[:1].expand_as(cores), rtol=0, atol=0)
     assert not double.facts.contextual
@@ -142,7 +142,9 @@ def test_chunks_change_nothing(double, noisy, pairs):
         assert_close(double.score(memory, few, candidates), literal_scores(memory, few, candidates), **EXACT)
     some = [0, 600, 1_202]
     assert_close(double.score(memory, contexts, candidates[some]), whole[:, some], **EXACT)
-    assert_close(tiny.score(memory, contexts, candidates[some].expand(6, 3, *double.filler_shape)), whole[:, some])
+    assert_close(
+        tiny.score(memory, contexts, candidates[some].expand(6, 3, *double.facts.filler_shape)), whole[:, some]
+    )
 
 
 def test_candidates_made_ready_score_and_answer_alike(double, noisy):
@@ -196,7 +198,7 @@ def test_a_filler_of_zeros_scores_zero(scheme, pairs):
     assert scheme.trace(contexts, nothing).eq(0).all()
     assert scheme.score(memory, contexts, nothing).eq(0).all()
     assert scheme.score(memory, contexts, scheme.precompute(nothing)).eq(0).all()
-    assert scheme.score(memory, contexts, nothing.expand(2, 2, *scheme.filler_shape)).eq(0).all()
+    assert scheme.score(memory, contexts, nothing.expand(2, 2, *scheme.facts.filler_shape)).eq(0).all()
 
 
 # Labels
@@ -314,7 +316,7 @@ def test_trace_and_score_compile_whole(p, spread):
     assert_close(memory, osc.trace(contexts, fillers))
     for some in (candidates, candidates[:1_000], candidates[:7], osc.precompute(candidates)):
         assert_close(score(memory, contexts, some), osc.score(memory, contexts, some))
-    own = candidates[:10].expand(5, 10, *osc.filler_shape)
+    own = candidates[:10].expand(5, 10, *osc.facts.filler_shape)
     assert_close(score(memory, contexts, own), osc.score(memory, contexts, own))
 
 
@@ -543,7 +545,7 @@ def test_several_compact_fillers_of_one_context_are_found():
     memory = scheme.trace(contexts[rows], fillers[values])
     variance = memory.square().sum() / memory.numel()
     odds = Likelihood(variance.expand(50), torch.full((50,), -math.log(50)), memory.square().sum().item())
-    found = recall_sets(scheme, memory, contexts, fillers, odds, 0.0)
+    found = SetDecoder(scheme, fillers, odds).recall(memory, contexts, 0.0)
     assert set(zip(found.rows.tolist(), found.indices.tolist(), strict=True)) == set(held)
 
 
@@ -562,7 +564,7 @@ def test_sets_are_the_same_however_much_is_done_at_once(options):
         memory = scheme.trace(contexts[rows], fillers[values])
         odds = Likelihood(memory.var().expand(300), torch.full((300,), -math.log(300)), memory.square().sum().item())
         assert (scheme.precompute(fillers).dim() == 2) == (options["compact"] and workspace > 2**15)
-        answers.append(recall_sets(scheme, memory, contexts, fillers, odds, 0.0))
+        answers.append(SetDecoder(scheme, fillers, odds).recall(memory, contexts, 0.0))
     truth = set(zip(rows.tolist(), values.tolist(), strict=True))
     for answer in answers:
         found = set(zip(answer.rows.tolist(), answer.indices.tolist(), strict=True))

@@ -29,15 +29,14 @@ from carving import OSC, SCHEMES, Memory, make, plan
 from carving.cli import app
 from carving.errors import BadValue, Overfull
 from carving.explore import MemoryDocument, planning
-from carving.explore.catalogue import Catalogue
-from carving.explore.exhibit import PAGES, Copy, Gallery
-from carving.explore.given import Given
+from carving.explore.decoding import JointDecoding
+from carving.explore.params import Params
 from carving.explore.routes import ROUTES
 from carving.explore.scores import score_all
-from carving.explore.server import LARGEST, PAGE, Server
-from carving.explore.serving import listen, runner
+from carving.explore.server import MAX_BODY_BYTES, PAGE, Server
+from carving.explore.serving import listen, uvicorn_server
+from carving.explore.sessions import MAX_SESSIONS, PathIndex, Session, SessionStore
 from carving.explore.statistics import cell_histogram, cell_slice, least_bytes, load_curve
-from carving.explore.together import JointDecoding
 from carving.formats.typed import line_readings, path_line
 from carving.memory.opened import open_memory
 from carving.storage.memoryfile import NotFlushed
@@ -63,11 +62,11 @@ class Page:
     """A page: its copy, and the routes that it calls."""
 
     def __init__(self, memory, pairs=(), file=None):
-        self.gallery = Gallery(MemoryDocument(memory, "some facts", list(pairs), file))
-        self.session = self.gallery.open()
+        self.sessions = SessionStore(MemoryDocument(memory, "some facts", list(pairs), file))
+        self.session = self.sessions.open()
 
     def __call__(self, method, name, **values):
-        reply = ROUTES[method, name](self.gallery, Given(dict(session=self.session) | values))
+        reply = ROUTES[method, name](self.sessions, Params(dict(session=self.session) | values))
         reply = reply if isinstance(reply, dict) else list(reply)
         json.dumps(reply, allow_nan=False)
         return reply
@@ -224,7 +223,7 @@ def test_what_no_line_can_say_is_not_offered():
 
 
 def test_paths_are_found_by_what_is_in_them():
-    known = Catalogue.of([("a", "cat"), ("cat", "a"), ("dog",), ("cat", "a"), (1,), (True,)])
+    known = PathIndex.of([("a", "cat"), ("cat", "a"), ("dog",), ("cat", "a"), (1,), (True,)])
     assert len(known) == 5
     assert known.find("CAT", 9) == [("cat", "a"), ("a", "cat")]
     assert known.find("", 2) == [("a", "cat"), ("cat", "a")]
@@ -237,13 +236,13 @@ def test_overview_says_what_the_memory_is(page, memory):
     seen = page("GET", "overview")
     assert (seen["pairs"], seen["values"], seen["cells"], seen["bytes"]) == (120, 40, 3600, 14400)
     assert seen["most_stored"][0]["times"] == 3
-    assert seen["words"].startswith("OSC (Orthogonal Subspace Carving): a square of 60 x 60")
-    assert (seen["numbers_a_pair"], seen["times_the_least"]) == (30, pytest.approx(14400 / least_bytes(memory)))
+    assert seen["description"].startswith("OSC (Orthogonal Subspace Carving): a square of 60 x 60")
+    assert (seen["cells_per_pair"], seen["relative_to_least"]) == (30, pytest.approx(14400 / least_bytes(memory)))
     cells = page("GET", "cells")
     flat = torch.tensor(cells["rows"]).float() * 3.5 / 127 * cells["deviation"]
     near = memory.tensor.abs() < 3.4 * cells["deviation"]
     assert torch.allclose(flat[near], memory.tensor[near], atol=cells["deviation"] * 3.5 / 127)
-    assert page("GET", "gauge")["gauge"]["held"] == 120
+    assert page("GET", "load")["load"]["load"] == 120
     assert sum(page("GET", "histogram")["counts"]) == 3600
     assert page("GET", "about")["known_pairs"] == 120
 
@@ -254,7 +253,7 @@ def test_ask_answers_as_the_library_does(page, memory):
     answer = memory.recall(*path)
     assert seen["answers"][0]["value"]["text"] == answer.value == "value 7"
     assert seen["answers"][0]["probability"] == answer.probability
-    assert len(seen["scores"]["strengths"]) == seen["scores"]["values"] == 40
+    assert len(seen["scores"]["scores"]) == seen["scores"]["values"] == 40
     top = page("GET", "ask", path="key 7 / of", kind="top", top="3")["answers"]
     assert [each["value"]["text"] for each in top] == [each.value for each in memory.recall(*path, top=3)]
     assert [each["value"]["text"] for each in page("GET", "ask", path="key 7/of", kind="set")["answers"]] == ["value 7"]
@@ -277,9 +276,9 @@ def test_of_very_many_values_the_best_are_told_and_some_of_the_rest():
     page = Page(filled(OSC(d=100, p=2, compact=True), [((i,), f"value {i}") for i in range(4000)]))
     seen = page("GET", "ask", path="17")["scores"]
     assert seen["values"] == 4000
-    assert len(seen["strengths"]) <= 1512
-    assert len(seen["named"]) == 12
-    assert seen["strengths"] == sorted(seen["strengths"], reverse=True)
+    assert len(seen["scores"]) <= 1512
+    assert len(seen["best"]) == 12
+    assert seen["scores"] == sorted(seen["scores"], reverse=True)
 
 
 def test_paths_and_values_are_offered(page):
@@ -291,16 +290,16 @@ def test_paths_and_values_are_offered(page):
 
 def test_changes_are_made_in_the_copy_alone(memory):
     page = Page(memory, FACTS)
-    other = page.gallery.open()
+    other = page.sessions.open()
     done = page("POST", "store", path="new / pair", value="woof")
     assert (done["pairs"], done["count"], done["path"]["text"]) == (121, 1, "new / pair")
     assert page("GET", "ask", path="new / pair")["best"]["value"]["text"] == "woof"
     assert page("GET", "overview")["changes"] == 1
     assert page("GET", "paths", text="new")["paths"][0]["text"] == "new / pair"
     assert memory.pairs == 120
-    assert page.gallery.copy(other).memory.pairs == 120
-    assert page("POST", "forget", path="key 3 / of", value="never there")["left_alone"]
-    assert not page("POST", "forget", path="new / pair", value="woof")["left_alone"]
+    assert page.sessions.get(other).memory.pairs == 120
+    assert page("POST", "forget", path="key 3 / of", value="never there")["not_found"]
+    assert not page("POST", "forget", path="new / pair", value="woof")["not_found"]
     assert page("GET", "changes")["pairs"] == 120
     assert page("POST", "reset")["count"] == 0
 
@@ -316,7 +315,7 @@ def test_a_path_that_is_stored_while_paths_are_listed_is_found(memory):
             return super().__iter__()
 
     page = Page(memory)
-    page.gallery.copy(page.session).pairs = Slow(FACTS)
+    page.sessions.get(page.session).pairs = Slow(FACTS)
     listing = Thread(target=page, args=("GET", "paths"))
     storing = Thread(target=page, args=("POST", "store"), kwargs=dict(path="new / pair", value="woof"))
     listing.start()
@@ -457,11 +456,11 @@ def test_what_is_stored_during_a_save_is_kept_for_the_next(changed, while_saving
 def test_a_save_whose_fresh_copy_fails_is_not_repeated(changed, monkeypatch):
     page, file = changed
 
-    def failing(exhibit):
+    def failing(document):
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(Copy, "of", failing)
+        patched.setattr(Session, "of", failing)
         with pytest.raises(MemoryError):
             page("POST", "save")
     with pytest.raises(BadValue, match="no changes to save"):
@@ -480,20 +479,20 @@ def test_quantized_memories_are_asked_and_not_changed():
     assert page("GET", "about")["quantized"]
     assert page("GET", "overview")["bytes"] == 1800
     assert page("GET", "ask", path="key 7 / of")["best"]["value"]["text"] == "value 7"
-    assert page("GET", "together")[-1]["converged"]
+    assert page("GET", "decode")[-1]["converged"]
     with pytest.raises(BadValue, match="cannot be changed"):
         page("POST", "store", path="a", value="b")
 
 
-def test_together_goes_round_by_round(page):
-    first, *rounds, outcome = page("GET", "together")
-    assert first == dict(asked=120, sure_from=0.9)
+def test_decoding_goes_round_by_round(page):
+    first, *rounds, outcome = page("GET", "decode")
+    assert first == dict(pairs=120, confident_from=0.9)
     assert [each["round"] for each in rounds] == list(range(1, len(rounds) + 1))
-    assert (rounds[-1]["right"], outcome["converged"]) == (1, True)
+    assert (rounds[-1]["correct"], outcome["converged"]) == (1, True)
     assert len(outcome["examples"]) == 8
-    assert Page(filled(keep_paths=True))("GET", "together")[1]["right"] is None
+    assert Page(filled(keep_paths=True))("GET", "decode")[1]["correct"] is None
     with pytest.raises(BadValue, match="--files"):
-        Page(filled())("GET", "together")
+        Page(filled())("GET", "decode")
 
 
 def test_plans_have_what_is_to_be_copied(page, monkeypatch):
@@ -537,7 +536,7 @@ def test_bad_questions_are_told_what_was_wanted(page, method, name, values, word
 def test_an_empty_memory_can_be_looked_at_and_filled():
     page = Page(Memory(OSC(d=20, p=2)))
     assert page("GET", "overview")["most_stored"] == []
-    assert page("GET", "gauge") == dict(gauge=None)
+    assert page("GET", "load") == dict(load=None)
     page("GET", "cells")
     page("GET", "histogram")
     with pytest.raises(BadValue, match="Store something"):
@@ -548,24 +547,24 @@ def test_an_empty_memory_can_be_looked_at_and_filled():
 
 def test_so_many_pages_have_a_copy(memory):
     page = Page(memory)
-    for _ in range(PAGES):
-        page.gallery.open()
+    for _ in range(MAX_SESSIONS):
+        page.sessions.open()
     with pytest.raises(BadValue, match="Reload the page"):
         page("GET", "overview")
-    assert not page("GET", "about")["held"]
+    assert not page("GET", "about")["session_is_open"]
 
 
 def test_a_page_that_is_looked_at_keeps_its_copy_however_often_others_are_loaded(memory):
     page = Page(memory)
     page("POST", "store", path="a / b", value="c")
-    for _ in range(2 * PAGES):
-        page.gallery.open()
-        assert page("GET", "about")["held"]  # which a page asks again and again
+    for _ in range(2 * MAX_SESSIONS):
+        page.sessions.open()
+        assert page("GET", "about")["session_is_open"]  # which a page asks again and again
     assert page("GET", "changes")["count"] == 1
 
 
 def test_what_is_to_be_copied_says_all_digits():
-    wish = planning.Wished(10, 10, 0.99999999999, joint=False, bits=None)
+    wish = planning.PlanRequest(10, 10, 0.99999999999, joint=False, bits=None)
     assert "--accuracy 0.99999999999 " in planning.command(wish)
     assert "accuracy=0.99999999999)" in planning.python(wish)
 
@@ -579,7 +578,7 @@ def test_every_value_of_an_answer_is_documented(page, monkeypatch):
         row = next(row for row in table if method in row.split("|")[1] and f"`{name}`" in row.split("|")[1])
         reply = page(method, name, **(given if name != "cells" else {}))
         for line in reply if isinstance(reply, list) else [reply]:
-            keys = {*line, *(line.get("gauge") or {}), *line.get("scores", {})}
+            keys = {*line, *(line.get("load") or {}), *line.get("scores", {})}
             assert keys <= set(re.findall(r"`(\w+)`", row)), name
 
 
@@ -617,7 +616,7 @@ def asked(server, path, method="GET", body=b"", **headers):
 
 @pytest.fixture
 def server(memory):
-    return Server(Gallery(MemoryDocument(memory, "some facts", FACTS)), "secret", (HOST,))
+    return Server(SessionStore(MemoryDocument(memory, "some facts", FACTS)), "secret", (HOST,))
 
 
 def test_the_page_is_handed_out_with_a_strict_policy(server):
@@ -664,7 +663,11 @@ def test_the_page_needs_no_network_and_no_markup_of_labels():
         ("/secret/api/session", dict(method="POST", body=b"{}"), 415),
         ("/secret/api/session", dict(method="POST", body=b"[]", content_type="application/json"), 400),
         ("/secret/api/session", dict(method="POST", body=b"{" * 2000, content_type="application/json"), 400),
-        ("/secret/api/session", dict(method="POST", body=b" " * LARGEST * 2, content_type="application/json"), 413),
+        (
+            "/secret/api/session",
+            dict(method="POST", body=b" " * MAX_BODY_BYTES * 2, content_type="application/json"),
+            413,
+        ),
         ("/secret/api/session", dict(method="POST", body=b"{}", content_type="application/json"), 200),
         ("/secret/api/ask?path=x", {}, 400),
         ("/secret/api/about?" + "&".join(f"v{i}=1" for i in range(60)), {}, 400),
@@ -679,11 +682,11 @@ def test_only_our_page_is_let_in(server, path, how, status):
 
 
 def test_rounds_come_one_a_line(server):
-    session = server.gallery.open()
-    status, headers, body = asked(server, f"/secret/api/together?session={session}")
+    session = server.sessions.open()
+    status, headers, body = asked(server, f"/secret/api/decode?session={session}")
     lines = [json.loads(line) for line in body.splitlines()]
     assert (status, headers["content-type"]) == (200, "application/x-ndjson")
-    assert (lines[0]["asked"], lines[-1]["converged"]) == (120, True)
+    assert (lines[0]["pairs"], lines[-1]["converged"]) == (120, True)
 
 
 def test_a_bug_is_said_to_be_one(server, monkeypatch, capsys):
@@ -695,19 +698,19 @@ def test_a_bug_is_said_to_be_one(server, monkeypatch, capsys):
 
 def test_a_bug_among_the_rounds_is_their_last_line(server, monkeypatch, capsys):
     def broken(*_):
-        yield dict(asked=1)
+        yield dict(pairs=1)
         raise ZeroDivisionError
 
-    monkeypatch.setitem(ROUTES, ("GET", "together"), broken)
-    status, _, body = asked(server, "/secret/api/together")
+    monkeypatch.setitem(ROUTES, ("GET", "decode"), broken)
+    status, _, body = asked(server, "/secret/api/decode")
     first, last = map(json.loads, body.splitlines())
-    assert (status, first, "a bug in Carving" in last["error"]) == (200, dict(asked=1), True)
+    assert (status, first, "a bug in Carving" in last["error"]) == (200, dict(pairs=1), True)
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_an_answer_that_takes_too_long_is_given_up(server, monkeypatch):
     going_on = Event()
-    monkeypatch.setattr("carving.explore.server.PATIENCE", 0.05)
+    monkeypatch.setattr("carving.explore.server.REQUEST_TIMEOUT", 0.05)
     monkeypatch.setitem(ROUTES, ("GET", "about"), lambda *_: going_on.wait(5))
     Timer(0.5, going_on.set).start()  # the thread itself cannot be ended from outside
     status, _, body = asked(server, "/secret/api/about")
@@ -718,30 +721,30 @@ def test_a_round_that_takes_too_long_is_the_last(server, monkeypatch):
     going_on = Event()
 
     def slow(*_):
-        yield dict(asked=1)
+        yield dict(pairs=1)
         going_on.wait(5)
         yield dict(round=1)
 
-    monkeypatch.setattr("carving.explore.server.PATIENCE", 0.05)
-    monkeypatch.setitem(ROUTES, ("GET", "together"), slow)
+    monkeypatch.setattr("carving.explore.server.REQUEST_TIMEOUT", 0.05)
+    monkeypatch.setitem(ROUTES, ("GET", "decode"), slow)
     Timer(0.5, going_on.set).start()
-    first, last = map(json.loads, asked(server, "/secret/api/together")[2].splitlines())
-    assert (first, "longer than" in last["error"]) == (dict(asked=1), True)
+    first, last = map(json.loads, asked(server, "/secret/api/decode")[2].splitlines())
+    assert (first, "longer than" in last["error"]) == (dict(pairs=1), True)
 
 
 def test_a_request_that_does_not_arrive_is_given_up(server, monkeypatch):
-    monkeypatch.setattr("carving.explore.server.SLOW", 0.05)
+    monkeypatch.setattr("carving.explore.server.BODY_TIMEOUT", 0.05)
     how = dict(method="POST", body=None, content_type="application/json")
     status, _, body = asked(server, "/secret/api/session", **how)
-    assert (status, "did not arrive" in json.loads(body)["error"]) == (408, True)
+    assert (status, "No complete request body" in json.loads(body)["error"]) == (408, True)
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /secret/ HTTP/1.1\r\nHo"])
 def test_who_connects_and_does_not_ask_is_not_waited_for(server, monkeypatch, begun):
-    monkeypatch.setattr("carving.explore.serving.SLOW", 0.2)
+    monkeypatch.setattr("carving.explore.serving.HEADER_TIMEOUT", 0.2)
     listening = listen(0)
     server.hosts = (f"127.0.0.1:{listening.getsockname()[1]}",)
-    run = runner(server)
+    run = uvicorn_server(server)
     thread = Thread(target=run.run, kwargs=dict(sockets=[listening]))
     thread.start()
     try:
@@ -769,9 +772,9 @@ def test_an_address_without_its_last_stroke_is_led_to_the_page(server):
 
 def test_labels_that_are_half_a_character_are_sent_as_escapes():
     held = filled(facts=[(("x",), "half \ud800"), (("y",), b"\xff"), (("z",), float("inf"))])
-    server = Server(Gallery(MemoryDocument(held, "odd")), "secret", (HOST,))
+    server = Server(SessionStore(MemoryDocument(held, "odd")), "secret", (HOST,))
     for path in "xyz":
-        status, _, body = asked(server, f"/secret/api/ask?path={path}&session={server.gallery.open()}")
+        status, _, body = asked(server, f"/secret/api/ask?path={path}&session={server.sessions.open()}")
         assert (status, json.loads(body)["best"]["found"]) == (200, True)
 
 
@@ -789,7 +792,7 @@ class Served(BadValue):
 
 @pytest.fixture
 def served(monkeypatch):
-    """Serving ends at once: the exhibit and how it was to be served."""
+    """Serving ends at once: the document and how it was to be served."""
     seen = []
 
     def serve(*how):
@@ -805,9 +808,9 @@ def test_the_command_opens_what_it_is_given(tmp_path, carving, served):
     facts.write_text("dog\tsays\twoof\ncat\tsays\tmeow\n")
     carving("store", str(file), str(facts), "--d", "40", "--p", "2")
     carving("explore", str(file), "--files", str(facts), "--no-browser", "--port", "8000", "--write")
-    exhibit, port, browser, _ = served
-    assert (exhibit.memory.pairs, exhibit.name, exhibit.file, port, browser) == (2, file.name, file, 8000, False)
-    assert exhibit.pairs == [(("dog", "says"), "woof"), (("cat", "says"), "meow")]
+    document, port, browser, _ = served
+    assert (document.memory.pairs, document.name, document.file, port, browser) == (2, file.name, file, 8000, False)
+    assert document.pairs == [(("dog", "says"), "woof"), (("cat", "says"), "meow")]
     served.clear()
     other = tmp_path / "other.tsv"
     other.write_text("cow\tsays\tmoo\n")

@@ -198,7 +198,7 @@ def test_what_is_stored_in_a_tab_is_in_that_tab_alone(tab, address, file):
     tab.keyboard.press("Enter")
     tab.wait_for_selector("text=Stored: my dog / says → woof")
     tab.wait_for_selector("text=1 unsaved change; the copy holds 22 pairs.")
-    tab.wait_for_selector("strong:has-text('22 pairs')")  # the gauge followed
+    tab.wait_for_selector("strong:has-text('22 pairs')")  # the load followed
     other.reload()
     other.wait_for_selector("text=the copy holds 21 pairs.")
     other.close()
@@ -209,8 +209,8 @@ def test_what_is_stored_in_a_tab_is_in_that_tab_alone(tab, address, file):
     tab.wait_for_selector("text=nothing was removed")
 
 
-def test_together_and_plan_draw_what_comes(tab, address):
-    show(tab, address, "together").click("text=Decode all paths jointly")
+def test_decode_and_plan_draw_what_comes(tab, address):
+    show(tab, address, "decode").click("text=Decode all paths jointly")
     tab.wait_for_selector("text=: 21 answers.")
     tab.click("#tab-plan")
     tab.get_by_label("Pairs:").fill("10")  # ten pairs are planned soonest

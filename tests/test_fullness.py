@@ -7,7 +7,7 @@ import torch
 
 from carving import OSC, Memory, make
 from carving.errors import Overfull
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 
@@ -41,7 +41,7 @@ def test_what_was_planned_is_kept_in_memory_and_file(tmp_path):
 def test_within_the_plan_nothing_is_said_or_predicted(monkeypatch):
     memory = Memory.for_pairs(MANY)
     monkeypatch.setattr(
-        "carving.memory.fullness.predicted_accuracy", lambda *_, **__: pytest.fail("predicted_accuracy")
+        "carving.memory.capacity.predicted_accuracy", lambda *_, **__: pytest.fail("predicted_accuracy")
     )
     assert told(lambda: memory.store(MANY)) == []
 

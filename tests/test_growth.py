@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from carving import OSC, Memory, make
+from carving.cli.merging import merged
 from carving.errors import Overfull
-from carving.memory.decode_pairs import decode_pairs
-from carving.memory.growth import check_whole
-from carving.memory.merging import merged
+from carving.memory.evaluate import check_whole, decode_pairs
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 
@@ -132,7 +131,7 @@ def test_what_cannot_grow_says_why():
 
 
 def test_where_together_takes_too_much_each_is_asked_alone(monkeypatch):
-    monkeypatch.setattr("carving.memory.decode_pairs.LARGEST", 0)
+    monkeypatch.setattr("carving.memory.evaluate.LARGEST", 0)
     found = decode_pairs(of(SHARED, headroom=2)._state)
     assert found.converged is None and sorted(found.pairs) == sorted(SHARED)
 

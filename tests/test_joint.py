@@ -9,7 +9,8 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, Memory, make
-from carving.inference.together import Decoding, decode
+from carving.inference.amp import Decoding, decode
+from carving.quantization import Cells
 
 LINEAR = [name for name in SCHEMES if make(name, d=64).facts.linear]
 EVERY = [
@@ -76,8 +77,8 @@ def test_expected_cores_are_those_of_the_transpose(double, pairs, generator):
     contexts, _ = pairs(double, 3)
     candidates = double.fillers(range(9))
     weights = torch.rand(3, 9, generator=generator, dtype=torch.float64)
-    shape = (3, *double.core_shape)
-    cores = torch.randn(*shape, generator=generator, dtype=torch.float64).to(double.memory_dtype)
+    shape = (3, *double.facts.core_shape)
+    cores = torch.randn(*shape, generator=generator, dtype=torch.float64).to(double.facts.memory_dtype)
     mixed = double.expected_core(weights, contexts, candidates)
     one = (cores.conj() * mixed).flatten(1).sum(1).real if cores.is_complex() else (cores * mixed).flatten(1).sum(1)
     assert_close(one, (double.inner(cores, contexts, candidates) * weights).sum(1), rtol=1e-10, atol=1e-10)
@@ -95,13 +96,15 @@ def test_an_even_memory_has_no_traces(d, p, generator):
     """Every pair of modes of ordinary OSC, whose components share a basis; the rest of the memory stays."""
     scheme = OSC(d, p, dtype=torch.float64)
     contexts, fillers = scheme.contexts([(i,) for i in range(50)]), scheme.fillers(range(50))
-    memory = scheme.trace(contexts, fillers) + torch.eye(d).view(d, d, *(1,) * (p - 2)).expand(scheme.memory_shape)
+    memory = scheme.trace(contexts, fillers) + torch.eye(d).view(d, d, *(1,) * (p - 2)).expand(
+        scheme.facts.memory_shape
+    )
     even = scheme.remove_partial_traces(memory)
     for first in range(p):
         for second in range(first + 1, p):
             before, after = (torch.diagonal(m, dim1=first, dim2=second).sum(-1).norm() for m in (memory, even))
             assert after < (1e-12 if p == 2 else 1 / d**2) * before  # they come back a little
-    pure = torch.randn(scheme.memory_shape, generator=generator, dtype=torch.float64)
+    pure = torch.randn(scheme.facts.memory_shape, generator=generator, dtype=torch.float64)
     for first in range(p):  # what has no traces is left alone: a memory that is zero wherever two indices agree
         for second in range(first + 1, p):
             torch.diagonal(pure, dim1=first, dim2=second).zero_()
@@ -347,7 +350,7 @@ def test_one_filler_may_be_stored_everywhere(compact):
     found = decode(own, memory, contexts, fillers)
     assert share(found, held) >= 0.999
     some = contexts[:200]
-    same = own.trace(some, fillers[:1].expand(200, *own.filler_shape))
+    same = own.trace(some, fillers[:1].expand(200, *own.facts.filler_shape))
     assert decode(own, same, some, fillers).indices.eq(0).all()
 
 
@@ -406,7 +409,7 @@ def test_chunks_change_no_answer(monkeypatch):
     own, memory, contexts, fillers, _ = stored(OSC(60, 2, compact=True), 300, 300)
     holds = [1 + i % 2 for i in range(300)]
     whole = decode(own, memory, contexts, fillers, holds=holds, prior_empty=0.3)
-    monkeypatch.setattr("carving.inference.together.CELLS", 7 * 300)
+    monkeypatch.setattr("carving.inference.amp.MAX_CACHED_WEIGHTS", 7 * 300)
     small = decode(own.like(workspace=10_000), memory, contexts, fillers, holds=holds, prior_empty=0.3)
     assert small.indices.tolist() == whole.indices.tolist()
     assert_close(small.probabilities, whole.probabilities, rtol=0, atol=1e-3)
@@ -417,8 +420,8 @@ def test_memory_is_bounded():
     code = """
 import resource, torch
 from carving import OSC
-from carving.inference import together as joint
-joint.CELLS = 2**20
+from carving.inference import amp as joint
+joint.MAX_CACHED_WEIGHTS = 2**20
 osc = OSC(30, 2, k1=10, compact=True, workspace=2**22)
 contexts, fillers = osc.contexts([(i,) for i in range(60)]), torch.randn(2, 200_000, 10).transpose(0, 1)
 memory = osc.trace(contexts[:40], fillers[:40])
@@ -489,3 +492,13 @@ def test_a_decoding_that_is_iterated_again_starts_over():
     going = Decoding(scheme, scheme.trace(paths, fillers), paths, fillers)
     first, again = ([(step.noise, step.indices.tolist()) for step in going] for _ in range(2))
     assert first == again and len(first) > 1
+
+
+def test_a_decoding_of_few_bits_that_is_iterated_again_starts_over():
+    scheme = OSC(40, 2, compact=True)
+    paths, fillers = [(i,) for i in range(60)], scheme.fillers(range(60))
+    going = Decoding(scheme, Cells.of(scheme.trace(paths, fillers), 2), paths, fillers)
+    next(iter(going))  # and is left there
+    first, again = ([(step.noise, step.indices.tolist()) for step in going] for _ in range(2))
+    assert first == again and len(first) > 1
+    assert going.decoded().explained and going.decoded().noise == tuple(noise for noise, _ in again)

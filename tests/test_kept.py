@@ -10,10 +10,10 @@ from torch.testing import assert_close
 
 from carving import OSC, Memory, make
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.inference.ranking import log_sum
+from carving.inference.top_k import log_sum
 from carving.memory.codebook import Codebook, Drawn
-from carving.memory.kept import Kept
 from carving.memory.pairs import BATCH
+from carving.memory.state import Kept
 from carving.symbols.codec import canonical_values
 from carving.symbols.vocabulary import Vocabulary
 
@@ -144,7 +144,7 @@ def test_ordinary_fillers_have_no_codes():
 @pytest.mark.parametrize("contexts", [1, 3, 40])
 def test_unit_parts_match_as_their_fillers_do(d, p, k1, contexts, generator):
     osc = OSC(d, p, k1, compact=True, dtype=torch.float64)
-    cores, fillers = torch.randn(contexts, *osc.core_shape, generator=generator).double(), osc.fillers(range(50))
+    cores, fillers = torch.randn(contexts, *osc.facts.core_shape, generator=generator).double(), osc.fillers(range(50))
     unit = fillers / fillers.norm(dim=-1, keepdim=True)
     codes = torch.stack([reduce(torch.kron, parts) for parts in unit])
     where = osc.contexts([(i,) for i in range(contexts)])

@@ -14,7 +14,7 @@ from safetensors import safe_open
 
 from carving import OSC, Memory, make
 from carving.errors import BadValue
-from carving.memory.known import KnownPaths
+from carving.memory.counts import KnownPaths
 from carving.storage import memoryfile
 from carving.storage.tensorfile import DAMAGE
 from carving.symbols.codec import canonical, canonical_path, parse_paths

@@ -14,8 +14,10 @@ def linear(double):
 
 @pytest.fixture
 def memory(linear, generator):
-    memory = torch.randn(*linear.memory_shape, generator=generator, dtype=torch.float64).to(linear.memory_dtype)
-    return torch.complex(memory.real, memory.real.roll(1, 0)) if linear.memory_dtype.is_complex else memory
+    memory = torch.randn(*linear.facts.memory_shape, generator=generator, dtype=torch.float64).to(
+        linear.facts.memory_dtype
+    )
+    return torch.complex(memory.real, memory.real.roll(1, 0)) if linear.facts.memory_dtype.is_complex else memory
 
 
 def real_inner(one, other):

@@ -204,7 +204,7 @@ def test_any_pairs_come_back(pairs):
 
 def test_values_may_have_trained_fillers(generator):
     scheme = OSC(32, 3)
-    trained = torch.randn(3, *scheme.filler_shape, generator=generator)
+    trained = torch.randn(3, *scheme.facts.filler_shape, generator=generator)
     memory = Memory(scheme, ["a", "b", "c"], trained)
     memory.store([(("x", value), value) for value in "abcd"])
     expected = scheme.trace([("x", value) for value in "abcd"], torch.cat([trained, scheme.fillers(["d"])]))

@@ -12,9 +12,9 @@ import torch
 
 import carving
 from carving import OSC, Memory, make
+from carving.cli.extent import extent
 from carving.errors import BadType, BadValue, Overfull
 from carving.memory import opened
-from carving.memory.extent import extent
 from carving.memory.opened import Opened
 from carving.storage import journal, memoryfile
 

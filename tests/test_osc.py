@@ -87,7 +87,9 @@ def test_a_trace_is_the_sum_of_the_papers_tensors(osc, pairs, generator):
 
 def test_scores_are_the_papers_inner_products(osc, pairs, generator):
     contexts, fillers = pairs(osc, 6)
-    memory = osc.trace(contexts, fillers) + 0.1 * torch.randn(osc.memory_shape, generator=generator, dtype=osc.dtype)
+    memory = osc.trace(contexts, fillers) + 0.1 * torch.randn(
+        osc.facts.memory_shape, generator=generator, dtype=osc.dtype
+    )
     candidates = osc.fillers(range(11))
     expected = literal_scores(osc, memory, contexts, candidates).to(osc.dtype)
     assert_close(osc.score(memory, contexts, candidates), expected, **TOLERANCE[osc.dtype])

@@ -26,6 +26,7 @@ PACKAGES = (
     "distributed",
     "encodings",
     "formats",
+    "hdc",
     "inference",
     "lab",
     "multilabel",

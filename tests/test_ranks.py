@@ -10,9 +10,9 @@ from crew import crew_in
 from carving import OSC, Memory, make
 from carving.distributed import Ranks
 from carving.errors import BadType, BadValue
-from carving.memory.survey import survey
+from carving.memory.capacity import survey
 from carving.multilabel.osc import OSCHead
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 
 pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch is imported once for all ranks
 

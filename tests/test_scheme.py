@@ -67,9 +67,9 @@ def dot(one, other):
 
 def test_read_is_the_transpose_of_write_where_the_scheme_says_so(double, pairs, generator):
     contexts, _ = pairs(double, 5)
-    dtype = double.memory_dtype
-    cores = torch.randn(5, *double.core_shape, generator=generator, dtype=dtype)
-    memory = torch.randn(double.memory_shape, generator=generator, dtype=dtype)
+    dtype = double.facts.memory_dtype
+    cores = torch.randn(5, *double.facts.core_shape, generator=generator, dtype=dtype)
+    memory = torch.randn(double.facts.memory_shape, generator=generator, dtype=dtype)
     one, other = dot(double.write(cores, contexts), memory), dot(cores, double.read(memory, contexts))
     assert double.facts.adjoint == bool(torch.isclose(one, other, rtol=1e-9))
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from carving import OSC, Memory, make
-from carving.memory.survey import Survey, survey
+from carving.memory.capacity import Survey, survey
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 

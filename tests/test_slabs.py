@@ -48,7 +48,7 @@ def test_rows_of_the_first_mode_add_up_to_the_whole(scheme):
     generator = torch.Generator().manual_seed(3)
     contexts = double.contexts([(f"a{i}", i)[: getattr(scheme, "depth", 2)] for i in range(20)])
     fillers, weights = double.random(20, generator), torch.rand(20, generator=generator, dtype=torch.float64)
-    cores = torch.randn(20, *double.core_shape, generator=generator, dtype=torch.float64)
+    cores = torch.randn(20, *double.facts.core_shape, generator=generator, dtype=torch.float64)
     memory = double.trace(contexts, fillers, weights)
     added, written, read, adjoint = [], [], 0, 0
     for rank in range(3):

@@ -18,7 +18,7 @@ import carving
 from carving import OSC, Memory, QuantizedMemory
 from carving.cli import app
 from carving.errors import BadValue
-from carving.memory.changes import Change
+from carving.memory.update import Change
 from carving.multilabel import MultiLabelClassifier, Settings
 from carving.storage import atomic, memoryfile, tensorfile
 from carving.storage.locks import own

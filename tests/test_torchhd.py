@@ -121,7 +121,7 @@ def test_identities_agree(peers):
     ours, x, _, theirs = peers
     kind = type(theirs(x))
     options = {"block_size": ours.space.option} if kind in BLOCKS else {}
-    expected = plain(kind.identity(1, ours.filler_shape[-1], **options))[0]
+    expected = plain(kind.identity(1, ours.facts.filler_shape[-1], **options))[0]
     assert_close(ours.identity(), expected.to(ours.identity().dtype))
 
 
@@ -279,7 +279,7 @@ def test_levels_of_values_agree():
 def test_levels_are_as_alike(name):
     """Nine draws of 4,096 numbers each: four standard errors of the difference of two means."""
     ours, kind = VSA(name, 4096), name.split("-")[0]
-    size, found = ours.filler_shape[-1], []
+    size, found = ours.facts.filler_shape[-1], []
     for seed in range(9):
         source = torch.Generator().manual_seed(seed)
         made, their = level(ours, 6, generator=source), torchhd.level(6, size, kind, generator=source)

@@ -36,7 +36,7 @@ def noise_by_hand(scheme, contexts, fillers):
 
 
 def along(scheme, contexts, fillers):
-    cores = torch.zeros(len(contexts), *scheme.core_shape, dtype=scheme.dtype)
+    cores = torch.zeros(len(contexts), *scheme.facts.core_shape, dtype=scheme.dtype)
     return scheme.directional_noise(cores, contexts, fillers, scheme.energy(contexts, fillers))
 
 

@@ -66,7 +66,7 @@ def test_the_negative_cancels(vsa, generator):
 def test_the_empty_set_changes_no_bundle(vsa, generator):
     x = vsa.picture(vsa.random(1, generator))
     assert alike(vsa.bundle(torch.cat((x, vsa.empty(1)))), vsa.bundle(x))
-    assert vsa.empty(2, 3).shape == (2, 3, *vsa.memory_shape)
+    assert vsa.empty(2, 3).shape == (2, 3, *vsa.facts.memory_shape)
 
 
 def test_atoms_are_normal_and_sums_become_so(vsa, generator):
@@ -133,7 +133,7 @@ def test_equal_numbers_are_counted(vsa, generator):
     counts = vsa.hamming_similarity(torch.stack((mixed, x[0])), x)
     slow = [[int((a == b).sum()) for b in x] for a in (mixed, x[0])]
     assert counts.tolist() == slow
-    assert counts[1, 0] == math.prod(vsa.filler_shape)
+    assert counts[1, 0] == math.prod(vsa.facts.filler_shape)
 
 
 def test_selecting_keeps_the_shares_that_were_asked_for(generator):
@@ -147,7 +147,7 @@ def test_selecting_keeps_the_shares_that_were_asked_for(generator):
         n = same.shape[1]
         spread = (shares * (1 - shares) / n).sqrt()
         assert ((same.double().mean(1) - shares).abs() < 5 * spread).all()
-        assert vsa.multirandsel(x.expand(2, *x.shape), generator=generator).shape == (2, *vsa.filler_shape)
+        assert vsa.multirandsel(x.expand(2, *x.shape), generator=generator).shape == (2, *vsa.facts.filler_shape)
     with pytest.raises(ValueError, match="3 probabilities that sum to 1"):
         vsa.multirandsel(x, (0.5, 0.6, 0.2), generator)
     with pytest.raises(TypeError, match=r"generator must be a torch.Generator"):
@@ -171,7 +171,7 @@ def test_selecting_keeps_the_shares_that_were_asked_for(generator):
 def test_what_contexts_bind_are_traces(scheme, generator):
     paths, fillers = [("a", i) for i in range(4)], scheme.random(4, generator)
     bound = scheme.bind(fillers, paths)
-    assert bound.shape == (4, *scheme.memory_shape)
+    assert bound.shape == (4, *scheme.facts.memory_shape)
     assert_close(scheme.bundle(bound), scheme.trace(paths, fillers))
     assert_close(scheme.bundle(torch.stack((bound[0], scheme.negative(bound[0])))), scheme.empty())
     assert_close(scheme.unbind(bound[0], paths[:1]), scheme.encode(fillers[:1], paths[:1]))

@@ -8,10 +8,9 @@ import torch
 from torch.testing import assert_close
 
 from carving import VSA, make
-from carving.planner.alone import vsa_accuracy
-from carving.schemes.algebra import hartley, two_signs
+from carving.planner.families import vsa_accuracy
+from carving.schemes.algebra import hartley, to_unit_interval, two_signs
 from carving.schemes.architectures import ARCHITECTURES
-from carving.schemes.pictures import to_unit_interval
 
 D = 1_024
 NAMES = list(ARCHITECTURES)
@@ -65,7 +64,7 @@ def test_atoms_have_their_shape_and_come_from_the_generator_alone(vsa):
     first = vsa.random(7, torch.Generator().manual_seed(3))
     assert torch.equal(first, vsa.random(7, torch.Generator().manual_seed(3)))
     assert not torch.equal(first, vsa.random(7, torch.Generator().manual_seed(4)))
-    assert first.shape == (7, *vsa.filler_shape)
+    assert first.shape == (7, *vsa.facts.filler_shape)
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
@@ -121,7 +120,7 @@ def test_strangers_are_dissimilar(vsa, generator):
     likenesses = vsa.similarity(x, x)[~torch.eye(60, dtype=torch.bool)].double()
     n = len(likenesses) / 2  # each pair counts twice
     if vsa.row.overlap:
-        expected = vsa.facts.filler_scalars / math.prod(vsa.memory_shape)
+        expected = vsa.facts.filler_scalars / math.prod(vsa.facts.memory_shape)
         assert abs(likenesses.mean().item() - expected) < 5 * likenesses.std().item() / math.sqrt(n)
         return
     if vsa.row.aim:  # a coordinate is worth 1 - 4/r times a distance around the circle that is uniform
@@ -130,7 +129,7 @@ def test_strangers_are_dissimilar(vsa, generator):
         assert sum(worths) == 0
         variance = sum(worth * worth for worth in worths) / r / vsa.space.d
     else:
-        real = vsa._picture(x).imag.abs().max() < 1e-6 if vsa.memory_dtype.is_complex else False  # two phases are
+        real = vsa._picture(x).imag.abs().max() < 1e-6 if vsa.facts.memory_dtype.is_complex else False  # two phases are
         variance = (2 if real else 1) / vsa.facts.memory_scalars
     assert abs(likenesses.mean().item()) < 4 * math.sqrt(variance / n)
     assert likenesses.var().item() / variance == pytest.approx(1, abs=5 * math.sqrt(2 / n))
@@ -206,7 +205,7 @@ def test_the_facts_of_the_algebra_hold_both_ways(vsa, generator):
 def test_unbinding_is_the_transpose_of_binding_where_the_row_says_so(unbinding, generator):
     vsa = unbinding.like(dtype=torch.float64, memory="raw")
     filler, role = vsa.random(2, generator)
-    memory = torch.randn(vsa.memory_shape, generator=generator, dtype=vsa.memory_dtype)
+    memory = torch.randn(vsa.facts.memory_shape, generator=generator, dtype=vsa.facts.memory_dtype)
     picture = vsa._picture(filler)
     one = (vsa.unbind(memory, role) * picture.conj()).sum().real
     other = (memory * vsa.bind(picture, role).conj()).sum().real
@@ -250,7 +249,7 @@ def test_an_identity_changes_nothing(vsa, generator):
 def test_binding_distributes_over_raw_sums(vsa, generator):
     raw = vsa.like(memory="raw", dtype=torch.float64)
     fillers, role = raw.random(5, generator), raw.random(1, generator)[0]
-    one = raw.bind(raw.bundle(fillers), role).to(raw.memory_dtype)
+    one = raw.bind(raw.bundle(fillers), role).to(raw.facts.memory_dtype)
     other = raw.bundle(raw.bind(fillers, role))
     assert torch.allclose(one, other, atol=1e-9) == (raw.row.unbind is not None)
 

@@ -7,6 +7,7 @@ import typer
 from carving import __version__
 from carving.cli import (
     consolidating,
+    demo,
     exploring,
     exporting,
     growth,
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    (lab.demo, lab.DEMO_EPILOG),
+    (demo.demo, demo.DEMO_EPILOG),
     (planning.plan, planning.PLAN_EPILOG),
     (memories.store, memories.STORE_EPILOG),
     (questions.ask, questions.ASK_EPILOG),

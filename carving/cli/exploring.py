@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from carving.cli.demo import stored
 from carving.cli.input import Files
 from carving.cli.options import Reading, examples
 from carving.cli.output import errors, write_line
@@ -59,24 +60,22 @@ def explore(
     if memory is None:
         if pairs or write:
             raise BadValue("--files and --write require MEMORY. Name its file.")
-        exhibit = MemoryDocument(*demonstration())
+        document = MemoryDocument(*demonstration())
     else:
         held = loaded(memory, vocabulary, reading)
         if write and not isinstance(held, Memory):
             raise BadValue(f"{memory} is a quantized memory, which cannot be changed. Omit --write.")
         if write:
             check_replaceable(memory, "memory", None)
-        exhibit = MemoryDocument(held, memory.name, pairs, memory if write else None)
+        document = MemoryDocument(held, memory.name, pairs, memory if write else None)
     with suppress(KeyboardInterrupt):
-        serve(exhibit, port, browser, lambda address: write_line(f"Explorer running at {address} (Ctrl-C to stop)"))
+        serve(document, port, browser, lambda address: write_line(f"Explorer running at {address} (Ctrl-C to stop)"))
     sys.stdout.flush()
-    os._exit(0)  # a question that is still worked on is nobody's any more, and would be waited for
+    os._exit(0)  # do not wait for queries that are still being answered: no page will read them
 
 
 def demonstration() -> tuple[Memory, str, list[Pair]]:
-    """The memory of the demonstration, its name and its pairs."""
-    from carving import demo
-
+    """Return the memory of the demonstration, its name and its pairs."""
     with bar(errors, "planning and storing a thousand parse trees", None):
-        held, pairs = demo.stored()
+        held, pairs = stored()
     return held, "a thousand parse trees", pairs

@@ -14,8 +14,8 @@ from carving.console import bar
 from carving.formats.documents import Pair
 from carving.formats.registry import choose_format
 from carving.memory import Memory
+from carving.memory.evaluate import held_pairs
 from carving.memory.quantized import QuantizedMemory
-from carving.memory.verification import held_pairs
 from carving.storage.memoryfile import check_target
 from carving.symbols.codec import Path
 

@@ -3,7 +3,7 @@
 from carving.cli.output import count_text, write_limited, write_line
 from carving.formats.documents import Pair
 from carving.formats.typed import path_text
-from carving.memory.forgetting import NotFound
+from carving.memory.update import NotFound
 from carving.symbols.codec import Path, Value, canonical, canonical_path
 
 WORST = 10  # pairs that are listed as never stored

@@ -13,8 +13,8 @@ from carving.cli.options import Json, KeepPaths, MemoryFile, OwnSources, Reading
 from carving.cli.output import count_text, errors, memory_sentence, write_json, write_line
 from carving.console import bar
 from carving.memory import Memory
-from carving.memory.decode_pairs import SURE, DecodedPairs
-from carving.memory.fullness import collected
+from carving.memory.capacity import collected
+from carving.memory.evaluate import SURE, DecodedPairs
 from carving.storage.memoryfile import check_replaceable, identity
 
 GROW_EPILOG = examples(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path as FilePath
 
+from carving.cli.extent import extent
 from carving.cli.fullness import Fullness
 from carving.cli.input import Files
 from carving.cli.locking import locked
@@ -14,11 +15,10 @@ from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
-from carving.memory.changes import OnProgress, check_same
-from carving.memory.extent import extent
 from carving.memory.opened import PATIENCE, check_paths, entries_of, open_memory
-from carving.memory.pairs import Batch, as_pair
+from carving.memory.pairs import Batch, OnProgress, as_pair
 from carving.memory.storage import seconds
+from carving.memory.update import check_same
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
 from carving.storage.atomic import check_replaceable

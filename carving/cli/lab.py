@@ -1,46 +1,23 @@
-"""`carving demo` and `carving reproduce`: what is to be seen at once, and the paper again."""
+"""`carving reproduce`: the tables and figures of the paper."""
 
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from carving.cli.options import Accuracy, Json, Runs, examples
-from carving.cli.output import errors, screen, write_json, write_line
+from carving.cli.options import Json, Runs, examples
+from carving.cli.output import errors, write_json, write_line
 from carving.errors import BadValue
-from carving.storage.memoryfile import check_folder, check_target
+from carving.storage.memoryfile import check_folder
 
-DEMO_EPILOG = examples("carving demo", "carving demo --trees 100", "carving demo --conllu en_ewt-ud-dev.conllu.xz")
 REPRODUCE_EPILOG = examples(
     "carving reproduce --list",
     "carving reproduce capacity-4096",
     "carving reproduce --all --scale smoke --out results/smoke",
     "carving reproduce capacity-4096 --scale paper --shard 3/16",
 )
-
-PICTURES = (".png", ".svg", ".pdf", ".jpg")
 PLURALS = {"agrees": "agree", "differs": "differ"}
-
-
-def demo(
-    trees: Annotated[int, typer.Option(min=1, max=100_000, help="Number of parse trees to generate and store.")] = 1000,
-    conllu: Annotated[Path | None, typer.Option(help="Store this treebank (CoNLL-U) instead.")] = None,
-    accuracy: Accuracy = 0.99,
-    picture: Annotated[Path, typer.Option(help="File for the figure of the scores.")] = Path("demo.png"),
-    as_json: Json = False,
-) -> None:
-    """Store 1,000 parse trees in one tensor and recall them all."""
-    from carving import demo as demonstration  # only here: other commands need not wait for it
-
-    check_target(picture)
-    if picture.suffix.lower() not in PICTURES:
-        raise BadValue(f"--picture must end in {', '.join(PICTURES)}, got {picture}.")
-    console = Console(quiet=True) if as_json else screen()
-    outcome = demonstration.run(console, trees=trees, conllu=conllu, accuracy=accuracy, picture=picture)
-    if as_json:
-        write_json(outcome)
 
 
 def reproduce(

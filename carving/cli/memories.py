@@ -13,6 +13,7 @@ from carving.cli.fullness import Fullness
 from carving.cli.input import Files
 from carving.cli.journals import Samples, Stored, appended, check_given, is_large
 from carving.cli.locking import locked
+from carving.cli.merging import alike, merged
 from carving.cli.options import Json, MemoryFile, NewMemory, Reading, Sources, Work, examples
 from carving.cli.output import (
     ask_command,
@@ -28,10 +29,9 @@ from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.memory import Memory
-from carving.memory.fullness import collected
-from carving.memory.merging import alike, merged
+from carving.memory.capacity import collected
 from carving.memory.opened import Opened, open_memory
-from carving.memory.probing import check_indexable
+from carving.memory.query import check_indexable
 from carving.schemes import make
 from carving.storage.memoryfile import check_replaceable, identity, precision
 

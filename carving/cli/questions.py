@@ -32,9 +32,8 @@ from carving.formats.documents import Pair
 from carving.formats.typed import path_readings, path_text, value_json, value_readings, value_text
 from carving.inference.answer import Answer
 from carving.memory import Memory
-from carving.memory.decode_pairs import DecodedPairs
+from carving.memory.evaluate import DecodedPairs, Verification, Wrong
 from carving.memory.quantized import QuantizedMemory
-from carving.memory.verification import Verification, Wrong
 from carving.storage import quantizedfile
 from carving.storage.memoryfile import identity
 from carving.storage.tensorfile import kind_of

@@ -4,7 +4,7 @@
 serves one view. docs/explore.md describes the JSON interface.
 """
 
-from carving.explore.exhibit import MemoryDocument
 from carving.explore.serving import serve
+from carving.explore.sessions import MemoryDocument
 
 __all__ = ["MemoryDocument", "serve"]

@@ -22,7 +22,7 @@ from carving.validate import show_bits, show_bytes
 
 if TYPE_CHECKING:
     from carving.inference.answer import Answer
-    from carving.memory.reliability import Reliability
+    from carving.memory.evaluate import Reliability
     from carving.planner.plan import Plan
 
 BLUE, ORANGE, PALE = "#1f6f8b", "#b4552d", "#d5e7ec"

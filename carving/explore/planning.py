@@ -3,28 +3,28 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from carving.explore.exhibit import Gallery
-from carving.explore.given import Given
-from carving.explore.shown import Json
+from carving.explore.params import Params
+from carving.explore.serializers import Json
+from carving.explore.sessions import SessionStore
 from carving.planner.plan import Plan, drafts, each_plan, plans
-from carving.planner.wish import Requirements, wish_for
+from carving.planner.requirements import Requirements, specify
 from carving.validate import show_bits
 
 BITS = ("none", "1", "2", "3", "4", "8")  # per cell; none: float32
-KNOWN = 64  # cached plans
-MANY = 10**7  # the largest number of pairs, or of values
+MAX_CACHED_PLANS = 64
+MAX_PAIRS = 10**7  # the largest number of pairs, or of values
 
 
-def plan(gallery: Gallery, given: Given) -> Iterator[Json]:
+def plan(sessions: SessionStore, params: Params) -> Iterator[Json]:
     """Yield drafts, then the smallest memory of each kind as it is found, and finally all plans, the best first."""
-    pairs, vocabulary = given.integer("pairs", 1000, 1, MANY), given.integer("vocabulary", 1000, 2, MANY)
-    accuracy, bits = given.number("accuracy", 0.99), given.choice("bits", BITS)
-    wish = Wished(pairs, vocabulary, accuracy, given.yes("joint"), None if bits == "none" else int(bits))
-    wish_for(pairs, vocabulary, accuracy, 1, wish.requirements)  # refuses impossible requirements
-    return _found(wish)
+    pairs, vocabulary = params.integer("pairs", 1000, 1, MAX_PAIRS), params.integer("vocabulary", 1000, 2, MAX_PAIRS)
+    accuracy, bits = params.number("accuracy", 0.99), params.choice("bits", BITS)
+    request = PlanRequest(pairs, vocabulary, accuracy, params.flag("joint"), None if bits == "none" else int(bits))
+    specify(pairs, vocabulary, accuracy, 1, request.requirements)  # refuses impossible requirements
+    return _found(request)
 
 
-class Wished(NamedTuple):
+class PlanRequest(NamedTuple):
     """Requirements of a memory."""
 
     pairs: int
@@ -39,23 +39,23 @@ class Wished(NamedTuple):
         return Requirements(joint=self.joint, bits=self.bits)
 
 
-def _found(wish: Wished) -> Iterator[Json]:
-    to_copy = dict(command=command(wish), python=python(wish))
-    if wish not in _known:
-        rough = [dict(kind=kind, numbers=numbers) for kind, numbers in drafts(*wish[:3], **wish.requirements)]
+def _found(request: PlanRequest) -> Iterator[Json]:
+    to_copy = dict(command=command(request), python=python(request))
+    if request not in _known:
+        rough = [dict(kind=kind, numbers=numbers) for kind, numbers in drafts(*request[:3], **request.requirements)]
         yield dict(drafts=rough, **to_copy)
-        for each in each_plan(*wish[:3], **wish.requirements):
-            yield dict(plan=plan_shown(each))
-        while len(_known) >= KNOWN:
+        for each in each_plan(*request[:3], **request.requirements):
+            yield dict(plan=plan_json(each))
+        while len(_known) >= MAX_CACHED_PLANS:
             _known.pop(next(iter(_known)), None)
-        _known[wish] = plans(*wish[:3], **wish.requirements)
-    yield dict(plans=[plan_shown(each) for each in _known[wish]], **to_copy)
+        _known[request] = plans(*request[:3], **request.requirements)
+    yield dict(plans=[plan_json(each) for each in _known[request]], **to_copy)
 
 
-_known: dict[Wished, list[Plan]] = {}
+_known: dict[PlanRequest, list[Plan]] = {}
 
 
-def plan_shown(each: Plan) -> Json:
+def plan_json(each: Plan) -> Json:
     """Return a plan as JSON."""
     quantized = "" if each.bits is None else f", quantized to {show_bits(each.bits)} per cell"
     return dict(
@@ -71,17 +71,17 @@ def plan_shown(each: Plan) -> Json:
     )
 
 
-def command(wish: Wished) -> str:
+def command(request: PlanRequest) -> str:
     """Return the command that creates an empty memory of the best plan."""
-    options = f"{' --joint' if wish.joint else ''}{f' --bits {wish.bits}' if wish.bits else ''}"
+    options = f"{' --joint' if request.joint else ''}{f' --bits {request.bits}' if request.bits else ''}"
     return (
-        f"carving plan --pairs {wish.pairs} --vocabulary {wish.vocabulary} --accuracy {wish.accuracy}{options} "
-        "--out memory.safetensors"
+        f"carving plan --pairs {request.pairs} --vocabulary {request.vocabulary} --accuracy {request.accuracy}"
+        f"{options} --out memory.safetensors"
     )
 
 
-def python(wish: Wished) -> str:
+def python(request: PlanRequest) -> str:
     """Return a line of Python that creates an empty memory of the best plan."""
-    options = f"{', joint=True' if wish.joint else ''}{f', bits={wish.bits}' if wish.bits else ''}"
-    sizes = f"pairs={wish.pairs}, vocabulary={wish.vocabulary}, accuracy={wish.accuracy}"
+    options = f"{', joint=True' if request.joint else ''}{f', bits={request.bits}' if request.bits else ''}"
+    sizes = f"pairs={request.pairs}, vocabulary={request.vocabulary}, accuracy={request.accuracy}"
     return f"memory = Memory.for_size({sizes}{options})"

@@ -2,29 +2,29 @@
 
 from collections.abc import Callable, Iterator
 
-from carving.explore import asking, changing, overview, planning, together
-from carving.explore.exhibit import Gallery
-from carving.explore.given import Given
-from carving.explore.shown import Json
+from carving.explore import changes, decoding, overview, planning, queries
+from carving.explore.params import Params
+from carving.explore.serializers import Json
+from carving.explore.sessions import SessionStore
 
 Reply = Json | Iterator[Json]  # one object, or a stream of them
-Route = Callable[[Gallery, Given], Reply]
+Route = Callable[[SessionStore, Params], Reply]
 
 ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "about"): overview.about,
     ("GET", "overview"): overview.overview,
-    ("GET", "gauge"): overview.fullness,
+    ("GET", "load"): overview.load,
     ("GET", "cells"): overview.cells,
     ("GET", "histogram"): overview.histogram,
-    ("GET", "paths"): asking.paths,
-    ("GET", "values"): asking.values,
-    ("GET", "ask"): asking.ask,
-    ("GET", "together"): together.together,
+    ("GET", "paths"): queries.paths,
+    ("GET", "values"): queries.values,
+    ("GET", "ask"): queries.ask,
+    ("GET", "decode"): decoding.decode,
     ("GET", "plan"): planning.plan,
-    ("GET", "changes"): changing.changes,
-    ("POST", "session"): changing.open_page,
-    ("POST", "store"): changing.store,
-    ("POST", "forget"): changing.forget,
-    ("POST", "reset"): changing.reset,
-    ("POST", "save"): changing.save,
+    ("GET", "changes"): changes.changes,
+    ("POST", "session"): changes.open_session,
+    ("POST", "store"): changes.store,
+    ("POST", "forget"): changes.forget,
+    ("POST", "reset"): changes.reset,
+    ("POST", "save"): changes.save,
 }

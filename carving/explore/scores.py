@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.memory.questions import Questions, check_paths
+from carving.memory.query import Questions, check_paths
 from carving.memory.state import State
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.symbols.codec import Path
 from carving.validate import check_prior_empty
 
@@ -56,7 +55,7 @@ def score_all(memory: Questions, path: Path, prior_empty: float = 0.5) -> Candid
     state, prior_empty = memory._state, check_prior_empty(prior_empty)
     scheme = state.scheme
     contexts, fillers = scheme.contexts(check_paths([path], state)), state.codebook.all()
-    if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+    if not scheme.facts.linear:
         return _without_model(scheme.score(state.tensor, contexts, fillers)[0], is_cosine=True)
     if state.solved is not None:
         inner = scheme.inner(scheme.adjoint(state.tensor, contexts), contexts, fillers)
@@ -72,7 +71,7 @@ def _without_model(scores: Tensor, is_cosine: bool = False) -> CandidateScores:
 
 
 def _with_posterior(
-    state: State, scheme: LinearScheme, contexts: Contexts, fillers: Tensor, prior_empty: float
+    state: State, scheme: Scheme, contexts: Contexts, fillers: Tensor, prior_empty: float
 ) -> CandidateScores:
     odds = state.odds(scheme, prior_empty, range(len(state.vocabulary)))
     cores = scheme.adjoint(state.tensor, contexts)
@@ -95,7 +94,7 @@ def _threshold(odds: Likelihood, evidence: Evidence, row: int, empty: float) -> 
     # In double precision: where there is hardly any noise, the odds of neighboring scores are far apart.
     own = odds.only(torch.tensor([row]))
     shift = None if own.shift is None else own.shift.double()
-    own = Likelihood(own.variance.double(), own.log_prior.double(), own.norm, own.strengths, own.numbers, shift)
+    own = Likelihood(own.variance.double(), own.log_prior.double(), own.norm, own.strengths, own.cardinality, shift)
     energy = evidence.energy.expand(1, len(odds.variance))[:, row : row + 1].double()
     noise = None if evidence.noise is None else evidence.noise.expand(1, len(odds.variance))[:, row : row + 1].double()
     variance = own.variance_along(Evidence(energy, energy, noise), slice(0, 1))

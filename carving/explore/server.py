@@ -16,21 +16,21 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from carving.errors import UserError
-from carving.explore.exhibit import Gallery
-from carving.explore.given import Given
+from carving.explore.params import Params
 from carving.explore.routes import ROUTES, Reply
-from carving.explore.shown import Json
+from carving.explore.serializers import Json
+from carving.explore.sessions import SessionStore
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-LARGEST = 1 << 16  # bytes of a request body
-FIELDS = 50  # parameters of a query
-PATIENCE = 60.0  # seconds for an answer, or for one line of a stream
-SLOW = 10.0  # seconds for a request body to arrive
-AT_ONCE = 4  # concurrent requests
-OPENED = ("navigate", "document")  # fetch metadata of a page that is opened in a tab
+MAX_BODY_BYTES = 1 << 16
+MAX_PARAMETERS = 50  # of a query
+REQUEST_TIMEOUT = 60.0  # seconds for an answer, or for one line of a stream
+BODY_TIMEOUT = 10.0  # seconds for a request body to arrive
+MAX_CONCURRENT_REQUESTS = 4
+NAVIGATION = ("navigate", "document")  # fetch metadata of a page that is opened in a tab
 
 BUG = "Internal error: this is a bug in Carving. The terminal that runs the explorer shows its traceback."
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -45,11 +45,11 @@ HEADERS = {
 }
 
 
-class Refused(Exception):
-    """A refused request: its HTTP status and an error message."""
+class HTTPError(Exception):
+    """The HTTP status and the error message of a refused request."""
 
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
@@ -66,17 +66,17 @@ class Request(NamedTuple):
         """Return the request of an ASGI scope."""
         headers: dict[str, str] = {}
         for field, value in scope["headers"]:  # a repeated header becomes a list, which the page never sends
-            name, said = field.decode("latin-1").lower(), value.decode("latin-1")
-            headers[name] = f"{headers[name]}, {said}" if name in headers else said
+            name, text = field.decode("latin-1").lower(), value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {text}" if name in headers else text
         return cls(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
 
 
 class Server:
     """The application: `token` is the first part of every URL path, `hosts` are the accepted Host headers."""
 
-    def __init__(self, gallery: Gallery, token: str, hosts: tuple[str, ...]) -> None:
-        self.gallery, self.token, self.hosts = gallery, token, hosts
-        self._turns = asyncio.Semaphore(AT_ONCE)
+    def __init__(self, sessions: SessionStore, token: str, hosts: tuple[str, ...]) -> None:
+        self.sessions, self.token, self.hosts = sessions, token, hosts
+        self._limiter = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -84,45 +84,47 @@ class Server:
             return
         try:
             request = Request.of(scope)
-            rest = self._admitted(request)
+            rest = self._authorize(request)
             if request.path == f"/{self.token}":  # relative URLs need the final slash
                 await _start(send, 308, "text/plain", location=f"/{self.token}/")
                 await send({"type": "http.response.body", "body": b""})
             elif rest.startswith("api/"):
                 await self._answer(request, rest.removeprefix("api/"), receive, send)
             else:
-                await self._hand_out(request, rest, send)
-        except Refused as refused:
-            await _send_json(send, refused.status, dict(error=str(refused)))
+                await self._send_file(request, rest, send)
+        except HTTPError as error:
+            await _send_json(send, error.status, dict(error=str(error)))
 
-    def _admitted(self, request: Request) -> str:
+    def _authorize(self, request: Request) -> str:
         """Return the path after the token; refuse requests that are not from the explorer's page."""
         ours = [f"http://{host}" for host in self.hosts]
         if request.headers.get("host") not in self.hosts:
-            raise Refused(403, "The host name is not the explorer's. Open the address that `carving explore` printed.")
-        _, given, rest = (*request.path.split("/", 2), "", "")[:3]
+            raise HTTPError(403, "The host is not the explorer's. Open the address that `carving explore` printed.")
+        _, token, rest = (*request.path.split("/", 2), "", "")[:3]
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
         # The browser comes from a local file (`serving.redirect`), which is another site.
-        opened = not rest and (request.headers.get("sec-fetch-mode"), request.headers.get("sec-fetch-dest")) == OPENED
+        opened = (
+            not rest and (request.headers.get("sec-fetch-mode"), request.headers.get("sec-fetch-dest")) == NAVIGATION
+        )
         if (origin is not None and origin not in ours) or (site not in ("none", "same-origin") and not opened):
-            raise Refused(403, "Cross-site request refused: only the explorer's own page may send requests.")
-        if not secrets.compare_digest(given.encode(), self.token.encode()):
-            raise Refused(
+            raise HTTPError(403, "Cross-site request refused: only the explorer's own page may send requests.")
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
+            raise HTTPError(
                 403,
                 "The token in the address is wrong. Open the address that `carving explore` printed.",
             )
         return rest
 
-    async def _hand_out(self, request: Request, name: str, send: Send) -> None:
+    async def _send_file(self, request: Request, name: str, send: Send) -> None:
         """Send a file of the page."""
         if request.method not in ("GET", "HEAD"):
-            raise Refused(405, "Files of the page accept only GET and HEAD.")
+            raise HTTPError(405, "Files of the page accept only GET and HEAD.")
         name = name or "index.html"
         kind = KINDS.get(name[name.rfind(".") :])
-        held = PAGE.get(name)
-        if held is None or kind is None:
-            raise Refused(404, "There is no such file.")
-        await _send(send, 200, f"{kind}; charset=utf-8", held if request.method == "GET" else b"")
+        content = PAGE.get(name)
+        if content is None or kind is None:
+            raise HTTPError(404, "There is no such file.")
+        await _send(send, 200, f"{kind}; charset=utf-8", content if request.method == "GET" else b"")
 
     async def _answer(self, request: Request, name: str, receive: Receive, send: Send) -> None:
         """Send an answer as JSON, or several as lines of JSON."""
@@ -130,54 +132,54 @@ class Server:
         if route is None:
             known = any(name == other for _, other in ROUTES)
             status = 405 if known else 404
-            raise Refused(status, f"There is no request {request.method} {name}. docs/explore.md lists all.")
-        given = Given(await _values(request, receive))
+            raise HTTPError(status, f"There is no request {request.method} {name}. docs/explore.md lists all.")
+        params = Params(await _parameters(request, receive))
         try:
-            async with self._turns:
-                reply = await _within(asyncio.to_thread(route, self.gallery, given))
+            async with self._limiter:
+                reply = await _with_timeout(asyncio.to_thread(route, self.sessions, params))
                 if isinstance(reply, dict):
                     await _send_json(send, 200, reply)
                 else:
                     await _send_lines(send, receive, reply)
         except UserError as error:
-            raise Refused(400, str(error)) from None
+            raise HTTPError(400, str(error)) from None
         except TimeoutError:
-            raise Refused(503, f"The request took longer than {PATIENCE:.0f} seconds. Ask for less.") from None
-        except Refused:
+            raise HTTPError(503, f"The request took longer than {REQUEST_TIMEOUT:.0f} seconds. Ask for less.") from None
+        except HTTPError:
             raise
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            raise Refused(500, BUG) from None
+            raise HTTPError(500, BUG) from None
 
 
-async def _within(work: Awaitable[Reply]) -> Reply:
-    return await asyncio.wait_for(work, PATIENCE)
+async def _with_timeout(work: Awaitable[Reply]) -> Reply:
+    return await asyncio.wait_for(work, REQUEST_TIMEOUT)
 
 
-async def _values(request: Request, receive: Receive) -> dict[str, object]:
+async def _parameters(request: Request, receive: Receive) -> dict[str, object]:
     """Return the parameters of a request: of its query string, or of its JSON body."""
     if request.method == "GET":
-        return _queried(request.query)
+        return _query_parameters(request.query)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise Refused(415, "POST requests must have the content type application/json.")
+        raise HTTPError(415, "POST requests must have the content type application/json.")
     try:
-        body = await asyncio.wait_for(_body(receive), SLOW)
+        body = await asyncio.wait_for(_body(receive), BODY_TIMEOUT)
     except TimeoutError:
-        raise Refused(408, f"The request body did not arrive within {SLOW:.0f} seconds. Send it again.") from None
+        raise HTTPError(408, f"No complete request body within {BODY_TIMEOUT:.0f} seconds. Send it again.") from None
     try:
         values: object = json.loads(body)
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise Refused(400, "The request body must be a JSON object.")
+        raise HTTPError(400, "The request body must be a JSON object.")
     return values
 
 
-def _queried(query: str) -> dict[str, object]:
+def _query_parameters(query: str) -> dict[str, object]:
     try:
-        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS))
+        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS))
     except ValueError:
-        raise Refused(400, f"A query must have at most {FIELDS} parameters.") from None
+        raise HTTPError(400, f"A query must have at most {MAX_PARAMETERS} parameters.") from None
 
 
 async def _body(receive: Receive) -> bytes:
@@ -186,10 +188,10 @@ async def _body(receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refused(400, "The connection was closed before the request was complete.")
+            raise HTTPError(400, "The connection was closed before the request was complete.")
         parts += message.get("body", b"")
-        if len(parts) > LARGEST:
-            raise Refused(413, f"A request body must have at most {LARGEST:,} bytes.")
+        if len(parts) > MAX_BODY_BYTES:
+            raise HTTPError(413, f"A request body must have at most {MAX_BODY_BYTES:,} bytes.")
         if not message.get("more_body"):
             return bytes(parts)
 
@@ -219,24 +221,24 @@ async def _send_lines(send: Send, receive: Receive, lines: Iterator[Json]) -> No
     await _start(send, 200, "application/x-ndjson")
     try:
         while not gone.done():
-            line = await asyncio.wait_for(asyncio.to_thread(next, lines, None), PATIENCE)
+            line = await asyncio.wait_for(asyncio.to_thread(next, lines, None), REQUEST_TIMEOUT)
             if line is None:
                 break
             await send({"type": "http.response.body", "body": _encoded(line) + b"\n", "more_body": True})
     except Exception as error:  # the status was sent already: the error becomes the last line
-        said = _said(error)
-        await send({"type": "http.response.body", "body": _encoded(dict(error=said)) + b"\n", "more_body": True})
+        line = dict(error=_error_message(error))
+        await send({"type": "http.response.body", "body": _encoded(line) + b"\n", "more_body": True})
     finally:
         gone.cancel()
     await send({"type": "http.response.body", "body": b""})
 
 
-def _said(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     """Return the message of an error for the page."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return f"A step took longer than {PATIENCE:.0f} seconds."
+        return f"A step took longer than {REQUEST_TIMEOUT:.0f} seconds."
     traceback.print_exception(error, file=sys.stderr)
     return BUG
 

@@ -12,25 +12,25 @@ from threading import Thread, Timer, current_thread, main_thread
 from typing import Any
 
 from carving.errors import BadValue
-from carving.explore.exhibit import Gallery, MemoryDocument
 from carving.explore.scores import score_all
 from carving.explore.server import Server
+from carving.explore.sessions import MemoryDocument, SessionStore
 from carving.explore.statistics import load_curve
 from carving.optional import load
 
 LOOPBACK = "127.0.0.1"
-SOON = 0.5  # seconds until the server listens
-SLOW = 10.0  # seconds for the head of a request to arrive after the connection
-CONNECTIONS = 64
+BROWSER_DELAY = 0.5  # seconds until the server listens
+HEADER_TIMEOUT = 10.0  # seconds for the head of a request to arrive after the connection
+MAX_CONNECTIONS = 64
 
 
 def serve(
-    exhibit: MemoryDocument, port: int = 0, browser: bool = True, on_address: Callable[[str], None] = print
+    document: MemoryDocument, port: int = 0, browser: bool = True, on_address: Callable[[str], None] = print
 ) -> None:
-    """Serve an exhibit on this machine until Ctrl-C. Needs uvicorn, `pip install 'carving[explore]'`.
+    """Serve a document on this machine until Ctrl-C. Needs uvicorn, `pip install 'carving[explore]'`.
 
     Args:
-        exhibit: The memory to show.
+        document: The memory to show.
         port: The port; 0 takes any free one.
         browser: Open the page in the default browser.
         on_address: Called with the address of the page.
@@ -42,14 +42,14 @@ def serve(
     load("uvicorn")
     listening = listen(port)
     port, token = listening.getsockname()[1], secrets.token_urlsafe(16)
-    server = Server(Gallery(exhibit), token, (f"{LOOPBACK}:{port}", f"localhost:{port}"))
+    server = Server(SessionStore(document), token, (f"{LOOPBACK}:{port}", f"localhost:{port}"))
     address = f"http://{LOOPBACK}:{port}/{token}/"
     on_address(address)
-    Thread(target=warm, args=[exhibit], daemon=True).start()
+    Thread(target=fill_caches, args=[document], daemon=True).start()
     with redirect(address) if browser else nullcontext() as page:
         if page is not None:
-            Timer(SOON, webbrowser.open, [page.as_uri()]).start()
-        runner(server).run(sockets=[listening])
+            Timer(BROWSER_DELAY, webbrowser.open, [page.as_uri()]).start()
+        uvicorn_server(server).run(sockets=[listening])
 
 
 @contextmanager
@@ -84,20 +84,20 @@ def before_termination(cleanup: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def runner(server: Server) -> Any:
+def uvicorn_server(server: Server) -> Any:
     """Return the uvicorn server of the application, with limits."""
     uvicorn = load("uvicorn")
-    how = dict(lifespan="off", log_level="critical", access_log=False, server_header=False)
-    limits = dict(limit_concurrency=CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=2)
-    return uvicorn.Server(uvicorn.Config(server, ws="none", http=_impatient(), **how, **limits))
+    settings = dict(lifespan="off", log_level="critical", access_log=False, server_header=False)
+    limits = dict(limit_concurrency=MAX_CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=2)
+    return uvicorn.Server(uvicorn.Config(server, ws="none", http=_with_header_timeout(), **settings, **limits))
 
 
-def _impatient() -> type:
+def _with_header_timeout() -> type:
     """Return uvicorn's protocol with a timeout for the head of a request, which it lacks."""
-    patient: Any = load("uvicorn.protocols.http.h11_impl").H11Protocol
+    base: Any = load("uvicorn.protocols.http.h11_impl").H11Protocol
 
-    class Impatient(patient):  # type: ignore[misc]
-        late: Any = None
+    class WithHeaderTimeout(base):  # type: ignore[misc]
+        timer: Any = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -108,20 +108,20 @@ def _impatient() -> type:
             self.wait()
 
         def wait(self) -> None:
-            """Close the connection after `SLOW` seconds unless a request arrives."""
+            """Close the connection after `HEADER_TIMEOUT` seconds unless a request arrives."""
             if self.cycle is not None and not self.cycle.response_complete:
-                if self.late is not None:
-                    self.late.cancel()
-                self.late = None
-            elif self.late is None:
-                self.late = self.loop.call_later(SLOW, self.transport.abort)
+                if self.timer is not None:
+                    self.timer.cancel()
+                self.timer = None
+            elif self.timer is None:
+                self.timer = self.loop.call_later(HEADER_TIMEOUT, self.transport.abort)
 
-    return Impatient
+    return WithHeaderTimeout
 
 
-def warm(exhibit: MemoryDocument) -> None:
+def fill_caches(document: MemoryDocument) -> None:
     """Fill the caches that the first query needs: the codebook and the load curve."""
-    memory = exhibit.memory
+    memory = document.memory
     if len(memory.vocabulary):
         score_all(memory, ("",))
     load_curve(memory)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadValue, UserError
-from carving.memory.fullness import foreseen, predicted_accuracy, sizes_of
-from carving.memory.questions import Questions
+from carving.memory.capacity import foreseen, predicted_accuracy, sizes_of
+from carving.memory.query import Questions
 from carving.memory.state import State
 from carving.planner.plan import pairs_within
 from carving.schemes.base import Scheme
@@ -57,7 +57,7 @@ def describe_scheme(scheme: Scheme) -> str:
     >>> describe_scheme(OSC(d=40, p=3, compact=True))
     'OSC (Orthogonal Subspace Carving): a cube of 40 x 40 x 40 = 64,000 cells, with compact fillers'
     """
-    shape, size = scheme.memory_shape, f"{scheme.facts.memory_scalars:,} cells"
+    shape, size = scheme.facts.memory_shape, f"{scheme.facts.memory_scalars:,} cells"
     sides = " x ".join(f"{side:,}" for side in shape)
     if len(shape) > 1:
         size = f"{SHAPE_NAMES.get(len(shape), 'a block')} of {sides} = {size}"
@@ -278,7 +278,7 @@ def _consolidated_curve(state: State) -> LoadCurve:
     solved = state.solved
     assert solved is not None
     added = sorted({0, *(round(level.added - solved.added) for level in solved.levels if level.added >= solved.added)})
-    accuracy = [solved.after(more).accuracy for more in added]
+    accuracy = [solved.level_after(more).accuracy for more in added]
     spare = max((more for more, share in zip(added, accuracy, strict=True) if share >= GOOD_ACCURACY), default=0)
     pairs = tuple(state.pairs + more for more in added)
     return LoadCurve(pairs, tuple(accuracy), state.pairs, accuracy[0], state.pairs + spare)

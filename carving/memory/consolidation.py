@@ -1,4 +1,4 @@
-"""Consolidation: solve for the memory tensor so that single queries for its pairs are right (`solving.py`)."""
+"""Consolidation: solve for the memory tensor so that single queries for its pairs are right (`solver.py`)."""
 
 import zlib
 from abc import abstractmethod
@@ -16,19 +16,23 @@ from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.inference.answer import Answer
-from carving.inference.fitted import Grid, Solved
-from carving.inference.fitting import SAMPLE, Sample, fitted, strengths_of
-from carving.inference.solving import Problem, Solution, solved
-from carving.memory.changes import OnProgress
+from carving.inference.calibration import (
+    MAX_SAMPLE,
+    CalibrationSample,
+    Consolidated,
+    QuantizationGrid,
+    fit_levels,
+    pair_strengths,
+)
 from carving.memory.codebook import check_finite
-from carving.memory.decode_pairs import Moment
-from carving.memory.kept import Kept
-from carving.memory.pairs import Batch, batches
-from carving.memory.questions import Questions
-from carving.memory.sharing import check_same_state
-from carving.memory.state import EMPTY, State, known_paths
+from carving.memory.evaluate import Moment
+from carving.memory.pairs import Batch, OnProgress, batches
+from carving.memory.query import Questions
+from carving.memory.sharding import check_same_state
+from carving.memory.solver import Problem, Solution, solve_problem
+from carving.memory.state import EMPTY, Kept, State, known_paths
 from carving.quantization import check_bits
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Scheme
 from carving.symbols.codec import Label, Path
 from carving.symbols.paths import Paths
 from carving.tensors import lasting
@@ -147,12 +151,12 @@ class Consolidating(Questions):
         return outcome
 
 
-def check_solvable(held: State, accuracy: float) -> LinearScheme:
+def check_solvable(held: State, accuracy: float) -> Scheme:
     """The scheme of a state that can be solved for a share of right answers."""
     scheme = held.scheme
     if not 0 < check_number("accuracy", accuracy) <= 1:
         raise BadValue(f"accuracy must be above 0 and at most 1, got {accuracy}. The default is 1.0.")
-    if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+    if not scheme.facts.linear:
         raise BadValue(
             f"Cannot consolidate: a memory of {scheme} is not a plain sum of its pairs. Use another scheme, or "
             'memory="raw".'
@@ -222,7 +226,7 @@ class Wanted:
 
 
 def is_consolidated(
-    held: State, scheme: LinearScheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None, ranks: Ranks
+    held: State, scheme: Scheme, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None, ranks: Ranks
 ) -> tuple[State, Consolidation]:
     """The state whose tensor names these pairs, or the same one, if that names no fewer; and how it went."""
     wanted = ranks.agreed(lambda: Wanted.of(held, pairs))
@@ -236,13 +240,13 @@ def is_consolidated(
     contexts, candidates = scheme.contexts(wanted.paths), held.codebook.all()
     with lasting():
         problem = Problem.of(scheme, contexts, candidates, wanted.rows, ranks)
-        found = solved(problem, held.tensor, wish.accuracy, wish.bits, _as_progress(on_progress))
+        found = solve_problem(problem, held.tensor, wish.accuracy, wish.bits, _as_progress(on_progress))
     outcome = replace(outcome, after=max(before, found.right), evaluations=found.evaluations)
     if found.right < before or (found.right == before and held.solved is None and wish.bits is None):
         return held, outcome
     # The mean strength of what is held becomes 1, as that of what will be stored.
     with lasting():
-        strengths = strengths_of(scheme, found.tensor, contexts, candidates, wanted.rows)
+        strengths = pair_strengths(scheme, found.tensor, contexts, candidates, wanted.rows)
         scale = float(strengths.mean())
         if not scale > 0:
             return held, replace(outcome, after=before)  # nothing that a pair stored later could be compared with
@@ -259,21 +263,22 @@ def named(held: State, wanted: Wanted) -> int:
     return int((torch.tensor(values) == wanted.rows.cpu()).sum())
 
 
-def calibrated(scheme: LinearScheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Solved:
+def calibrated(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Consolidated:
     """What tells how probable answers are, from half of what was solved for (or less) and paths that hold nothing."""
     count = len(wanted.rows)
-    some = slice(0, count, max(2, count // SAMPLE))
-    sample = Sample(scheme.contexts(wanted.paths[some]), wanted.rows[some], scheme.contexts(_strange(wanted.paths)))
-    levels = tuple(fitted(scheme, solution.tensor, candidates, sample, solution.slope, count))
+    some = slice(0, count, max(2, count // MAX_SAMPLE))
+    held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_strange(wanted.paths))
+    sample = CalibrationSample(held, wanted.rows[some], empty)
+    levels = tuple(fit_levels(scheme, solution.tensor, candidates, sample, solution.slope, count))
     right = solution.right
     levels = (levels[0]._replace(accuracy=right / count), *levels[1:])
-    cells = None if solution.cells is None else Grid(solution.cells.bits, solution.cells.deviation)
-    return Solved(solution.slope, count, right, levels, told=right / count, grid=cells)
+    cells = None if solution.cells is None else QuantizationGrid(solution.cells.bits, solution.cells.deviation)
+    return Consolidated(solution.slope, count, right, levels, told=right / count, grid=cells)
 
 
 def _strange(paths: Paths) -> list[Path]:
     """Paths that hold nothing, like these: every other one differs in its last role alone."""
-    number = min(SAMPLE, max(FEW, len(paths)))
+    number = min(MAX_SAMPLE, max(FEW, len(paths)))
     strange = list[Path]()
     for place in range(number):
         path, role = paths[place % len(paths)], f"carving: no role {place}"

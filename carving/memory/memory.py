@@ -19,25 +19,18 @@ from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import Change, OnProgress, added, check_weights, checked, levels_of, report
+from carving.memory.capacity import check_headroom, larger, naming_accuracy, survey, told
 from carving.memory.codebook import Codebook, check_finite
 from carving.memory.consolidation import Consolidating
 from carving.memory.counts import Counts
-from carving.memory.decode_pairs import DecodedPairs, decode_pairs
-from carving.memory.forgetting import NotFound, forgotten
-from carving.memory.fullness import told
-from carving.memory.growth import check_whole, larger
-from carving.memory.inventory import Inventory
-from carving.memory.pairs import Batch, batches
-from carving.memory.probing import check_indexable
-from carving.memory.reliability import Reliability
-from carving.memory.sharing import stored, summed
+from carving.memory.evaluate import DecodedPairs, Inventory, Reliability, check_whole, decode_pairs
+from carving.memory.pairs import Batch, OnProgress, batches, report
+from carving.memory.query import check_indexable
 from carving.memory.state import State, keeping
 from carving.memory.storage import load, save
-from carving.memory.survey import check_headroom, naming_accuracy, survey
+from carving.memory.update import Change, NotFound, added, check_weights, checked, forgotten, levels_of, stored, summed
 from carving.planner import plan as planner
-from carving.planner.target import Target
-from carving.planner.wish import Requirements, Shared
+from carving.planner.requirements import Requirements, Shared, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage.locks import Place, shown
@@ -66,11 +59,13 @@ if hasattr(os, "register_at_fork"):
 class Memory(Inventory, Reliability, Consolidating):
     """A memory of fixed size that stores documents or (path, value) pairs and recalls values by their paths.
 
+    A path is a tuple of roles, such as `("sentence 5", "subject")`. Roles and values are labels: text, numbers, bytes.
+
     Args:
         scheme: The scheme that binds pairs, such as `OSC(d=64)`.
         vocabulary: Values that are known before anything is stored.
-        fillers: Fillers (values, *filler_shape) of the vocabulary, for example trained ones. By default they are
-            derived from the values.
+        fillers: Vectors of the vocabulary, (values, *filler_shape), for example trained ones. By default they are
+            derived from the values by a hash.
         keep_paths: Also keep the stored paths, beside the tensor, so that the memory can list and grow its pairs.
 
     Raises:
@@ -240,7 +235,7 @@ class Memory(Inventory, Reliability, Consolidating):
 
     @property
     def tensor(self) -> Tensor:
-        """The tensor (*scheme.memory_shape) that holds all pairs. It can be assigned."""
+        """The tensor (*scheme.facts.memory_shape) that holds all pairs. It can be assigned."""
         return self._state.tensor
 
     @tensor.setter
@@ -433,7 +428,7 @@ class Memory(Inventory, Reliability, Consolidating):
         on_progress: OnProgress | None = None,
         **requirements: Unpack[Requirements],
     ) -> tuple[Self, DecodedPairs]:
-        """Return a larger (or smaller) memory with the same pairs, and how surely they were decoded.
+        """Return a larger (or smaller) memory with the same pairs, and a report on their decoding.
 
         All pairs are decoded and stored again with weight 1, in a memory of the same kind of scheme and the same seed.
 
@@ -562,7 +557,7 @@ class Memory(Inventory, Reliability, Consolidating):
             BadValue: If the memory is empty, its scheme is not linear, pairs were stored twice or with another weight
                 than 1, or it was consolidated for other bits.
         """
-        from carving.memory.quantized import quantized  # which decodes to a Memory, and so comes after this file
+        from carving.memory.quantized import quantized
 
         return quantized(self._state, bits)
 

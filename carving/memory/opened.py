@@ -16,15 +16,13 @@ from carving.distributed.ranks import Group
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import NOTHING, Change, OnProgress, check_weights, checked, levels_of, report
-from carving.memory.forgetting import NotFound, forgotten
-from carving.memory.fullness import falls_short, foreseen, told
-from carving.memory.kept import Kept
+from carving.memory.capacity import falls_short, foreseen, told
 from carving.memory.memory import Memory
-from carving.memory.pairs import BATCH, Batch, batches
-from carving.memory.state import State
+from carving.memory.pairs import BATCH, Batch, OnProgress, batches, report
+from carving.memory.state import Kept, State
 from carving.memory.storage import Loaded, bound, contents_of, counted, load, seconds
-from carving.planner.target import Target
+from carving.memory.update import NOTHING, Change, NotFound, check_weights, checked, forgotten, levels_of
+from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
 from carving.storage.atomic import check_replaceable

@@ -1,7 +1,7 @@
 """What goes into a memory: a document, a table or pairs become batches of pairs, each checked once."""
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, islice
 from typing import Any
 
@@ -111,3 +111,12 @@ def _check_value(value: Value, path: Path) -> None:
         canonical_values([value])
     except (BadType, BadValue) as error:
         raise type(error)(f"The value at {path!r}: {error}") from None
+
+
+OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
+
+
+def report(on_progress: OnProgress | None, more: int) -> None:
+    """Tell who wants to know that more is done."""
+    if on_progress:
+        on_progress(more)

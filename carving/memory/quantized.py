@@ -8,22 +8,18 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadType, BadValue, refused
-from carving.inference.fitted import Solved
-from carving.inference.observed import EDGE
+from carving.inference.amp import BIN_TOLERANCE
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import ONCE
-from carving.memory.changes import Change, OnProgress
+from carving.memory.capacity import predicted_accuracy
 from carving.memory.codebook import check_finite
-from carving.memory.decode_pairs import counted
-from carving.memory.fullness import predicted_accuracy
-from carving.memory.inventory import Inventory
-from carving.memory.kept import Kept
-from carving.memory.known import KnownPaths
+from carving.memory.counts import KnownPaths
+from carving.memory.evaluate import Inventory, Reliability, counted
 from carving.memory.memory import Memory
-from carving.memory.pairs import BATCH, Batch
-from carving.memory.reliability import Reliability
-from carving.memory.state import State, known_paths
+from carving.memory.pairs import BATCH, Batch, OnProgress
+from carving.memory.state import Kept, State, known_paths
+from carving.memory.update import Change
 from carving.quantization import BITS, Cells, check_bits
-from carving.schemes.linear import LinearScheme
 from carving.storage import quantizedfile
 from carving.storage.locks import Place, shown
 from carving.storage.memoryfile import QUANTIZED, reals
@@ -85,7 +81,7 @@ class QuantizedMemory(Inventory, Reliability):
 
     @property
     def tensor(self) -> Tensor:
-        """The dequantized tensor (*scheme.memory_shape)."""
+        """The dequantized tensor (*scheme.facts.memory_shape)."""
         return self._state.tensor
 
     @property
@@ -136,7 +132,7 @@ class QuantizedMemory(Inventory, Reliability):
         for start in range(0, len(pairs), BATCH):
             change.add(Batch(pairs[start : start + BATCH]))
         state = replace(change.state(), room=held.room, told=held.told)
-        outside = self.cells.outside(reals(state.tensor), EDGE)
+        outside = self.cells.outside(reals(state.tensor), BIN_TOLERANCE)
         if outside or not answers.converged:  # in a full memory wrong pairs may have the same cells
             raise BadValue(
                 f"Decoding did not converge: {outside:,} of {self.cells.codes.numel():,} cells of the decoded pairs "
@@ -216,7 +212,7 @@ def _wished(bits: int | str) -> int | None:
     return check_bits(bits)
 
 
-def _packed(held: State, solved: Solved, bits: int | str) -> State:
+def _packed(held: State, solved: Consolidated, bits: int | str) -> State:
     """A consolidated state in the cells that it was solved for, which are all of it."""
     grid, wished = solved.grid, _wished(bits)
     if grid is None:
@@ -242,7 +238,7 @@ def _packed(held: State, solved: Solved, bits: int | str) -> State:
 def check_sealable(held: State) -> None:
     """Refuse what is no sum of pairs that were stored once each, with the weight 1."""
     scheme, counts = held.scheme, held.counts
-    if not isinstance(scheme, LinearScheme) or not scheme.facts.linear:
+    if not scheme.facts.linear:
         raise BadValue(
             f"Cannot quantize: a memory of {scheme} is not a plain sum of its pairs. Use another scheme, or "
             'memory="raw".'
@@ -261,7 +257,7 @@ def check_sealable(held: State) -> None:
 
 def _with_cells(held: State, cells: Cells) -> State:
     numbers = cells.numbers(held.scheme.dtype)
-    tensor = torch.view_as_complex(numbers) if held.scheme.memory_dtype.is_complex else numbers
+    tensor = torch.view_as_complex(numbers) if held.scheme.facts.memory_dtype.is_complex else numbers
     fresh = held.holding(tensor, {}, held.counts[:0])
     return replace(fresh, cells=cells)
 

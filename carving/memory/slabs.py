@@ -15,15 +15,14 @@ from carving.distributed.ranks import Group, RankFailed, Ranks
 from carving.errors import BadValue, refused
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.changes import Change, OnProgress, checked, report
+from carving.memory.capacity import told
 from carving.memory.codebook import check_finite
-from carving.memory.fullness import told
-from carving.memory.inventory import Inventory
-from carving.memory.pairs import Batch, batches
-from carving.memory.reliability import Reliability
-from carving.memory.sharing import facts_of
+from carving.memory.evaluate import Inventory, Reliability
+from carving.memory.pairs import Batch, OnProgress, batches, report
+from carving.memory.sharding import facts_of
 from carving.memory.state import State, keeping
 from carving.memory.storage import contents_of, state_of
+from carving.memory.update import Change, checked
 from carving.schemes.base import Scheme
 from carving.schemes.slab import RowShard, check_sliceable, rows_of
 from carving.storage import journal, memoryfile
@@ -77,7 +76,7 @@ class RowShardedMemory(Inventory, Reliability):
 
     @property
     def tensor(self) -> Tensor:
-        """This rank's rows of the tensor, (rows, *scheme.memory_shape[1:])."""
+        """This rank's rows of the tensor, (rows, *scheme.facts.memory_shape[1:])."""
         return self._state.tensor
 
     def __repr__(self) -> str:
@@ -183,7 +182,8 @@ def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
                 raise RankFailed(f"Rank {rank} failed, and nothing was changed: {problem}")
             if not paths:
                 break
-            yield batch or list(zip(parse_paths(paths), map(parse_label, split_labels(values)), strict=True))
+            named_values = map(parse_label, split_labels(values))
+            yield batch or list(zip(parse_paths(paths), named_values, strict=True))  # type: ignore[arg-type]
 
 
 def _part_of(held: State) -> RowShard:

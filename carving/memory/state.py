@@ -2,8 +2,10 @@
 
 import copy
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
+from weakref import ref
 
 import numpy as np
 import torch
@@ -12,23 +14,67 @@ from torch import Tensor
 
 from carving.errors import BadValue
 from carving.inference import likelihood
-from carving.inference.fitted import Solved
-from carving.inference.likelihood import Likelihood
-from carving.inference.numbers import Numbers
+from carving.inference.calibration import Consolidated
+from carving.inference.likelihood import UNSEEN_COUNT, CardinalityPrior, Likelihood
 from carving.inference.sample import NOTHING_SAMPLED, ONCE, Histogram, Loads, PairSample, Strengths
 from carving.memory.codebook import Codebook
-from carving.memory.counts import Counts
-from carving.memory.kept import Kept
-from carving.memory.known import KnownPaths
+from carving.memory.counts import Counts, KnownPaths
 from carving.memory.pairs import BATCH
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.quantization import Cells
 from carving.schemes.base import Scheme
-from carving.schemes.linear import LinearScheme
 from carving.symbols.codec import Value
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import lasting
 from carving.validate import listed
+
+T = TypeVar("T")
+
+
+class Kept:
+    """Values by their names, each with the tensors it was made of: made anew when one of these is another or changed.
+
+    Tensors count the changes that torch makes in place; what is written into them behind torch's back (by NumPy, or
+    through `.data`) is not seen. They are not held on to.
+
+    >>> import torch
+    >>> kept, tensor = Kept(), torch.ones(3)
+    >>> kept.once("sum", [tensor], (), lambda: float(tensor.sum())), kept.once("sum", [tensor], (), lambda: 7.0)
+    (3.0, 3.0)
+    >>> tensor += 1
+    >>> kept.once("sum", [tensor], (), lambda: float(tensor.sum()))
+    6.0
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[list[tuple[ref[Tensor], int]], Hashable, object]] = {}
+
+    def once(self, name: str, tensors: list[Tensor], options: Hashable, make: Callable[[], T]) -> T:
+        """The value of that name for these tensors and options: the last one, if it was made of the same."""
+        entry = self._entries.get(name)
+        if entry is not None and entry[1] == options and all(map(_same, entry[0], tensors)):
+            return cast(T, entry[2])
+        value = make()
+        try:
+            self._entries[name] = [(ref(tensor), tensor._version) for tensor in tensors], options, value
+        except RuntimeError:  # tensors of `torch.inference_mode` do not count their changes
+            self._entries.pop(name, None)
+        return value
+
+    def only(self, name: str) -> "Kept":
+        """Another that has the value of that name alone."""
+        other = Kept()
+        if name in self._entries:
+            other._entries[name] = self._entries[name]
+        return other
+
+    def __reduce__(self) -> tuple[type["Kept"], tuple[()]]:
+        return Kept, ()  # a copy, of this process or another, has nothing yet
+
+
+def _same(seen: tuple[ref[Tensor], int], tensor: Tensor) -> bool:
+    return seen[0]() is tensor and seen[1] == tensor._version
+
 
 SIGMAS = 5  # standard deviations of chance
 OFF = 0.05  # and of what theory leaves out: by more, the energy is not that of the sample
@@ -53,7 +99,7 @@ class State:
     room: tuple[int, int] = (0, 0)  # with so many pairs and leaves it is known not to fall short of that
     told: int = 0  # the pairs with which it was last said that it does
     known: KnownPaths | None = None  # the paths that hold something, where they are kept
-    solved: Solved | None = None  # how its tensor was solved, if it is no sum
+    solved: Consolidated | None = None  # how its tensor was solved, if it is no sum
     sample: PairSample | Histogram = NOTHING_SAMPLED  # of the pairs, with their net weights
     cells: Cells | None = None  # where it is quantized: what the tensor's numbers were made of
     norm: float | None = None  # the squared norm of all slabs, where the tensor is one: the act that made it knows
@@ -93,7 +139,7 @@ class State:
 
     def moved(self, scheme: Scheme) -> "State":
         """A copy for a scheme that differs in its device or precision."""
-        tensor = self.tensor.to(scheme.device, scheme.memory_dtype, copy=True)
+        tensor = self.tensor.to(scheme.device, scheme.facts.memory_dtype, copy=True)
         start = replace(self, scheme=scheme).emptied()
         moved = start.holding(tensor, self.vocabulary, self.counts)
         return replace(moved, room=self.room, told=self.told, known=self.known, sample=self.sample, solved=self.solved)
@@ -158,7 +204,7 @@ class State:
         Without signs, pairs of one filler have something in common, which counts for each two of them.
         """
         facts, scheme = self.scheme.facts, self.scheme
-        if not isinstance(scheme, LinearScheme) or not facts.linear:
+        if not facts.linear:
             return None
         common = facts.bias * float(self.counts.square().sum()) if facts.bias else 0.0
         return max(0.0, self.energy * self.share / scheme.mean_bound_energy - common) / (1 - facts.bias)
@@ -240,7 +286,7 @@ class State:
             )
         return row
 
-    def odds(self, scheme: LinearScheme, prior_empty: float, rows: Sequence[int]) -> Likelihood:
+    def odds(self, scheme: Scheme, prior_empty: float, rows: Sequence[int]) -> Likelihood:
         """What makes odds of evidence for the values of these rows."""
         counts = self.often.laid if isinstance(rows, range) else self.often.of(rows)
         counts = self.counts if counts is None else counts
@@ -248,8 +294,8 @@ class State:
         def made() -> Likelihood:
             prior = likelihood.log_prior(counts, prior_empty, self.hidden)
             own, white = self._own(counts), 1 - self.share
-            odds = likelihood.likelihood(scheme, self.energy, own, self.stored, prior, self.strengths, white)
-            return replace(odds, numbers=Numbers(prior_empty, self.sample.further()))
+            odds = likelihood.make_likelihood(scheme, self.energy, own, self.stored, prior, self.strengths, white)
+            return replace(odds, cardinality=CardinalityPrior(prior_empty, self.sample.further()))
 
         return self.kept.once("odds", [self.tensor, counts], (prior_empty, self.sample), made)
 
@@ -257,7 +303,7 @@ class State:
     def prior_range(self) -> float:
         """By how much the log odds of values differ at most before the memory is asked."""
 
-        least, most = (max(0.0, each) + likelihood.UNSEEN for each in self.often.summary[1:])
+        least, most = (max(0.0, each) + UNSEEN_COUNT for each in self.often.summary[1:])
         return math.log(most / least)
 
     def _own(self, counts: Tensor) -> Tensor:
@@ -270,12 +316,14 @@ class State:
         often = self.counts.clamp_min(0)
         return torch.full_like(counts, float(often.square().sum() / often.sum().clamp_min(1)))
 
-    def odds_of(self, scheme: LinearScheme, prior_empty: float, rows: NDArray[np.int64]) -> Likelihood:
+    def odds_of(self, scheme: Scheme, prior_empty: float, rows: NDArray[np.int64]) -> Likelihood:
         """The same for some values of the whole vocabulary, without looking at the others."""
-        counts, unseen = self.often.of(rows), likelihood.UNSEEN + self.hidden
-        prior = likelihood.log_prior_of(counts, prior_empty, unseen, self.stored + unseen * len(self.often))
-        odds = likelihood.likelihood(scheme, self.energy, counts, self.stored, prior, self.strengths, 1 - self.share)
-        return replace(odds, numbers=Numbers(prior_empty, self.sample.further()))
+        counts, total = self.often.of(rows), self.stored + (UNSEEN_COUNT + self.hidden) * len(self.often)
+        prior = likelihood.log_prior(counts, prior_empty, self.hidden, total)
+        odds = likelihood.make_likelihood(
+            scheme, self.energy, counts, self.stored, prior, self.strengths, 1 - self.share
+        )
+        return replace(odds, cardinality=CardinalityPrior(prior_empty, self.sample.further()))
 
 
 def room_of(target: Target | None) -> tuple[int, int]:
@@ -292,7 +340,7 @@ def check_sum(held: State, what: str) -> None:
         )
 
 
-def solved_of_both(ours: State, theirs: State) -> Solved | None:
+def solved_of_both(ours: State, theirs: State) -> Consolidated | None:
     """What is known of a sum with one that was solved: what the other holds is noise to it."""
     if ours.solved is None or theirs.solved is None:
         solved, other = (ours.solved, theirs) if ours.solved is not None else (theirs.solved, ours)

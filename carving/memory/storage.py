@@ -8,12 +8,11 @@ from typing import NamedTuple
 import torch
 
 from carving.errors import UserError
-from carving.index import beside
-from carving.memory.changes import Change, check_weights, levels_of
-from carving.memory.kept import Kept
-from carving.memory.known import KnownPaths
+from carving.index.file import read_index, write_index
+from carving.memory.counts import KnownPaths
 from carving.memory.pairs import BATCH, Batch
-from carving.memory.state import State
+from carving.memory.state import Kept, State
+from carving.memory.update import Change, check_weights, levels_of
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
 from carving.storage.locks import Place, shown
@@ -45,7 +44,7 @@ def save(path: Place, state: State, dtype: torch.dtype | None, index: bool, forc
         check_weights(state, [levels_of(state)], dtype=dtype)
     memoryfile.write(path, contents_of(state), dtype, force)
     if index:
-        beside.write(path, state.codebook.index(), state.vocabulary, force)
+        write_index(path, state.codebook.index(), state.vocabulary, force)
 
 
 def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
@@ -77,7 +76,7 @@ def _base(path: Place, written: Journal | None) -> memoryfile.Contents:
 def _indexed(path: Place, held: State) -> State:
     """The state, with the index that lies beside its file, if there is one of its values."""
     if held.codebook.indexable and len(held.vocabulary):
-        held.codebook.keep_index(beside.read(path, held.scheme, held.vocabulary))
+        held.codebook.keep_index(read_index(path, held.scheme, held.vocabulary))
     return held
 
 

@@ -8,17 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from carving.multilabel.centroids import CentroidClassifier
     from carving.multilabel.classifier import MultiLabelClassifier
     from carving.multilabel.data import Dataset, read
     from carving.multilabel.osc import OSCHead
     from carving.multilabel.training import Settings
     from carving.multilabel.vectors import VectorHead
 
-__all__ = ["CentroidClassifier", "Dataset", "MultiLabelClassifier", "OSCHead", "Settings", "VectorHead", "read"]
+__all__ = ["Dataset", "MultiLabelClassifier", "OSCHead", "Settings", "VectorHead", "read"]
 
 _MODULES = {
-    "CentroidClassifier": "centroids",
     "Dataset": "data",
     "MultiLabelClassifier": "classifier",
     "OSCHead": "osc",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from carving.errors import BadValue
-from carving.inference.ranking import Best
+from carving.inference.top_k import Best
 from carving.multilabel import losses, scoring
 from carving.multilabel.grid import Grid
 from carving.multilabel.heads import ALL, CHUNK, MISSING, PRESENT, Head, Indices
@@ -179,7 +179,7 @@ class OSCHead(Head):
         if self.form == "carved":
             return outputs[:, at * self.core : (at + 1) * self.core]
         if self.form == "full":
-            inside = outputs.view(-1, *self.scheme.memory_shape)
+            inside = outputs.view(-1, *self.scheme.facts.memory_shape)
             for _ in range(p):  # the first mode carved and turned to the end, p times
                 inside = torch.tensordot(inside, self.basis[at], dims=([1], [1]))
             return inside.flatten(1)

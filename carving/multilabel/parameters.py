@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from typing import Any, Self
 
 from carving.errors import BadValue
-from carving.multilabel.estimator import Estimator
+from carving.estimator import Estimator
 from carving.multilabel.training import Settings
 from carving.validate import nearest
 

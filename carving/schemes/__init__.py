@@ -8,8 +8,7 @@ from typing import Any
 from carving.errors import BadType, BadValue
 from carving.schemes.architectures import ARCHITECTURES
 from carving.schemes.base import Scheme
-from carving.schemes.clifford_osc import CliffordOSC
-from carving.schemes.clifford_tpr import CliffordTPR
+from carving.schemes.clifford import CliffordOSC, CliffordTPR
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
 from carving.schemes.vsa import OPTIONS, VSA

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from carving import hashing
 from carving.errors import BadType, BadValue
-from carving.schemes import algebra, inverses, pictures
+from carving.schemes import algebra
 from carving.schemes.algebra import Space
 from carving.validate import check_choice, check_integer, is_finite, nearest
 
-A, B, P = algebra, inverses, pictures
+A = algebra
 Operation = Callable[..., Any]
 Options = Mapping[str, Any]
 Fields = dict[str, Any]  # of a row
@@ -130,7 +130,7 @@ class Architecture:
     back: Operation | None = None  # settled picture -> atom, where the two differ
     normal: Operation | None = None  # picture -> the nearest that is as atoms are, where that is not what it settles to
     hard: Operation | None = None  # picture -> every number at its full size, where that is not what is normal
-    soft: Operation = P.softened  # the same, smoothly
+    soft: Operation = A.softened  # the same, smoothly
     product: Operation | None = None  # vectors (*, n, shape) -> all of them bound, where that is faster than in pairs
     product_of_atoms: Operation | None = None  # the same of discrete atoms
     inverse: Operation | None = None  # role atom -> the role atom that undoes it
@@ -205,58 +205,58 @@ def _unit_blocks(space: Space) -> Tensor:
 
 # fmt: off
 _BSC: Fields = dict(
-    picture=P.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=P.as_bipolar,
-    compose=A.multiply, settle=P.to_signs, back=P.from_bipolar, total=P.total_of_bits,
-    product_of_atoms=P.parity,
-    inverse=B.same, opposite=B.complement, identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
+    picture=A.as_bipolar, bind_atoms=A.exclusive_or, unbind_atoms=A.exclusive_or, operator=A.as_bipolar,
+    compose=A.multiply, settle=A.to_signs, back=A.from_bipolar, total=A.total_of_bits,
+    product_of_atoms=A.parity,
+    inverse=A.same, opposite=A.complement, identity=_no_bits, self_inverse=True, dtype=torch.bool, ties=True)
 _SPARSE: Fields = dict(
-    picture=P.as_numbers, settle=P.to_bits, back=P.from_numbers, overlap=True, commutative=False, dtype=torch.bool,
-    paired=P.paired_ones,
+    picture=A.as_numbers, settle=A.to_bits, back=A.from_numbers, overlap=True, commutative=False, dtype=torch.bool,
+    paired=A.paired_ones,
     layout=few_ones, options={"ones": None})
 _GROUP: Fields = dict(
-    bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, inverse=B.negated_modulo, identity=_no_indices,
+    bind_atoms=A.add_modulo, unbind_atoms=A.subtract_modulo, inverse=A.negated_modulo, identity=_no_indices,
     dtype=torch.int64)
 _SEGMENTS: Fields = dict(
-    picture=P.as_segments, total=P.total_of_segments, compose=A.add_modulo, segmented=True)
-_MODES: Fields = dict(normal=None, settle=P.to_modes, back=P.from_segments, ties=True)
-_MATRIX: Fields = dict(commutative=False, associative=False, ordered=True, normal=P.to_unit, hard=P.to_plain_signs)
+    picture=A.as_segments, total=A.total_of_segments, compose=A.add_modulo, segmented=True)
+_MODES: Fields = dict(normal=None, settle=A.to_modes, back=A.from_segments, ties=True)
+_MATRIX: Fields = dict(commutative=False, associative=False, ordered=True, normal=A.to_unit, hard=A.to_plain_signs)
 
 #               name        words       atoms        bind                 unbind                 drawn
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("HRR",      NORMALS,    A.gaussian,  A.convolve,          A.correlate,           A.gaussian_drawn,
-                 compose=A.convolve, energy=A.power, identity=_impulse, exact=False, inverse=B.reversed_around,
-                 powers=P.turned_spectrum, order=A.shuffle, product=A.convolution, normal=P.to_unit,
-                 hard=P.to_plain_signs,
+                 compose=A.convolve, energy=A.power, identity=_impulse, exact=False, inverse=A.reversed_around,
+                 powers=A.turned_spectrum, order=A.shuffle, product=A.convolution, normal=A.to_unit,
+                 hard=A.to_plain_signs,
                  options={"unitary": False}, choices={"unitary": (False, True)},
                  variants=(({"unitary": True}, dict(
-                     atoms=A.unitary, drawn=None, exact=True, normal=P.to_unit_spectrum, apart=A.spectrum,
+                     atoms=A.unitary, drawn=None, exact=True, normal=A.to_unit_spectrum, apart=A.spectrum,
                      joined=A.signal)),)),
     Architecture("FHRR",     EACH,       A.phasors,   A.multiply,          A.multiply_conjugate,  A.phasors_drawn,
-                 compose=A.multiply, identity=_complex_ones, complex=True, normal=P.to_circle, inverse=B.conjugate,
-                 powers=P.turned, product=A.product),
+                 compose=A.multiply, identity=_complex_ones, complex=True, normal=A.to_circle, inverse=A.conjugate,
+                 powers=A.turned, product=A.product),
     Architecture("MAP-I",    SIGNS,      A.signs,     A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, self_inverse=True, normal=P.to_signs, ties=True, inverse=B.same,
+                 compose=A.multiply, identity=_ones, self_inverse=True, normal=A.to_signs, ties=True, inverse=A.same,
                  product=A.product),
     Architecture("MAP-C",    EACH,       A.uniform,   A.multiply,          A.multiply,            A.uniform_drawn,
                  compose=A.multiply_rescaled, energy=A.squares, by_coordinate=True, identity=_ones,
-                 settle=P.to_unit_interval, exact=False, hard=P.to_plain_signs, inverse=B.same,
+                 settle=A.to_unit_interval, exact=False, hard=A.to_plain_signs, inverse=A.same,
                  product=A.product),
     Architecture("MAP-B",    SIGNS,      A.signs,     A.multiply,          A.multiply,
-                 compose=A.multiply, identity=_ones, settle=P.to_signs, ties=True, self_inverse=True, inverse=B.same,
+                 compose=A.multiply, identity=_ones, settle=A.to_signs, ties=True, self_inverse=True, inverse=A.same,
                  product=A.product),
     Architecture("BSC",      SIGNS,      A.coins,     A.multiply,          A.multiply,             **_BSC),
     Architecture("BSDC-S",   EACH,       A.sparse,    A.shifted,           A.shifted_back,
-                 **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False, inverse=B.mirrored),
+                 **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False, inverse=A.mirrored),
     Architecture("BSDC-CDT", EACH,       A.sparse,    A.thinned,           None,
                  **_SPARSE | dict(commutative=True), associative=False,
                  no_inverse=": thinning cannot be undone"),
     Architecture("BSDC-SEG", EACH,       A.indices,   A.segments_rolled,   A.segments_rolled_back,
-                 **_GROUP, **_SEGMENTS, settle=P.to_bits, normal=P.to_indices, overlap=True,
-                 similarity=P.equal_indices, layout=segments,
+                 **_GROUP, **_SEGMENTS, settle=A.to_bits, normal=A.to_indices, overlap=True,
+                 similarity=A.equal_indices, layout=segments,
                  options={"bundling": "or"}, choices={"bundling": ("or", "mode")},
                  variants=(({"bundling": "mode"}, _MODES),)),
     Architecture("MBAT",     NORMALS,    A.gaussian,  A.structured,        A.structured_back,     A.gaussian_drawn,
-                 **_MATRIX, operator=A.two_signs, inverse=B.signs_exchanged,
+                 **_MATRIX, operator=A.two_signs, inverse=A.signs_exchanged,
                  options={"form": "structured"}, choices={"form": ("structured", "rolled", "dense")},
                  variants=(({"form": "dense"}, dict(bind=A.dense, unbind=A.dense_back, inverse=None,
                                                     layout=with_matrix)),
@@ -264,26 +264,26 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
                                                      inverse=None, layout=with_matrix)))),
     Architecture("VTB",      NORMALS,    A.gaussian,  A.vtb,               A.vtb_transposed,      A.gaussian_drawn,
                  **_MATRIX, compose=A.vtb_composed, energy=A.gram, identity=_square_identity, exact=False,
-                 inverse=B.transposed, layout=square),
+                 inverse=A.transposed, layout=square),
     Architecture("CGR",      EACH,       A.indices,   A.multiply,          A.multiply_conjugate,
-                 **_GROUP, picture=P.as_phasors, operator=P.as_phasors, compose=A.multiply, settle=P.to_phases,
-                 back=P.from_phasors, complex=True, ties=True, layout=circles,
+                 **_GROUP, picture=A.as_phasors, operator=A.as_phasors, compose=A.multiply, settle=A.to_phases,
+                 back=A.from_phasors, complex=True, ties=True, layout=circles,
                  options={"bundling": "round", "r": 8}, choices={"bundling": ("round", "mode")},
                  variants=(({"r": 2}, dict(self_inverse=True)),
                            ({"bundling": "mode"}, dict(
                                bind=A.segments_rolled, unbind=A.segments_rolled_back, operator=None,
-                               aim=P.as_triangles, complex=False, **_SEGMENTS, **_MODES)))),
+                               aim=A.as_triangles, complex=False, **_SEGMENTS, **_MODES)))),
     Architecture("HLB",      BOTH,       A.mixture,   A.multiply,          A.divide,
                  operator=A.away_from_zero, compose=A.multiply, transposed=A.multiply, energy=A.squares,
-                 by_coordinate=True, identity=_ones, adjoint=False, layout=two_hills, inverse=B.reciprocal,
-                 normal=P.to_size, hard=P.to_plain_signs,
+                 by_coordinate=True, identity=_ones, adjoint=False, layout=two_hills, inverse=A.reciprocal,
+                 normal=A.to_size, hard=A.to_plain_signs,
                  options={"mu": 1.0, "sigma": None},
                  variants=tuple(
                      ({"mu": mu, "sigma": 0.0}, dict(adjoint=True, self_inverse=True)) for mu in (1.0, -1.0))),
     Architecture("GHRR",     EACH,       A.haar,      A.matrix_left,       A.matrix_left_adjoint,
                  compose=A.matrix_right, identity=_unit_blocks, complex=True, commutative=False, ordered=True,
-                 normal=P.to_unitary, soft=P.softened_blocks, inverse=B.adjoint, layout=unitary_blocks,
-                 options={"m": 2}, powers=P.turned_blocks,
+                 normal=A.to_unitary, soft=A.softened_blocks, inverse=A.adjoint, layout=unitary_blocks,
+                 options={"m": 2}, powers=A.turned_blocks,
                  variants=(({"m": 1}, dict(commutative=True, ordered=False)),)),
 )}
 # fmt: on
@@ -324,4 +324,4 @@ def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: in
     if not row.ties:
         return space
     numbers = math.prod(space.shape) * (space.option if row.segmented else 1)
-    return replace(space, ties=P.chances(seed, numbers))
+    return replace(space, ties=A.chances(seed, numbers))

@@ -13,13 +13,12 @@ A scheme is a frozen dataclass: its fields are the constructor's arguments, and 
 follow from them. The hooks `_encode`, `_write`, `_read` and `_match` receive validated chunks of rows that fit into the
 workspace; the public methods of these names are final. Shapes are validated here, for all schemes. Values (NaN,
 infinity) are validated where data enters a `Memory`: reading values would break `torch.compile(fullgraph=True)`.
-`linear.py` has what needs a memory that is a plain sum (likelihoods, joint decoding).
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
@@ -29,11 +28,10 @@ from torch import Tensor
 from carving import hashing
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import FILLERS, Facts, check_candidates, check_cores, check_memory
 from carving.symbols.codec import Path, Value, canonical_values
 from carving.symbols.paths import Paths
-from carving.tiling import collect, rows_within, slices, tile
+from carving.tensors import one
+from carving.tiling import Cost, collect, rows_within, slices, tile
 from carving.validate import (
     check_device,
     check_integer,
@@ -44,16 +42,110 @@ from carving.validate import (
     show_bytes,
 )
 
+FILLERS = "create them with fillers(labels)"
+CORES = "create them with read(memory, contexts) or encode(fillers, contexts)"
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts about a scheme: shapes, costs and laws. Each law is tested where it holds and where it does not."""
+
+    filler_shape: tuple[int, ...]
+    core_shape: tuple[int, ...]  # of a core: what a context shows of the memory
+    memory_shape: tuple[int, ...]
+    memory_dtype: torch.dtype  # of memories and cores
+    filler_dtype: torch.dtype
+    filler_words: int  # 64-bit words of randomness that a filler is made from
+    context_kind: str  # what contexts must be of to fit
+    cost: Cost
+    filler_scalars: int  # real numbers (or bits, or indices) that a filler is
+    memory_scalars: int  # real numbers that a memory holds
+    # Numbers of a candidate that `precompute` made, whose products with flat cores are scores and inner products alike;
+    # 0: it leaves candidates as they are.
+    code_size: int = 0
+    # Numbers of a candidate whose parts have unit norms, laid flat, which few questions take fastest; 0: there is none.
+    part_size: int = 0
+    filler_layout: tuple[int, ...] = ()  # the order in which dimensions of fillers (L, *filler_shape) lie, if another
+    exact: bool = True  # reading the memory of a single pair gives the filler's core
+    adjoint: bool = True  # read is the transpose of write
+    self_inverse: bool = False  # binding twice with a role undoes it
+    commutative: bool = False  # bind(a, b) = bind(b, a)
+    associative: bool = False  # bind(bind(a, b), c) = bind(a, bind(b, c))
+    contextual: bool = False  # encode depends on the context, not on the filler alone
+    linear: bool = True  # the memory is read as the sum that it is, of traces with mean zero: likelihoods hold
+    # The variance that one stored pair gives the scores of other contexts, in units of 1 / memory_scalars: a pair with
+    # another filler than the candidate, and one with the same.
+    interference: float = 1.0
+    echo: float = 1.0
+    # By how much that grows, in units of itself, with every squared cosine of two components of a candidate in its
+    # context; 0: it is the same for all candidates, or nearly.
+    uneven: float = 0.0
+    # What a filler that is stored in one context shows in every other, in the mean, where contexts have no signs; and
+    # by how much that differs from context to context, as a variance relative to its square.
+    bias: float = 0.0
+    unsteady: float = 0.0
+    # The factors, one a mode, whose product is the interference of one pair: the more, the heavier its tails.
+    order: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """Contexts of paths, as a scheme derives them: tensors with one row for each context.
+
+    Create them with `scheme.contexts(paths)`. They support `len`, indexing by row, and moving to another device.
+
+    >>> from carving import OSC
+    >>> contexts = OSC(d=20).contexts([("subject",), ("verb",), ("object",)])
+    >>> len(contexts), len(contexts[1:]), contexts.to("cpu").nbytes
+    (3, 2, 132)
+    """
+
+    kind: str = field(default="", kw_only=True)  # `facts.context_kind` of the schemes that they fit
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """Return the contexts with `change` applied to every tensor."""
+        changed: dict[str, Any] = {name: change(tensor) for name, tensor in self.tensors.items()}
+        return replace(self, **changed)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors, by field name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+    def __len__(self) -> int:
+        for value in vars(self).values():
+            if isinstance(value, Tensor):
+                return value.shape[0]
+        return 0
+
+    def __getitem__(self, rows: int | slice | Tensor | list[int]) -> Self:
+        """Return the contexts of some rows; an integer selects one row and keeps the first dimension."""
+        if not isinstance(rows, slice | list) and (isinstance(rows, int) or getattr(rows, "ndim", 1) == 0):
+            row = int(rows)
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"row {row} is out of range for {len(self)} contexts")
+            rows = slice(row, row + 1 or None)
+        return self.map(lambda tensor: tensor[rows])
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the contexts on another device or in another dtype, like `Tensor.to`; integers keep their dtype."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            other = tensor.to(*args, **kwargs)
+            return other if tensor.is_floating_point() else other.to(tensor.dtype)
+
+        return self.map(moved)
+
+    @property
+    def nbytes(self) -> int:
+        """The total number of bytes of the tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
 
 C = TypeVar("C", bound=Contexts)
 ContextsOrPaths = Contexts | Iterable[Path]  # contexts of paths are made chunk by chunk
 FillersOrLabels = Tensor | Iterable[Value]  # so are fillers of labels
-
-
-def _fact(name: str, meaning: str) -> Any:
-    """Return a property that reads one of the scheme's facts."""
-    return property(lambda scheme: getattr(scheme.facts, name), doc=meaning)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -137,6 +229,61 @@ class Scheme(ABC, Generic[C]):
         """Return the squared norm of a memory, over all ranks where it is split into rows."""
         return float(torch.linalg.vector_norm(memory).double().square())
 
+    # As a sum: what likelihoods and joint decoding need. The defaults are right where `read` is the transpose of
+    # `write` and binding preserves norms.
+
+    def _adjoint(self, memory: Tensor, contexts: C) -> Tensor:
+        """Return the cores that the transpose of `_write` gives."""
+        return self._read(memory, contexts)
+
+    def _inner(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
+        """Return the inner products of cores with the cores of candidates, shaped as in `_match`."""
+        return self._match(cores, contexts, candidates)
+
+    def _expected(self, weights: Tensor, contexts: C, candidates: Tensor) -> Tensor:
+        """Return the sums (n, *core_shape) of the cores of candidates with weights (n, L)."""
+        if not self.facts.contextual:
+            precomputed = self.facts.code_size and candidates.dim() == 2
+            codes = candidates if precomputed else self._encode(candidates, contexts).flatten(1)
+            return (weights.to(codes.dtype) @ codes).view(-1, *self.facts.core_shape)
+        sums = []  # fillers look different in every context: one after the other
+        for row, weight in enumerate(weights):
+            everywhere = contexts[[row] * len(candidates)]
+            sums.append(torch.tensordot(weight.to(self.facts.memory_dtype), self._encode(candidates, everywhere), 1))
+        return torch.stack(sums)
+
+    @property
+    def mean_bound_energy(self) -> float:
+        """The mean squared norm of a bound filler."""
+        return 1.0
+
+    def energy(self, contexts: C, candidates: Tensor) -> Tensor:
+        """Return the squared norms |b|^2 of bound candidates, broadcastable to (n, L) or (n, m)."""
+        return one(self.dtype, candidates.device)
+
+    def directional_noise(self, cores: Tensor, contexts: C, candidates: Tensor, energy: Tensor) -> Tensor | None:
+        """Return the noise along bound candidates, or None if the noise is isotropic.
+
+        The result is the squared norm of an isotropic memory with the noise variance found along the candidates; where
+        `facts.uneven` is not 0, it is relative to the mean. Noise is anisotropic where binding changes norms: roles
+        that many pairs share color the interference.
+
+        Args:
+            cores: Adjoint cores (n, *core_shape).
+            contexts: The n contexts.
+            candidates: (L, *filler_shape) or (n, m, *filler_shape).
+            energy: The squared norms of bound candidates.
+        """
+        return None
+
+    def adjoint_write(self, cores: Tensor, contexts: C) -> Tensor:
+        """Return what `adjoint` gives for each core (n, *core_shape) written alone."""
+        return cores
+
+    def remove_partial_traces(self, memory: Tensor) -> Tensor:
+        """Return the memory without the few directions in which every memory has a far larger variance."""
+        return memory
+
     # What the scheme is
 
     @property
@@ -159,11 +306,6 @@ class Scheme(ABC, Generic[C]):
     @final
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.parameters.items())})"
-
-    filler_shape = _fact("filler_shape", "The shape of one filler.")
-    core_shape = _fact("core_shape", "The shape of one core.")
-    memory_shape = _fact("memory_shape", "The shape of the memory.")
-    memory_dtype = _fact("memory_dtype", "The dtype of memories and cores.")
 
     @cached_property
     def room(self) -> int:
@@ -368,6 +510,36 @@ class Scheme(ABC, Generic[C]):
         )
         return collect(len(contexts), parts)
 
+    @final
+    def adjoint(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
+        """Return the cores (n, *core_shape) that the transpose of `write` gives; equals `read` if `facts.adjoint`."""
+        return read_in_chunks(self, self._adjoint, memory, contexts)
+
+    @final
+    def inner(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
+        """Return the inner products (n, L) or (n, m) of cores and the cores of candidates: `match` unnormalized."""
+        return match_in_tiles(self, self._inner, cores, contexts, candidates)
+
+    @final
+    def expected_core(self, weights: Tensor, contexts: C, candidates: Tensor) -> Tensor:
+        """Return the expected cores (n, *core_shape): the cores of candidates, summed with weights.
+
+        Args:
+            weights: (n, L).
+            contexts: The n contexts.
+            candidates: (L, *filler_shape).
+        """
+        check_candidates(self.facts, candidates, 0)
+        shape = len(contexts), len(candidates)
+        check_tensor("weights", weights, shape, "pass one weight for each context and candidate")
+        rows, columns = tile(self.facts.cost, self.room, *shape)
+        cores = torch.zeros(len(contexts), *self.facts.core_shape, dtype=self.facts.memory_dtype, device=weights.device)
+        for of_rows in slices(len(contexts), rows):
+            part = contexts[of_rows]
+            for of_columns in slices(len(candidates), columns):
+                cores[of_rows] += self._expected(weights[of_rows, of_columns], part, candidates[of_columns])
+        return cores
+
 
 # Steps in chunks that fit into the workspace
 
@@ -460,3 +632,29 @@ def match_in_tiles(
             chosen = candidates[of_columns] if shared else candidates[of_rows, of_columns]
             scores[of_rows, of_columns] = matches(cores[of_rows], part, chosen)
     return scores
+
+
+def check_memory(facts: Facts, memory: Tensor) -> None:
+    """Refuse a memory whose shape or dtype is not the scheme's."""
+    way_out = "create it with the scheme's trace(...) or zeros()"
+    check_tensor("memory", memory, facts.memory_shape, way_out, facts.memory_dtype)
+
+
+def check_cores(facts: Facts, cores: Tensor, count: int) -> None:
+    """Refuse cores whose shape or dtype is not the scheme's, or whose number is not `count`."""
+    check_tensor("cores", cores, (count, *facts.core_shape), CORES, facts.memory_dtype)
+
+
+def check_candidates(facts: Facts, candidates: Tensor, contexts: int) -> bool:
+    """Return whether candidates are shared by all contexts (True) or given for each context; refuse other shapes."""
+    own = isinstance(candidates, Tensor) and candidates.dim() == len(facts.filler_shape) + 2
+    shape = (*((contexts, -1) if own else (-1,)), *facts.filler_shape)
+    if facts.code_size and isinstance(candidates, Tensor) and candidates.dim() == 2:
+        shape = (-1, flat_size(facts, candidates))
+    check_tensor("candidates", candidates, shape, FILLERS)
+    return not own
+
+
+def flat_size(facts: Facts, candidates: Tensor) -> int:
+    """Return the length that flat candidates must have: the code size or the part size."""
+    return facts.part_size if candidates.shape[1] == facts.part_size else facts.code_size

@@ -6,17 +6,21 @@ fillers are p vectors of coordinates inside, the same in every context, which ha
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 
 import torch
 from torch import Tensor
 
-from carving.schemes.blocks import Blocks
+from carving import hashing
+from carving.errors import BadValue
+from carving.hashing import Bits
 from carving.schemes.moments import Basis, echo, excess, likeness, unevenness
-from carving.schemes.subspaces import Forbidden, SubspaceMap, Subspaces
+from carving.schemes.subspaces import Blocks, Forbidden, SubspaceMap, Subspaces
+from carving.symbols.codec import canonical_path
 from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
 from carving.tiling import collect, rows_within, slices
+from carving.validate import check_integer
 
 EVEN = 0.05  # the standard deviation of candidates' noise, relative to its mean, up to which it counts as the same
 LEAST = 0.25  # of the mean noise that a candidate meets, whatever the formula says of the smallest memories
@@ -233,3 +237,36 @@ class CompactFillers:
     def remove_partial_traces(self, memory: Tensor) -> Tensor:
         """The memory itself: components with bases of their own have no traces."""
         return memory
+
+
+# Fillers from a fixed dictionary: each component is one of q unit vectors, which the label's hash chooses. A filler is
+# then p small integers instead of p k1 real numbers, but labels may collide: about L^2 / (2 q^p) pairs of L labels have
+# equal fillers, and no memory can distinguish them. With p=2 and q=256 there are 65,536 fillers.
+
+LARGEST_DICTIONARY = 2**16  # vectors of a dictionary: a number then has two bytes
+
+
+def check_dictionary(size: object, compact: bool, p: int) -> int:
+    """Return the number of vectors of a dictionary, 0 for none; refuse other values."""
+    if size == 0 and not isinstance(size, bool):
+        return 0
+    way_out = f"q vectors give q^{p} different fillers: 65536 suffice for ten million labels. 0 uses no dictionary"
+    checked = check_integer("dictionary", size, 2, LARGEST_DICTIONARY, way_out)
+    if not compact:
+        raise BadValue(f"dictionary={size} needs compact fillers, got compact=False. Pass compact=True.")
+    return checked
+
+
+@lru_cache(maxsize=4)
+def dictionary_vectors(p: int, k1: int, size: int, seed: int) -> Tensor:
+    """Return the dictionary (p, size, k1) in float64, determined by the arguments."""
+    names = [canonical_path((place, number)) for place in range(p) for number in range(size)]
+    words = hashing.bits(names, hashing.words_for_normals(k1), seed=seed, purpose="dictionary")
+    normals = hashing.normals(words)[:, :k1]
+    return (normals * inverse_norm(normals, dim=1).unsqueeze(1)).view(p, size, k1)
+
+
+def chosen_vectors(words: Bits, dictionary: Tensor) -> Tensor:
+    """Return the fillers (n, p, k1) that random words (n, p) select."""
+    numbers = hashing.integers(words, dictionary.shape[1])
+    return torch.stack([own[numbers[:, place]] for place, own in enumerate(dictionary)], dim=1)

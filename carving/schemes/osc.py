@@ -16,15 +16,18 @@ from torch import Tensor
 from carving import hashing
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
-from carving.schemes.base import match_in_tiles
-from carving.schemes.blocks import Blocks
-from carving.schemes.context_verbs import ContextVerbs
-from carving.schemes.dictionary import check_dictionary, chosen, vectors
-from carving.schemes.facts import Facts
-from carving.schemes.fillers import CompactFillers, OrdinaryFillers
+from carving.schemes.base import Facts, match_in_tiles
+from carving.schemes.fillers import (
+    CompactFillers,
+    OrdinaryFillers,
+    check_dictionary,
+    chosen_vectors,
+    dictionary_vectors,
+)
 from carving.schemes.moments import Basis, bias, unsteady
-from carving.schemes.subspaces import Ensemble, PartOf, read_modes, write_modes
+from carving.schemes.subspaces import Blocks, Ensemble, PartOf, read_modes, write_modes
 from carving.schemes.subspaces import Subspaces as Subspaces
+from carving.schemes.verbs import ContextVerbs
 from carving.symbols.paths import Paths
 from carving.tensors import BLOCK, columns_outer, one, outer
 from carving.tiling import Cost, rows_within, slices
@@ -39,7 +42,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     """Orthogonal Subspace Carving: a memory tensor of order p and side d.
 
     A context is a random subspace of k1 of the d dimensions. A filler has p components; binding projects them into the
-    subspace, normalizes them and takes their outer product. `OSC.paper(d, p)` has the paper's choices in everything.
+    subspace, normalizes them and takes their outer product. `OSC.paper(d, p)` is the scheme as published.
 
     Args:
         d: Side of the memory, which has d^p cells. At least 2; typical values are 64 to 200.
@@ -49,7 +52,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             all others. The paper has no signs.
         carved: Dimensions that a context forbids, instead of k1: k1 = d - carved. The smaller of the two bases is drawn
             and stored; if more than half of the space is kept, cores have d^p numbers instead of k1^p.
-        compact: Fillers of p k1 numbers instead of p d.
+        compact: Draw fillers as (p, k1) numbers instead of (p, d): smaller codebooks and faster queries.
         spread: Amplitudes of contexts vary by up to exp(spread) either way, 0 to 4. Joint decoding then finds strong
             contexts first and has a higher capacity; single queries find weak contexts less well.
         basis: "blocks" draws subspaces as blocks of coordinates, many times faster and as accurate; "gaussian" as the
@@ -60,7 +63,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
 
     >>> OSC(d=200)
     OSC(d=200, p=2, k1=14, signed=True, basis='blocks', seed=0)
-    >>> OSC(d=80, p=3, compact=True).filler_shape
+    >>> OSC(d=80, p=3, compact=True).facts.filler_shape
     (3, 9)
     """
 
@@ -180,7 +183,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     def _fillers(self, words: Bits) -> Tensor:
         shape = self.filler_kind.filler_shape
         if self.dictionary:
-            return chosen(words, vectors(self.p, self.k1, self.dictionary, self.seed))
+            return chosen_vectors(words, dictionary_vectors(self.p, self.k1, self.dictionary, self.seed))
         return hashing.normals(words)[:, : math.prod(shape)].reshape(-1, *shape)
 
     def _contexts(self, paths: Paths) -> Subspaces | Blocks:
@@ -218,7 +221,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
 
     def _write(self, cores: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return write_modes(self._scaled(cores, contexts.amplitudes), self.filler_kind.maps(contexts)).view(
-            self.memory_shape
+            self.facts.memory_shape
         )
 
     def _read(self, memory: Tensor, contexts: Subspaces | Blocks) -> Tensor:
@@ -241,7 +244,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         first, *others = self.filler_kind.maps(contexts)
         turned = self._scaled(cores, contexts.amplitudes).movedim(1, -1)
         written = write_modes(turned, [*others, PartOf.last(first, own, self.d)])
-        return written.view(*self.memory_shape[1:], -1).movedim(-1, 0)
+        return written.view(*self.facts.memory_shape[1:], -1).movedim(-1, 0)
 
     def inside_rows(self, memory: Tensor, contexts: Subspaces | Blocks, own: slice) -> Tensor:
         """Return what some rows of the memory contribute to the unscaled cores."""

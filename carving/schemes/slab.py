@@ -15,18 +15,15 @@ from torch import Tensor
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.hashing import Bits
-from carving.schemes.base import Scheme
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import Facts
+from carving.schemes.base import Contexts, Facts, Scheme
 from carving.schemes.fillers import OrdinaryFillers
-from carving.schemes.linear import LinearScheme
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
 from carving.symbols.paths import Paths
 
 
 @dataclass(frozen=True, repr=False)
-class RowShard(LinearScheme[Any]):
+class RowShard(Scheme[Any]):
     """A scheme for the rows of a memory that one rank holds.
 
     Args:

@@ -5,18 +5,22 @@ A map takes rows of n contexts at once: `side` is the number of coordinates insi
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from carving import hashing
 from carving.hashing import Bits
-from carving.schemes.blocks import Blocks, KeptBlocks
-from carving.schemes.contexts import Contexts
+from carving.schemes.base import Contexts
 from carving.schemes.moments import Basis
-from carving.tensors import thin_product
+from carving.tensors import kept, lasting, thin_product
+
+KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
+FEW, WIDE = 8, 512  # blocks of so many coordinates with which a product is faster than sums of rows that fit no cache
+DENSE = 2**14  # numbers of a basis that is kept beside, and of a table that is multiplied with it in one small product
+WORK = 2**20  # multiplications for which a product with a memory is as fast as sums of its rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,225 @@ class Kept:
         """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
         (count, rank, d), number = self.basis.shape, tensors.shape[0]
         return torch.bmm(self.basis.reshape(-1, d).expand(number, -1, -1), tensors).view(number, count, rank, -1)
+
+
+# Block contexts: a signed permutation of the coordinates, cut into blocks. A context deals the d coordinates into
+# `rank` blocks of equal size (the first ones have one more where rank does not divide d) and gives each a sign:
+#
+#     B[k, j] = sign_j / sqrt(size of block k)   where coordinate j lies in block k, else 0
+#
+# The rows have disjoint supports, so that B is orthonormal as it stands: a random subspace without normals and without
+# a QR. It has d entries, and a product with it is a sum of d rows of the other factor: torch's `embedding_bag`.
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Contexts):
+    """The contexts of OSC as blocks: two bytes a coordinate, and an amplitude."""
+
+    places: Tensor  # (n, d), or for compact fillers (n, p, d): coordinates block by block, ~j for j with a minus
+    amplitudes: Tensor  # (n,), a sign times how loud the context is written
+    rank: int
+    _maps: "dict[int | None, KeptBlocks]" = field(default_factory=dict, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return self.amplitudes.shape[0]
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"_maps": {}}  # which are made again where they are needed
+
+    @property
+    def basis(self) -> Tensor:
+        """The orthonormal rows that they stand for: (n, rank, d), or (n, p, rank, d)."""
+        return self.each_mapped().basis.view(*self.places.shape[:-1], self.rank, -1)
+
+    def mapped(self, component: int | None = None) -> "KeptBlocks":
+        """The map of all components, or of one of those that have a basis each; kept while they are few."""
+        known = self._maps.get(component)
+        if known is None:
+            whole = self.each_mapped()
+            if component is None:
+                return whole
+            known = whole.every(self.places.shape[1], component)
+            if self._keeps:
+                self._maps[component] = known
+        return known
+
+    def each_mapped(self) -> "KeptBlocks":
+        """The maps of all components of all contexts, one after the other."""
+        known = self._maps.get(None)
+        if known is not None:
+            return known
+        places, dtype = self.places.reshape(-1, self.places.shape[-1]), self.amplitudes.dtype
+        if not self._keeps:
+            return KeptBlocks.of(places, self.rank, dtype)
+        with lasting():
+            known = self._maps[None] = KeptBlocks.of(places, self.rank, dtype)
+        return known
+
+    @property
+    def _keeps(self) -> bool:
+        return self.places.numel() <= KEPT and not torch.compiler.is_compiling()
+
+
+@dataclass(frozen=True, eq=False)
+class KeptBlocks:
+    """Blocks span what contexts keep; inside are the `rank` coordinates along them. See `Kept` for the verbs."""
+
+    order: Tensor  # (n, d) the coordinates, block by block
+    weights: Tensor  # (n, d) their entries of the basis
+    rank: int
+    cut: "Cut"
+    _dense: Tensor | None = None
+
+    @classmethod
+    def of(cls, places: Tensor, rank: int, dtype: torch.dtype) -> "KeptBlocks":
+        """The map of contexts of these places (n, d)."""
+        own = cut(places.shape[1], rank, dtype, places.device)
+        order = torch.maximum(places, ~places).long()
+        return cls(order, torch.copysign(own.scale, places), rank, own)
+
+    def every(self, step: int, start: int) -> "KeptBlocks":
+        """The maps from one on, every so many."""
+        dense = self.basis[start::step] if self.small else None
+        return KeptBlocks(self.order[start::step], self.weights[start::step], self.rank, self.cut, dense)
+
+    @property
+    def small(self) -> bool:
+        """Whether products with the dense basis are faster, and it is kept."""
+        return self.rank * self.order.numel() <= DENSE and not torch.compiler.is_compiling()
+
+    @property
+    def few(self) -> bool:
+        """Whether so few blocks are so wide that products with the dense basis are faster."""
+        return self.rank <= FEW and self.order.shape[1] >= WIDE
+
+    @property
+    def basis(self) -> Tensor:
+        """As orthonormal rows (n, rank, d)."""
+        if self._dense is not None:
+            return self._dense
+        count, d = self.order.shape
+        with lasting():
+            zeros = self.weights.new_zeros(count, self.rank * d)
+            basis = zeros.scatter_(1, self.order + self.cut.rows, self.weights).view(count, self.rank, d)
+        if self.small:
+            vars(self)["_dense"] = basis
+        return basis
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, d) of the space -> (n, m, side) inside."""
+        return torch.bmm(self.basis, rows.mT).mT  # so few entries that their sums would cost more than the product
+
+    def project_few(self, rows: Tensor) -> Tensor:
+        """The same for few rows of each context: without making the basis."""
+        parts = rows.gather(2, self.order.unsqueeze(1).expand_as(rows))
+        parts *= self.weights.unsqueeze(1)
+        return parts @ self.cut.members.mT
+
+    def lift(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
+        parts = rows @ self.cut.members
+        parts *= self.weights.unsqueeze(1)
+        return torch.empty_like(parts).scatter_(2, self.order.unsqueeze(1).expand_as(parts), parts)
+
+    embed = lift
+
+    def lift_sum(self, rows: Tensor) -> Tensor:
+        """Rows (n, m, side) lifted and summed over contexts: (d, m)."""
+        if self.few:
+            return self.basis.flatten(0, 1).mT @ rows.mT.flatten(0, 1)
+        # Every coordinate lies in one block of each context: a sum of n rows.
+        count, d = self.order.shape
+        order, device = self.order, rows.device
+        place = torch.empty_like(order).scatter_(1, order, steps(d, 1, device).expand(count, d))
+        owners = self.cut.owners[place] + steps(count, self.rank, device).unsqueeze(1)
+        weights = self.weights.gather(1, place)
+        return bag(rows.mT.flatten(0, 1), owners.mT, steps(d, count, device), weights.mT)
+
+    def contract(self, tensors: Tensor) -> Tensor:
+        """Tensors (n, m, d, rest) of each context -> (n, m, side, rest)."""
+        count, number, d, rest = tensors.shape
+        order, weights = self.order, self.weights
+        if count * number > 1:
+            order = order.unsqueeze(1) + steps(count * number, d, order.device).view(count, number, 1)
+            weights = weights.unsqueeze(1).expand_as(order)
+        inside = bag(tensors.reshape(-1, rest), order, self._starts(count * number), weights)
+        return inside.view(count, number, self.rank, rest)
+
+    def restore(self, tensors: Tensor) -> Tensor:
+        """Tensors (n, m, side, rest) inside -> (n, m, d, rest): the transpose of `contract`."""
+        count, d = self.order.shape
+        parts = tensors.index_select(2, self.cut.owners)
+        parts *= self.weights.view(count, 1, d, 1)
+        return torch.empty_like(parts).scatter_(2, self.order.view(count, 1, d, 1).expand_as(parts), parts)
+
+    def contract_memory(self, memory: Tensor) -> Tensor:
+        """A memory (d, rest) -> (n, side, rest): all contexts at once."""
+        count = self.order.shape[0]
+        if self.few or (self.small and self.rank * count * memory.numel() <= WORK):
+            return self.basis @ memory
+        return bag(memory, self.order, self._starts(count), self.weights).view(count, self.rank, -1)
+
+    def contract_shared(self, tensors: Tensor) -> Tensor:
+        """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
+        (number, d, rest), count = tensors.shape, len(self.order)
+        if self.small and tensors.numel() <= DENSE:
+            basis = self.basis.view(-1, d).expand(number, -1, -1)
+            return torch.bmm(basis, tensors).view(number, count, self.rank, rest)
+        order, weights = self.order, self.weights
+        if number > 1:
+            order = order + steps(number, d, order.device).view(number, 1, 1)
+            weights = weights.expand_as(order)
+        inside = bag(tensors.reshape(-1, rest), order, self._starts(number * count), weights)
+        return inside.view(number, count, self.rank, rest)
+
+    def _starts(self, number: int) -> Tensor:
+        return starts(self.order.shape[1], self.rank, number, self.order.device)
+
+
+def bag(table: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sums of a table's rows: of those from each start to the next."""
+    return torch.embedding_bag(table, rows.reshape(-1), starts, False, 0, False, weights.reshape(-1))[0]
+
+
+# How d coordinates are cut into blocks: the same for all contexts, so it is made once and kept.
+
+
+class Cut(NamedTuple):
+    """Which block each of d places belongs to."""
+
+    owners: Tensor  # (d,) its index
+    members: Tensor  # (rank, d) 1 where it is the row's
+    scale: Tensor  # (d,) one over the root of its size
+    rows: Tensor  # (d,) where that row of a basis begins
+
+
+@kept
+def cut(d: int, rank: int, dtype: torch.dtype, device: torch.device) -> Cut:
+    """The blocks of d places."""
+    sizes = torch.full((rank,), d // rank, device=device)
+    sizes[: d % rank] += 1
+    blocks = torch.arange(rank, device=device)
+    owners = (torch.arange(d, device=device).unsqueeze(1) >= sizes.cumsum(0)).sum(1)
+    members = owners.eq(blocks.unsqueeze(1)).to(dtype)
+    return Cut(owners, members, sizes[owners].to(torch.float64).rsqrt().to(dtype), owners * d)
+
+
+@kept
+def starts(d: int, rank: int, number: int, device: torch.device) -> Tensor:
+    """Where the blocks of `number` times d places begin."""
+    within = torch.arange(rank, device=device)
+    within = within * (d // rank) + within.clamp_max(d % rank)
+    return (within + steps(number, d, device).unsqueeze(1)).flatten()
+
+
+@kept
+def steps(number: int, size: int, device: torch.device) -> Tensor:
+    """0, size, 2 size, ..."""
+    return torch.arange(0, number * size, size, device=device)
+
+
+# Maps of maps
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,8 @@ from torch import Tensor
 from carving import hashing
 from carving.errors import BadValue
 from carving.hashing import Bits
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import Facts
-from carving.schemes.linear import LinearScheme
-from carving.schemes.tensor_verbs import TensorVerbs
+from carving.schemes.base import Contexts, Facts, Scheme
+from carving.schemes.verbs import TensorVerbs
 from carving.symbols.paths import Paths
 from carving.tensors import outer
 from carving.tiling import Cost
@@ -36,7 +34,7 @@ class RolePaths(Contexts):
 
 
 @dataclass(frozen=True, repr=False)
-class TPR(TensorVerbs, LinearScheme[RolePaths]):
+class TPR(TensorVerbs, Scheme[RolePaths]):
     """Tensor product representation: a memory tensor of order depth + 1 and side d.
 
     Roles and fillers are random unit vectors. A filler is bound by the outer product with the roles of its path.
@@ -113,7 +111,7 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
         return fillers
 
     def _write(self, cores: Tensor, contexts: RolePaths) -> Tensor:
-        return (cores.mT @ contexts.outer).view(self.memory_shape)
+        return (cores.mT @ contexts.outer).view(self.facts.memory_shape)
 
     def _add(
         self,
@@ -133,7 +131,7 @@ class TPR(TensorVerbs, LinearScheme[RolePaths]):
 
     def write_rows(self, cores: Tensor, contexts: RolePaths, own: slice) -> Tensor:
         """Return some rows of the memory that cores give."""
-        return (cores[:, own].mT @ contexts.outer).view(-1, *self.memory_shape[1:])
+        return (cores[:, own].mT @ contexts.outer).view(-1, *self.facts.memory_shape[1:])
 
     def read_rows(self, memory: Tensor, contexts: RolePaths, own: slice) -> Tensor:
         """Return what some rows of the memory contribute to reading: their own numbers of the cores."""

@@ -16,9 +16,7 @@ from carving import hashing
 from carving.hashing import Bits
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation, chosen_options, row_of, space_of, varied
-from carving.schemes.contexts import Contexts
-from carving.schemes.facts import Facts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Facts, Scheme
 from carving.schemes.verbs import Verbs
 from carving.symbols.paths import Paths
 from carving.tensors import as_reals
@@ -37,7 +35,7 @@ class Roles(Contexts):
 
 
 @dataclass(frozen=True, repr=False)
-class VSA(Verbs, LinearScheme[Roles]):
+class VSA(Verbs, Scheme[Roles]):
     """One of fourteen vector symbolic architectures, by name.
 
     Args:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.hashing import STREAM
-from carving.inference.fitted import Solved
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import (
     KEY_BYTES,
     MAX_LEVELS,
@@ -29,7 +29,7 @@ from carving.inference.sample import (
     Histogram,
     PairSample,
 )
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage import journal
@@ -88,7 +88,7 @@ class Contents:
     target: Target | None = None  # the target that it was planned for
     paths: Mapping[bytes, float] | None = None  # canonical bytes of paths -> stored weight, if the memory keeps paths
     sample: PairSample | Histogram = NOTHING_SAMPLED  # a sample of the pairs with their net weights
-    solved: Solved | None = None  # the calibration of a consolidated memory
+    solved: Consolidated | None = None  # the calibration of a consolidated memory
     checksum: str = ""  # of the file that was read
 
 
@@ -238,7 +238,7 @@ def _contents(
         target=goal_of(metadata),
         paths=None if paths is None else unpack(raw_bytes_of("paths", paths)),
         sample=sample_of(metadata, counts),
-        solved=Solved.of_json(metadata["solved"]) if "solved" in metadata else None,
+        solved=Consolidated.of_json(metadata["solved"]) if "solved" in metadata else None,
         checksum=metadata["checksum"],
     )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):
@@ -352,22 +352,22 @@ def vocabulary_of(names: Tensor, counts: Tensor) -> Vocabulary:
 
 def _tensor(scheme: Scheme, memory: Tensor, part: Callable[[int], slice] | None = None) -> Tensor:
     """The memory in the scheme's own numbers, or these rows of it."""
-    shape = (*scheme.memory_shape, 2) if scheme.memory_dtype.is_complex else scheme.memory_shape
+    shape = (*scheme.facts.memory_shape, 2) if scheme.facts.memory_dtype.is_complex else scheme.facts.memory_shape
     if tuple(memory.shape) != shape:
         raise BadValue(f"the scheme {scheme} needs a tensor of shape {shape}, got {tuple(memory.shape)}")
     tensor = memory.to(scheme.dtype) if part is None else memory[part(len(memory))].to(scheme.dtype, copy=True)
-    return torch.view_as_complex(tensor) if scheme.memory_dtype.is_complex else tensor
+    return torch.view_as_complex(tensor) if scheme.facts.memory_dtype.is_complex else tensor
 
 
 def trained_of(scheme: Scheme, fillers: Tensor, values: int) -> Tensor:
     """The trained fillers of the first values."""
     if not fillers.is_floating_point():
         raise BadValue(f"the fillers must be floating point numbers, got {fillers.dtype}")
-    if scheme.memory_dtype.is_complex and fillers.shape[-1:] != (2,):
+    if scheme.facts.memory_dtype.is_complex and fillers.shape[-1:] != (2,):
         raise BadValue(f"complex fillers must have 2 as their last dimension, got shape {tuple(fillers.shape)}")
-    if scheme.memory_dtype.is_complex:
+    if scheme.facts.memory_dtype.is_complex:
         fillers = torch.view_as_complex(fillers.to(scheme.dtype))
-    if fillers.shape[1:] != scheme.filler_shape or not 0 < len(fillers) <= values:
+    if fillers.shape[1:] != scheme.facts.filler_shape or not 0 < len(fillers) <= values:
         raise BadValue(f"the fillers have shape {tuple(fillers.shape)} for {values} values")
     return fillers
 

@@ -3,24 +3,24 @@
 let session = null;
 const listeners = new Set();
 export const onStopped = (listener) => listeners.add(listener);
-const tell = (stopped) => listeners.forEach((listener) => listener(stopped));
+const notify = (stopped) => listeners.forEach((listener) => listener(stopped));
 
-const AGAIN = 300; // milliseconds until a query is sent again after the connection failed
+const RETRY_DELAY = 300; // milliseconds until a query is sent again after the connection failed
 
-async function call(address, how, again = how.method !== "POST") {
+async function call(address, how, retry = how.method !== "POST") {
   let response;
   try {
     response = await fetch(address, { cache: "no-store", ...how });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    if (again) {
-      await new Promise((wait) => setTimeout(wait, AGAIN));
+    if (retry) {
+      await new Promise((wait) => setTimeout(wait, RETRY_DELAY));
       return call(address, how, false);
     }
-    tell(true);
+    notify(true);
     throw new Error("The explorer has stopped and does not answer.");
   }
-  tell(false);
+  notify(false);
   return response;
 }
 
@@ -51,7 +51,7 @@ export async function* lines(name, values = {}, signal) {
   for (;;) {
     const { value, done } = await reader.read().catch((error) => {
       if (error.name === "AbortError") throw error;
-      tell(true);
+      notify(true);
       throw new Error("The explorer stopped before its answer was complete.");
     });
     if (done) return;

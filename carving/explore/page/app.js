@@ -6,10 +6,10 @@ import changeView from "./change.js";
 import { el, fill } from "./dom.js";
 import overviewView from "./overview.js";
 import planView from "./plan.js";
-import togetherView from "./together.js";
+import decodeView from "./decode.js";
 
 const VIEWS = [["overview", "Overview", overviewView], ["ask", "Ask", askView], ["change", "Change", changeView],
-  ["together", "Decode", togetherView], ["plan", "Plan", planView]];
+  ["decode", "Decode", decodeView], ["plan", "Plan", planView]];
 const tabs = document.getElementById("tabs"), main = document.getElementById("main");
 const views = new Map();
 let about = null, current = null;
@@ -90,7 +90,7 @@ function warn(sentence) {
 api.onStopped((gone) => warn(gone ? STOPPED : lost ? LOST : null));
 setInterval(async () => { // also a heartbeat: this page is still in use
   const seen = await api.ask("about").catch(() => null);
-  if (seen) lost = !seen.held;
+  if (seen) lost = !seen.session_is_open;
   if (lost) warn(LOST);
 }, 4000);
 

@@ -2,35 +2,35 @@
 
 import * as api from "./api.js";
 import { card, el, field, fill, later, ordinal, percent, plural, unique, whole } from "./dom.js";
-import { drawHeat, gaugePlot, widthOf } from "./plots.js";
+import { drawHeat, loadPlot, widthOf } from "./plots.js";
 
 const isDark = () => document.documentElement.dataset.theme === "dark";
 
-export function gaugeCard() {
+export function loadCard() {
   const words = el("p", {}, "Predicting…"), plot = el("div", { class: "plot-box" });
-  let seen = null, asked = null;
+  let seen = null, current = null;
   const ask = api.latest();
   function repaint() {
     if (!seen) return;
-    fill(plot, gaugePlot(seen, widthOf(plot)));
+    fill(plot, loadPlot(seen, widthOf(plot)));
   }
   async function refresh(key) {
-    if (key !== undefined && key === asked) return;
-    asked = key;
+    if (key !== undefined && key === current) return;
+    current = key;
     try {
-      const found = await ask("gauge", {});
+      const found = await ask("load", {});
       if (!found) return;
-      seen = found.gauge;
+      seen = found.load;
       if (!seen) {
         fill(words, "No prediction for this memory: it needs at least two distinct values and a scheme with a capacity formula. Check the probabilities in “Ask” instead.");
         fill(plot);
         return;
       }
-      const well = percent(seen.accuracy);
-      const more = seen.more ? `About ${plural(seen.more, "more pair")} fit before it falls below ${well}.`
-        : seen.over ? `The memory is over capacity: ${plural(seen.over, "pair")} too many for ${well}.` : `For ${well}, the memory is at capacity.`;
-      fill(words, "Predicted accuracy with ", el("strong", {}, plural(seen.held, "pair")), ": ",
-        el("strong", {}, percent(seen.here)), `. ${more}`);
+      const target = percent(seen.target);
+      const more = seen.spare ? `About ${plural(seen.spare, "more pair")} fit before it falls below ${target}.`
+        : seen.excess ? `The memory is over capacity: ${plural(seen.excess, "pair")} too many for ${target}.` : `For ${target}, the memory is at capacity.`;
+      fill(words, "Predicted accuracy with ", el("strong", {}, plural(seen.load, "pair")), ": ",
+        el("strong", {}, percent(seen.predicted)), `. ${more}`);
       repaint();
     } catch (error) { fill(words, error.message); }
   }

@@ -10,8 +10,8 @@ const STEPS = 10; // of a slider per factor of ten
 // 1, 1.3, 1.6, 2, ... times powers of ten: round numbers on a logarithmic scale.
 const rounded = (step) => { return Math.round(Number((10 ** (step / STEPS)).toPrecision(2))); };
 
-export default function planning() {
-  const wish = { pairs: 1000, vocabulary: 500, accuracy: 0.99, joint: false, bits: "none" };
+export default function planView() {
+  const requirements = { pairs: 1000, vocabulary: 500, accuracy: 0.99, joint: false, bits: "none" };
   let going = null;
   const bars = el("div", { class: "bars" }), words = el("p", { role: "status" }), problem = el("p", { class: "error message", role: "alert" });
   const lines = el("div", { class: "field" });
@@ -22,7 +22,7 @@ export default function planning() {
       const now = read(Number(event.target.value));
       output.textContent = ` ${write(now)}`;
       range.setAttribute("aria-valuetext", write(now));
-      wish[label] = now;
+      requirements[label] = now;
       soon();
     } });
     range.setAttribute("aria-valuetext", write(read(value)));
@@ -41,7 +41,7 @@ export default function planning() {
     fill(words, "Planning…");
     fill(problem);
     try {
-      for await (const line of api.lines("plan", { ...wish, joint: String(wish.joint) }, own.signal)) {
+      for await (const line of api.lines("plan", { ...requirements, joint: String(requirements.joint) }, own.signal)) {
         for (const each of line.drafts ?? []) found.set(each.kind, { ...each, cells: each.numbers, codebook: 0, rough: true });
         if (line.command) fill(lines, copied("On the command line", line.command), copied("In Python", line.python));
         if (line.plan) found.set(line.plan.kind, line.plan);
@@ -60,7 +60,7 @@ export default function planning() {
     show(line.plans);
     bars.classList.remove("waiting");
     fill(words, "Recommended: ", el("strong", {}, best.kind), ` (${best.sizes}) with ${whole(best.numbers)} numbers, ${bytes(best.bytes)}. Predicted accuracy: ${percent(best.accuracy)}`,
-      wish.joint ? ` after about ${plural(best.rounds, "round")}.` : ".");
+      requirements.joint ? ` after about ${plural(best.rounds, "round")}.` : ".");
   }
   const soon = later(run, 250);
 
@@ -88,7 +88,7 @@ export default function planning() {
     const code = el("code", {}, line.split(" ").flatMap((word) => [el("span", {}, word), " "]));
     return el("div", { class: "field" }, el("span", { class: "soft small" }, title), el("div", { class: "copy" }, code, button));
   }
-  const bits = el("select", { onchange: (event) => { wish.bits = event.target.value; soon(); } },
+  const bits = el("select", { onchange: (event) => { requirements.bits = event.target.value; soon(); } },
     [["none", "float32 (not quantized)"], ["1", "quantized to 1 bit"], ["2", "quantized to 2 bits"], ["3", "quantized to 3 bits"], ["4", "quantized to 4 bits"], ["8", "quantized to 8 bits"]]
       .map(([value, text]) => el("option", { value }, text)));
   const node = el("div", { class: "view" }, el("div", { class: "lead" }, el("h1", {}, "Plan a memory"),
@@ -97,7 +97,7 @@ export default function planning() {
     labeled("Pairs:", slider("pairs", STEPS, 6 * STEPS, 3 * STEPS, rounded, whole)),
     labeled("Distinct values:", slider("vocabulary", 4, 6 * STEPS, 27, rounded, whole)),
     labeled("Target accuracy:", slider("accuracy", 0, ACCURACIES.length - 1, 2, (step) => ACCURACIES[step], (value) => percent(value))),
-    radios("Queries", "joint", [["alone", "one path at a time"], ["together", "all paths jointly"]], "alone", (value) => { wish.joint = value === "together"; soon(); }),
+    radios("Queries", "joint", [["single", "one path at a time"], ["joint", "all paths jointly"]], "single", (value) => { requirements.joint = value === "joint"; soon(); }),
     field("Precision of a cell", bits))],
   [card("Size by kind of memory", words, problem, bars, el("p", { class: "soft small" }, el("span", { class: "key" }), "memory ", el("span", { class: "key second" }), "codebook, if it is kept; labels reproduce it. Faded bars are cut off.")), card("Create the memory", lines)]));
   node.lastChild.classList.add("right-wide");

@@ -16,14 +16,14 @@ const path = (points, kind) => svg("path", { class: kind,
 
 export const widthOf = (node) => Math.max(300, Math.min(1100, node.clientWidth || 600));
 
-export function gaugePlot(gauge, width) {
+export function loadPlot(load, width) {
   const height = 280, left = 48, right = width - 16, top = 34, bottom = height - 46;
-  const most = gauge.points.at(-1).pairs;
-  const low = Math.min(gauge.here, ...gauge.points.map((point) => point.named));
+  const most = load.points.at(-1).pairs;
+  const low = Math.min(load.predicted, ...load.points.map((point) => point.accuracy));
   const floor = Math.max(0, Math.floor(low * 10) / 10 - (low > 0.95 ? 0.05 : 0));
   const x = scale(0, most, left, right), y = scale(floor, 1, bottom, top);
-  const points = [[x(0), y(1)], ...gauge.points.map((point) => [x(point.pairs), y(point.named)])];
-  const here = [x(gauge.held), y(gauge.here)], fits = x(gauge.fits);
+  const points = [[x(0), y(1)], ...load.points.map((point) => [x(point.pairs), y(point.accuracy)])];
+  const here = [x(load.load), y(load.predicted)], capacity = x(load.capacity);
   const parts = [];
   const steps = [floor, (floor + 1) / 2, 1];
   for (const step of steps) {
@@ -31,9 +31,9 @@ export function gaugePlot(gauge, width) {
       text(left - 8, y(step) + 4, percent(step, 0), { "text-anchor": "end" }));
   }
   parts.push(path([...points, [points.at(-1)[0], bottom], [left, bottom]], "area"), path(points, "curve"));
-  parts.push(line(fits, top - 8, fits, bottom, "mark"));
-  const anchor = fits > width * 0.6 ? "end" : "start";
-  parts.push(text(fits + (anchor === "end" ? -6 : 6), top - 14, `${percent(gauge.accuracy)} up to ${plural(gauge.fits, "pair")}`,
+  parts.push(line(capacity, top - 8, capacity, bottom, "mark"));
+  const anchor = capacity > width * 0.6 ? "end" : "start";
+  parts.push(text(capacity + (anchor === "end" ? -6 : 6), top - 14, `${percent(load.target)} up to ${plural(load.capacity, "pair")}`,
     { "text-anchor": anchor, class: "warm halo" }));
   const side = here[0] > left + 76 ? "end" : "start";
   const below = here[1] + 28 > bottom - 4 ? here[1] - 16 : here[1] + 28;
@@ -41,8 +41,8 @@ export function gaugePlot(gauge, width) {
     text(here[0] + (side === "end" ? -10 : 10), below, "you are here", { "text-anchor": side, class: "strong halo" }));
   parts.push(text(left, height - 22, "0"), text(right, height - 22, whole(most), { "text-anchor": "end" }),
     text((left + right) / 2, height - 6, "pairs stored", { "text-anchor": "middle" }));
-  const said = `Predicted accuracy by number of pairs: ${percent(gauge.here)} now, with ${plural(gauge.held, "pair")}.`;
-  return frame(width, height, said, parts);
+  const summary = `Predicted accuracy by number of pairs: ${percent(load.predicted)} now, with ${plural(load.load, "pair")}.`;
+  return frame(width, height, summary, parts);
 }
 
 export function histogramPlot(seen, width) {
@@ -61,9 +61,9 @@ export function histogramPlot(seen, width) {
 // One dot per candidate, stacked by score.
 export function stripPlot(scores, answers, width) {
   const height = 250, left = 14, right = width - 14, top = 50, bottom = height - 50, radius = scores.values > 300 ? 3 : 4.5;
-  const values = scores.strengths, best = scores.named[0];
+  const values = scores.scores, best = scores.best[0];
   const spread = scores.noise ? 2 * scores.noise : 0;
-  const far = scores.likeness ? Math.max(0.01, ...values.map(Math.abs)) : 1.15;
+  const far = scores.is_cosine ? Math.max(0.01, ...values.map(Math.abs)) : 1.15;
   const low = Math.min(-0.2 * far, -spread, ...values), high = Math.max(far, scores.threshold ?? 0, ...values) + 0.05 * far;
   const x = scale(low, high, left, right), columns = new Map();
   const parts = [];
@@ -83,11 +83,11 @@ export function stripPlot(scores, answers, width) {
     }
   }
   parts.push(line(left, bottom, right, bottom, "axis"));
-  const unit = scores.likeness ? 10 ** Math.floor(Math.log10(high)) : 1;
+  const unit = scores.is_cosine ? 10 ** Math.floor(Math.log10(high)) : 1;
   for (const mark of [0, 0.5, 1, 2, 4, 8].map((each) => each * unit)) {
-    if (mark < high && (mark <= unit || scores.likeness)) parts.push(line(x(mark), bottom, x(mark), bottom + 5, "axis"), text(x(mark), bottom + 19, String(Number(mark.toPrecision(2))), { "text-anchor": "middle" }));
+    if (mark < high && (mark <= unit || scores.is_cosine)) parts.push(line(x(mark), bottom, x(mark), bottom + 5, "axis"), text(x(mark), bottom + 19, String(Number(mark.toPrecision(2))), { "text-anchor": "middle" }));
   }
-  const meaning = scores.likeness ? "score (cosine similarity)" : width < 420 ? "score (1: stored once)" : "score (0: not stored here, 1: stored once)";
+  const meaning = scores.is_cosine ? "score (cosine similarity)" : width < 420 ? "score (1: stored once)" : "score (0: not stored here, 1: stored once)";
   parts.push(text((left + right) / 2, height - 8, meaning, { "text-anchor": "middle" }));
   if (scores.threshold !== null && scores.threshold !== undefined) {
     const at = x(scores.threshold), anchor = at > width - 150 ? "end" : "start";
@@ -95,7 +95,7 @@ export function stripPlot(scores, answers, width) {
       text(at + (anchor === "end" ? -6 : 6), top - 24, "threshold", { "text-anchor": anchor, class: "warm halo" }));
   }
   if (best) {
-    const at = x(best.strength), anchor = at > width * 0.7 ? "end" : at < width * 0.3 ? "start" : "middle";
+    const at = x(best.score), anchor = at > width * 0.7 ? "end" : at < width * 0.3 ? "start" : "middle";
     const name = brief(best.value.text, Math.min(28, Math.floor(width / 20))), wide = 8 * name.length;
     const from = anchor === "end" ? at - wide : anchor === "start" ? at : at - wide / 2;
     const under = [...columns].filter(([column]) => column * 2 * radius > from - radius && column * 2 * radius < from + wide + radius);
@@ -103,14 +103,14 @@ export function stripPlot(scores, answers, width) {
     if (above > 24) parts.push(line(at, bottom - 12, at, bottom - above + 3, "guide"));
     parts.push(text(at + (anchor === "end" ? 8 : 0), bottom - above, name, { "text-anchor": anchor, class: "strong halo" }));
     const found = answers.filter((each) => each.found && each.value).map((each) => each.value.text);
-    for (const each of scores.named.toReversed()) {
-      const stands = found.includes(each.value.text);
-      if (stands || each === best) parts.push(svg("circle", { cx: x(each.strength), cy: bottom - radius - 2, r: stands ? 8 : 6, class: stands ? "here" : "dot" }));
+    for (const each of scores.best.toReversed()) {
+      const isAnswer = found.includes(each.value.text);
+      if (isAnswer || each === best) parts.push(svg("circle", { cx: x(each.score), cy: bottom - radius - 2, r: isAnswer ? 8 : 6, class: isAnswer ? "here" : "dot" }));
     }
   }
-  const said = `Scores of ${plural(scores.values, "value")}; the best is ${best ? `${best.value.text} with ${best.strength.toFixed(2)}` : "none"}`
+  const summary = `Scores of ${plural(scores.values, "value")}; the best is ${best ? `${best.value.text} with ${best.score.toFixed(2)}` : "none"}`
     + (scores.threshold ? `; threshold ${scores.threshold.toFixed(2)}` : "");
-  return frame(width, height, said, parts);
+  return frame(width, height, summary, parts);
 }
 
 // Several shares between 0 and 1 by round.

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, seed_within, stored_fillers
 from carving.memory import Memory
-from carving.memory.fullness import collected
+from carving.memory.capacity import collected
 
 BINS = 15
 LEAST = 50  # answers of a bin that is worth a point of the curve

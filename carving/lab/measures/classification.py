@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from carving.hdc.centroids import CentroidClassifier
+from carving.hdc.encoders import scheme_of
 from carving.lab.experiment import Measured, Setting
-from carving.multilabel.centroids import CentroidClassifier
-from carving.multilabel.encoders import scheme_of
 from carving.optional import load
 
 LEVELS, BATCH = 33, 64

@@ -9,7 +9,7 @@ from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.calibration import error
 from carving.lab.measures.schemes import scheme_of, stored_fillers
 from carving.memory import Memory
-from carving.memory.fullness import collected
+from carving.memory.capacity import collected
 
 WHOLE = 32  # bits of a cell that is not rounded
 

@@ -5,12 +5,11 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from carving.inference.solving import solve
-from carving.inference.together import decode
+from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, stored_fillers, vocabulary_of
+from carving.memory.solver import solve
 from carving.quantization import Cells
-from carving.schemes.linear import LinearScheme
 from carving.storage.memoryfile import reals
 
 REALS = 32  # bits of a number that is kept as it is
@@ -35,7 +34,6 @@ def bits(setting: Setting, seed: int) -> Measured:
     {'retrieval': 1.0}
     """
     scheme, stored = scheme_of(setting, seed), torch.tensor(stored_fillers(setting, Generator().manual_seed(seed)))
-    assert isinstance(scheme, LinearScheme)
     contexts = scheme.contexts([(number,) for number in range(len(stored))])
     fillers = scheme.fillers(range(vocabulary_of(setting)))
     trace, few = scheme.trace(contexts, fillers[stored]), setting.get("bits")

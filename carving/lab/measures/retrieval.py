@@ -5,13 +5,11 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from carving.inference.together import decode
+from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import HELD, scheme_of, stored_fillers, total_numbers, vocabulary_of
 from carving.quantization import Cells
-from carving.schemes.base import Scheme
-from carving.schemes.contexts import Contexts
-from carving.schemes.linear import LinearScheme
+from carving.schemes.base import Contexts, Scheme
 from carving.schemes.osc import OSC
 from carving.storage.memoryfile import reals
 from carving.tiling import slices
@@ -53,13 +51,13 @@ def scores_of(scheme: Scheme, setting: Setting, stored: list[int], questions: in
     paths = [(number,) * depth for number in range(len(stored))]
     numbers = scheme.d * scheme.rank if isinstance(scheme, OSC) else scheme.facts.memory_scalars * depth
     contexts: Contexts | list[tuple[int, ...]] = scheme.contexts(paths) if numbers * len(paths) <= HELD else paths
-    if vocabulary * math.prod(scheme.filler_shape) <= HELD:
+    if vocabulary * math.prod(scheme.facts.filler_shape) <= HELD:
         fillers = scheme.fillers(range(vocabulary))
         memory = scheme.trace(contexts, fillers[torch.tensor(stored)])
         return scheme.score(memory, contexts[:questions], fillers)
     cores = scheme.read(scheme.trace(contexts, stored), contexts[:questions])
     scores = torch.empty(questions, vocabulary)
-    for rows in slices(vocabulary, max(1, HELD // 2 // math.prod(scheme.filler_shape))):
+    for rows in slices(vocabulary, max(1, HELD // 2 // math.prod(scheme.facts.filler_shape))):
         scores[:, rows] = scheme.match(cores, None, scheme.fillers(range(rows.start, rows.stop)))
     return scores
 
@@ -117,7 +115,6 @@ def two_ways(setting: Setting, seed: int) -> Measured:
     (1.0, 1.0, 1.0)
     """
     scheme, questions = scheme_of(setting, seed), questions_of(setting)
-    assert isinstance(scheme, LinearScheme)
     fillers, contexts = scheme.fillers(range(setting["N"])), scheme.contexts([(i,) for i in range(setting["N"])])
     memory, right = scheme.trace(contexts, fillers), torch.arange(questions)
     first = contexts[:questions]

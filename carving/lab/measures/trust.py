@@ -18,7 +18,7 @@ from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.calibration import summed_up
 from carving.lab.measures.schemes import scheme_of, seed_within
 from carving.memory import Memory
-from carving.memory.fullness import collected
+from carving.memory.capacity import collected
 from carving.memory.quantized import QuantizedMemory
 from carving.symbols.codec import Path as Asked
 

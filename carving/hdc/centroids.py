@@ -1,0 +1,453 @@
+"""CentroidClassifier: hyperdimensional classification by class centroids, with the interface of scikit-learn."""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from carving.errors import BadType, BadValue
+from carving.estimator import Estimator
+from carving.hdc.encoders import ENCODINGS, LEVELS, Encoder, Pictured, encoder, scheme_of
+from carving.optional import load as load_extra
+from carving.schemes.base import Scheme
+from carving.schemes.vsa import VSA
+from carving.tiling import slices
+from carving.validate import check_choice, check_integer, check_number
+
+BATCH = 64  # points after which centroids are refined
+GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them
+ROUNDING = 1e-14  # of numbers, relative to them: what differs by less is the same
+SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities' one is chosen
+CLOSE = 0.05  # a difference of cosines that counts as nearly wrong
+NOTHING = 1e-12  # of the largest square of a singular value: rounding
+RIDGES = torch.logspace(-6, 1, 29, dtype=torch.float64)  # of which the best is chosen, in mean eigenvalues
+
+
+# How the classes that points seem to be of change centroids: weights of each point for its own and for the wrong class.
+
+
+def adapted(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """AdaptHD: a point that is taken for another class is added to its own and taken from that one."""
+    wrong = cosines.argmax(1).ne(own).to(cosines.dtype)
+    return wrong, wrong
+
+
+def online(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """OnlineHD: the same, by as much as it is unlike its own class, and as the other one is not sure of it."""
+    wrong, there = cosines.argmax(1).ne(own).to(cosines.dtype), cosines.gather(1, own.unsqueeze(1)).squeeze(1)
+    return wrong * (1 - there), wrong * (1 - cosines.amax(1))
+
+
+def margin(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Like learning vector quantization: also where the nearest wrong class is nearly as near as the own one."""
+    there = cosines.gather(1, own.unsqueeze(1)).squeeze(1)
+    other = cosines.scatter(1, own.unsqueeze(1), -2.0).amax(1)
+    close = (there - other < CLOSE).to(cosines.dtype)
+    return close, close
+
+
+STEPS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "adapt": adapted,
+    "online": online,
+    "margin": margin,
+}
+REFINEMENTS = (*STEPS, "ridge")
+
+
+def step(cosines: Tensor, own: Tensor, refinement: str) -> Tensor:
+    """How much of each point (n, classes) a class takes."""
+    gained, lost = STEPS[refinement](cosines, own)
+    right = own.unsqueeze(1)
+    wrong = cosines.scatter(1, right, -2.0).argmax(1, keepdim=True)
+    made = torch.zeros_like(cosines).scatter_(1, right, gained.unsqueeze(1))
+    return made.scatter_add_(1, wrong, -lost.unsqueeze(1))
+
+
+class RidgeFit(NamedTuple):
+    """Least squares, and what they foretell of every point from all others."""
+
+    weights: Tensor  # (classes, numbers)
+    foretold: Tensor  # (n, classes)
+
+
+def ridge(encoded: Tensor, own: Tensor, classes: int) -> RidgeFit:
+    """The weights of least squares towards 1 for the own class and -1 for others.
+
+    The ridge is the one with which every point is foretold best from all others, which takes no further solving.
+    """
+    x, wanted = encoded.double(), 2.0 * torch.nn.functional.one_hot(own, classes).double() - 1
+    values, vectors = _directions(x)
+    ridges = RIDGES * x.square().sum() / len(x)
+    turned = vectors.mT @ wanted
+
+    def foretold(strength: Tensor) -> Tensor:
+        kept = values / (values + strength)
+        fitted, leverage = vectors @ (kept.unsqueeze(1) * turned), vectors.square() @ kept
+        return wanted - (wanted - fitted) / (1 - leverage).clamp_min(1e-6).unsqueeze(1)
+
+    left = torch.stack([(wanted - foretold(strength)).square().mean() for strength in ridges])
+    best = ridges[int(left.argmin())]
+    weights = (vectors @ (turned / (values + best).unsqueeze(1))).mT @ x
+    return RidgeFit(weights.to(encoded.dtype), foretold(best))
+
+
+def _directions(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The squares (k,) of the singular values of points (n, numbers), and their left vectors (n, k).
+
+    By the smaller of the two products that have them; of values that are nothing the vectors are nothing, too.
+    """
+    if len(x) <= x.shape[1]:
+        values, vectors = torch.linalg.eigh(x @ x.mT)
+        return values.clamp_min(0), vectors
+    values, right = torch.linalg.eigh(x.mT @ x)
+    there = values > NOTHING * values.amax()
+    return values.clamp_min(0), x @ (right * torch.where(there, values, 1.0).rsqrt() * there)
+
+
+# Which coordinates tell least: these are drawn anew
+
+
+def by_variance(centroids: Tensor, encoded: Tensor, own: Tensor) -> Tensor:
+    """NeuralHD: how much the classes differ in each coordinate."""
+    return normalize(centroids, dim=1).var(0)
+
+
+def by_distance(centroids: Tensor, encoded: Tensor, own: Tensor) -> Tensor:
+    """DistHD: how much nearer points that are wrong, or nearly, are to their own class than to the one they seem of."""
+    units = normalize(centroids, dim=1)
+    cosines = encoded @ units.mT
+    there = cosines.gather(1, own.unsqueeze(1))
+    other = cosines.scatter(1, own.unsqueeze(1), -2.0)
+    close = (there - other.amax(1, keepdim=True) < CLOSE).squeeze(1)
+    mine, points = units[own[close]], encoded[close]
+    return ((units[other.argmax(1)[close]] - points).abs() - (mine - points).abs()).sum(0)
+
+
+REGENERATIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "variance": by_variance,
+    "distance": by_distance,
+}
+
+
+class CentroidClassifier(Estimator):
+    """Hyperdimensional classifier: a class is the sum of its encoded points, and the nearest class wins.
+
+    All randomness comes from `seed`.
+
+    Args:
+        scheme: A scheme, or the name of one. "MAP-B" binarizes records, which mostly separates classes a little better
+            than the raw sums of "MAP-I".
+        d: Real numbers of a vector; of a memory for OSC and TPR. Used if `scheme` is a name.
+        encoding: "level" or "thermometer" (records of quantized features, between the minimum and the maximum of each
+            in the training set), "projection" or "sinusoid" (of standardized features), or a function of tensors
+            (n, features) that returns vectors.
+        refinement: How centroids are refined: "adapt" (AdaptHD), "online" (OnlineHD), "margin" (updates for points that
+            are nearly misclassified, too), "ridge" (ridge regression, as IntRVFL), or None.
+        levels: Quantization levels of "level" and "thermometer".
+        bandwidth: Bandwidth of "sinusoid"; None: the square root of the number of features.
+        epochs: Passes over the points of "adapt", "online" and "margin".
+        learning_rate: Learning rate of these.
+        regeneration: Redraw the least informative coordinates during refinement: by "variance" between classes
+            (NeuralHD) or by "distance" of misclassified points (DistHD); None never does.
+        quantize: Compare with the signs of the centroids (QuantHD).
+        seed: Seed of the vectors, if `scheme` is a name.
+
+    After `fit`, `classes_` has the classes, sorted, `centroids_` (classes, numbers) the centroids (for "ridge" the
+    weights of the regression), and `scheme_` the scheme.
+
+    >>> from sklearn.datasets import load_iris
+    >>> flowers = load_iris()
+    >>> model = CentroidClassifier("MAP-I", d=2048, encoding="sinusoid", refinement="online")
+    >>> model.fit(flowers.data[::2], flowers.target[::2]).score(flowers.data[1::2], flowers.target[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        scheme: str | Scheme = "MAP-B",
+        d: int = 4096,
+        encoding: str | Callable[[Tensor], Tensor] = "level",
+        refinement: str | None = None,
+        *,
+        levels: int = 33,
+        bandwidth: float | None = None,
+        epochs: int = 20,
+        learning_rate: float = 1.0,
+        regeneration: str | None = None,
+        quantize: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.scheme, self.d, self.encoding, self.refinement = scheme, d, encoding, refinement
+        self.levels, self.bandwidth, self.epochs, self.learning_rate, self.seed = (
+            levels,
+            bandwidth,
+            epochs,
+            learning_rate,
+            seed,
+        )
+        self.regeneration, self.quantize = regeneration, quantize
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from points and their classes.
+
+        Args:
+            X: Points (n, features).
+            y: Classes (n,), at least two of them.
+
+        Returns:
+            The classifier.
+        """
+        points, names = self._points(X, y)
+        load_extra("sklearn.utils.multiclass").check_classification_targets(names)
+        self._begin(points, np.unique(names))
+        own = numbered(names, self.classes_)
+        foretold = self._learned(points, own)
+        later = every_fifth(own)
+        if self.refinement not in STEPS or not len(later):
+            self._calibrate(foretold, own)
+            return self
+        # Refined centroids go over their points many times: others tell how sure they are.
+        part, rest = copy.copy(self), np.setdiff1d(np.arange(len(own)), later)
+        part._begin(points[rest], self.classes_)
+        part._learned(points[rest], own[rest])
+        self._calibrate(part._cosines(part._encoded(points[later])), own[later])
+        return self
+
+    def _learned(self, points: NDArray[np.float64], own: Tensor) -> Tensor:
+        """Learn from points, and give the cosines (n, classes) that the others foretell, where that is known."""
+        encoded = self._encoded(points)
+        self._add(encoded, own)
+        if self.refinement == "ridge":
+            self.centroids_, foretold = ridge(encoded, own, len(self.classes_))
+            return foretold
+        if self.refinement:
+            return self._cosines(self._refined(points, encoded, own))
+        return self._without_itself(encoded, own)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: Sequence[Any] | None = None) -> Self:
+        """Learn from additional points.
+
+        The first call sets the ranges of the features, and needs `classes`. Not available with "ridge" and
+        regeneration.
+
+        Args:
+            X: Points (n, features).
+            y: Classes (n,).
+            classes: All classes; needed in the first call only.
+
+        Returns:
+            The classifier.
+        """
+        points, names = self._points(X, y, reset=not hasattr(self, "centroids_"))
+        if self.refinement == "ridge" or self.regeneration:
+            raise BadValue(
+                "partial_fit() does not support refinement='ridge' or regeneration, which need all points at once. "
+                "Use fit(X, y), or refinement='online' without regeneration."
+            )
+        begun = hasattr(self, "centroids_")
+        if begun:
+            own = numbered(names, self.classes_)
+        elif classes is None:
+            raise BadValue("The first call of partial_fit() needs classes, a list of all classes.")
+        else:
+            own = numbered(names, np.unique(classes))
+            self._begin(points, np.unique(classes))
+        encoded = self._encoded(points)
+        foretold = self._cosines(encoded)  # before they are learned from
+        self._add(encoded, own)
+        self._calibrate(foretold if begun else self._without_itself(encoded, own), own)
+        if self.refinement:
+            self._refine(encoded, own)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the cosine of each point to each centroid, (n, classes).
+
+        With two classes return the difference (n,): positive if the second class is nearer.
+        """
+        cosines = self._asked(X).numpy()
+        return cosines[:, 1] - cosines[:, 0] if len(self.classes_) == 2 else cosines
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class of each point, (n,)."""
+        best = self._asked(X).argmax(1).numpy()
+        return self.classes_[best]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of each class, (n, classes): a softmax of scaled cosines.
+
+        The scale is calibrated on the training points by predictions that did not use them: leave-one-out for sums and
+        ridge regression, a validation set of every fifth point of a class for refined centroids, and in `partial_fit`
+        the predictions before each update.
+        """
+        return torch.softmax(self._asked(X) * self.scale_, 1).numpy()
+
+    # Steps
+
+    def _begin(self, points: NDArray[np.float64], classes: NDArray[Any]) -> None:
+        if len(classes) < 2:
+            raise BadValue("y must have at least two classes, got one class.")
+        scheme = scheme_of(self.scheme, self.d, self.seed) if isinstance(self.scheme, str) else self.scheme
+        if not isinstance(scheme, Scheme):
+            raise BadType(f"scheme must be a scheme, such as make('HRR', d=4096), or the name of one, got {scheme!r}.")
+        self._check_encoding(scheme)
+        self._check_refinement()
+        self.scheme_, self.classes_ = scheme, classes
+        largest = np.abs(points).max(0)
+        self._low, self._width = points.min(0), _or_one(np.ptp(points, 0), largest)
+        self._mean, self._deviation = points.mean(0), _or_one(points.std(0), largest)
+        self._codes, numbers = [self._encoder()], scheme.facts.memory_scalars
+        self._taken = torch.zeros(numbers, dtype=torch.int64)  # of which code each coordinate is
+        self.centroids_ = torch.zeros(len(classes), numbers, dtype=scheme.dtype)
+        self._losses = torch.zeros(len(SCALES), dtype=torch.float64)  # of all points, by the scale of cosines
+
+    def _check_encoding(self, scheme: Scheme) -> None:
+        if isinstance(self.encoding, str):
+            check_choice("encoding", self.encoding, ENCODINGS)
+        elif self.regeneration or not isinstance(scheme, VSA):
+            raise BadValue(
+                "encoding must be a name with regeneration, or with a scheme that is not a vector symbolic "
+                f"architecture: one of {', '.join(ENCODINGS)}."
+            )
+
+    def _check_refinement(self) -> None:
+        if self.refinement is not None:
+            check_choice("refinement", self.refinement, REFINEMENTS)
+        if self.regeneration is not None:
+            check_choice("regeneration", self.regeneration, tuple(REGENERATIONS))
+            if self.refinement in (None, "ridge"):
+                raise BadValue(f"regeneration needs refinement='adapt', 'online' or 'margin', got {self.refinement!r}.")
+        if not 0 < check_number("learning_rate", self.learning_rate) < math.inf:
+            raise BadValue(f"learning_rate must be a positive number, got {self.learning_rate!r}. Usual: 1.")
+        if self.quantize and self.refinement == "ridge":
+            raise BadValue(
+                "quantize=True does not work with refinement='ridge': the signs of least-squares weights do not "
+                "solve the regression. Use refinement='adapt', 'online' or 'margin', or quantize=False."
+            )
+
+    def _encoder(self, generation: int = 0) -> Encoder:
+        """What encodes points (n, features), as they are scaled."""
+        if not isinstance(self.encoding, str):
+            assert isinstance(self.scheme_, VSA)
+            return Pictured(self.scheme_, self.encoding)
+        features, levels = len(self._low), check_integer("levels", self.levels, 2)
+        bandwidth = features**0.5 if self.bandwidth is None else self.bandwidth
+        return encoder(self.scheme_, self.encoding, features, bandwidth, levels, generation)
+
+    def _encoded(self, points: NDArray[np.float64]) -> Tensor:
+        """Unit vectors (n, real numbers) of points."""
+        if self.encoding in LEVELS:
+            shares = ((points - self._low) / self._width).clip(0, 1)
+            given = torch.from_numpy(np.floor(shares * (self.levels - 1) + 0.5)).long()
+        elif isinstance(self.encoding, str):
+            given = torch.from_numpy((points - self._mean) / self._deviation)
+        else:
+            given = torch.from_numpy(points)
+        with torch.no_grad():
+            vectors = self._codes[0](given)
+            for generation in range(1, len(self._codes)):
+                taken = self._taken == generation
+                vectors[:, taken] = self._codes[generation](given)[:, taken]
+            return normalize(vectors, dim=1)
+
+    def _add(self, encoded: Tensor, own: Tensor) -> None:
+        self.centroids_ = self.centroids_.index_add(0, own, encoded)
+
+    def _refined(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
+        """Go over the points until nothing changes, with coordinates drawn anew on the way; the points as encoded."""
+        epochs = check_integer("epochs", self.epochs, 0)
+        anew = (
+            {epochs * part // (GENERATIONS + 1) for part in range(1, GENERATIONS + 1)} if self.regeneration else set()
+        )
+        for epoch in range(epochs):
+            if epoch in anew and epoch:
+                encoded = self._regenerated(points, encoded, own)
+            elif not self._refine(encoded, own) and not any(later > epoch for later in anew):
+                break
+        return encoded
+
+    def _refine(self, encoded: Tensor, own: Tensor) -> bool:
+        """Go over the points once; whether that changed anything."""
+        changed = False
+        for rows in slices(len(encoded), BATCH):
+            part, right = encoded[rows], own[rows]
+            made = step(self._cosines(part), right, str(self.refinement))
+            self.centroids_ = self.centroids_ + self.learning_rate * made.mT @ part
+            changed = changed or bool(made.any())
+        return changed
+
+    def _regenerated(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
+        """Take the coordinates that tell least from an encoding of another label."""
+        telling = REGENERATIONS[str(self.regeneration)](self.centroids_, encoded, own)
+        least = telling.topk(max(1, int(ANEW * len(telling))), largest=False).indices
+        self._codes.append(self._encoder(len(self._codes)))
+        self._taken[least] = len(self._codes) - 1
+        again = self._encoded(points)
+        self.centroids_[:, least] = 0.0
+        self.centroids_[:, least] = self.centroids_[:, least].index_add(0, own, again[:, least])
+        return again
+
+    def _cosines(self, encoded: Tensor) -> Tensor:
+        centroids = self.centroids_.to(encoded.dtype)
+        if self.refinement == "ridge":
+            return encoded @ centroids.mT
+        return encoded @ normalize(centroids.sign() if self.quantize else centroids, dim=1).mT
+
+    def _without_itself(self, encoded: Tensor, own: Tensor) -> Tensor:
+        """The cosines of points and centroids, to whose own class each does not add."""
+        cosines, right = self._cosines(encoded), own.unsqueeze(1)
+        if self.quantize:
+            return cosines
+        inner, energy = (encoded * self.centroids_[own]).sum(1), self.centroids_.square().sum(1)[own]
+        alone = (inner - 1) / (energy - 2 * inner + 1).clamp_min(1e-6).sqrt()  # points are unit vectors
+        return cosines.scatter(1, right, alone.unsqueeze(1))
+
+    def _calibrate(self, cosines: Tensor, own: Tensor) -> None:
+        """Choose the scale of cosines that makes the classes of these points, and those before, most probable."""
+        scaled = SCALES.double().view(-1, 1, 1) * cosines.double()
+        losses = torch.nn.functional.cross_entropy(scaled.flatten(0, 1), own.repeat(len(SCALES)), reduction="none")
+        self._losses = self._losses + losses.view(len(SCALES), -1).sum(1)
+        self.scale_ = float(SCALES[int(self._losses.argmin())])
+
+    def _asked(self, X: ArrayLike) -> Tensor:
+        """Cosines in double precision, so that a point is answered alike alone and among others."""
+        if not hasattr(self, "centroids_"):
+            raise load_extra("sklearn.exceptions").NotFittedError(
+                "This CentroidClassifier is not fitted yet. Call fit(X, y) first."
+            )
+        checked = load_extra("sklearn.utils.validation").validate_data(self, X, dtype=np.float64, reset=False)
+        return self._cosines(self._encoded(checked).double())
+
+    def _points(self, X: ArrayLike, y: ArrayLike, reset: bool = True) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        check = load_extra("sklearn.utils.validation").validate_data
+        points, names = check(self, X, y, dtype=np.float64, reset=reset)
+        return points, names
+
+
+def _or_one(widths: NDArray[np.float64], largest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What features are divided by: one that all points have in common, but for rounding, is left as it is."""
+    return np.where(widths > ROUNDING * largest, widths, 1.0)
+
+
+def every_fifth(own: Tensor) -> NDArray[np.int64]:
+    """The rows of every fifth point of each class."""
+    rows = [torch.nonzero(own == number).squeeze(1)[4::5] for number in own.unique()]
+    return torch.cat(rows).sort().values.numpy()
+
+
+def numbered(names: NDArray[Any], classes: NDArray[Any]) -> Tensor:
+    """The numbers of names among the classes, which are in order."""
+    places = np.searchsorted(classes, names).clip(0, len(classes) - 1)
+    unknown = names[classes[places] != names]
+    if len(unknown):
+        raise BadValue(
+            f"y contains {unknown.tolist()[0]!r}, which is not one of the classes passed to the first call of "
+            "partial_fit()."
+        )
+    return torch.from_numpy(places)

@@ -1,0 +1,305 @@
+"""Capacity of a memory: its predicted accuracy, the warning when it falls short, and the size that pairs need."""
+
+import math
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from carving.distributed.ranks import Ranks
+from carving.errors import BadValue, Overfull, UserError
+from carving.formats.documents import Pair
+from carving.inference.sample import Histogram, Loads
+from carving.memory.state import State, keeping
+from carving.planner import plan as planner
+from carving.planner.families import FAMILIES, NAMING_SHARE
+from carving.planner.requirements import EXPECTED_ACCURACY, Requirements, Target
+from carving.schemes import make
+from carving.schemes.base import Scheme
+from carving.storage.memoryfile import identity
+from carving.symbols.codec import canonical, canonical_path
+from carving.symbols.vocabulary import Vocabulary
+from carving.validate import check_integer, check_number
+
+AGAIN = 1.1  # told of once, it is told again with so many times the pairs
+WORTH_TELLING = 0.001  # of the accuracy of what was consolidated that is lost
+STEP = 64  # near the limit a prediction holds for a 64th more
+SIZES = ("d", "p", "k1", "compact", "basis", "dictionary")  # the parameters of a scheme that predictions take
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+NEW = "Store all pairs in a larger memory, Memory.for_pairs(pairs), or call grow(paths=...)."
+
+
+def predicted_accuracy(
+    scheme: Scheme, pairs: int, values: int, joint: bool = False, draft: bool = False, bits: int | None = None
+) -> float | None:
+    """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted.
+
+    A draft takes milliseconds, and is some points off where cores are small. A quantized one has so many bits a cell.
+    The only value is told from another that was never stored.
+    """
+    sizes = sizes_of(scheme, joint)
+    if sizes is None or not values or not pairs:
+        return None
+    try:
+        return planner.predict(pairs, max(2, values), scheme=identity(scheme)["name"], draft=draft, bits=bits, **sizes)
+    except UserError:  # a memory is none the worse for being outside of what is predicted
+        return None
+
+
+def sizes_of(scheme: Scheme, joint: bool) -> dict[str, Any] | None:
+    """A scheme's parameters as predictions take them; None where there are none for it."""
+    known = identity(scheme)
+    if not _predictable(known, joint):
+        return None
+    sizes = {name: known[name] for name in SIZES if name in known} | ({"joint": True} if joint else {})
+    return sizes | ({"spread": known["spread"]} if known.get("spread") else {})
+
+
+def _predictable(known: dict[str, Any], joint: bool) -> bool:
+    """Whether there are predictions for a scheme; loud contexts are not for single questions."""
+    return known["name"] in ("OSC", "HLB") and known.get("p") != 1 and (joint or not known.get("spread"))
+
+
+def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
+    """What a state is predicted to name, with so many pairs more; of what was consolidated, if it was."""
+    if held.solved is not None:
+        return held.solved.level_after(more).accuracy
+    joint = held.target is not None and held.target.joint
+    bits = None if held.cells is None else held.cells.bits
+    return named(held.scheme, held.loads(more), _values(held), joint, draft, bits)
+
+
+def named(
+    scheme: Scheme, loads: Loads, values: int, joint: bool = False, draft: bool = False, bits: int | None = None
+) -> float | None:
+    """The share of pairs that is predicted to be named: the louder they are, the less they notice the others."""
+    each = [(share, predicted_accuracy(scheme, load, values, joint, draft, bits)) for load, share in loads]
+    known = [share * accuracy for share, accuracy in each if accuracy is not None]
+    return sum(known) if len(known) == len(each) else None
+
+
+def _values(held: State) -> int:
+    """The values among which one is named; where there are none yet, those that it was planned for."""
+    return len(held.vocabulary) or (held.target.vocabulary if held.target else 0)
+
+
+def falls_short(held: State) -> bool:
+    """Whether a state is predicted to name fewer values than its goal, or EXPECTED_ACCURACY, wants."""
+    if held.solved is None and _within(held):
+        return False
+    now = foreseen(held)
+    return now is not None and (held.target or Target(EXPECTED_ACCURACY)).missed_by(now)
+
+
+def _within(held: State) -> bool:
+    pairs, values = held.room
+    return held.load <= pairs and len(held.vocabulary) <= values
+
+
+@contextmanager
+def collected() -> Iterator[list[str]]:
+    """Collect the messages of `Overfull` instead of warning, in this thread alone, as filters of warnings cannot."""
+    messages: list[str] = []
+    token = _collected.set(messages)
+    try:
+        yield messages
+    finally:
+        _collected.reset(token)
+
+
+def _warn(message: str, stacklevel: int) -> None:
+    messages = _collected.get()
+    if messages is None:
+        warnings.warn(Overfull(message), stacklevel=stacklevel + 1)
+    else:
+        messages.append(message)
+
+
+def told(before: State, after: State) -> State:
+    """The state after a change; where it falls short, that is said, as a warning of the function that called."""
+    if after.solved is not None:
+        return _told_of_noise(after)
+    if _within(after):
+        return after
+    target, pairs, values = after.target or Target(EXPECTED_ACCURACY), after.load, len(after.vocabulary)
+    if pairs <= before.load or pairs < before.told * AGAIN:
+        return after
+    many = 1 << (pairs - 1).bit_length(), 1 << (values - 1).bit_length()
+    draft = after.target is None  # what is little is not known to the point
+    rough = predicted_accuracy(after.scheme, *many, joint=target.joint, draft=draft)
+    if rough is None or not target.missed_by(rough):
+        return replace(after, room=many)
+    now = foreseen(after, draft=draft)
+    if now is None or not target.missed_by(now):
+        return replace(after, room=(pairs + pairs // STEP, values + values // STEP))
+    _warn(sentence(foreseen(before, draft=draft), now, after), stacklevel=3)
+    return replace(after, told=pairs)
+
+
+def _told_of_noise(after: State) -> State:
+    """The state after something was added to what was consolidated; it is said by how much that will be named less."""
+    solved = after.solved
+    assert solved is not None
+    now = solved.level.accuracy
+    if solved.told - now < WORTH_TELLING:
+        return after
+    _warn(
+        f"The added pairs are noise to the consolidated ones: predicted accuracy {now:.1%} on {solved.pairs:,} pairs "
+        f"(was {solved.told:.1%}). Consolidate all pairs again: memory.consolidate(pairs).",
+        stacklevel=4,
+    )
+    return replace(after, solved=replace(solved, told=now))
+
+
+def sentence(before: float | None, now: float, held: State) -> str:
+    """Return the message of `Overfull`."""
+    was = "" if before is None else f"was {before:.2%}, "
+    target = f"target {100 * held.target.accuracy:.4g}%" if held.target else f"{EXPECTED_ACCURACY:.0%} is expected"
+    way_out = "Call grow(), which returns a larger memory." if held.known is not None else NEW
+    return f"Memory over capacity: predicted accuracy {now:.2%} at {held.pairs:,} pairs ({was}{target}). {way_out}"
+
+
+Times = Counter[tuple[bytes, bytes]]  # of pairs, by the canonical bytes of their paths and values
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What there is to store: all pairs, those that differ, the values, and how many paths hold one value, two, ...
+
+    Pairs that come several times are louder than the others: together all are as much noise as `load` that come once.
+    """
+
+    pairs: int
+    distinct: int
+    values: int
+    shared: dict[int, int]
+    load: int
+
+    def grown(self, headroom: float | Fraction) -> "Survey":
+        """The survey of so many times these pairs, or as much noise, each once: what a memory is planned for.
+
+        Where a path holds nearly every value, others are expected: else nothing would have to be told from anything.
+        """
+        louder = Fraction(self.load, self.distinct)
+        shared = {size: math.ceil(paths * headroom * louder) for size, paths in self.shared.items()}
+        distinct = sum(size * paths for size, paths in shared.items())
+        values = max(2 * max(shared), math.ceil(self.values * headroom))
+        return replace(self, pairs=distinct, distinct=distinct, values=values, shared=shared, load=distinct)
+
+
+def survey(
+    pairs: Iterable[Pair], on_progress: Callable[[int], None] | None = None, ranks: Ranks | None = None
+) -> Survey:
+    """The pairs, read once from end to end; of several ranks, the pairs of all.
+
+    >>> survey([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "pet")])
+    Survey(pairs=3, distinct=3, values=2, shared={1: 1, 2: 1}, load=3)
+    """
+    ranks = ranks or Ranks.alone()
+    times = _own(ranks.agreed(lambda: _counted(pairs, on_progress)), ranks)
+    values = {value for _, value in times}
+    parts = ranks.swap([{value for value in values if _owner(value, ranks) == rank} for rank in range(ranks.size)])
+    sizes = Counter(Counter(path for path, _ in times).values())
+    found = ranks.gather((Counter(times.values()), sizes, len(set().union(*parts))))
+    repeats = sum((Counter(each[0]) for each in found), Counter[int]())
+    shared = sum((Counter(each[1]) for each in found), Counter[int]())
+    if not repeats:
+        raise BadValue("There must be at least one pair to plan a memory for, got none.")
+    total = sum(number * many for number, many in repeats.items())
+    load = math.ceil(Histogram(tuple(sorted((float(n), float(many)) for n, many in repeats.items()))).load)
+    values_of_all = sum(each[2] for each in found)
+    return Survey(total, repeats.total(), values_of_all, dict(sorted(shared.items())), load)
+
+
+def _counted(pairs: Iterable[Pair], on_progress: Callable[[int], None] | None) -> Times:
+    """How often each pair comes."""
+    times = Times()
+    for path, value in pairs:
+        times[canonical_path(path), canonical(value)] += 1
+        if on_progress:
+            on_progress(1)
+    return times
+
+
+def _own(times: Times, ranks: Ranks) -> Times:
+    """The same of all ranks, for those paths that are this rank's to count."""
+    if ranks.size == 1:
+        return times
+    parts = [Times() for _ in range(ranks.size)]
+    for (path, value), number in times.items():
+        parts[_owner(path, ranks)][path, value] = number
+    return sum(map(Counter, ranks.swap(parts)), Times())
+
+
+def _owner(name: bytes, ranks: Ranks) -> int:
+    return zlib.crc32(name) % ranks.size
+
+
+def naming_accuracy(accuracy: float) -> float:
+    """How surely values must be named for this share of right answers where "nothing is there" is an answer too."""
+    if not 0 < check_number("accuracy", accuracy) < 1:
+        raise BadValue(f"accuracy must be between 0 and 1, got {accuracy}. The default is 0.99.")
+    return 1 - (1 - accuracy) * NAMING_SHARE
+
+
+def check_headroom(headroom: float) -> float:
+    """The growth to plan for, at least 1."""
+    if not 1 <= check_number("headroom", headroom) < math.inf:
+        raise BadValue(f"headroom={headroom} must be a number of at least 1. 2 plans for twice as many pairs.")
+    return float(headroom)
+
+
+DEFAULT_ACCURACY = 0.99  # the share of all answers that is to be right, where nothing else was ever said
+
+
+def larger(
+    held: State,
+    pairs: list[Pair],
+    wanted: int | None,
+    accuracy: float | None,
+    keep_paths: bool,
+    requirements: Requirements,
+) -> State:
+    """An empty state for so many pairs like these, by default twice as many; its scheme is of the same kind."""
+    if held.codebook.trained is not None:
+        raise BadValue(
+            "Cannot grow: the memory has trained fillers, which fit one size only. Train fillers for the new size, and "
+            "store all pairs in a memory with them."
+        )
+    expected = _expected(survey(pairs), wanted)
+    share = naming_accuracy(DEFAULT_ACCURACY) if held.target is None else held.target.accuracy
+    share = share if accuracy is None else naming_accuracy(accuracy)
+    own: Requirements = requirements if "scheme" in requirements else {**_as_before(held, expected), **requirements}
+    plan = planner.plan(expected.pairs, expected.values, share, expected.shared, **own)
+    scheme = make(
+        plan.scheme, seed=held.scheme.seed, dtype=held.scheme.dtype, device=held.scheme.device, **plan.parameters
+    )
+    target = Target(share, plan.pairs, expected.values, plan.joint)
+    return State.empty(scheme, Vocabulary(), target=target, known=keeping(keep_paths))
+
+
+def _expected(seen: Survey, wanted: int | None) -> Survey:
+    """What is to be stored in all."""
+    if wanted is None:
+        return seen.grown(2)
+    way_out = "it is the total number of pairs to plan for, including those that are stored"
+    return seen.grown(Fraction(check_integer("pairs", wanted, seen.distinct, way_out=way_out), seen.distinct))
+
+
+def _as_before(held: State, expected: Survey) -> Requirements:
+    """What the scheme was, as far as the planner has a choice of it."""
+    known, requirements = identity(held.scheme), Requirements()
+    if known["name"] in {family.scheme for family in FAMILIES}:
+        requirements["scheme"] = known["name"]
+    if "basis" in known:
+        requirements["basis"] = known["basis"]
+    if held.target is not None and held.target.joint and set(expected.shared) == {1}:
+        requirements["joint"] = True
+        if known.get("spread"):
+            requirements["spread"] = known["spread"]
+    return requirements

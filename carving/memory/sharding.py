@@ -1,0 +1,203 @@
+"""Queries that ranks answer together: each scores its part of the candidates or paths, and the best are merged."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from carving.distributed.ranks import Group, Ranks
+from carving.inference import likelihood
+from carving.inference.likelihood import Likelihood
+from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
+from carving.inference.top_k import Best, Ranking, merged_rankings
+from carving.memory.codebook import Codebook, Drawn
+from carving.memory.state import State
+from carving.schemes.base import Contexts, Scheme
+from carving.schemes.slab import RowShard
+from carving.symbols.codec import Value, canonical_values
+from carving.symbols.paths import Paths
+from carving.symbols.vocabulary import Vocabulary
+
+LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is another
+
+
+def facts_of(held: State) -> dict[str, object]:
+    """What the memories of all ranks must have in common."""
+    from carving import __version__
+
+    scheme, paths, versions = held.scheme, held.known is not None, f"{__version__} (torch {torch.__version__})"
+    return dict(version=versions, scheme=scheme, dtype=scheme.dtype, workspace=scheme.workspace, paths=paths)
+
+
+def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
+    """Refuse ranks whose memories differ before they begin."""
+    flat = held.tensor.reshape(-1)
+    step = max(1, len(flat) // LOOKED_AT)
+    contents = (held.stored, flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
+    sizes = dict(pairs=held.pairs, values=len(held.vocabulary), target=held.target)
+    ranks.check_same(**facts_of(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
+
+
+def shared_paths(held: State, paths: Paths, group: Group, rounds: int) -> tuple[Ranks, slice]:
+    """The ranks that ask for paths together, and which of these are this one's."""
+    ranks = Ranks.of(group)
+    if len(paths) < ranks.size or isinstance(held.scheme, RowShard):  # each rank had better ask for all of them
+        return Ranks.alone(), slice(None)
+    if ranks.size > 1:
+        digest = len(paths), zlib.crc32(b"".join(paths.names))
+        check_same_state(ranks, held, questions=digest, rounds=rounds)
+    return ranks, slice(*(len(paths) * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A rank's own part of the candidates."""
+
+    held: State
+    ranks: Ranks
+    rows: Sequence[int]  # of all candidates
+    own: Tensor  # (m,) which of these are this rank's,
+    candidates: Tensor | list[Value]  # and their fillers, or labels where those are too many
+
+    @classmethod
+    def of(cls, held: State, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
+        """This rank's part, of all values or some; all ranks ask the same questions of the same memory."""
+        rows: Sequence[int] = held.rows_among(candidates)
+        names = canonical_values([held.value(row) for row in rows]) if candidates is not None else []
+        check_same_state(ranks, held, questions=_digest([*asked.names, *names]))
+        if candidates is None:
+            own, book = held.kept.once("shard", [held.counts], (ranks.rank, ranks.size), lambda: _part(held, ranks))
+            return cls(held, ranks, rows, own, book.ready(len(asked)) if book.holdable else book.vocabulary.labels)
+        own = _owned(names, ranks)
+        fillers = held.codebook.of([held.value(rows[i]) for i in own.tolist()]) if len(own) else torch.empty(0)
+        return cls(held, ranks, rows, own, fillers)
+
+    def most_likely(self, scheme: Scheme, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
+        """The k candidates of each context with the best odds, as `likelihood.most_likely` finds them."""
+        most = min(k, len(self.own))
+        found = None
+        if most:
+            part = odds.part(self.own)
+            found = likelihood.most_likely(scheme, self.held.tensor, contexts, self.candidates, part, most)
+        return self.merged(found, len(contexts), k)
+
+    def merged(self, found: Ranking | None, contexts: int, k: int) -> Ranking:
+        """The k best of all ranks, of what this one has found among its own."""
+        device = self.held.scheme.device
+        columns = torch.full((contexts, 3 * k + 1), -torch.inf, dtype=torch.float64, device=device)
+        columns[:, k : 2 * k] = len(self.rows)  # which stands for none
+        if found is not None:
+            most = found.best.scores.shape[1]
+            columns[:, :most] = found.best.scores
+            columns[:, k : k + most] = self.own.to(device)[found.best.indices].double()
+            columns[:, 2 * k : 2 * k + most] = found.strengths
+            columns[:, 3 * k] = found.log_total
+        dtype = self.held.scheme.dtype
+        parts = [
+            Ranking(
+                Best(each[:, :k].to(dtype), each[:, k : 2 * k].long()),
+                each[:, 2 * k : 3 * k].to(dtype),
+                each[:, 3 * k].to(dtype),
+            )
+            for each in self.ranks.stack(columns)
+        ]
+        return merged_rankings(parts, k)
+
+    @property
+    def fillers(self) -> "Fillers":
+        """The fillers of all candidates, made from their labels when they are asked for."""
+        return Fillers(self.held, self.rows)
+
+    def scan(self, scheme: Scheme, odds: Likelihood) -> "MergedScan":
+        """What gives contexts their short lists of all candidates."""
+        if not len(self.own):
+            return MergedScan(self, scheme, None)
+        return MergedScan(self, scheme, Scan.of(scheme, self.candidates, odds.part(self.own)))
+
+
+class MergedScan(NamedTuple):
+    """The short lists of all ranks as one, where this rank scans its own candidates, if it has any."""
+
+    shard: Shard
+    scheme: Scheme
+    own: Scan | None
+
+    def max_rows(self, size: int) -> int:
+        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
+        return max_shortlisted(self.scheme, size)
+
+    def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
+        """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
+        most = min(size, len(self.shard.own))
+        found = self.own.rank(cores, contexts, most) if self.own is not None else None
+        return self.shard.merged(found, len(contexts), size)
+
+
+class Fillers:
+    """The fillers of candidates by their indices, as a tensor gives them; each is made once, while there is room."""
+
+    def __init__(self, held: State, rows: Sequence[int]) -> None:
+        self.held, self.rows, self.drawn = held, rows, Drawn(held.codebook)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, indices: Tensor) -> Tensor:
+        """The fillers of these indices, in their shape."""
+        distinct, places = indices.unique(return_inverse=True)
+        if not len(distinct):
+            return torch.empty(*indices.shape, *self.held.scheme.facts.filler_shape, device=indices.device)
+        names = canonical_values([self.held.value(self.rows[i]) for i in distinct.tolist()])
+        return self.drawn.named(names)[places]
+
+
+def sharded(held: State, candidates: Iterable[Value] | None, asked: Paths, group: Group) -> Shard | None:
+    """A rank's part of a question; None where each rank answers all of it, because odds are not merged there."""
+    ranks = Ranks.of(group)
+    linear = held.scheme.facts.linear
+    whole = not isinstance(held.scheme, RowShard)  # which all ranks read together
+    return (
+        Shard.of(held, candidates, asked, ranks)
+        if ranks.size > 1 and linear and whole and held.solved is None
+        else None
+    )
+
+
+def scanned(
+    held: State,
+    scheme: Scheme,
+    asked: Paths,
+    candidates: Iterable[Value] | None,
+    prior_empty: float,
+    group: Group,
+) -> tuple[Sequence[int], Indexed, Likelihood, Shortlists]:
+    """The rows and fillers that may be answered, what makes odds of them, and what lists the best: of all ranks."""
+    shard = None if group is None else sharded(held, candidates, asked, group)
+    if shard is not None:
+        odds = held.odds(scheme, prior_empty, shard.rows)
+        return shard.rows, shard.fillers, odds, shard.scan(scheme, odds)
+    rows, fillers = held.held_candidates(candidates)
+    odds, ready = (
+        held.odds(scheme, prior_empty, rows),
+        held.codebook.ready(len(asked)) if candidates is None else fillers,
+    )
+    return rows, fillers, odds, Scan.of(scheme, ready, odds)
+
+
+def _part(held: State, ranks: Ranks) -> tuple[Tensor, Codebook]:
+    own = _owned(held.vocabulary.names(), ranks)
+    values = [held.value(row) for row in own.tolist()]
+    trained = None if held.codebook.trained is None or not values else held.codebook.of(values)
+    return own, Codebook(held.scheme, Vocabulary(values), trained)
+
+
+def _owned(names: Sequence[bytes], ranks: Ranks) -> Tensor:
+    """Which of these names belong to a rank."""
+    return torch.tensor([i for i, name in enumerate(names) if zlib.crc32(name) % ranks.size == ranks.rank]).long()
+
+
+def _digest(names: Sequence[bytes]) -> tuple[int, int]:
+    return len(names), zlib.crc32(b"".join(names))
