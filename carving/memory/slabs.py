@@ -28,8 +28,8 @@ from carving.schemes.slab import RowShard, check_sliceable, rows_of
 from carving.storage import journal, memoryfile
 from carving.storage.locks import Place, shown
 from carving.storage.memoryfile import Contents
-from carving.storage.tensorfile import AT_ONCE, raw_bytes
-from carving.symbols.codec import Label, Value, parse_label, parse_paths, split_labels
+from carving.storage.tensorfile import CHUNK, check_replaceable, raw_bytes
+from carving.symbols.codec import Label, Labels, Value, parse_paths, split_labels
 from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 from carving.validate import check_weight
@@ -182,8 +182,8 @@ def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
                 raise RankFailed(f"Rank {rank} failed, and nothing was changed: {problem}")
             if not paths:
                 break
-            named_values = map(parse_label, split_labels(values))
-            yield batch or list(zip(parse_paths(paths), named_values, strict=True))  # type: ignore[arg-type]
+            parsed = map(Labels().__getitem__, split_labels(values))
+            yield batch or list(zip(parse_paths(paths), parsed, strict=True))
 
 
 def _part_of(held: State) -> RowShard:
@@ -198,7 +198,7 @@ def _measured(held: State) -> State:
 
 def _spool(path: Place, force: bool) -> BinaryIO:
     """A file without a name, in the folder of one that may be written."""
-    memoryfile.check_replaceable(path, "memory", force)
+    check_replaceable(path, "memory", force)
     return tempfile.TemporaryFile(dir=FilePath(os.path.realpath(path)).parent)
 
 
@@ -208,7 +208,7 @@ def _spooled(held: State, spool: BinaryIO | None) -> Tensor:
     ranks, shape, failure = part.ranks, part.whole.facts.memory_shape, None
     for rank in range(ranks.size):
         there = rows_of(rank, ranks.size, shape[0])
-        for some in slices(there.stop - there.start, max(1, AT_ONCE // own[0].numel())):
+        for some in slices(there.stop - there.start, max(1, CHUNK // own[0].numel())):
             given = own[some] if rank == ranks.rank else own.new_empty(some.stop - some.start, *shape[1:])
             given = ranks.to_first(given, rank)
             try:
@@ -236,7 +236,7 @@ def _read(path: Place, ranks: Ranks) -> Contents:
             f"{shown(path)} has changes in a journal, which a sharded memory cannot read. Write them into the file "
             "first: carving.open(file).compact()."
         )
-    contents = memoryfile.read(path, lambda total: rows_of(ranks.rank, ranks.size, total))
+    contents = memoryfile.read(path, part=lambda total: rows_of(ranks.rank, ranks.size, total))
     check_sliceable(contents.scheme)
     if contents.solved is not None:
         raise BadValue(

@@ -13,7 +13,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from reprlib import repr as shortened
-from typing import Never, cast
+from typing import Any, Never, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,7 +192,7 @@ def parse_label(name: bytes) -> Role | Value:
     raise BadValue(f"the bytes {name[:40]!r} encode no label")
 
 
-class Labels(dict[bytes, Role | Value]):
+class Labels(dict[bytes, Any]):
     """Labels by their canonical bytes, each parsed once: most roles occur in many paths."""
 
     def __missing__(self, name: bytes) -> Role | Value:
@@ -206,7 +206,7 @@ def parse_path(data: bytes, at: int, labels: Labels) -> tuple[Path, int]:
     for _ in range(count):
         start, end = end, label_end(data, end)
         roles.append(labels[data[start:end]])
-    return tuple(roles), end  # type: ignore[arg-type]  # no parsed label is an empty dict or list
+    return tuple(roles), end
 
 
 def parse_paths(names: Iterable[bytes]) -> Iterator[Path]:
