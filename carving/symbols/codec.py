@@ -285,8 +285,8 @@ def _reached(starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
         return np.ones(count, dtype=np.bool_)
     leads_to = np.append(np.searchsorted(starts, ends), count)
     leads_to[:-1][np.append(starts, -1)[leads_to[:-1]] != ends] = count
-    reached = np.arange(count + 1) == 0
-    for _ in range(count.bit_length()):  # 1, 2, 4, ... steps at a time
+    reached, before = np.arange(count + 1) == 0, 0
+    while before < (before := np.count_nonzero(reached)):  # 1, 2, 4, ... steps at a time
         reached[leads_to[reached]] = True
         leads_to = leads_to[leads_to]
     return reached[:-1]
