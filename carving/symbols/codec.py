@@ -286,7 +286,7 @@ def _reached(starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
     leads_to = np.append(np.searchsorted(starts, ends), count)
     leads_to[:-1][np.append(starts, -1)[leads_to[:-1]] != ends] = count
     reached, before = np.arange(count + 1) == 0, 0
-    while before < (before := np.count_nonzero(reached)):  # 1, 2, 4, ... steps at a time
+    while before < (before := int(np.count_nonzero(reached))):  # 1, 2, 4, ... steps at a time
         reached[leads_to[reached]] = True
         leads_to = leads_to[leads_to]
     return reached[:-1]
