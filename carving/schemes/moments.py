@@ -3,8 +3,8 @@
 A context's subspace is that of random normals, or of blocks: the fixed d x k1 matrix S of disjoint blocks, with entries
 1/sqrt(size), whose coordinates a random signed permutation deals out. Where more than half of the space is kept, the
 blocks span the forbidden directions. Either way a component of random normals is, inside, a uniformly random unit
-vector, and E P = (k1/d) I: over all contexts a bound component has the mean square 1/d in every cell, whatever the sizes
-of blocks.
+vector, and E P = (k1/d) I: over all contexts a bound component has the mean square 1/d in every cell, for blocks of any
+sizes.
 """
 
 import math
