@@ -63,6 +63,14 @@ def check_number(name: str, value: object) -> float:
         raise BadValue(f"{name} must be a number that fits into a float, got {HUGE}") from None
 
 
+def check_positive(name: str, value: object, way_out: str) -> float:
+    """Return the value as a float; refuse what is not a positive, finite number."""
+    number = check_number(name, value)
+    if not (is_finite(number) and number > 0):
+        raise BadValue(f"{name} must be a positive number, got {value!r}. {way_out}")
+    return number
+
+
 def check_real_dtype(dtype: object) -> torch.dtype:
     """Return the dtype; refuse other than single and double precision."""
     if dtype not in (torch.float32, torch.float64):
@@ -119,7 +127,7 @@ def check_tensor(
             f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}. {sentence(way_out)}"
         )
     got = tensor.shape
-    if got != shape and not _fits(got, shape):
+    if got != shape and not fits(got, shape):
         raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}. {sentence(way_out)}")
     if dtype is not None and tensor.dtype != dtype:
         raise BadType(
@@ -128,7 +136,8 @@ def check_tensor(
         )
 
 
-def _fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
+def fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
+    """Whether a shape is the wanted one, where -1 admits any length but zero."""
     if len(got) != len(wanted):
         return False
     for size, admitted in zip(got, wanted, strict=True):

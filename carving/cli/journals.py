@@ -96,7 +96,7 @@ def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, f
         journal.append(file, outline.checksum, written, record)
     except journal.Changed:
         raise BadValue(f"{file} was modified by another process. Nothing was stored; try again.") from None
-    return Stored(record.pairs, scheme, after.pairs, after.values, full)
+    return Stored(stored=record.pairs, scheme=scheme, pairs=after.pairs, values=after.values, full=full)
 
 
 def outlined(file: FilePath) -> tuple[memoryfile.Outline, Journal | None]:

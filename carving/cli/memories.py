@@ -113,7 +113,7 @@ def rewritten(
     full = Fullness.of(before, held)
     full.check(memory, force)
     held.save(memory, precision(memory, held.tensor), index=index, group=group)
-    return Stored(stored, held.scheme, held.pairs, len(held.vocabulary), full)
+    return Stored(stored=stored, scheme=held.scheme, pairs=held.pairs, values=len(held.vocabulary), full=full)
 
 
 def existing_memory(file: FilePath, new: NewMemory, group: Ranks | None = None) -> Memory:

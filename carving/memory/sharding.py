@@ -11,11 +11,11 @@ from torch import Tensor
 from carving.distributed.ranks import Group, Ranks
 from carving.inference import likelihood
 from carving.inference.likelihood import Likelihood
-from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
+from carving.inference.sets import Indexed, Scan, Shortlists
 from carving.inference.top_k import Best, Ranking, merged_rankings
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.state import State
-from carving.schemes.base import Contexts, Scheme
+from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
 from carving.schemes.slab import RowShard
 from carving.symbols.codec import Value, canonical_all
 from carving.symbols.paths import Paths
@@ -60,7 +60,7 @@ class Shard:
     ranks: Ranks
     rows: Sequence[int]  # of all candidates
     own: Tensor  # (m,) which of these are this rank's,
-    candidates: Tensor | list[Value]  # and their fillers, or labels where those are too many
+    candidates: CandidatesOrFillers | list[Value]  # and their fillers, or labels where those are too many
 
     @classmethod
     def of(cls, held: State, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
@@ -124,10 +124,6 @@ class MergedScan(NamedTuple):
     shard: Shard
     scheme: Scheme
     own: Scan | None
-
-    def max_rows(self, size: int) -> int:
-        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
-        return max_shortlisted(self.scheme, size)
 
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.distributed.ranks import Ranks, exchangeable
+from carving.distributed.messages import exchangeable
+from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.inference.sample import Histogram, Levels, PairSample

@@ -162,8 +162,21 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
     rerankers = _rerankers(facts["rerankers"], _below("rerankers/", tensors), facts["features"], facts["labels"])
     settings = [Settings(**options) for options in facts["settings"]]
     head, blend = _head_and_blend(facts, settings, tensors) if settings else (None, None)
-    parts = head, blend, settings, propensities, float(facts["tail_bias"]), facts["seed"], kept, matcher, rerankers
-    return Model(facts["head"], *parts, facts["recipe"], facts["features"], nothing)
+    return Model(
+        name=facts["head"],
+        head=head,
+        network=blend,
+        settings=settings,
+        propensities=propensities,
+        tail_bias=float(facts["tail_bias"]),
+        seed=facts["seed"],
+        kept=kept,
+        matcher=matcher,
+        rerankers=rerankers,
+        recipe=facts["recipe"],
+        features=facts["features"],
+        nothing=nothing,
+    )
 
 
 def _head_and_blend(facts: dict[str, Any], settings: list[Settings], tensors: Tensors) -> tuple[Head, Blend]:
@@ -193,7 +206,7 @@ def _matcher(facts: dict[str, Any], tensors: Tensors) -> Matcher | None:
     shapes = {tuple(tensor.shape) for tensor in (shift, scale)}
     if not shapes <= {(0,), (features,)} or {shift.dtype, scale.dtype} != {torch.float32} or len(shift) > len(scale):
         raise BadValue(f"expected scales of {features} features as float32, got shapes {sorted(shapes)}")
-    view = View(shift.numpy(), scale.numpy(), **how)
+    view = View(shift=shift.numpy(), scale=scale.numpy(), **how)
     hidden, inputs = list[Map](), view.outputs(features)
     for number, units in enumerate(facts["hidden"]):
         check_integer("hidden units", units, 1)

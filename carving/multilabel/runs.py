@@ -148,7 +148,13 @@ def fitted(
 def evaluated(classifier: MultiLabelClassifier, data: Dataset, all_rows: bool = False) -> Evaluation:
     """How well the classifier ranks the labels of these points."""
     measures = classifier.evaluate(data.features, data.labels, unlabeled=all_rows)
-    return Evaluation(measures, len(data), len(data) - len(data.labeled()), all_rows, data.unknown_labels)
+    return Evaluation(
+        measures=measures,
+        points=len(data),
+        unlabeled=len(data) - len(data.labeled()),
+        all_rows=all_rows,
+        unknown_labels=data.unknown_labels,
+    )
 
 
 def _check_files(source: Source, test: Source | None, model: Path) -> None:
