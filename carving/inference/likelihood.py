@@ -50,10 +50,10 @@ class Evidence(NamedTuple):
         inner: Tensor | None = None,
     ) -> "Evidence":
         """Return the evidence of cores (of `scheme.adjoint`) for candidates; `inner` may be known."""
+        if inner is None:
+            return cls(*scheme.evidence(cores, contexts, candidates), cores)
         energy = scheme.energy(contexts, candidates)
-        noise = scheme.directional_noise(cores, contexts, candidates, energy)
-        inner = scheme.inner(cores, contexts, candidates) if inner is None else inner
-        return cls(inner, energy, noise, cores)
+        return cls(inner, energy, scheme.directional_noise(cores, contexts, candidates, energy), cores)
 
     @property
     def strengths(self) -> Tensor:

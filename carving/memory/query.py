@@ -490,7 +490,7 @@ class Questions(ABC):
         state = self._state
         asked, prior_empty, scheme = check_paths(paths, state), check_prior_empty(prior_empty), state.scheme
         if state.solved is not None:  # which has one value a path, as far as it was solved
-            rows, allowed = state.held_candidates(candidates)
+            rows, allowed = state.candidates(candidates, len(asked))
             most = min(len(rows), int(1 / threshold))
             parts = _asked_solved(state, Question(asked, rows, allowed, prior_empty, most), candidates is None)
             return _likely(parts, threshold, on_progress)

@@ -175,6 +175,10 @@ def scanned(
     if shard is not None:
         odds = held.odds(scheme, prior_empty, shard.rows)
         return shard.rows, shard.fillers, odds, shard.scan(scheme, odds)
+    if candidates is None and not held.codebook.holdable:
+        every: Sequence[int] = range(len(held.vocabulary))
+        odds = held.odds(scheme, prior_empty, every)
+        return every, Fillers(held, every), odds, Scan.of(scheme, held.vocabulary.labels, odds)
     rows, fillers = held.held_candidates(candidates)
     odds, ready = (
         held.odds(scheme, prior_empty, rows),
