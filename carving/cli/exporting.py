@@ -16,7 +16,7 @@ from carving.formats.registry import choose_format
 from carving.memory import Memory
 from carving.memory.evaluate import held_pairs
 from carving.memory.quantized import QuantizedMemory
-from carving.storage.memoryfile import check_target
+from carving.storage.locks import check_target
 from carving.symbols.codec import Path
 
 EXPORT_EPILOG = examples(

@@ -33,7 +33,8 @@ from carving.memory.capacity import collected
 from carving.memory.opened import Opened, open_memory
 from carving.memory.query import check_indexable
 from carving.schemes import make
-from carving.storage.memoryfile import check_replaceable, identity, precision
+from carving.storage.memoryfile import identity, precision
+from carving.storage.tensorfile import check_replaceable
 
 STORE_EPILOG = examples(
     "carving store facts.safetensors facts.json",

@@ -33,6 +33,7 @@ from carving.planner import plan as planner
 from carving.planner.requirements import Requirements, Shared, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
+from carving.storage.journaledfile import JournaledFile
 from carving.storage.locks import Place, shown
 from carving.symbols.codec import Label, Path, Value
 from carving.symbols.vocabulary import Vocabulary
@@ -576,9 +577,9 @@ class Memory(Inventory, Reliability, Consolidating):
             BadFile: If the file is corrupt, or not a memory.
         """
         ranks = Ranks.of(group)
-        loaded = ranks.agreed(lambda: load(path, device))
-        ranks.check_same(file=f"{shown(path)} ({loaded.base}, {loaded.changes} changes)")
-        return cls._of(loaded.state)
+        state, version = ranks.agreed(lambda: load(JournaledFile(path), device))
+        ranks.check_same(file=f"{shown(path)} ({version.base}, {version.changes} changes)")
+        return cls._of(state)
 
 
 def _check_held(name: str, tensor: Tensor, before: Tensor) -> None:

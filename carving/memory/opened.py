@@ -1,10 +1,9 @@
 """File-backed memories: what is stored or forgotten is on disk when the call returns."""
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path as FilePath
@@ -20,43 +19,36 @@ from carving.memory.capacity import falls_short, foreseen, told
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch, OnProgress, batches, report
 from carving.memory.state import Kept, State
-from carving.memory.storage import Loaded, bound, contents_of, counted, load, seconds
+from carving.memory.storage import bind_records, contents_of, count_records, load
 from carving.memory.update import NOTHING, Change, NotFound, check_weights, checked, forgotten, levels_of
 from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
-from carving.storage import journal, memoryfile
-from carving.storage.atomic import check_replaceable
-from carving.storage.journal import Changed
-from carving.storage.locks import Place, acquired, lock_for, shown
-from carving.storage.records import Entry, Journal, Record
-from carving.storage.tensorfile import said_by
+from carving.storage import memoryfile
+from carving.storage.atomic import NotFlushed
+from carving.storage.journal import Entry, Record
+from carving.storage.journaledfile import JournaledFile, Version
+from carving.storage.locks import Place, shown
+from carving.storage.tensorfile import check_replaceable
 from carving.symbols.codec import Label
 from carving.symbols.paths import Paths
 from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 from carving.validate import check_integer, check_weight
 
-PATIENCE = 1.0  # seconds that replaying a journal may take
 SMALL = 1e5  # a sum of weights: more may be too much for the weights before, which the tensor's energy tells
 USUAL = 1e6  # a weight that is larger may be too much for the tensor's numbers, which is seen when they are added
 
 
-class Now(NamedTuple):
-    """What is known of a file: replaced whole, as states are."""
+class Snapshot(NamedTuple):
+    """What is known of a file at one moment: replaced whole, as states are."""
 
     state: State  # its tensor lacks
     pending: tuple[Record, ...]  # these changes, which are counted and on disk
-    base: str  # the checksum of the file
-    journal: Journal | None  # what lies beside it, as far as it is known
+    version: Version  # of the file
 
-    @classmethod
-    def of(cls, loaded: Loaded) -> "Now":
-        """What was just loaded."""
-        return cls(loaded.state, (), loaded.base, loaded.journal)
-
-    def counting(self, state: State, records: Iterable[Record], written: Journal) -> "Now":
-        """With changes more, which the state counts, but its tensor does not have."""
-        return Now(state, (*self.pending, *records), self.base, written)
+    def counting(self, state: State, records: Iterable[Record], version: Version) -> "Snapshot":
+        """Return the snapshot with more changes, which the state counts, but its tensor does not have."""
+        return Snapshot(state, (*self.pending, *records), version)
 
 
 class Opened(Memory):
@@ -84,13 +76,20 @@ class Opened(Memory):
     """
 
     def __init__(self, path: Place, device: torch.device | str = "cpu") -> None:
-        self.path = FilePath(os.path.abspath(path))  # wherever the program goes
-        self._device, self._closed = device, False
+        self._file, self._device = JournaledFile(path), device
         self._make_lock()
-        self._now = Now.of(load(self.path, device))
+        self._now = self._loaded()
         check_replaceable(self.path, "memory", None)  # which a read-only file is not
-        self._doubt: Record | None = None  # a change that failed, and may be stored
-        self._tried = 0  # pairs with which the journal was last too long, and could not be made shorter
+        self._tried = 0  # changes with which the journal was last too long, and could not be made shorter
+
+    def _loaded(self) -> Snapshot:
+        state, version = load(self._file, self._device)
+        return Snapshot(state, (), version)
+
+    @property
+    def path(self) -> FilePath:
+        """The absolute path of the memory file."""
+        return self._file.path
 
     @classmethod
     def _of(cls, state: State) -> Self:
@@ -107,7 +106,7 @@ class Opened(Memory):
 
     def close(self) -> None:
         """Close the memory: further changes raise BadValue. Changes up to now are on disk already."""
-        self._closed = True
+        self._file.close()
 
     # What is there
 
@@ -118,7 +117,7 @@ class Opened(Memory):
             with self._lock:
                 now = self._now
                 if now.pending:
-                    now = self._now = now._replace(state=bound(now.state, now.pending), pending=())
+                    now = self._now = now._replace(state=bind_records(now.state, now.pending), pending=())
         return now.state
 
     @_state.setter
@@ -155,7 +154,7 @@ class Opened(Memory):
     @property
     def changes(self) -> int:
         """The number of changes in the journal, which are not in the file itself yet."""
-        return self._now.journal.count if self._now.journal is not None else 0
+        return self._now.version.changes
 
     def predicted_accuracy(self, pairs: int = 0) -> float | None:
         """Return the predicted accuracy, with this many additional pairs; see `Memory.predicted_accuracy`."""
@@ -170,7 +169,7 @@ class Opened(Memory):
         """Read the changes that others have made, without waiting for changes in progress."""
         with self._lock:
             self._look_again()
-            self._doubt = None
+            self._file.accept_doubt()
 
     # Changes
 
@@ -185,8 +184,8 @@ class Opened(Memory):
     ) -> int:
         """Store a document or (path, value) pairs, in memory and file; see `Memory.store`.
 
-        Pairs are written to the journal and bound to the tensor at the next query. If replaying them would take longer
-        than a second, the whole file is written instead. `group` is not supported.
+        Pairs are written to the journal and bound to the tensor at the next query. If there are too many for a
+        journal, the whole file is written instead. `group` is not supported.
         """
         if group is not None:
             raise BadValue(
@@ -194,7 +193,8 @@ class Opened(Memory):
                 "store(..., group=group) and save(file, group=group)."
             )
         weight = check_weight(weight)
-        pairs, most = chain.from_iterable(batches(what, key)), self._room
+        pairs = chain.from_iterable(batches(what, key))
+        most = self._now.version.max_pairs(self.scheme.facts.memory_scalars)
         first = list(islice(pairs, most + 1))  # before it is our turn: they may come slowly
         if not first:
             raise BadValue(NOTHING)
@@ -203,7 +203,7 @@ class Opened(Memory):
         batch = Batch(first)
         check_paths(self.scheme, batch.paths)
         record = Record.of(entries_of(batch, weight))
-        if seconds(self.scheme, record.pairs, len(record.body)) > PATIENCE:  # because its labels are very long
+        if len(record.body) > self._now.version.max_bytes:
             return self._store_whole(iter(first), weight, on_progress)
         while True:
             with self._turn():
@@ -257,7 +257,7 @@ class Opened(Memory):
                     return not_found
                 state = replace(checked(change), told=0)
                 record = Record.of(taken_out(parts, weight, not_found, force))
-                if abs(weight) > USUAL or seconds(self.scheme, record.pairs, len(record.body)) > PATIENCE:
+                if abs(weight) > USUAL or self._is_long(record):
                     self._write_base(state)
                     return not_found
                 if self._wrote(state, record, at_once=True):
@@ -278,71 +278,43 @@ class Opened(Memory):
                 self._write_base(self._state)
         return changes
 
-    @property
-    def _room(self) -> int:
-        """How many pairs may be in one change of a journal."""
-        return max(1, int(PATIENCE / seconds(self.scheme, 1)))
+    def _is_long(self, more: Record | None = None) -> bool:
+        """Whether the journal, with another record, is long enough for a new base."""
+        return self._now.version.is_long(self.scheme.facts.memory_scalars, more)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Where no other writes the file, and all that others wrote is known."""
+        """Hold the file's write lock, with all changes of others known."""
         # The file's lock before our own: whoever has the first may be waiting for the second.
-        with acquired(lock_for(self.path), self.path), self._lock:
-            self._settle()
+        with self._file.turn(), self._lock:
             self._look_again()
             yield
 
-    def _settle(self) -> None:
-        """Take back a change that failed, if it was stored all the same."""
-        while self._doubt is not None and not self._closed:
-            with suppress(Changed):
-                stays = journal.take_back(self.path, self._doubt)
-                self._doubt = None
-                if stays or (said_by(self.path) or {}).get("checksum") != self._now.base:
-                    raise BadValue(
-                        f"{shown(self.path)} was changed by another process after a change of this process failed. The "
-                        f"failed change {'is' if stays else 'may be'} stored. This call changed nothing; repeat it if "
-                        "it is still needed."
-                    )
-
     def _look_again(self) -> None:
-        if self._closed:
-            raise BadValue(f"{shown(self.path)} is closed. Open it again with carving.open(file).")
-        self._now = self._caught_up(self._now) or Now.of(load(self.path, self._device))
-
-    def _caught_up(self, now: Now) -> Now | None:
-        """What is known with what was written since; None if that is not all. The journal first, as in `load`."""
-        try:
-            written = journal.since(self.path, now.base, now.journal)
-        except Changed:
-            return None
-        if (said_by(self.path) or {}).get("checksum") != now.base:
-            return None
-        if written is not None and not journal.remains(self.path, written):
-            return None
-        if written is None or not written.records:
-            return now._replace(journal=written)
-        return now.counting(counted(now.state, written.records), written.records, written)
+        now = self._now
+        version = self._file.read_new(now.version)
+        if version is None:
+            self._now = self._loaded()
+        elif version.records:
+            self._now = now.counting(count_records(now.state, version.records), version.records, version)
+        else:
+            self._now = now._replace(version=version)
 
     def _wrote(self, state: State, record: Record, at_once: bool) -> bool:
         """Put a change on disk, and in its place; False if another user was faster, and it must be looked at again."""
         now = self._now
-        try:
-            written = journal.append(self.path, now.base, now.journal, record)
-        except Changed:
+        version = self._file.append(now.version, record)
+        if version is None:
             return False
-        except journal.InDoubt:
-            self._doubt = record
-            raise
-        self._now = Now(state, (), now.base, written) if at_once else now.counting(state, [record], written)
-        if seconds(self.scheme, written.pairs, written.size) > PATIENCE and written.pairs > 2 * self._tried:
+        self._now = Snapshot(state, (), version) if at_once else now.counting(state, [record], version)
+        if version.changes > 2 * self._tried and self._is_long():
             try:
                 self._write_base(self._state)
             except OSError as error:  # the change is made all the same
-                self._tried = written.pairs
+                self._tried = version.changes
                 warnings.warn(
                     f"{shown(self.path)} could not be compacted ({shown(error)}). Its changes stay in the journal.",
-                    memoryfile.NotFlushed,
+                    NotFlushed,
                     stacklevel=3,
                 )
         return True
@@ -353,10 +325,10 @@ class Opened(Memory):
             check_weights(state, [levels_of(state)], dtype=dtype)
         except BadValue:  # then the file gets wider numbers
             dtype = None
-        base = memoryfile.write(self.path, contents_of(state), dtype)
+        version = self._file.write(contents_of(state), dtype)
         if dtype is not None and dtype != state.scheme.dtype:  # others read what is rounded
             state = replace(state, tensor=memoryfile.rounded(state.tensor, dtype), kept=Kept())
-        self._now = Now(state, (), base, None)
+        self._now = Snapshot(state, (), version)
 
 
 def taken_out(parts: list[list[Pair]], weight: float, not_found: NotFound, force: bool) -> list[Entry]:
@@ -387,8 +359,9 @@ def open_memory(path: Place, device: torch.device | str = "cpu") -> Opened:
     """Open a memory file for changes, which are on disk when `store` or `forget` returns.
 
     A change is appended to a journal beside the file, in milliseconds whatever the size of the memory; `Memory.load`
-    reads it, too. The whole file is written when replaying the journal would take longer than a second, or by
-    `compact()`. Any number of processes may have the file open, and change it in turn.
+    reads it, too. The whole file is written by `compact()`, and when the journal is larger than a quarter of the file
+    (but at least 64 KB) or than 4 MB, or has many pairs for the size of the tensor. Any number of processes may have
+    the file open, and change it in turn.
 
     Args:
         path: Name of the memory file, which must exist.

@@ -20,11 +20,10 @@ from carving.memory.pairs import BATCH, Batch, OnProgress
 from carving.memory.state import Kept, State, known_paths
 from carving.memory.update import Change
 from carving.quantization import BITS, Cells, check_bits
-from carving.storage import quantizedfile
+from carving.storage import memoryfile
 from carving.storage.locks import Place, shown
-from carving.storage.memoryfile import QUANTIZED, reals
-from carving.storage.quantizedfile import Quantized, Sizes
-from carving.storage.tensorfile import said_by
+from carving.storage.memoryfile import QUANTIZED, Contents, Sizes, reals
+from carving.storage.tensorfile import kind_of
 from carving.symbols.codec import Path, Value
 from carving.symbols.vocabulary import Vocabulary
 from carving.validate import show_bits
@@ -157,7 +156,7 @@ class QuantizedMemory(Inventory, Reliability):
                 values of trained fillers.
             OSError: If the file cannot be written; the former file then stays.
         """
-        quantizedfile.write(path, contents_of(self._state, vocabulary), force)
+        memoryfile.write(path, contents_of(self._state, vocabulary), force=force)
 
     @classmethod
     def load(
@@ -174,14 +173,14 @@ class QuantizedMemory(Inventory, Reliability):
             BadFile: If the file is corrupt, or not a quantized memory.
             BadValue: If the vocabulary is missing, or is given although the file has one.
         """
-        return cls(_state_of(quantizedfile.read(path), shown(path), vocabulary, device))
+        return cls(_state_of(memoryfile.read(path, QUANTIZED), shown(path), vocabulary, device))
 
 
 def load_memory(
     path: Place, vocabulary: Iterable[Value] | None = None, *, device: torch.device | str = "cpu"
 ) -> Memory | QuantizedMemory:
     """Load a memory, quantized or not, from its file; see `Memory.load` and `QuantizedMemory.load`."""
-    if (said_by(path) or {}).get("format") == QUANTIZED:
+    if kind_of(path) == QUANTIZED:
         return QuantizedMemory.load(path, vocabulary, device=device)
     if vocabulary is not None:
         raise BadValue(f"{shown(path)} contains its vocabulary. Omit vocabulary=.")
@@ -277,17 +276,17 @@ def fewest_bits(held: State) -> int:
     return BITS[-1]
 
 
-def contents_of(held: State, vocabulary: bool = True) -> Quantized:
+def contents_of(held: State, vocabulary: bool = True) -> Contents:
     """What is written of a quantized state."""
     assert held.cells is not None
     trained = held.codebook.trained
     if trained is not None and not vocabulary:
         raise BadValue("vocabulary=False would lose the values that the trained fillers belong to. Omit it.")
-    return Quantized(
+    return Contents(
         scheme=held.scheme,
-        cells=held.cells,
+        tensor=held.cells,
         pairs=held.pairs,
-        histogram=replace(held.histogram, values=held.sample.values),
+        sample=replace(held.histogram, values=held.sample.values),
         vocabulary=held.vocabulary if vocabulary else None,
         counts=held.counts if vocabulary else None,
         fillers=trained,
@@ -297,7 +296,7 @@ def contents_of(held: State, vocabulary: bool = True) -> Quantized:
     )
 
 
-def _state_of(found: Quantized, name: str, vocabulary: Iterable[Value] | None, device: torch.device | str) -> State:
+def _state_of(found: Contents, name: str, vocabulary: Iterable[Value] | None, device: torch.device | str) -> State:
     """The state of a quantized file."""
     values, counts = found.vocabulary, found.counts
     if values is None or counts is None:
@@ -314,5 +313,5 @@ def _state_of(found: Quantized, name: str, vocabulary: Iterable[Value] | None, d
     known = None if found.paths is None else KnownPaths(found.paths)
     empty = State.empty(scheme, values.first(trained), found.fillers, found.target, known)
     held = empty.holding(empty.tensor, values, counts)
-    held = replace(held, sample=found.histogram, solved=found.solved)
+    held = replace(held, sample=found.sample, solved=found.solved)
     return _with_cells(held, found.cells.to(scheme.device))

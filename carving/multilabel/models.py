@@ -20,18 +20,18 @@ from carving.multilabel.scorer import Matcher, Rerankers
 from carving.multilabel.training import Settings, network_of
 from carving.multilabel.vectors import Claim, claimed, make_head
 from carving.multilabel.views import View
-from carving.storage.atomic import check_replaceable, replace_whole
 from carving.storage.locks import Place, shown
 from carving.storage.tensorfile import (
-    DAMAGE,
     KINDS,
     BadFile,
     Tensors,
     all_finite,
-    check_sum,
+    check_replaceable,
     check_version,
-    checksum,
-    read_whole,
+    parsing,
+    read_tensors,
+    refusing_damage,
+    write_tensors,
 )
 from carving.validate import check_integer, show_bytes
 
@@ -80,8 +80,7 @@ def write(path: Place, model: Model, force: bool = False) -> None:
                 f"The model's tensor {name} contains NaN or infinity. Train again with a lower learning rate."
             )
     metadata = dict(format=FORMAT, facts=json.dumps(facts | dict(kept=remembered)))
-    metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(path, tensors, metadata)
+    write_tensors(path, "label model", tensors, metadata, force)
 
 
 def _networks(model: Model) -> tuple[Tensors, dict[str, Any]]:
@@ -135,12 +134,9 @@ def read(path: Place) -> Model:
             )
         check_version(path, format, FORMAT, "Train the model again.", BadModel)
 
-    metadata, tensors = read_whole(path, "model", check_format, BadModel)
-    try:
-        check_sum(metadata, tensors)
+    metadata, tensors = read_tensors(path, "model", check_format, BadModel)
+    with refusing_damage(path, BadModel), parsing():
         return _model(json.loads(metadata["facts"]), tensors)
-    except DAMAGE as error:
-        raise BadModel(f"{shown(path)} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
 def _model(facts: dict[str, Any], tensors: Tensors) -> Model:

@@ -484,7 +484,7 @@ class Scheme(ABC, Generic[C]):
         if batch := batch_of(*given):
             return torch.stack([self.write(*each) for each in elements(batch, *given)]).unflatten(0, batch)
         parts = self.chunks_of(own, facts.cost.reads_at_once(self.room))
-        return summed(self._write(cores[rows], part) for rows, part in parts)
+        return summed(self._write(cores[rows], part) for rows, part in parts).contiguous()
 
     @final
     def read(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
