@@ -28,7 +28,7 @@ from carving.memory.pairs import BATCH, Batch, OnProgress, as_pair, report
 from carving.memory.sharding import Shard, scanned, sharded, shared_paths
 from carving.memory.state import EMPTY, State, check_sum, known_paths
 from carving.planner.requirements import Target
-from carving.schemes.base import Contexts, FillersOrLabels, Scheme
+from carving.schemes.base import CandidatesOrLabels, Contexts, Scheme
 from carving.symbols.codec import Path, Role, Value
 from carving.symbols.paths import Paths, as_path
 from carving.symbols.vocabulary import Vocabulary
@@ -600,7 +600,7 @@ class Question(NamedTuple):
 
     paths: Paths
     rows: Sequence[int]  # of the values that may be answered,
-    fillers: FillersOrLabels  # and what they are
+    fillers: CandidatesOrLabels  # and what they are
     prior_empty: float
     top: int | None  # so many answers, or one
     shard: Shard | None = None  # where the candidates are those of one rank
