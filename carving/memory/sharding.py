@@ -11,7 +11,7 @@ from torch import Tensor
 from carving.distributed.ranks import Group, Ranks
 from carving.inference import likelihood
 from carving.inference.likelihood import Likelihood
-from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
+from carving.inference.sets import Indexed, Scan, Shortlists
 from carving.inference.top_k import Best, Ranking, merged_rankings
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.state import State
@@ -125,10 +125,6 @@ class MergedScan(NamedTuple):
     scheme: Scheme
     own: Scan | None
 
-    def max_rows(self, size: int) -> int:
-        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
-        return max_shortlisted(self.scheme, size)
-
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
         most = min(size, len(self.shard.own))
@@ -179,6 +175,10 @@ def scanned(
     if shard is not None:
         odds = held.odds(scheme, prior_empty, shard.rows)
         return shard.rows, shard.fillers, odds, shard.scan(scheme, odds)
+    if candidates is None and not held.codebook.holdable:
+        every: Sequence[int] = range(len(held.vocabulary))
+        odds = held.odds(scheme, prior_empty, every)
+        return every, Fillers(held, every), odds, Scan.of(scheme, held.vocabulary.labels, odds)
     rows, fillers = held.held_candidates(candidates)
     odds, ready = (
         held.odds(scheme, prior_empty, rows),

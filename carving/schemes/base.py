@@ -645,6 +645,16 @@ class Scheme(ABC, Generic[C]):
         return self._directional_noise(cores, contexts, as_candidates(self.facts, candidates, contexts.shape), energy)
 
     @final
+    def evidence(
+        self, cores: Tensor, contexts: C, candidates: CandidatesOrFillers
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return `inner`, `energy` and `directional_noise` of candidates, which are validated once."""
+        given = as_candidates(self.facts, candidates, contexts.shape)
+        energy = self._energy(contexts, given)
+        noise = self._directional_noise(cores, contexts, given, energy)
+        return match_in_tiles(self, self._inner, cores, contexts, given), energy, noise
+
+    @final
     def expected_core(self, weights: Tensor, contexts: C, candidates: CandidatesOrFillers) -> Tensor:
         """Return the expected cores (n, *core_shape): the cores of candidates, summed with weights.
 
