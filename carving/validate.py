@@ -133,7 +133,7 @@ def check_tensor(
             f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}. {sentence(way_out)}"
         )
     got = tensor.shape
-    if got != shape and not _fits(got, shape):
+    if got != shape and not fits(got, shape):
         raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}. {sentence(way_out)}")
     if dtype is not None and tensor.dtype != dtype:
         raise BadType(
@@ -142,7 +142,8 @@ def check_tensor(
         )
 
 
-def _fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
+def fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
+    """Whether a shape is the wanted one, where -1 admits any length but zero."""
     if len(got) != len(wanted):
         return False
     for size, admitted in zip(got, wanted, strict=True):
@@ -153,6 +154,18 @@ def _fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
 
 def _show(shape: tuple[int, ...]) -> str:
     return "(" + ", ".join("any" if size == -1 else str(size) for size in shape) + ")"
+
+
+def printable(text: object, keep: str = "") -> str:
+    r"""Return text with every character escaped that would control a terminal or reverse its letters.
+
+    >>> print(printable("red \x1b[31m, left \u202e"))
+    red \x1b[31m, left \u202e
+    """
+    plain = str(text)
+    if plain.isprintable():
+        return plain
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in plain)
 
 
 def show_bytes(count: float) -> str:

@@ -9,12 +9,15 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, Memory, make
+from carving.errors import BadValue
+from carving.explore.scores import score_all
 from carving.inference.likelihood import Evidence, Likelihood
 from carving.inference.top_k import log_sum
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.pairs import BATCH
 from carving.memory.state import Kept
-from carving.symbols.codec import canonical_all
+from carving.schemes.base import Candidates
+from carving.symbols.codec import canonical_values
 from carving.symbols.vocabulary import Vocabulary
 
 
@@ -111,10 +114,10 @@ def test_codes_are_made_for_several_questions_at_once_and_answer_alike():
     for one, other in zip(again, alone, strict=True):
         assert_close((one.score, one.probability), (other.score, other.probability), rtol=1e-5, atol=1e-6)
     scheme = memory.scheme
-    assert_close(codebook.ready(8), scheme.precompute(scheme.fillers([f"value {i}" for i in range(40)])))
-    assert codebook.ready(8) is codebook.ready(8) and codebook.ready(1) is codebook.ready(1)
+    assert_close(codebook.ready(8).tensor, scheme.precompute(scheme.fillers([f"value {i}" for i in range(40)])).tensor)
+    assert all(codebook.ready(count).tensor is codebook.ready(count).tensor for count in (1, 8))
     unit = torch.nn.functional.normalize(codebook.all().double(), dim=-1)
-    assert_close(codebook.ready(1).double(), unit.flatten(1), rtol=1e-6, atol=1e-6)
+    assert_close(codebook.ready(1).tensor.double(), unit.flatten(1), rtol=1e-6, atol=1e-6)
     memory.store([(("new",), "value of its own")])
     assert memory.recall("new").value == "value of its own" and memory._codebook._codes.shape[0] == 0
     assert [answer.value for answer in memory.recall_many([("new",), (3,)] * 4)] == ["value of its own", "value 3"] * 4
@@ -134,7 +137,7 @@ def test_ordinary_fillers_have_no_codes():
     memory = Memory(OSC(60, 2))
     memory.store([((i,), f"value {i}") for i in range(20)])
     assert all(memory.recall(i).value == f"value {i}" for i in range(20)) and memory._codebook._codes.shape[0] == 0
-    assert memory._codebook.ready(100) is memory._codebook.all()
+    assert memory._codebook.ready(100).tensor is memory._codebook.all()
 
 
 # Fillers of unit parts
@@ -149,14 +152,17 @@ def test_unit_parts_match_as_their_fillers_do(d, p, k1, contexts, generator):
     codes = torch.stack([reduce(torch.kron, parts) for parts in unit])
     where = osc.contexts([(i,) for i in range(contexts)])
     expected = cores.flatten(1) @ codes.mT
-    for candidates in (fillers, unit.flatten(1) if osc.facts.part_size else fillers, codes):
+    forms = [fillers, Candidates(codes, "codes")]
+    if osc.facts.part_size:
+        forms.append(Candidates(unit.flatten(1), "parts"))
+    for candidates in forms:
         assert_close(osc.match(cores, where, candidates), expected)
 
 
 def test_large_vocabularies_keep_no_unit_parts():
     memory = Memory(OSC(30, 2, compact=True, workspace=40 * 2 * 5 * 4))
     memory.store([((i,), f"value {i}") for i in range(41)])
-    assert memory.recall(40).value == "value 40" and memory._codebook.ready(1) is memory._codebook.all()
+    assert memory.recall(40).value == "value 40" and memory._codebook.ready(1).tensor is memory._codebook.all()
 
 
 def test_fillers_of_values_that_come_again_are_drawn_once_in_a_store(monkeypatch):
@@ -182,7 +188,7 @@ def test_fillers_are_right_whatever_a_workspace_holds(room):
         ["a"],
         list("uvwxyzabcdefghijk"),
     ):
-        assert torch.equal(drawn.named(canonical_all(labels)), scheme.fillers(labels).contiguous())
+        assert torch.equal(drawn.named(canonical_values(labels)), scheme.fillers(labels).contiguous())
 
 
 # What vanishes
@@ -232,3 +238,28 @@ def test_log_odds_are_the_formula(contexts, energies, generator):
             variance = variance * along.double() / 2.0
         expected = (inner.double() - energy.double() / 2) / (variance + more) + prior
         assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", [OSC(40, 2), OSC(40, 2, compact=True), make("HRR", d=256)])
+def test_fillers_that_take_too_much_memory_are_created_in_chunks_or_refused(scheme, monkeypatch):
+    memory = Memory(scheme, keep_paths=True)
+    memory.store([((i,), f"value {i % 25}") for i in range(30)] + [((3,), "value 9")])
+    paths = [(i,) for i in range(8)] + [("nowhere",)]
+
+    def answered():
+        answers = memory.recall_many(paths) + [answer for each in memory.recall_many(paths, top=3) for answer in each]
+        answers += [memory.recall(1), *memory.recall_set(3), *memory.recall_set(3, candidates=["value 3", "value 9"])]
+        answers += [answer for each in memory.recall_sets(paths) for answer in each]
+        return [(answer.value, answer.found) for answer in answers], [
+            number for answer in answers for number in (answer.score, answer.probability)
+        ]
+
+    values, numbers = answered()
+    memory = copy.deepcopy(memory)
+    monkeypatch.setattr("carving.memory.codebook.LARGEST", 1)
+    again, same = answered()
+    assert again == values and same == pytest.approx(numbers, rel=1e-4, abs=1e-5)
+    for refused in (memory.decode, memory.consolidate, partial(score_all, memory, (1,))):
+        with pytest.raises(BadValue, match="fillers of all 25 values take more than"):
+            refused()
+    assert len(memory.decode(candidates=["value 1", "value 2"])) == 31

@@ -30,7 +30,15 @@ from carving.inference.likelihood import core_scalars
 from carving.inference.sample import ONCE, Strengths
 from carving.inference.top_k import best_of
 from carving.quantization import Cells, Within
-from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, Scheme, check_memory
+from carving.schemes.base import (
+    FILLERS,
+    Candidates,
+    CandidatesOrFillers,
+    Contexts,
+    ContextsOrPaths,
+    Scheme,
+    check_memory,
+)
 from carving.tensors import falling_exp_
 from carving.tiling import slices
 from carving.validate import check_integer, check_prior_empty, check_tensor, listed
@@ -58,8 +66,11 @@ class Decoded:
     explained: bool = False  # whether the decoded pairs, stored again, reproduce the memory
 
 
-class Priors(TypedDict, total=False):
-    """Prior knowledge of joint decoding."""
+class Options(TypedDict, total=False):
+    """Prior knowledge of joint decoding, and how long and with whom to decode."""
+
+    rounds: int  # maximum number of rounds; default 100
+    ranks: Ranks | None  # that decode together; default this one alone
 
     holds: int | Sequence[int]  # maximum number of fillers, of all contexts or of each; default 1
     prior: Tensor | None  # (L,) prior probabilities of the candidates, up to a factor
@@ -84,10 +95,8 @@ def decode(
     contexts: ContextsOrPaths,
     candidates: Tensor,
     *,
-    rounds: int = 100,
     on_round: OnRound | None = None,
-    ranks: Ranks | None = None,
-    **priors: Unpack[Priors],
+    **options: Unpack[Options],
 ) -> Decoded:
     """Decode all contexts jointly, by approximate message passing (AMP).
 
@@ -100,13 +109,12 @@ def decode(
         memory: (*memory_shape), or the `Cells` of a quantized memory.
         contexts: n contexts, or n paths. With `ranks` the contexts of this rank.
         candidates: Fillers (L, *filler_shape).
-        rounds: The maximum number of rounds.
         on_round: Called after every round with its number and the share of the memory that is not yet explained.
-        ranks: The ranks that decode together; every rank gets the results of all of them, in the order of ranks.
-        **priors: Prior knowledge. `holds`, the maximum number of fillers of the contexts (an integer, or one for each;
-            default 1); `prior` (L,), the prior probabilities of the candidates up to a factor; `prior_empty`, the prior
-            probability that a context is empty; `shares` (L,), the share of all stored pairs that have this filler;
-            `strengths`, the strengths of stored pairs.
+        **options: `rounds`, the maximum number of rounds (default 100); `ranks`, the ranks that decode together, of
+            which each gets the results of all, in the order of ranks; and prior knowledge: `holds`, the maximum number
+            of fillers of the contexts (an integer, or one for each; default 1); `prior` (L,), the prior probabilities
+            of the candidates up to a factor; `prior_empty`, the prior probability that a context is empty; `shares`
+            (L,), the share of all stored pairs that have this filler; `strengths`, the strengths of stored pairs.
 
     Returns:
         Indices, probabilities and scores of the rows, and whether decoding converged.
@@ -121,7 +129,7 @@ def decode(
     >>> found.converged, int((found.indices == torch.arange(60)).sum())
     (True, 60)
     """
-    decoding = Decoding(scheme, memory, contexts, candidates, rounds=rounds, ranks=ranks, **priors)
+    decoding = Decoding(scheme, memory, contexts, candidates, **options)
     for step in decoding:
         if on_round:
             on_round(step.number, step.left)
@@ -149,14 +157,12 @@ class Decoding:
         memory: Tensor | Cells,
         contexts: ContextsOrPaths,
         candidates: Tensor,
-        *,
-        rounds: int = 100,
-        ranks: Ranks | None = None,
-        **priors: Unpack[Priors],
+        **options: Unpack[Options],
     ) -> None:
+        rounds = options.get("rounds", 100)
         self.rounds = check_integer("rounds", rounds, 1, way_out="a typical value is 100; most memories need 10")
-        self.query = JointQuery.of(scheme, contexts, candidates, priors)
-        self.memory, self.candidates, self.ranks = memory, candidates, ranks or Ranks.alone()
+        self.query = JointQuery.of(scheme, contexts, candidates, options)
+        self.memory, self.candidates, self.ranks = memory, candidates, options.get("ranks") or Ranks.alone()
         self.state = DecoderState.of(self.query.scheme, memory)
 
     def __iter__(self) -> Iterator[Step]:
@@ -272,7 +278,7 @@ class JointQuery:
 
     scheme: Scheme
     contexts: Contexts
-    candidates: Tensor
+    candidates: Candidates
     starts: Tensor  # (n,) the first row of each context
     holds: Tensor  # (n,)
     owners: Tensor  # (rows,) the context of each row
@@ -280,7 +286,7 @@ class JointQuery:
     echoes: Tensor  # (L,) the noise of each candidate, in units of that of one stored nowhere else; or (1,)
 
     @classmethod
-    def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, priors: Priors) -> "JointQuery":
+    def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, priors: Options) -> "JointQuery":
         """Validate the arguments of `decode`."""
         if not scheme.facts.linear:
             raise BadValue(
@@ -518,12 +524,7 @@ class Posterior(NamedTuple):
 
 
 def posterior(
-    scheme: Scheme,
-    cores: Tensor,
-    contexts: Contexts,
-    candidates: Tensor,
-    variance: Tensor,
-    prior: Prior,
+    scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: CandidatesOrFillers, variance: Tensor, prior: Prior
 ) -> Posterior:
     """Return the posterior of contexts given their cores: a softmax over candidates.
 
@@ -531,7 +532,7 @@ def posterior(
         scheme: A linear scheme.
         cores: (n, *core_shape), seen through noise.
         contexts: The n contexts.
-        candidates: (L, *filler_shape), or precomputed.
+        candidates: `Candidates`, or fillers (L, *filler_shape).
         variance: (n, L) or (n, 1), of the noise.
         prior: Prior knowledge.
     """

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from carving.inference.sample import ONCE, Strengths
 from carving.inference.top_k import Ranking, Scores, ScoringModel, search
-from carving.schemes.base import Contexts, ContextsOrPaths, FillersOrLabels, Scheme
+from carving.schemes.base import CandidatesOrFillers, CandidatesOrLabels, Contexts, ContextsOrPaths, Scheme
 
 UNSEEN_COUNT = 0.01  # how often a value that is known but not stored counts as stored
 MIN_EXCESS_KURTOSIS = 0.1  # of interference: less counts as normal
@@ -42,13 +42,18 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(
-        cls, scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor, inner: Tensor | None = None
+        cls,
+        scheme: Scheme,
+        cores: Tensor,
+        contexts: Contexts,
+        candidates: CandidatesOrFillers,
+        inner: Tensor | None = None,
     ) -> "Evidence":
         """Return the evidence of cores (of `scheme.adjoint`) for candidates; `inner` may be known."""
+        if inner is None:
+            return cls(*scheme.evidence(cores, contexts, candidates), cores)
         energy = scheme.energy(contexts, candidates)
-        noise = scheme.directional_noise(cores, contexts, candidates, energy)
-        inner = scheme.inner(cores, contexts, candidates) if inner is None else inner
-        return cls(inner, energy, noise, cores)
+        return cls(inner, energy, scheme.directional_noise(cores, contexts, candidates, energy), cores)
 
     @property
     def strengths(self) -> Tensor:
@@ -275,19 +280,18 @@ def log_prior(counts: Tensor, prior_empty: float, hidden: float = 0.0, total: fl
 def scoring_model(scheme: Scheme, odds: Likelihood) -> ScoringModel:
     """Return the model that scores candidates by their log odds."""
 
-    def score(cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor) -> Scores:
-        assert contexts is not None
+    def score(cores: Tensor, contexts: Contexts, fillers: CandidatesOrFillers, indices: slice | Tensor) -> Scores:
         evidence = Evidence.of(scheme, cores, contexts, fillers)
         return Scores(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
 
-    return ScoringModel(scheme.adjoint, score, is_contextual=True, has_log_total=True)
+    return ScoringModel(scheme.adjoint, score, has_log_total=True)
 
 
 def most_likely(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     odds: Likelihood,
     k: int = 1,
 ) -> Ranking:
@@ -298,7 +302,7 @@ def most_likely(
 def single_posteriors(ranking: Ranking, prior_empty: float) -> Iterator[tuple[float, float]]:
     """Yield the probabilities of the best candidate and of an empty context, if contexts hold one filler at most."""
     log_empty = math.log(prior_empty) if prior_empty else -math.inf
-    for best, total in zip(ranking.best.scores[:, 0].tolist(), ranking.log_total.tolist(), strict=True):
+    for (best, *_), total in zip(ranking.best.scores.tolist(), ranking.log_total.tolist(), strict=True):
         whole = max(total, log_empty) + math.log1p(math.exp(-abs(total - log_empty)))
         yield min(math.exp(best - whole), 1.0), math.exp(log_empty - whole)
 

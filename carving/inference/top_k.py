@@ -13,7 +13,15 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadType, BadValue
-from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, FillersOrLabels, Scheme, flat_size
+from carving.schemes.base import (
+    Candidates,
+    CandidatesOrFillers,
+    CandidatesOrLabels,
+    Contexts,
+    ContextsOrPaths,
+    Scheme,
+    as_candidates,
+)
 from carving.symbols.codec import Value
 from carving.symbols.paths import Paths
 from carving.tensors import falling_exp_
@@ -73,8 +81,8 @@ class ScoringModel:
     """How a search reads the memory, and how it scores candidates by the cores."""
 
     read: Callable[[Tensor, ContextsOrPaths], Tensor]
-    score: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor], Scores]  # cores, contexts, fillers, indices
-    is_contextual: bool  # whether scoring needs the contexts
+    # cores, contexts, candidates, their indices -> scores
+    score: Callable[[Tensor, Contexts, CandidatesOrFillers, slice | Tensor], Scores]
     has_log_total: bool = False  # whether `Ranking.log_total` is requested
 
 
@@ -82,7 +90,7 @@ def top(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     k: int = 1,
     *,
     candidate_indices: Tensor | None = None,
@@ -93,8 +101,8 @@ def top(
         scheme: The scheme of the memory.
         memory: (*memory_shape).
         contexts: n contexts, or n paths.
-        candidates: Fillers (L, *filler_shape), or L values. Fillers of values are created chunk by chunk, so that they
-            never need memory all at once.
+        candidates: Fillers (L, *filler_shape), `Candidates`, or L values. Fillers of values are created chunk by chunk,
+            so that they never need memory all at once.
         k: The number of candidates to return.
         candidate_indices: Indices that restrict the candidates: (m,) for all contexts, or (n, m) with one row for each
             context, padded with -1. None considers all candidates.
@@ -112,10 +120,10 @@ def top(
     tensor([[1]])
     """
 
-    def score(cores: Tensor, part: Contexts | None, fillers: Tensor, _: slice | Tensor) -> Scores:
+    def score(cores: Tensor, part: Contexts, fillers: CandidatesOrFillers, _: slice | Tensor) -> Scores:
         return Scores(scheme.match(cores, part, fillers))
 
-    model = ScoringModel(scheme.read, score, scheme.facts.contextual)
+    model = ScoringModel(scheme.read, score)
     return search(scheme, memory, contexts, candidates, k, model, candidate_indices).best
 
 
@@ -123,7 +131,7 @@ def search(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     k: int,
     model: ScoringModel,
     candidate_indices: Tensor | None = None,
@@ -138,19 +146,18 @@ def search(
 class CandidateList:
     """The candidates of a search: fillers or values, all of them or the choices of each context."""
 
-    candidates: Tensor | Sequence[Value]
+    candidates: Candidates | Sequence[Value]
     choices: Tensor | None = None  # (m,) or (n, m) indices; the number of candidates stands for none
 
     @classmethod
     def of(
-        cls, scheme: Scheme, candidates: FillersOrLabels, candidate_indices: Tensor | None, contexts: int, k: int
+        cls, scheme: Scheme, candidates: CandidatesOrLabels, candidate_indices: Tensor | None, contexts: int, k: int
     ) -> "CandidateList":
         """Validate the arguments of `top`, for a number of contexts."""
-        if isinstance(candidates, Tensor):
-            facts = scheme.facts
-            ready = candidate_indices is None and candidates.dim() == 2 and facts.code_size  # precomputed
-            shape = (flat_size(facts, candidates),) if ready else facts.filler_shape
-            check_tensor("candidates", candidates, (-1, *shape), FILLERS)
+        if isinstance(candidates, Tensor | Candidates):
+            candidates = as_candidates(scheme.facts, candidates, ())
+            if candidate_indices is not None and candidates.kind != "fillers":
+                raise BadValue(f"candidate_indices needs fillers as candidates, got {candidates.kind}.")
         else:
             candidates = listed(candidates, "candidates")
             if candidate_indices is not None:
@@ -177,39 +184,29 @@ class CandidateList:
         k: int,
         model: ScoringModel,
         max_rows: int | None = None,
-    ) -> Iterator[tuple[Contexts | None, Ranking]]:
+    ) -> Iterator[tuple[Contexts, Ranking]]:
         """Yield contexts and their rankings, chunk by chunk, of at most `max_rows` contexts."""
         listing, rows, columns = self.tiles(scheme, len(contexts))
-        max_rows = max_rows or len(contexts)
-        if rows is not None:
-            for chunk, part in scheme.chunks_of(contexts, min(rows, max_rows)):
-                yield part, listing.rank(scheme, model.read(memory, part), part, k, model, columns, chunk)
-            return
-        for chunk in slices(len(contexts), max_rows):
-            own = contexts if max_rows >= len(contexts) else contexts[chunk]
-            if model.is_contextual and isinstance(own, Paths):
-                own = scheme.contexts(own)
-            known = own if isinstance(own, Contexts) else None
-            yield known, listing.rank(scheme, model.read(memory, own), known, k, model, columns)
+        for chunk, part in scheme.chunks_of(contexts, min(rows, max_rows or rows)):
+            yield part, listing.rank(scheme, model.read(memory, part), part, k, model, columns, chunk)
 
-    def tiles(self, scheme: Scheme, contexts: int) -> tuple["CandidateList", int | None, int]:
+    def tiles(self, scheme: Scheme, contexts: int) -> tuple["CandidateList", int, int]:
         """Return the candidates, precomputed where that pays, and the contexts and candidates that are scored at once.
 
         Scores take a quarter of the workspace; gathered candidates take it instead. Precomputed candidates take another
-        workspace, and so do cores. Fillers that are created from values take all of it and serve all contexts, which
-        then are one chunk (None).
+        workspace, and so do cores. Fillers that are created from values take all of it, and serve all contexts.
         """
         facts, room, candidates = scheme.facts, scheme.room, self.candidates
         filler = math.prod(facts.filler_shape)
-        if not isinstance(candidates, Tensor):
-            return self, None, min(self.width, max(1, room // filler))
+        if not isinstance(candidates, Candidates):
+            return self, contexts, min(self.width, max(1, room // filler))
         cells, listing = max(1, room // (4 * (1 if self.choices is None else filler))), self
-        ready = candidates.dim() == 2
+        is_ready = candidates.kind != "fillers"
         columns = min(self.width, cells)
-        if facts.code_size and self.choices is None and (contexts > MAX_UNPRECOMPUTED or ready):
-            codes = candidates if ready else scheme.precompute(candidates)
-            listing = self if ready else CandidateList(codes)
-            if codes.dim() != 2:  # too large to be held: precomputed again for every chunk of contexts
+        if facts.code_size and self.choices is None and (contexts > MAX_UNPRECOMPUTED or is_ready):
+            codes = candidates if is_ready else scheme.precompute(candidates)
+            listing = self if is_ready else CandidateList(codes)
+            if codes.kind == "fillers":  # too large to be held: precomputed again for every chunk of contexts
                 columns = min(columns, max(1, cells // min(contexts, MAX_PER_PRECOMPUTATION)))
         else:
             columns = min(columns, rows_within(room, facts.cost.candidate))
@@ -221,52 +218,42 @@ class CandidateList:
         self,
         scheme: Scheme,
         cores: Tensor,
-        contexts: Contexts | None,
+        contexts: Contexts,
         k: int,
         model: ScoringModel,
         columns: int,
-        rows: slice | None = None,
+        rows: slice = slice(None),
     ) -> Ranking:
         """Return the ranking of contexts with cores (n, *core_shape), scoring `columns` candidates at a time.
 
         `rows` are the rows of the contexts among all that have choices of their own.
         """
-        choices = self.choices
-        if choices is not None and choices.dim() == 2 and rows is not None:
+        candidates, choices, ranking = self.candidates, self.choices, None
+        if choices is not None and choices.dim() == 2:
             choices = choices[rows]
-        ranking: Ranking | None = None
         for part in slices(self.width, columns):
-            if choices is None:
-                found = self._rank_shared(scheme, cores, contexts, k, model, part)
-            else:
-                found = self._rank_choices(cores, contexts, k, model, choices[..., part])
+            chosen: slice | Tensor = part
+            fillers: CandidatesOrFillers
+            if not isinstance(candidates, Candidates):
+                fillers = scheme.fillers(candidates[part])
+            elif choices is None:
+                fillers = candidates[part]
+            else:  # the padding is replaced by any candidate
+                chosen = choices[..., part].clamp_max(len(candidates) - 1)
+                fillers = candidates.tensor[chosen]
+            scores = model.score(cores, contexts, fillers, chosen)
+            if choices is not None:
+                values = scores.values.masked_fill(choices[..., part] == len(candidates), -torch.inf)
+                scores = scores._replace(values=values)
+            found = ranked(scores, k, model.has_log_total)
+            if choices is not None:
+                indices = choices[..., part].expand(len(cores), -1).gather(1, found.best.indices)
+                found = found._replace(best=Best(found.best.scores, indices))
+            elif part.start:
+                found = found._replace(best=Best(found.best.scores, found.best.indices + part.start))
             ranking = found if ranking is None else merged_rankings([ranking, found], k, is_ordered=True)
         assert ranking is not None
         return ranking
-
-    def _rank_shared(
-        self, scheme: Scheme, cores: Tensor, contexts: Contexts | None, k: int, model: ScoringModel, part: slice
-    ) -> Ranking:
-        candidates = self.candidates
-        if not isinstance(candidates, Tensor):
-            fillers = scheme.fillers(candidates[part])
-        else:
-            fillers = candidates if part.stop - part.start == len(candidates) else candidates[part]
-        ranking = ranked(model.score(cores, contexts, fillers, part), k, model.has_log_total)
-        if not part.start:
-            return ranking
-        return ranking._replace(best=ranking.best._replace(indices=ranking.best.indices + part.start))
-
-    def _rank_choices(
-        self, cores: Tensor, contexts: Contexts | None, k: int, model: ScoringModel, choices: Tensor
-    ) -> Ranking:
-        assert isinstance(self.candidates, Tensor)
-        chosen = choices.clamp_max(len(self.candidates) - 1)
-        scores = model.score(cores, contexts, self.candidates[chosen], chosen)
-        scores = scores._replace(values=scores.values.masked_fill(choices == len(self.candidates), -torch.inf))
-        ranking = ranked(scores, k, model.has_log_total)
-        indices = choices.expand(len(cores), -1).gather(1, ranking.best.indices)
-        return ranking._replace(best=ranking.best._replace(indices=indices))
 
 
 def checked_choices(candidate_indices: object, contexts: int, candidates: int) -> Tensor:

@@ -22,7 +22,7 @@ from carving.memory.counts import Counts, KnownPaths
 from carving.memory.pairs import BATCH
 from carving.planner.requirements import Target
 from carving.quantization import Cells
-from carving.schemes.base import Scheme
+from carving.schemes.base import CandidatesOrFillers, Scheme
 from carving.symbols.codec import Value
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import lasting
@@ -257,7 +257,9 @@ class State:
         product = positive * max(0.0, positive - float(self.counts.sum())) / size**2
         return product / (1 + math.sqrt(product))
 
-    def candidates(self, candidates: Iterable[Value] | None, asked: int) -> tuple[Sequence[int], Tensor | list[Value]]:
+    def candidates(
+        self, candidates: Iterable[Value] | None, asked: int
+    ) -> tuple[Sequence[int], CandidatesOrFillers | list[Value]]:
         """The vocabulary's rows that may be answered, and their fillers, or labels where those are too many."""
         if candidates is not None:
             return self.held_candidates(candidates)
