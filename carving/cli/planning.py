@@ -12,8 +12,7 @@ from rich.table import Table
 
 from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, Task, examples
-from carving.cli.output import screen, write_json, write_line
-from carving.console import number_table
+from carving.cli.output import number_table, screen, write_json, write_line
 from carving.errors import BadValue
 from carving.memory import Memory
 from carving.planner.plan import Plan, plans, plans_within
@@ -109,7 +108,7 @@ def check_new(file: FilePath) -> None:
 
 
 def planner(pairs: int | None, numbers: int | None) -> Callable[..., list[Plan]]:
-    """What plans for so many pairs, or within so many numbers."""
+    """Return the planner function for a number of pairs, or for a budget of numbers."""
     if pairs is not None and numbers is None:
         return partial(plans, pairs)
     if numbers is not None and pairs is None:
@@ -118,12 +117,12 @@ def planner(pairs: int | None, numbers: int | None) -> Callable[..., list[Plan]]
 
 
 def plan_table(found: list[Plan], title: str) -> Table:
-    """The plan and the alternatives."""
+    """Return a table of the plan and its alternatives."""
     columns = {
         "scheme": list(map(plan_text, found)),
         "pairs": [f"{each.pairs:,}" for each in found],
         "accuracy": [f"{each.accuracy:.2%}" for each in found],
-        "memory": [f"{each.cells:,}" for each in found],
+        "cells": [f"{each.cells:,}" for each in found],
         "codebook": [f"{each.codebook:,}" for each in found],
         "bytes": [show_bytes(each.bytes) for each in found],
         "per query": [operations_text(each) for each in found],
@@ -134,7 +133,7 @@ def plan_table(found: list[Plan], title: str) -> Table:
 
 
 def plan_text(plan: Plan) -> str:
-    """A plan's scheme and its numbers."""
+    """Describe the scheme of a plan and its parameters."""
     parameters = ", ".join(
         f"{key}={value}"
         for key, value in plan.parameters.items()
@@ -146,7 +145,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def operations_text(plan: Plan) -> str:
-    """How many operations a question takes, in millions."""
+    """Return the operations of a query in millions, as text."""
     return f"{plan.operations / 1e6:,.2f} M operations"
 
 

@@ -18,9 +18,8 @@ from carving.memory.pairs import OnProgress, batches
 from carving.memory.query import Found, Questions, check_paths, check_roles, where
 from carving.memory.state import State, known_paths
 from carving.symbols.codec import Label, Path, Role, Value, canonical, canonical_path
-from carving.symbols.packing import pack
-from carving.symbols.paths import Paths, as_path
-from carving.validate import check_integer, listed
+from carving.symbols.paths import Paths, as_path, pack
+from carving.validate import check_integer
 
 SURE = 0.9  # the probability from which an answer counts as sure
 ABSENCE = 0.01  # how probable it is beforehand that a path that is known to hold something does not
@@ -66,7 +65,7 @@ class Moment(Questions):
 
 def counted(paths: Iterable[Path]) -> KnownPaths:
     """Paths that were given, each as often as it is to hold a value."""
-    named = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
+    named = Paths.of(paths)
     counts: dict[bytes, float] = {}
     for name in named.names:
         counts[name] = counts.get(name, 0) + 1

@@ -127,10 +127,10 @@ def _weigh_solved(
 
 def answers(held: State, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
     """The best answer of each context, at most one value being there; nothing, if that is more probable."""
-    columns = ranking.best.indices[:, 0].tolist(), ranking.strengths[:, 0].tolist()
+    columns = ranking.best.indices.tolist(), ranking.strengths.tolist()
     return [
         [Answer(None, strength, none, found=False) if none >= chance else Answer(held.value(rows[i]), strength, chance)]
-        for i, strength, (chance, none) in zip(
+        for (i,), (strength,), (chance, none) in zip(
             *columns, likelihood.single_posteriors(ranking, prior_empty), strict=True
         )
     ]
@@ -490,7 +490,7 @@ class Questions(ABC):
         state = self._state
         asked, prior_empty, scheme = check_paths(paths, state), check_prior_empty(prior_empty), state.scheme
         if state.solved is not None:  # which has one value a path, as far as it was solved
-            rows, allowed = state.held_candidates(candidates)
+            rows, allowed = state.candidates(candidates, len(asked))
             most = min(len(rows), int(1 / threshold))
             parts = _asked_solved(state, Question(asked, rows, allowed, prior_empty, most), candidates is None)
             return _likely(parts, threshold, on_progress)
@@ -585,7 +585,7 @@ class Questions(ABC):
         """
         known = self._state.known
         paths = known_paths(self._state) if paths is None else paths
-        asked = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
+        asked = Paths.of(paths)
         found = [[answer] for answer in self.recall_many(asked, **how)]
         for row, name in enumerate(asked.names):
             if known is not None and known.count(name) > 1:  # the best answer may be one of several
@@ -702,7 +702,7 @@ def check_paths(paths: Iterable[Path], held: State) -> Paths:
     asked = [check_roles(as_path(path)) for path in listed(paths, "paths")]
     if not len(held.vocabulary):
         raise BadValue(EMPTY)
-    return Paths.of_checked(asked)
+    return Paths.of(asked)
 
 
 Found = tuple[Path, Answer]

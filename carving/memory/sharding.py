@@ -11,13 +11,13 @@ from torch import Tensor
 from carving.distributed.ranks import Group, Ranks
 from carving.inference import likelihood
 from carving.inference.likelihood import Likelihood
-from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
+from carving.inference.sets import Indexed, Scan, Shortlists
 from carving.inference.top_k import Best, Ranking, merged_rankings
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.state import State
 from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
 from carving.schemes.slab import RowShard
-from carving.symbols.codec import Value, canonical_all
+from carving.symbols.codec import Value, canonical_values
 from carving.symbols.paths import Paths
 from carving.symbols.vocabulary import Vocabulary
 
@@ -66,7 +66,7 @@ class Shard:
     def of(cls, held: State, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
         """This rank's part, of all values or some; all ranks ask the same questions of the same memory."""
         rows: Sequence[int] = held.rows_among(candidates)
-        names = canonical_all([held.value(row) for row in rows]) if candidates is not None else []
+        names = canonical_values([held.value(row) for row in rows]) if candidates is not None else []
         check_same_state(ranks, held, questions=_digest([*asked.names, *names]))
         if candidates is None:
             own, book = held.kept.once("shard", [held.counts], (ranks.rank, ranks.size), lambda: _part(held, ranks))
@@ -125,10 +125,6 @@ class MergedScan(NamedTuple):
     scheme: Scheme
     own: Scan | None
 
-    def max_rows(self, size: int) -> int:
-        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
-        return max_shortlisted(self.scheme, size)
-
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
         most = min(size, len(self.shard.own))
@@ -150,7 +146,7 @@ class Fillers:
         distinct, places = indices.unique(return_inverse=True)
         if not len(distinct):
             return torch.empty(*indices.shape, *self.held.scheme.facts.filler_shape, device=indices.device)
-        names = canonical_all([self.held.value(self.rows[i]) for i in distinct.tolist()])
+        names = canonical_values([self.held.value(self.rows[i]) for i in distinct.tolist()])
         return self.drawn.named(names)[places]
 
 
@@ -179,6 +175,10 @@ def scanned(
     if shard is not None:
         odds = held.odds(scheme, prior_empty, shard.rows)
         return shard.rows, shard.fillers, odds, shard.scan(scheme, odds)
+    if candidates is None and not held.codebook.holdable:
+        every: Sequence[int] = range(len(held.vocabulary))
+        odds = held.odds(scheme, prior_empty, every)
+        return every, Fillers(held, every), odds, Scan.of(scheme, held.vocabulary.labels, odds)
     rows, fillers = held.held_candidates(candidates)
     odds, ready = (
         held.odds(scheme, prior_empty, rows),
