@@ -106,7 +106,7 @@ def indexed(number: int) -> Memory:
 def write_index(file: Path, number: int) -> None:
     """The index of one of two memories, in a file of its own."""
     memory = indexed(number)
-    beside.write(file, memory._codebook.index(), memory.vocabulary, force=True)
+    beside.write(file, memory._reader.codebook.index(), memory.vocabulary, force=True)
     Path(beside.beside(file)).replace(file)
 
 

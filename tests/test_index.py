@@ -124,7 +124,7 @@ def test_probabilities_of_an_index_are_as_often_right_as_they_say(asked):
 
 def test_theory_tells_how_much_must_be_looked_at():
     memory, held = memory_of(values=5_000, pairs=300, scheme=OSC(100, 2, compact=True, seed=3))
-    scheme, state = memory.scheme, memory._state
+    scheme, state = memory.scheme, memory._reader
     index, contexts = state.codebook.index(), scheme.contexts([path for path, _ in held])
     cores, noise = scheme.read(memory.tensor, contexts), math.sqrt(300) / 100
     known = dial(2, scheme.k1, index.each, noise, 5_000)
@@ -237,13 +237,16 @@ def test_an_index_lies_beside_its_file_and_grows_with_the_memory(tmp_path, monke
     back = Memory.load(file)
     with monkeypatch.context() as patch:
         patch.setattr("carving.index.segments.draw_candidates", None)  # nothing is made anew
-        assert isinstance(back._codebook.index().segments[0].components, np.memmap)
+        assert isinstance(back._reader.codebook.index().segments[0].components, np.memmap)
         assert [back.recall(*path, recall_target=0.99).value for path, _ in held] == [value for _, value in held]
     back.store([(("new",), "a new word")])
     assert back.recall("new", recall_target=0.99).value == "a new word"
-    assert [len(segment) for segment in back._codebook.index().segments] == [2_000, 1]
+    assert [len(segment) for segment in back._reader.codebook.index().segments] == [2_000, 1]
     back.save(file, index=True)
-    assert len(Memory.load(file)._codebook.index()) == 2_001 and Memory.load(file).recall("new").value == "a new word"
+    assert (
+        len(Memory.load(file)._reader.codebook.index()) == 2_001
+        and Memory.load(file).recall("new").value == "a new word"
+    )
 
 
 def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_path):

@@ -2,27 +2,25 @@
 
 import os
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path as FilePath
-from typing import NamedTuple, NoReturn, Self
+from typing import NamedTuple, NoReturn, Self, TypeVar
 
 import torch
 
-from carving.distributed.ranks import Group
+from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.capacity import falls_short, foreseen, told
+from carving.memory.capacity import CapacityMonitor
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, Batch, OnProgress, batches, report
-from carving.memory.state import Kept, State
-from carving.memory.storage import Loaded, bound, contents_of, counted, load, seconds
-from carving.memory.update import NOTHING, Change, NotFound, check_weights, checked, forgotten, levels_of
-from carving.planner.target import Target
+from carving.memory.reader import Reader
+from carving.memory.storage import Loaded, bound, contents_of, load, replayed, seconds
+from carving.memory.update import NOTHING, Change, NotFound, check_weights, checked, forget, levels_of, store
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
 from carving.storage.atomic import check_replaceable
@@ -32,9 +30,9 @@ from carving.storage.records import Entry, Journal, Record
 from carving.storage.tensorfile import said_by
 from carving.symbols.codec import Label
 from carving.symbols.paths import Paths
-from carving.symbols.vocabulary import Vocabulary
-from carving.tiling import slices
-from carving.validate import check_integer, check_weight
+from carving.validate import check_weight
+
+T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds that replaying a journal may take
 SMALL = 1e5  # a sum of weights: more may be too much for the weights before, which the tensor's energy tells
@@ -44,7 +42,7 @@ USUAL = 1e6  # a weight that is larger may be too much for the tensor's numbers,
 class Now(NamedTuple):
     """What is known of a file: replaced whole, as states are."""
 
-    state: State  # its tensor lacks
+    reader: Reader  # its tensor lacks
     pending: tuple[Record, ...]  # these changes, which are counted and on disk
     base: str  # the checksum of the file
     journal: Journal | None  # what lies beside it, as far as it is known
@@ -52,11 +50,11 @@ class Now(NamedTuple):
     @classmethod
     def of(cls, loaded: Loaded) -> "Now":
         """What was just loaded."""
-        return cls(loaded.state, (), loaded.base, loaded.journal)
+        return cls(loaded.reader, (), loaded.base, loaded.journal)
 
-    def counting(self, state: State, records: Iterable[Record], written: Journal) -> "Now":
-        """With changes more, which the state counts, but its tensor does not have."""
-        return Now(state, (*self.pending, *records), self.base, written)
+    def counting(self, reader: Reader, records: Iterable[Record], written: Journal) -> "Now":
+        """With changes more, which the reader counts, but its tensor does not have."""
+        return Now(reader, (*self.pending, *records), self.base, written)
 
 
 class Opened(Memory):
@@ -85,7 +83,7 @@ class Opened(Memory):
 
     def __init__(self, path: Place, device: torch.device | str = "cpu") -> None:
         self.path = FilePath(os.path.abspath(path))  # wherever the program goes
-        self._device, self._closed = device, False
+        self._device, self._closed, self._monitor = device, False, CapacityMonitor()
         self._make_lock()
         self._now = Now.of(load(self.path, device))
         check_replaceable(self.path, "memory", None)  # which a read-only file is not
@@ -93,11 +91,11 @@ class Opened(Memory):
         self._tried = 0  # pairs with which the journal was last too long, and could not be made shorter
 
     @classmethod
-    def _of(cls, state: State) -> Self:
-        return Memory._of(state)  # type: ignore[return-value]  # what is made of it has no file
+    def _of(cls, reader: Reader) -> Self:
+        return Memory._of(reader)  # type: ignore[return-value]  # what is made of it has no file
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Memory._of, (self._state,)  # nor has a copy
+        return Memory.to, (Memory._of(self._reader),)  # nor has a copy
 
     def __enter__(self) -> Self:
         return self
@@ -112,59 +110,29 @@ class Opened(Memory):
     # What is there
 
     @property
-    def _state(self) -> State:
+    def _reader(self) -> Reader:  # type: ignore[override]
         now = self._now
         if now.pending:
             with self._lock:
                 now = self._now
                 if now.pending:
-                    now = self._now = now._replace(state=bound(now.state, now.pending), pending=())
-        return now.state
+                    now = self._now = now._replace(reader=bound(now.reader, now.pending), pending=())
+        return now.reader
 
-    @_state.setter
-    def _state(self, _: State) -> NoReturn:
+    @property
+    def _counted(self) -> Reader:
+        return self._now.reader
+
+    def _put(self, before: Reader, after: Reader) -> NoReturn:
         raise BadValue(
             "A memory from carving.open() is file-backed and changes only by store() and forget(). Use "
             "Memory.load(file) for a detached copy."
         )
 
     @property
-    def _counted(self) -> State:
-        return self._now.state
-
-    @property
-    def scheme(self) -> Scheme:
-        """The scheme that binds the pairs."""
-        return self._now.state.scheme
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The values that the memory can answer with."""
-        return self._now.state.vocabulary
-
-    @property
-    def target(self) -> Target | None:
-        """Target of the plan (accuracy, pairs, vocabulary), or None if the memory was not planned."""
-        return self._now.state.target
-
-    @property
-    def pairs(self) -> int:
-        """The number of pairs that were stored and not forgotten."""
-        return self._now.state.pairs
-
-    @property
     def changes(self) -> int:
         """The number of changes in the journal, which are not in the file itself yet."""
         return self._now.journal.count if self._now.journal is not None else 0
-
-    def predicted_accuracy(self, pairs: int = 0) -> float | None:
-        """Return the predicted accuracy, with this many additional pairs; see `Memory.predicted_accuracy`."""
-        return foreseen(self._now.state, check_integer("pairs", pairs, 0))
-
-    @property
-    def is_overfull(self) -> bool:
-        """Whether the predicted accuracy is below the target accuracy; see `Memory.is_overfull`."""
-        return falls_short(self._now.state)
 
     def refresh(self) -> None:
         """Read the changes that others have made, without waiting for changes in progress."""
@@ -174,32 +142,14 @@ class Opened(Memory):
 
     # Changes
 
-    def store(
-        self,
-        what: Document | Iterable[Pair] | Frame,
-        *,
-        key: Label = None,
-        weight: float = 1.0,
-        group: Group = None,
-        on_progress: OnProgress | None = None,
-    ) -> int:
-        """Store a document or (path, value) pairs, in memory and file; see `Memory.store`.
-
-        Pairs are written to the journal and bound to the tensor at the next query. If replaying them would take longer
-        than a second, the whole file is written instead. `group` is not supported.
-        """
-        if group is not None:
-            raise BadValue(
-                "group= is not supported by memories from carving.open(). Use Memory.load(file, group=group), "
-                "store(..., group=group) and save(file, group=group)."
-            )
-        weight = check_weight(weight)
-        pairs, most = chain.from_iterable(batches(what, key)), self._room
+    def _store(self, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None) -> int:
+        """Write pairs to the journal, and bind them at the next query; write the whole file if there are many."""
+        pairs, most = chain.from_iterable(parts), self._most
         first = list(islice(pairs, most + 1))  # before it is our turn: they may come slowly
-        if not first:
-            raise BadValue(NOTHING)
         if len(first) > most or abs(weight) > USUAL:
             return self._store_whole(chain(first, pairs), weight, on_progress)
+        if not first:
+            raise BadValue(NOTHING)
         batch = Batch(first)
         check_paths(self.scheme, batch.paths)
         record = Record.of(entries_of(batch, weight))
@@ -208,33 +158,37 @@ class Opened(Memory):
         while True:
             with self._turn():
                 # Trained fillers may be too large for the tensor's numbers, which is seen when they are added.
-                at_once = self._now.state.codebook.trained is not None
+                at_once = self._now.reader.codebook.trained is not None
                 at_once = at_once or not 1 / SMALL <= abs(weight) <= SMALL / len(batch)
-                held = self._state if at_once else self._now.state
-                change = Change(held, weight)
+                before = self._reader if at_once else self._now.reader
+                change = Change(before)
                 if at_once:
-                    change.bind(batch)
-                change.count(batch)
-                change.pairs = len(batch)  # whether bound or not
-                if self._wrote(told(held, checked(change)), record, at_once):
+                    change.bind(batch, weight)
+                else:
+                    before.codebook.check_levels(batch.values, batch.names)
+                change.count(batch, weight)
+                after = checked(change)
+                self._monitor.check(before, after)
+                if self._wrote(after, record, at_once):
                     break
         report(on_progress, len(batch))
         return len(batch)
 
     def _store_whole(self, pairs: Iterator[Pair], weight: float, on_progress: OnProgress | None) -> int:
         with self._turn():
-            held = self._state
-            change = Change(held, weight)
-            while part := list(islice(pairs, BATCH)):
-                change.add(Batch(part))
-                report(on_progress, len(part))
-            if self._state is not held:
+            before = self._reader
+            change = Change(before)
+            parts = iter(lambda: list(islice(pairs, BATCH)), [])
+            stored = store(change, parts, weight, on_progress)
+            if self._reader is not before:
                 raise BadValue(
                     "The memory was modified while store() was consuming its input. Pass a list instead of a generator "
                     "that modifies it."
                 )
-            self._write_base(told(held, checked(change)))
-        return change.pairs
+            after = checked(change)
+            self._monitor.check(before, after)
+            self._write_base(after)
+        return stored
 
     def forget(
         self,
@@ -246,22 +200,23 @@ class Opened(Memory):
         on_progress: OnProgress | None = None,
     ) -> NotFound:
         """Subtract a document or pairs, in memory and file; see `Memory.forget`."""
-        weight = check_weight(weight)
-        pairs = list(chain.from_iterable(batches(what, key)))
-        parts = [pairs[part] for part in slices(len(pairs), BATCH)]
+        parts, weight = list(batches(what, key)), check_weight(weight)
+        return self._commit(lambda change: forget(change, parts, weight, force, on_progress))
+
+    def _commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> T:
         while True:
             with self._turn():
-                held = self._state
-                change, not_found = forgotten(held, parts, weight, force, on_progress)
-                if not_found and not change.pairs:
-                    return not_found
-                state = replace(checked(change), told=0)
-                record = Record.of(taken_out(parts, weight, not_found, force))
-                if abs(weight) > USUAL or seconds(self.scheme, record.pairs, len(record.body)) > PATIENCE:
-                    self._write_base(state)
-                    return not_found
-                if self._wrote(state, record, at_once=True):
-                    return not_found
+                change = Change(self._reader, journaled=True)
+                result = fill(change)
+                if not change.pairs:
+                    return result
+                after, record = checked(change), Record.of(change.entries or ())
+                self._monitor.reset()
+                if max(change.sizes) > USUAL or seconds(self.scheme, record.pairs, len(record.body)) > PATIENCE:
+                    self._write_base(after)
+                    return result
+                if self._wrote(after, record, at_once=True):
+                    return result
 
     def consolidate(self, *_: object, **__: object) -> NoReturn:
         """Not supported: raises BadValue. Consolidate a detached copy, `Memory.load(file)`, and save it."""
@@ -275,11 +230,11 @@ class Opened(Memory):
         with self._turn():
             changes = self.changes
             if changes:
-                self._write_base(self._state)
+                self._write_base(self._reader)
         return changes
 
     @property
-    def _room(self) -> int:
+    def _most(self) -> int:
         """How many pairs may be in one change of a journal."""
         return max(1, int(PATIENCE / seconds(self.scheme, 1)))
 
@@ -322,9 +277,9 @@ class Opened(Memory):
             return None
         if written is None or not written.records:
             return now._replace(journal=written)
-        return now.counting(counted(now.state, written.records), written.records, written)
+        return now.counting(replayed(now.reader, written.records, bind=False), written.records, written)
 
-    def _wrote(self, state: State, record: Record, at_once: bool) -> bool:
+    def _wrote(self, reader: Reader, record: Record, at_once: bool) -> bool:
         """Put a change on disk, and in its place; False if another user was faster, and it must be looked at again."""
         now = self._now
         try:
@@ -334,10 +289,10 @@ class Opened(Memory):
         except journal.InDoubt:
             self._doubt = record
             raise
-        self._now = Now(state, (), now.base, written) if at_once else now.counting(state, [record], written)
+        self._now = Now(reader, (), now.base, written) if at_once else now.counting(reader, [record], written)
         if seconds(self.scheme, written.pairs, written.size) > PATIENCE and written.pairs > 2 * self._tried:
             try:
-                self._write_base(self._state)
+                self._write_base(self._reader)
             except OSError as error:  # the change is made all the same
                 self._tried = written.pairs
                 warnings.warn(
@@ -347,30 +302,17 @@ class Opened(Memory):
                 )
         return True
 
-    def _write_base(self, state: State) -> None:
+    def _write_base(self, reader: Reader) -> None:
+        state = reader.state
         dtype = memoryfile.precision(self.path, state.tensor)
         try:
-            check_weights(state, [levels_of(state)], dtype=dtype)
+            check_weights(reader, [levels_of(state)], dtype=dtype)
         except BadValue:  # then the file gets wider numbers
             dtype = None
         base = memoryfile.write(self.path, contents_of(state), dtype)
         if dtype is not None and dtype != state.scheme.dtype:  # others read what is rounded
-            state = replace(state, tensor=memoryfile.rounded(state.tensor, dtype), kept=Kept())
-        self._now = Now(state, (), base, None)
-
-
-def taken_out(parts: list[list[Pair]], weight: float, not_found: NotFound, force: bool) -> list[Entry]:
-    """Return the entries that `forget` subtracted: without pairs that were not found, or with `force` uncounted."""
-    left = Counter((path, value) for path, value, *_ in entries_of(Batch(list(not_found)))) if not_found else Counter()
-    held, rest = list[Entry](), list[Entry]()
-    for entry in chain.from_iterable(entries_of(Batch(part), -weight) for part in parts):
-        pair = entry.path, entry.value
-        if left[pair] > 0:
-            rest.append(entry._replace(is_counted=False))
-        else:
-            held.append(entry)
-        left[pair] -= 1
-    return held + rest if force else held
+            reader = reader.after(replace(state, tensor=memoryfile.rounded(state.tensor, dtype)))
+        self._now = Now(reader, (), base, None)
 
 
 def entries_of(batch: Batch, weight: float = 1.0) -> list[Entry]:

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import torch
 
-from carving.errors import UserError
+from carving.errors import BadValue, UserError
 from carving.index import beside
-from carving.memory.counts import KnownPaths
+from carving.memory.counts import PathCounts, ValueCounts
 from carving.memory.pairs import BATCH, Batch
-from carving.memory.state import Kept, State
-from carving.memory.update import Change, check_weights, levels_of
+from carving.memory.reader import Reader
+from carving.memory.state import Consolidated, State, Sum
+from carving.memory.update import Change, check_weights, finite_energy, levels_of
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
 from carving.storage.locks import Place, shown
@@ -28,7 +29,7 @@ PAIR, NUMBER, CELL, BYTE = 30e-6, 5e-9, 4e-11, 1e-8
 class Loaded(NamedTuple):
     """What a file held at one moment."""
 
-    state: State
+    reader: Reader
     base: str  # the checksum of the file itself
     journal: Journal | None  # the changes beside it, which the state has already
 
@@ -38,13 +39,22 @@ class Loaded(NamedTuple):
         return 0 if self.journal is None else self.journal.count
 
 
-def save(path: Place, state: State, dtype: torch.dtype | None, index: bool, force: bool) -> None:
+def check_indexable(reader: Reader, bits: int | str | None) -> None:
+    """Refuse to write an index where there can be none."""
+    if not reader.codebook.indexable or bits is not None:
+        raise BadValue(
+            "index=True requires a memory with compact fillers, not trained, OSC(..., compact=True), and not "
+            "quantized. Omit it."
+        )
+
+
+def save(path: Place, reader: Reader, dtype: torch.dtype | None, index: bool, force: bool) -> None:
     """Write a state to a file, in this precision; with `index` also the index of its fillers, beside it."""
-    if dtype in memoryfile.DTYPES.values() and dtype != state.scheme.dtype:
-        check_weights(state, [levels_of(state)], dtype=dtype)
-    memoryfile.write(path, contents_of(state), dtype, force)
+    if dtype in memoryfile.DTYPES.values() and dtype != reader.scheme.dtype:
+        check_weights(reader, [levels_of(reader.state)], dtype=dtype)
+    memoryfile.write(path, contents_of(reader.state), dtype, force)
     if index:
-        beside.write(path, state.codebook.index(), state.vocabulary, force)
+        beside.write(path, reader.codebook.index(), reader.vocabulary, force)
 
 
 def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
@@ -73,53 +83,61 @@ def _base(path: Place, written: Journal | None) -> memoryfile.Contents:
         raise FileNotFoundError(f"{error}, but {journal.orphaned(path, written)}") from None
 
 
-def _indexed(path: Place, held: State) -> State:
-    """The state, with the index that lies beside its file, if there is one of its values."""
-    if held.codebook.indexable and len(held.vocabulary):
-        held.codebook.keep_index(beside.read(path, held.scheme, held.vocabulary))
-    return held
+def _indexed(path: Place, state: State) -> Reader:
+    """Return the reader of a state, with the index that lies beside its file, if there is one of its values."""
+    reader = Reader(state)
+    if reader.codebook.indexable and len(reader.vocabulary):
+        reader.codebook.keep_index(beside.read(path, reader.scheme, reader.vocabulary))
+    return reader
 
 
 def state_of(contents: memoryfile.Contents, device: torch.device | str) -> State:
-    """The state of a file without a journal."""
-    scheme, fillers, vocabulary = contents.scheme.like(device=device), contents.fillers, contents.vocabulary
-    trained = 0 if fillers is None else len(fillers)
-    known = None if contents.paths is None else KnownPaths(contents.paths)
-    empty = State.empty(scheme, vocabulary.first(trained), fillers, contents.target, known)
-    held = empty.holding(contents.tensor.to(scheme.device), vocabulary, contents.counts)
-    return replace(held, sample=contents.sample, solved=contents.solved)
+    """Return the state of a file without a journal."""
+    scheme = contents.scheme.like(device=device)
+    return State(
+        scheme,
+        contents.tensor.to(scheme.device),
+        contents.vocabulary,
+        ValueCounts(contents.counts),
+        trained=contents.fillers,
+        path_counts=None if contents.paths is None else PathCounts(contents.paths),
+        sample=contents.sample,
+        form=Sum() if contents.solved is None else Consolidated(contents.solved),
+        target=contents.target,
+    )
 
 
-def contents_of(held: State) -> memoryfile.Contents:
-    """What is written of a state."""
-    trained, paths = held.codebook.trained, None if held.known is None else held.known.weights()
-    known = dict(target=held.target, paths=paths, sample=held.sample, solved=held.solved)
-    return memoryfile.Contents(held.scheme, held.tensor, held.vocabulary, held.counts, trained, **known)  # type: ignore[arg-type]
+def contents_of(state: State) -> memoryfile.Contents:
+    """Return what is written of a state."""
+    return memoryfile.Contents(
+        state.scheme,
+        state.tensor,
+        state.vocabulary,
+        state.counts,
+        state.trained,
+        target=state.target,
+        paths=None if state.path_counts is None else state.path_counts.weights(),
+        sample=state.sample,
+        solved=getattr(state.form, "calibration", None),
+    )
 
 
-def replayed(held: State, records: Iterable[Record]) -> State:
-    """The state with all changes of a journal."""
-    change = Change(held, 1.0)
-    for batch, weights, counted in _batches(records):
-        change.bind(batch, weights)
-        change.count(batch, weights, counted)
-    return change.state()
+def replayed(reader: Reader, records: Iterable[Record], *, bind: bool = True) -> Reader:
+    """Return the reader with all changes of a journal; without `bind` they are counted, but not in the tensor yet."""
+    change = Change(reader)
+    for batch, weights, is_counted in _batches(records):
+        if bind:
+            change.bind(batch, weights)
+        change.count(batch, weights, is_counted)
+    return change.after()
 
 
-def counted(held: State, records: Iterable[Record]) -> State:
-    """The state that counts changes, but whose tensor does not have them."""
-    change = Change(held, 1.0)
-    for batch, weights, counted in _batches(records):
-        change.count(batch, weights, counted)
-    return change.state()
-
-
-def bound(held: State, records: Iterable[Record]) -> State:
-    """A state that counts these changes already, with a tensor that has them too."""
-    change = Change(held, 1.0)
+def bound(reader: Reader, records: Iterable[Record]) -> Reader:
+    """Return the reader with a tensor that has changes which are counted already."""
+    change = Change(reader)
     for batch, weights, _ in _batches(records):
         change.bind(batch, weights)
-    return replace(held, tensor=change.state().tensor, kept=Kept())
+    return reader.after(replace(reader.state, tensor=change.tensor), finite_energy(reader.scheme, change.tensor))
 
 
 def _batches(records: Iterable[Record]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
