@@ -864,7 +864,7 @@ class Memory:
         1
         """
         parts, weight = batches(what, key), check_weight(weight)
-        return self._store(parts, weight, self._reader.ranks, on_progress)
+        return self._store(parts, weight, self._counted.ranks, on_progress)
 
     def forget(
         self,
