@@ -1,8 +1,7 @@
 """Symbolic memories of fixed size: Orthogonal Subspace Carving and the architectures around it."""
 
 from carving.inference.answer import Answer
-from carving.inference.best import top
-from carving.inference.ranking import Best
+from carving.inference.top_k import Best, top
 from carving.memory import Memory
 from carving.memory.opened import open_memory as _open_memory
 from carving.memory.quantized import QuantizedMemory

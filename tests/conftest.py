@@ -6,13 +6,13 @@ import torch
 from hypothesis import settings
 
 from carving import OSC, SCHEMES, TPR, VSA, make
-from carving.planner import rivals
+from carving.planner import monte_carlo
 
 settings.register_profile("patient", deadline=None)  # the first call of a torch function takes long
 settings.load_profile("patient")
 
 # Tests plan for hundreds of tasks, one after the other: what was drawn for one is there for the others.
-rivals._small_cores = lru_cache(maxsize=64)(rivals._small_cores.__wrapped__)
+monte_carlo.draw_small_cores = lru_cache(maxsize=64)(monte_carlo.draw_small_cores.__wrapped__)
 
 
 def pytest_configure(config):

@@ -13,7 +13,7 @@ import torch
 
 from carving import OSC, Memory, QuantizedMemory, Scheme, make
 from carving.errors import BadValue
-from carving.index import beside
+from carving.index import file as index_file
 from carving.multilabel import MultiLabelClassifier, OSCHead, Settings
 from carving.multilabel.checkpoints import Checkpoint
 from carving.multilabel.networks import Network, Scaling
@@ -106,17 +106,18 @@ def indexed(number: int) -> Memory:
 def write_index(file: Path, number: int) -> None:
     """The index of one of two memories, in a file of its own."""
     memory = indexed(number)
-    beside.write(file, memory._reader.codebook.index(), memory.vocabulary, force=True)
-    Path(beside.beside(file)).replace(file)
+    index_file.write_index(file, memory._reader.codebook.index(), memory.vocabulary, force=True)
+    Path(index_file.index_path(file)).replace(file)
 
 
 def read_index(file: Path) -> None:
     """Take it for the index of either; what `load` would only tell, and go on without, is refused here."""
     place = file.with_name("memory of an index")
-    Path(beside.beside(place)).write_bytes(file.read_bytes())
+    Path(index_file.index_path(place)).write_bytes(file.read_bytes())
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        if all(beside.read(place, each.scheme, each.vocabulary) is None for each in map(indexed_once, range(2))):
+        memories = map(indexed_once, range(2))
+        if all(index_file.read_index(place, each.scheme, each.vocabulary) is None for each in memories):
             raise BadValue("; ".join(str(each.message) for each in told) or "it is that of other labels")
 
 

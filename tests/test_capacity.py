@@ -8,9 +8,9 @@ from carving import OSC
 from carving.lab import load
 from carving.lab.experiment import Trial
 from carving.lab.measures.predictions import single_prediction
-from carving.planner.alone import Stored, osc_accuracy, osc_share, tpr_accuracy, vsa_accuracy
-from carving.planner.rivals import STEPS, Noise, cosine_tail, random_walk, share_right
-from carving.planner.thresholds import smallest
+from carving.planner.design import find_first
+from carving.planner.families import OSCFamily, StoredPairs, osc_accuracy, tpr_accuracy, vsa_accuracy
+from carving.planner.monte_carlo import TAIL_STEPS, Noise, cosine_tail, random_walk, simulated_accuracy
 from carving.schemes.moments import echo, excess, interference, variation
 
 
@@ -45,9 +45,9 @@ def test_the_smallest_dimensions_come_near_the_papers():
         (5_000, 59, 451),
         (10_000, 76, 649),
     ):
-        side = smallest(lambda d, n=pairs: osc_accuracy(d, 3, round(d**0.5), n, n), 0.99)
+        side = find_first(lambda d, n=pairs: osc_accuracy(d, 3, round(d**0.5), n, n) >= 0.99, 2, 2)
         assert abs(side - osc) <= 1
-        side = smallest(lambda d, n=pairs: tpr_accuracy(d, n, n), 0.99)
+        side = find_first(lambda d, n=pairs: tpr_accuracy(d, n, n) >= 0.99, 2, 2)
         assert side == pytest.approx(tpr, rel=0.015)
 
 
@@ -121,7 +121,7 @@ def test_the_table_of_tails_is_that_of_random_unit_vectors(k, generator):
     drawn = torch.nn.functional.normalize(torch.randn(200_000, k, generator=generator), dim=1)[:, 0]
     table = cosine_tail(k)
     for t in (-0.5, 0.0, 0.2, 0.6):
-        index = round(t * STEPS) + STEPS
+        index = round(t * TAIL_STEPS) + TAIL_STEPS
         assert float(table[index]) == pytest.approx(float((drawn > t).double().mean()), abs=0.005)
 
 
@@ -146,7 +146,7 @@ def test_drawn_contexts_agree_with_brute_force(p, k1, shared, variance, vocabula
     core = candidates[:, :shared].sum(1) + math.sqrt(variance) * torch.randn(count, k1**p, generator=generator)
     scores = (candidates @ core.unsqueeze(2)).squeeze(2)
     right = (scores[:, :shared].amin(1) > scores[:, shared:].amax(1)).double().mean()
-    predicted = share_right(p, k1, shared, 0.0, Noise(variance), vocabulary - shared)
+    predicted = simulated_accuracy(p, k1, shared, 0.0, Noise(variance), vocabulary - shared)
     assert predicted == pytest.approx(float(right), abs=0.025)  # three standard errors of the brute force
 
 
@@ -214,7 +214,7 @@ def test_compact_fillers_interfere_without_excess():
 
 def test_a_draft_comes_near():
     for d, p, k1, pairs, vocabulary, shared in ((64, 2, 12, 300, 400, 1), (36, 3, 6, 2_000, 1_000, 1), SETTINGS[2]):
-        draft = osc_share((d, p, k1), Stored(pairs, vocabulary, shared), "blocks", draft=True)
+        draft = OSCFamily(p).accuracy(d, k1, StoredPairs(pairs, vocabulary, shared), draft=True)
         assert draft == pytest.approx(osc_accuracy(d, p, k1, pairs, vocabulary, shared), abs=0.05)
 
 
@@ -230,10 +230,6 @@ def test_the_interference_is_the_variance_of_stored_scores(basis):
         seen.append(own - 1)
     variance = float(torch.cat(seen).square().mean())
     assert interference(d, p, k1, pairs, basis=basis) == pytest.approx(variance, rel=0.1)
-
-
-def test_smallest_finds_the_first_size_that_reaches():
-    assert [smallest(lambda n: n, wanted) for wanted in (2, 3, 17, 64, 65)] == [2, 3, 17, 64, 65]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from carving import OSC, Memory, hashing, top
 from carving.inference.likelihood import Likelihood
-from carving.inference.sets import recall_sets
+from carving.inference.sets import SetDecoder
 from carving.symbols import codec
 
 VARIANTS = [
@@ -545,7 +545,7 @@ def test_several_compact_fillers_of_one_context_are_found():
     memory = scheme.trace(contexts[rows], fillers[values])
     variance = memory.square().sum() / memory.numel()
     odds = Likelihood(variance.expand(50), torch.full((50,), -math.log(50)), memory.square().sum().item())
-    found = recall_sets(scheme, memory, contexts, fillers, odds, 0.0)
+    found = SetDecoder(scheme, fillers, odds).recall(memory, contexts, 0.0)
     assert set(zip(found.rows.tolist(), found.indices.tolist(), strict=True)) == set(held)
 
 
@@ -564,7 +564,7 @@ def test_sets_are_the_same_however_much_is_done_at_once(options):
         memory = scheme.trace(contexts[rows], fillers[values])
         odds = Likelihood(memory.var().expand(300), torch.full((300,), -math.log(300)), memory.square().sum().item())
         assert (scheme.precompute(fillers).dim() == 2) == (options["compact"] and workspace > 2**15)
-        answers.append(recall_sets(scheme, memory, contexts, fillers, odds, 0.0))
+        answers.append(SetDecoder(scheme, fillers, odds).recall(memory, contexts, 0.0))
     truth = set(zip(rows.tolist(), values.tolist(), strict=True))
     for answer in answers:
         found = set(zip(answer.rows.tolist(), answer.indices.tolist(), strict=True))

@@ -168,7 +168,7 @@ def test_an_error_while_fitting_leaves_the_memory_as_it_was(monkeypatch):
     def fail(*_):
         raise RuntimeError("no fit")
 
-    monkeypatch.setattr(consolidation, "fitted", fail)
+    monkeypatch.setattr(consolidation, "fit_levels", fail)
     with pytest.raises(RuntimeError):
         memory.consolidate(PAIRS)
     assert memory._reader is state

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from carving import OSC, Memory, plan
 from carving.hashing import bits
 from carving.planner.plan import predict
-from carving.planner.twins import told_apart, twins
+from carving.planner.requirements import collision_accuracy, expected_collisions
 from carving.symbols.codec import canonical, canonical_path
 
 GOLDEN = [
@@ -47,10 +47,10 @@ def test_as_many_labels_are_alike_as_theory_tells(p, size, labels):
     fillers = OSC(16, p, compact=True, dictionary=size).fillers(range(labels))
     alike = Counter(tuple(row) for row in fillers.flatten(1).tolist())
     pairs = sum(count * (count - 1) // 2 for count in alike.values())
-    expected = twins(labels, size, p)
+    expected = expected_collisions(labels, size, p)
     assert abs(pairs - expected) < 4 * math.sqrt(expected)
     named = len(alike) / labels  # one of those that are alike
-    assert abs(named - told_apart(labels, size, p)) < 4 * math.sqrt(expected) / labels
+    assert abs(named - collision_accuracy(labels, size, p)) < 4 * math.sqrt(expected) / labels
 
 
 def test_a_memory_with_a_dictionary_answers_is_saved_and_added(tmp_path):
@@ -70,7 +70,7 @@ def test_a_memory_with_a_dictionary_answers_is_saved_and_added(tmp_path):
 def test_plans_and_predictions_count_labels_that_are_alike():
     sizes = dict(pairs=100, vocabulary=5_000, d=150, p=2, scheme="OSC", compact=True, draft=True)
     plain, few = predict(**sizes), predict(**sizes, dictionary=256)
-    assert few == pytest.approx(plain * told_apart(5_000, 256, 2))
+    assert few == pytest.approx(plain * collision_accuracy(5_000, 256, 2))
     best = plan(pairs=20, vocabulary=50, scheme="OSC", p=2, dictionary=1_024)
     assert best.parameters["dictionary"] == 1_024 and best.codebook == 100 and best.compact
     with pytest.raises(ValueError, match=r"has 65,536 fillers for p=2.*Use dictionary=22361"):

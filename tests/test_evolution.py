@@ -7,14 +7,14 @@ from carving.lab import load
 from carving.lab.beyond.joint_prediction import SETTINGS
 from carving.lab.experiment import Trial
 from carving.lab.measures.predictions import joint_prediction
-from carving.planner.alone import accuracy, osc_accuracy
-from carving.planner.together import (
+from carving.planner.families import gaussian_accuracy, osc_accuracy
+from carving.planner.state_evolution import (
     amplitudes,
-    chance_right,
+    distractor_bins,
     fixed_point,
     interpolate,
-    open_shares,
-    rival_bins,
+    probability_correct,
+    residual_table,
     table_step,
 )
 
@@ -42,29 +42,29 @@ SMALL = [(2, 3, 200), (2, 6, 500), (2, 10, 300), (3, 3, 1_000), (3, 5, 1_000), (
 @pytest.mark.parametrize(("p", "k1", "vocabulary"), SMALL)
 def test_one_context_is_as_brute_force_has_it(p, k1, vocabulary, generator):
     """To two points, 2.5 for k1 = 3, and three standard errors of the brute force, which are about as much."""
-    table, step = open_shares(p, k1, vocabulary), table_step(vocabulary)
+    table, step = residual_table(p, k1, vocabulary), table_step(vocabulary)
     points = 0.025 if k1 == 3 else 0.02
     for s in (1.5, 3.0, 4.0, 5.5):
         (left, error), (right, spread) = brute_force(s, p, k1, vocabulary, generator)
         position = torch.tensor([s / step], dtype=torch.float64)
         assert float(interpolate(table, position)) == pytest.approx(left, abs=points + 3 * error)
         at = torch.tensor([s], dtype=torch.float64)
-        assert float(chance_right(at, p, k1, vocabulary)) == pytest.approx(right, abs=points + 3 * spread)
+        assert float(probability_correct(at, p, k1, vocabulary)) == pytest.approx(right, abs=points + 3 * spread)
 
 
 @pytest.mark.parametrize("vocabulary", [100, 10_000])
 def test_without_overlaps_a_score_is_right_as_often_as_a_vsas(vocabulary):
     for noise in (0.03, 0.08, 0.2):
         s = torch.tensor([1 / math.sqrt(noise)], dtype=torch.float64)
-        expected = accuracy(noise, noise, vocabulary)
-        assert float(chance_right(s, 0, 0, vocabulary)) == pytest.approx(expected, abs=0.003)
+        expected = gaussian_accuracy(noise, noise, vocabulary)
+        assert float(probability_correct(s, 0, 0, vocabulary)) == pytest.approx(expected, abs=0.003)
 
 
 def test_two_candidates_without_overlaps_leave_what_theory_says():
     """E[1 - tanh-like posterior] of two orthogonal candidates, by quadrature over the difference of their scores."""
     z = torch.linspace(-9, 9, 20_001, dtype=torch.float64)
     density = torch.exp(-z.square() / 2) / torch.exp(-z.square() / 2).sum()
-    table, step = open_shares(0, 0, 2), table_step(2)
+    table, step = residual_table(0, 0, 2), table_step(2)
     for index in (3, 8, 13):
         s = index * step
         wrong = (density * torch.sigmoid(-(s * s + s * math.sqrt(2) * z))).sum()
@@ -73,7 +73,7 @@ def test_two_candidates_without_overlaps_leave_what_theory_says():
 
 @pytest.mark.parametrize(("p", "k1", "vocabulary"), [*SMALL, (0, 0, 1_000), (3, 8, 100_000)])
 def test_the_open_share_falls_from_all_to_nothing(p, k1, vocabulary):
-    table = open_shares(p, k1, vocabulary)
+    table = residual_table(p, k1, vocabulary)
     assert float(table[0]) == pytest.approx(1 - 1 / vocabulary)
     assert bool((table[1:] <= table[:-1] + 1e-4).all())
     assert float(table[-1]) < 0.02
@@ -83,7 +83,7 @@ def test_the_open_share_falls_from_all_to_nothing(p, k1, vocabulary):
 
 def test_cosines_of_rivals_have_the_moments_of_products():
     for p, k1 in ((1, 7), (2, 3), (3, 5), (4, 4)):
-        cosines, chances, dims = rival_bins(p, k1)
+        cosines, chances, dims = distractor_bins(p, k1)
         assert float(chances.sum()) == pytest.approx(1)
         assert float(chances @ cosines) == pytest.approx(0, abs=1e-6)
         assert float(chances @ cosines.square()) == pytest.approx(k1**-p, rel=0.05)  # bins take a little of it

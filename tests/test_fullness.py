@@ -7,7 +7,7 @@ import torch
 
 from carving import OSC, Memory, make
 from carving.errors import Overfull
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 

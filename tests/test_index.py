@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from carving import OSC, Memory, Vocabulary
 from carving.cli import app
-from carving.index import Index, beside
-from carving.index.asked import SHORTLIST
-from carving.index.dial import CELLS, dial
-from carving.index.directions import directions, merits, merits_of, per_component
-from carving.index.looking import Look
-from carving.index.segments import UNIT
-from carving.inference.ranking import best_of
+from carving.index import BucketIndex, CandidateIndex
+from carving.index.buckets import UNIT, Probe, Segment
+from carving.index.directions import CURVE_BUCKETS, RecallCurve, directions, directions_per_component, merits
+from carving.index.file import read_index
+from carving.index.ranking import SHORTLIST
+from carving.inference.likelihood import Evidence
+from carving.inference.top_k import best_of
 
 VALUES, PAIRS = 20_000, 230
 
@@ -45,24 +45,26 @@ def asked():
 def test_the_merit_of_a_cell_is_its_middles_score_and_what_lies_along_each_direction(p, k1, each):
     ways, core = directions(p, k1, each), torch.randn((k1,) * p, generator=torch.Generator().manual_seed(p))
     assert torch.allclose(ways.norm(dim=2), torch.ones(p, each), atol=1e-6)
-    found, letters = merits(core, ways), "abcd"[:p]
+    found, letters = merits(core.unsqueeze(0), ways.unsqueeze(0))[0], "abcd"[:p]
     for cell, numbers in enumerate(product(range(each), repeat=p)):
         middle = [ways[i, number] for i, number in enumerate(numbers)]
         score = torch.einsum(f"{letters},{','.join(letters)}->", core, *middle)
         along = [torch.tensordot(core, vector, dims=([i], [0])).norm() for i, vector in enumerate(middle)]
         assert math.isclose(found[cell], score + (sum(along) if p > 1 else 0), abs_tol=1e-5)
-    assert torch.allclose(merits_of(core.unsqueeze(0), ways.unsqueeze(0))[0], found, atol=1e-5)
+    others = torch.randn((2, *(k1,) * p), generator=torch.Generator().manual_seed(0))
+    both = merits(torch.stack([core, others[0]]), torch.stack([ways, directions(p, k1, 2 * each)[:, :each]]))
+    assert torch.allclose(both[0], found, atol=1e-5)  # each core has directions of its own
 
 
 @pytest.mark.parametrize("scheme", [OSC(60, 2, compact=True), OSC(30, 3, compact=True), OSC(40, 1, compact=True)])
 def test_every_label_is_in_the_cell_of_its_nearest_directions_however_the_index_grew(scheme):
     words = Vocabulary(range(3_000))
-    grown = Index.of(scheme, words.first(1_200))
+    grown = BucketIndex.of(scheme, words.first(1_200))
     for count in (1_201, 1_500, 2_900, 3_000):
         grown = grown.extended(words.first(count))
-    once = Index(scheme, grown.each).extended(words)
+    once = BucketIndex(scheme, grown.each).extended(words)
     assert len(grown) == len(once) == 3_000 and len(grown.segments) > 1
-    joined = grown.joined().segments[0]
+    joined = Segment.merged(grown.segments)
     for one, other in zip(vars(joined).values(), vars(once.segments[0]).values(), strict=True):
         assert np.array_equal(one, other)
     units = torch.nn.functional.normalize(scheme.fillers(range(3_000)), dim=2)
@@ -75,18 +77,20 @@ def test_every_label_is_in_the_cell_of_its_nearest_directions_however_the_index_
 
 
 def test_cells_hold_a_few_and_are_not_too_many():
-    assert [per_component(10**7, p) for p in (1, 2, 3, 4)] == [2**20, 2**10, 102, 32]
-    assert per_component(1, 2) == 2 and 200 < per_component(200_000, 2) < 230
-    grown = Index.of(OSC(20, 2, compact=True), Vocabulary(range(100))).extended(Vocabulary(range(2_000)))
-    assert grown.each == per_component(2_000, 2) and len(grown.segments) == 1  # such cells would be too large
+    assert [directions_per_component(10**7, p) for p in (1, 2, 3, 4)] == [2**20, 2**10, 102, 32]
+    assert directions_per_component(1, 2) == 2 and 200 < directions_per_component(200_000, 2) < 230
+    grown = BucketIndex.of(OSC(20, 2, compact=True), Vocabulary(range(100))).extended(Vocabulary(range(2_000)))
+    assert (
+        grown.each == directions_per_component(2_000, 2) and len(grown.segments) == 1
+    )  # such cells would be too large
 
 
 @pytest.mark.parametrize("scheme", [OSC(60, 2, compact=True), OSC(30, 3, compact=True)])
 def test_looking_further_sees_every_filler_once_the_promising_first(scheme):
-    index = Index.of(scheme, Vocabulary(range(4_000)))
+    index = BucketIndex.of(scheme, Vocabulary(range(4_000)))
     contexts = scheme.contexts([("a",)])
     core = scheme.read(scheme.trace([("a",)], [1_234]), contexts)
-    look, seen, scores = Look(index, core[0]), [], []
+    look, seen, scores = Probe(index, core[0]), [], []
     for share in (0.01, 0.1, 0.5, 1.0):
         rows, found = look.further(share)
         seen.append(rows)
@@ -127,7 +131,7 @@ def test_theory_tells_how_much_must_be_looked_at():
     scheme, state = memory.scheme, memory._reader
     index, contexts = state.codebook.index(), scheme.contexts([path for path, _ in held])
     cores, noise = scheme.read(memory.tensor, contexts), math.sqrt(300) / 100
-    known = dial(2, scheme.k1, index.each, noise, 5_000)
+    known = RecallCurve.of(2, scheme.k1, index.each, noise, 5_000)
     codes = scheme.precompute(scheme.fillers(memory.vocabulary))
     best = best_of(cores.flatten(1) @ codes.mT, 1).indices[:, 0].tolist()
     rows = [memory.vocabulary.index(value) for _, value in held]
@@ -136,7 +140,7 @@ def test_theory_tells_how_much_must_be_looked_at():
     cell_of[torch.from_numpy(index.segments[0].order).long()] = cells
     ranks = []
     for core, row in zip(cores, rows, strict=True):
-        found = merits(core, index.ways)
+        found = merits(core.unsqueeze(0), index.ways.unsqueeze(0))[0]
         ranks.append(float((found > found[cell_of[row]]).float().mean()))
     ranks, right = torch.tensor(ranks), torch.tensor([one == other for one, other in zip(best, rows, strict=True)])
     for share in (0.01, 0.05, 0.2):
@@ -147,7 +151,7 @@ def test_theory_tells_how_much_must_be_looked_at():
     for wish in (0.8, 0.95):
         within = float((ranks[right] <= known.share_for(wish)).double().mean())
         assert wish - 4 * math.sqrt(wish * (1 - wish) / 300) < within
-    assert known.share_for(0.5) < known.share_for(0.99) and known.missed(1.0) < 1 / CELLS
+    assert known.share_for(0.5) < known.share_for(0.99) and known.missed(1.0) < 1 / CURVE_BUCKETS
 
 
 def test_contexts_of_several_values_and_lists_of_answers_are_as_by_a_scan():
@@ -171,6 +175,38 @@ def test_an_index_answers_of_contexts_that_are_louder_than_others():
         memory.recall_many([path for path, _ in held], recall_target=recall_target) for recall_target in (1, 0.99)
     )
     assert sum(one.value == other.value for one, other in zip(scanned, probed, strict=True)) >= 58
+
+
+class Scan:
+    """The slow index: it finds the best candidates by scoring every one."""
+
+    def __init__(self, scheme, vocabulary):
+        self.scheme, self.vocabulary = scheme, vocabulary
+
+    def __len__(self):
+        return len(self.vocabulary)
+
+    def extended(self, vocabulary):
+        return Scan(self.scheme, vocabulary)
+
+    def search(self, cores, energies, query, k):
+        rows = np.arange(len(self))
+        inner = cores.flatten(1) @ self.scheme.precompute(self.scheme.fillers(self.vocabulary)).mT
+        odds = query.likelihood_of(rows).log_odds(Evidence(inner, energies, None), slice(0, len(rows)))
+        best = odds.topk(k).indices
+        return best.sort(dim=1).values, odds.scatter(1, best, -math.inf).logsumexp(1)
+
+
+def test_a_memory_asks_any_index_that_keeps_the_protocol(asked):
+    memory, held = memory_of(values=3_000, pairs=100)
+    paths = [path for path, _ in held]
+    scanned = memory.recall_many(paths, recall_target=1)
+    other: CandidateIndex = Scan(memory.scheme, memory.vocabulary)
+    memory._reader.codebook.keep_index(other)
+    again = memory.recall_many(paths, recall_target=0.999)
+    assert memory._reader.codebook.index() is other
+    assert [one.value for one in again] == [one.value for one in scanned]
+    assert [one.probability for one in again] == pytest.approx([one.probability for one in scanned], abs=1e-5)
 
 
 def test_batch_queries_leave_the_number_of_threads_unchanged(asked):
@@ -236,7 +272,7 @@ def test_an_index_lies_beside_its_file_and_grows_with_the_memory(tmp_path, monke
     assert (tmp_path / "m.safetensors.index").read_bytes() == before
     back = Memory.load(file)
     with monkeypatch.context() as patch:
-        patch.setattr("carving.index.segments.draw_candidates", None)  # nothing is made anew
+        patch.setattr("carving.index.buckets.draw_candidates", None)  # nothing is made anew
         assert isinstance(back._reader.codebook.index().segments[0].components, np.memmap)
         assert [back.recall(*path, recall_target=0.99).value for path, _ in held] == [value for _, value in held]
     back.store([(("new",), "a new word")])
@@ -256,11 +292,11 @@ def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_pat
     other = Memory(memory.scheme, range(600))
     other.store([(("one",), 1)])
     other.save(file)
-    assert beside.read(file, other.scheme, other.vocabulary) is None and Memory.load(file).recall("one").value == 1
+    assert read_index(file, other.scheme, other.vocabulary) is None and Memory.load(file).recall("one").value == 1
     memory.save(file)
-    assert beside.read(file, memory.scheme.like(seed=1), memory.vocabulary) is None
+    assert read_index(file, memory.scheme.like(seed=1), memory.vocabulary) is None
     # What a file says is looked at before anything is made by it.
-    assert "ways" not in vars(beside.read(file, memory.scheme, memory.vocabulary))
+    assert "ways" not in vars(read_index(file, memory.scheme, memory.vocabulary))
     whole = index.read_bytes()
     for damaged in (whole[:-3], whole[:-1] + bytes([whole[-1] ^ 1]), b"nothing", b""):
         index.write_bytes(damaged)
@@ -308,4 +344,4 @@ def test_an_index_for_which_memory_is_lacking_is_not_told_as_corrupt(tmp_path, m
 
     monkeypatch.setattr(np, "memmap", lacking)
     with pytest.warns(UserWarning, match="could not be read .*; the index is rebuilt"):
-        assert beside.read(tmp_path / "m", memory.scheme, memory.vocabulary) is None
+        assert read_index(tmp_path / "m", memory.scheme, memory.vocabulary) is None

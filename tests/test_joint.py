@@ -9,7 +9,8 @@ import torch
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, Memory, make
-from carving.inference.together import Decoding, decode
+from carving.inference.amp import Decoding, decode
+from carving.quantization import Cells
 
 LINEAR = [name for name in SCHEMES if make(name, d=64).facts.linear]
 EVERY = [
@@ -408,7 +409,7 @@ def test_chunks_change_no_answer(monkeypatch):
     own, memory, contexts, fillers, _ = stored(OSC(60, 2, compact=True), 300, 300)
     holds = [1 + i % 2 for i in range(300)]
     whole = decode(own, memory, contexts, fillers, holds=holds, prior_empty=0.3)
-    monkeypatch.setattr("carving.inference.together.CELLS", 7 * 300)
+    monkeypatch.setattr("carving.inference.amp.MAX_CACHED_WEIGHTS", 7 * 300)
     small = decode(own.like(workspace=10_000), memory, contexts, fillers, holds=holds, prior_empty=0.3)
     assert small.indices.tolist() == whole.indices.tolist()
     assert_close(small.probabilities, whole.probabilities, rtol=0, atol=1e-3)
@@ -419,8 +420,8 @@ def test_memory_is_bounded():
     code = """
 import resource, torch
 from carving import OSC
-from carving.inference import together as joint
-joint.CELLS = 2**20
+from carving.inference import amp as joint
+joint.MAX_CACHED_WEIGHTS = 2**20
 osc = OSC(30, 2, k1=10, compact=True, workspace=2**22)
 contexts, fillers = osc.contexts([(i,) for i in range(60)]), torch.randn(2, 200_000, 10).transpose(0, 1)
 memory = osc.trace(contexts[:40], fillers[:40])
@@ -491,3 +492,13 @@ def test_a_decoding_that_is_iterated_again_starts_over():
     going = Decoding(scheme, scheme.trace(paths, fillers), paths, fillers)
     first, again = ([(step.noise, step.indices.tolist()) for step in going] for _ in range(2))
     assert first == again and len(first) > 1
+
+
+def test_a_decoding_of_few_bits_that_is_iterated_again_starts_over():
+    scheme = OSC(40, 2, compact=True)
+    paths, fillers = [(i,) for i in range(60)], scheme.fillers(range(60))
+    going = Decoding(scheme, Cells.of(scheme.trace(paths, fillers), 2), paths, fillers)
+    next(iter(going))  # and is left there
+    first, again = ([(step.noise, step.indices.tolist()) for step in going] for _ in range(2))
+    assert first == again and len(first) > 1
+    assert going.decoded().explained and going.decoded().noise == tuple(noise for noise, _ in again)

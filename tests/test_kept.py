@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from carving import OSC, Memory, make
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.inference.ranking import log_sum
+from carving.inference.top_k import log_sum
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.pairs import BATCH
 from carving.symbols.codec import canonical_all

@@ -256,7 +256,7 @@ def test_threads_that_store_keep_all_paths_and_readers_see_whole_states():
     def read():
         while not done.is_set():
             state = memory._reader
-            if len(list(state.known)) != len(state.known) or state.known.pairs != state.pairs:
+            if len(list(state.path_counts)) != len(state.path_counts) or state.path_counts.pairs != state.pairs:
                 failed.append(state)
 
     interval = sys.getswitchinterval()

@@ -14,14 +14,11 @@ from typer.testing import CliRunner
 from carving import OSC, Memory, make
 from carving.cli import app
 from carving.errors import BadType
-from carving.inference import together as joint
-from carving.planner.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
-from carving.planner.kinds import KINDS
-from carving.planner.operations import osc_question
+from carving.inference import amp as joint
+from carving.planner.design import Design, find_first
+from carving.planner.families import NullScore, OSCFamily, detection_accuracy, osc_accuracy, tpr_accuracy, vsa_accuracy
 from carving.planner.plan import Plan, pairs_within, plan, plan_within, plans, plans_within, predict
-from carving.planner.telling import Stray, share_told
-from carving.planner.thresholds import first
-from carving.planner.wish import WIDEST, Requirements, Wish
+from carving.planner.requirements import Requirements, Specification
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
 
@@ -88,7 +85,7 @@ def test_a_side_less_would_not_do():
     for each in plans(2_000, 1_000, 0.97, slack=0):
         widths = [each.k1]
         if each.scheme == "OSC" and not each.compact:
-            widths = KINDS[each.p - 2].widths(each.d - 1, WIDEST)
+            widths = Design(Specification(1, 2), OSCFamily(each.p)).widths(each.d - 1)
         memory = dict(d=each.d - 1, scheme=each.scheme, p=each.p, compact=each.compact)
         smaller = [predict(2_000, 1_000, **memory, k1=k1) for k1 in widths]
         assert max(smaller) < 0.97
@@ -142,14 +139,14 @@ def test_pairs_within_is_the_inverse_of_the_prediction(memory, shared):
 
 @pytest.mark.parametrize(("p", "d"), [(2, 400), (3, 60)])
 def test_a_plan_for_what_fits_comes_back(p, d):
-    most = max(pairs_within(900, 0.97, d=d, p=p, k1=k1) for k1 in KINDS[p - 2].widths(d, WIDEST))
+    most = max(pairs_within(900, 0.97, d=d, p=p, k1=k1) for k1 in Design(Specification(1, 2), OSCFamily(p)).widths(d))
     assert plan(most, 900, 0.97, scheme="OSC", p=p, compact=False, slack=0).d == d
     assert plan(most + 1, 900, 0.97, scheme="OSC", p=p, compact=False, slack=0).d == d + 1
 
 
 @given(start=st.integers(1, 3_000), least=st.integers(1, 50), guess=st.integers(1, 5_000))
 def test_the_first_number_is_found_from_any_guess(start, least, guess):
-    assert first(lambda n: n >= start, guess, least) == max(start, least)
+    assert find_first(lambda n: n >= start, guess, least) == max(start, least)
 
 
 def test_plan_within_fills_the_room():
@@ -226,7 +223,7 @@ def test_a_plan_can_be_shown_and_compared():
         (dict(scheme="TPR", joint=True), "scheme must be one of"),
         (dict(spread=1.0), "joint=True"),
         (dict(spread=5.0, joint=True), "from 0 to 4"),
-        (dict(shared=2, joint=True), "one filler in each context"),
+        (dict(shared=2, joint=True), "one value under each path"),
         (dict(pairs=1, shared=5), "exceed pairs=1"),
         (dict(scheme="HLB", joint=True, spread=1.0), "spread=.* does not apply to HLB"),
         (dict(scheme="HLB", widest=1.0), "widest=1.0 does not apply to HLB"),
@@ -246,9 +243,9 @@ def test_wishes_of_another_type_are_refused(wish):
 
 
 def test_what_can_be_wished_by_keyword_is_what_a_wish_has():
-    names = [each.name for each in fields(Wish)]
+    names = [each.name for each in fields(Specification)]
     assert names == ["pairs", "vocabulary", "accuracy", "shared", *Requirements.__annotations__]
-    known = get_type_hints(Wish)
+    known = get_type_hints(Specification)
     known["bits"] |= str  # "auto", of which `plan` makes a number
     assert all(known[name] == wanted for name, wanted in get_type_hints(Requirements).items())
 
@@ -275,7 +272,7 @@ def cheapest_of_all(pairs, vocabulary, accuracy, numbers):
             if d**p + vocabulary * p * (k1 if compact else d) > numbers:
                 break
             if osc_accuracy(d, p, k1, pairs, vocabulary, compact=compact) >= accuracy:
-                found.append(osc_question(d, p, k1, vocabulary, compact=compact, basis="blocks").operations)
+                found.append(OSCFamily(p, compact).query_cost(d, k1, vocabulary).operations)
     return min(found)
 
 
@@ -314,19 +311,19 @@ def test_the_products_of_a_question_are_those_that_torch_counts(d, p, k1, compac
     memory = scheme.zeros()
     with FlopCounterMode(display=False) as counter:
         scheme.score(memory, contexts, codebook)
-    work = osc_question(d, p, k1, vocabulary, compact=compact, basis="gaussian")
+    work = OSCFamily(p, compact, "gaussian").query_cost(d, k1, vocabulary)
     assert 9 * work.products == counter.get_total_flops()
 
 
 def test_blocks_take_k1_times_fewer_operations_outside_of_products():
     """Counted by hand: the rows of 6 numbers that are added up, for the memory and for each of 10 candidates."""
     memory, candidates = 2 * 6 * (36 + 6 * 3 + 9), 10 * 3 * 2 * 6
-    taken_in = osc_question(6, 3, 3, 10, compact=False, basis="gaussian").products - 10 * 2 * 27
-    blocks = osc_question(6, 3, 3, 10, compact=False, basis="blocks")
+    taken_in = OSCFamily(3, basis="gaussian").query_cost(6, 3, 10).products - 10 * 2 * 27
+    blocks = OSCFamily(3).query_cost(6, 3, 10)
     assert blocks.products == 10 * 2 * 27 and 3 * (memory + candidates) == taken_in
     outer, last, norms = 3 * 3, 2 * 3, 3 * 2 * 3
     assert blocks.scattered == memory + candidates + 10 * (outer + last + norms)
-    assert (blocks.drawn, osc_question(6, 3, 3, 10, compact=True, basis="blocks").drawn) == (6, 18)
+    assert (blocks.drawn, OSCFamily(3, compact=True).query_cost(6, 3, 10).drawn) == (6, 18)
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -541,16 +538,16 @@ def test_what_is_planned_for_few_pairs_tells_paths_that_hold_nothing(requirement
     assert empty <= 0.035 * 2000 and (empty / 2000 + missed / (20 * len(pairs))) / 2 <= 0.02
 
 
-@pytest.mark.parametrize("noise", [Stray(0.05, 0.01), Stray(0.02, 0.002, 0.5)])
+@pytest.mark.parametrize("noise", [NullScore(0.05, 0.01), NullScore(0.02, 0.002, 0.5)])
 @pytest.mark.parametrize("vocabulary", [2, 60])
 def test_the_share_of_right_answers_beside_nothing_is_that_of_drawn_ones(noise, vocabulary):
     """Scores are drawn and answered by Bayes' rule, each value as probable as the others and all of them as nothing."""
     generator = torch.Generator().manual_seed(1)
     asked = 40_000
-    spread = math.log1p(noise.uneven)
+    spread = math.log1p(noise.unevenness)
     louder = torch.exp(math.sqrt(spread) * torch.randn(2 * asked, 1, generator=generator) - spread / 2).sqrt()
     scores = torch.randn(2 * asked, vocabulary, generator=generator) * louder * math.sqrt(noise.variance)
     scores[:asked, 0] = 1 + scores[:asked, 0] * math.sqrt(1 - noise.pair / noise.variance)
     odds, best = (((scores - 0.5) / noise.variance) - math.log(vocabulary)).max(1)
     right = torch.where(torch.arange(2 * asked) < asked, (best == 0) & (odds > 0), odds <= 0).double().mean()
-    assert share_told(noise, vocabulary) == pytest.approx(float(right), abs=0.004)
+    assert detection_accuracy(noise, vocabulary) == pytest.approx(float(right), abs=0.004)

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from carving import OSC, SCHEMES, TPR, Memory, QuantizedMemory, make
 from carving.cli import app
 from carving.errors import BadValue
-from carving.inference.observed import CellsSeen
-from carving.inference.together import decode
+from carving.inference.amp import QuantizedChannel, decode
 from carving.lab.measures.calibration import error
 from carving.memory.quantized import load_memory
 from carving.quantization import BITS, Cells, distortion, edges
@@ -115,7 +114,7 @@ def test_a_round_is_the_formulas_of_generalized_message_passing():
     scheme = OSC(20, 2, compact=True)
     memory, _ = stored(scheme, pairs=60)
     cells = Cells.of(memory.tensor, 2)
-    seen = CellsSeen(scheme, cells)
+    seen = QuantizedChannel(scheme, cells)
     generator = torch.Generator().manual_seed(1)
     written = 0.7 * memory.tensor + 0.05 * torch.randn(memory.tensor.shape, generator=generator)
     onsager = 0.01 * torch.randn(memory.tensor.shape, generator=generator)

@@ -10,12 +10,11 @@ from typer.testing import CliRunner
 from carving import OSC, make, plan
 from carving.cli import app
 from carving.errors import BadType, BadValue
-from carving.inference.together import decode
+from carving.inference.amp import decode
 from carving.lab.measures.predictions import predicted
 from carving.lab.measures.retrieval import joint_accuracy
-from carving.planner.intervals import noise_in_cells, told
 from carving.planner.plan import predict
-from carving.planner.together import fixed_point
+from carving.planner.state_evolution import fixed_point, quantized_noise, resolved_share
 from carving.quantization import BITS, Cells, distortion
 
 pytestmark = pytest.mark.xdist_group("plans")  # in one process, so that what plans draw is drawn once
@@ -50,22 +49,22 @@ def test_what_cells_tell_is_what_they_told_of_random_numbers(bits, generator):
         numbers = means + torch.randn(count, generator=generator).double() * math.sqrt(part)
         measured = 1 - Cells.of(numbers, bits).within(means, part).variance / part
         # Each number tells between 0 and 1: five standard errors of the mean, of a variance below the mean.
-        assert told(part, bits) == pytest.approx(measured, abs=5 * math.sqrt(measured / count) + 0.001)
-        assert part / noise_in_cells(part, bits) == pytest.approx(told(part, bits), rel=0.01)
+        assert resolved_share(part, bits) == pytest.approx(measured, abs=5 * math.sqrt(measured / count) + 0.001)
+        assert part / quantized_noise(part, bits) == pytest.approx(resolved_share(part, bits), rel=0.01)
 
 
 @pytest.mark.parametrize("bits", BITS)
 def test_with_all_open_the_noise_is_that_of_single_questions(bits):
-    assert noise_in_cells(1.0, bits) == pytest.approx(1 / (1 - distortion(bits)), rel=1e-3)
+    assert quantized_noise(1.0, bits) == pytest.approx(1 / (1 - distortion(bits)), rel=1e-3)
 
 
 def test_the_less_is_open_and_the_more_bits_there_are_the_less_noise():
     shares = [10.0**-power for power in range(12)]
     for bits in BITS:
-        noises = [noise_in_cells(share, bits) for share in shares]
+        noises = [quantized_noise(share, bits) for share in shares]
         assert noises == sorted(noises, reverse=True) and all(n >= s for n, s in zip(noises, shares, strict=True))
     for share in shares:
-        noises = [noise_in_cells(share, bits) for bits in BITS]
+        noises = [quantized_noise(share, bits) for bits in BITS]
         assert noises == sorted(noises, reverse=True)
 
 

@@ -13,7 +13,7 @@ from carving.errors import BadType, BadValue
 from carving.memory.capacity import survey
 from carving.memory.reader import Reader
 from carving.multilabel.osc import OSCHead
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 
 pytestmark = pytest.mark.xdist_group("ranks")  # in one process, so that torch is imported once for all ranks
 
@@ -37,7 +37,7 @@ def slice_of(ranks, pairs):
 def contents(memory):
     """Everything that a memory is."""
     state = memory._reader
-    known = None if state.known is None else dict(state.known.weights())
+    known = None if state.path_counts is None else dict(state.path_counts.weights())
     return dict(
         tensor=state.tensor, values=state.vocabulary.labels, counts=state.counts.tolist(), paths=known,
         sample=(state.sample.bits, dict(state.sample.weights)),

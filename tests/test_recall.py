@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, make, top
-from carving.inference.ranking import MANY, PART, best_of
+from carving.inference.top_k import MIN_SPLIT_SCORES as MANY
+from carving.inference.top_k import SPLIT_WIDTH as PART
+from carving.inference.top_k import best_of
 
 
 def sorted_by_hand(scores, k):

@@ -13,10 +13,9 @@ from torch.testing import assert_close
 
 import carving
 from carving import OSC, Memory, make
-from carving.inference import numbers
-from carving.inference.likelihood import TAILS, Evidence, Likelihood
-from carving.inference.numbers import Numbers, Weights
+from carving.inference.likelihood import TAILS, CardinalityPrior, Evidence, Likelihood
 from carving.inference.sample import MAX_LEVELS, MAX_SAMPLED_PAIRS, MAX_VALUES, ONCE, Histogram, PairSample, Strengths
+from carving.inference.sets import CardinalityWeights, log_odds_beside
 from carving.lab.measures.trust import CASES, answer_calibration
 from carving.symbols.codec import canonical_path
 
@@ -314,8 +313,10 @@ def test_odds_beside_others_are_those_of_all_sets_that_may_be(there, generator):
     odds = (torch.rand(5, generator=generator) * 3).tolist()
     known = 1 - prior_empty  # what fillers' own odds know of absence
     alone = torch.tensor([[known * x for x in odds]], dtype=torch.float64).log()
-    weights = Weights.of(Numbers(prior_empty, share), torch.tensor([there]), 0).beside(torch.tensor([there]))
-    found = numbers.log_odds(alone, torch.arange(5).unsqueeze(0), weights)[0].exp()
+    weights = CardinalityWeights.of(CardinalityPrior(prior_empty, share), torch.tensor([there]), 0).beside(
+        torch.tensor([there])
+    )
+    found = log_odds_beside(alone, torch.arange(5).unsqueeze(0), weights)[0].exp()
     for place in range(5):
         rest = odds[:place] + odds[place + 1 :]
         sets = [chosen for size in range(5) for chosen in combinations(rest, size)]
@@ -323,15 +324,15 @@ def test_odds_beside_others_are_those_of_all_sets_that_may_be(there, generator):
         with_it = odds[place] * sum(weight[there + 1 + len(chosen)] * math.prod(chosen) for chosen in sets)
         assert found[place].item() == pytest.approx(with_it / without, rel=1e-6)
     tail = alone[:, 4:].logsumexp(1)
-    few = numbers.log_odds(alone[:, :4], torch.arange(4).unsqueeze(0), weights[:, :3], tail)
-    assert_close(few, numbers.log_odds(alone, torch.arange(4).unsqueeze(0), weights[:, :3]))
+    few = log_odds_beside(alone[:, :4], torch.arange(4).unsqueeze(0), weights[:, :3], tail)
+    assert_close(few, log_odds_beside(alone, torch.arange(4).unsqueeze(0), weights[:, :3]))
 
 
 def test_where_contexts_hold_one_filler_odds_are_a_softmax(generator):
     prior_empty, alone = 0.3, torch.randn(3, 6, generator=generator, dtype=torch.float64)
     nothing = torch.zeros(3, dtype=torch.int64)
-    weights = Weights.of(Numbers(prior_empty, (0.0,)), nothing, 0, as_seen=True).beside(nothing)
-    found = numbers.log_odds(alone, torch.arange(6).expand(3, 6), weights).sigmoid()
+    weights = CardinalityWeights.of(CardinalityPrior(prior_empty, (0.0,)), nothing, 0, as_seen=True).beside(nothing)
+    found = log_odds_beside(alone, torch.arange(6).expand(3, 6), weights).sigmoid()
     assert_close(found, alone.exp() / (prior_empty + alone.exp().sum(1, keepdim=True)))
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from carving import VSA, make
-from carving.planner.alone import vsa_accuracy
+from carving.planner.families import vsa_accuracy
 from carving.schemes.algebra import hartley, to_unit_interval, two_signs
 from carving.schemes.architectures import ARCHITECTURES
 

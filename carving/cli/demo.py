@@ -21,9 +21,9 @@ from carving.inference.answer import Answer
 from carving.memory import Memory
 from carving.optional import MissingExtra, load
 from carving.planner import plan as planner
-from carving.planner.alone import tpr_accuracy, vsa_accuracy
+from carving.planner.design import find_first
+from carving.planner.families import tpr_accuracy, vsa_accuracy
 from carving.planner.plan import Plan
-from carving.planner.thresholds import smallest
 from carving.schemes import make
 from carving.storage.memoryfile import check_target
 from carving.symbols.codec import Path, canonical
@@ -188,8 +188,8 @@ def budget(plan: Plan, together: Plan, pairs: int, words: int, paths: list[Path]
     depth = max(map(len, paths))
     # Exact only while the roles of a level are orthogonal: d cannot be smaller than the widest level.
     widest = max(len({path[level] for path in paths if len(path) > level}) for level in range(depth))
-    vsa = smallest(lambda d: vsa_accuracy(d, pairs, words), plan.accuracy)
-    tpr = smallest(lambda d: tpr_accuracy(d, pairs, words), plan.accuracy)
+    vsa = find_first(lambda d: vsa_accuracy(d, pairs, words) >= plan.accuracy, 2, 2)
+    tpr = find_first(lambda d: tpr_accuracy(d, pairs, words) >= plan.accuracy, 2, 2)
     paper = planner.plan(pairs, words, plan.accuracy, scheme="OSC", compact=False, basis="gaussian", slack=0)
     rows = (
         (f"{plan_text(together)}, joint decoding", together.cells, together.codebook),

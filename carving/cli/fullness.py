@@ -11,7 +11,7 @@ from carving.cli.output import errors, write_line
 from carving.errors import BadValue
 from carving.memory import Memory
 from carving.memory.capacity import accuracy_of_loads
-from carving.planner.target import USUAL, Target
+from carving.planner.requirements import EXPECTED_ACCURACY, Target
 from carving.schemes.base import Scheme
 
 
@@ -39,7 +39,7 @@ class Fullness:
         joint = target is not None and target.joint
         before, after = (accuracy_of_loads(scheme, each.loads, each.values, joint) for each in (was, now))
         within = target is not None and now.load <= target.pairs and now.values <= target.vocabulary
-        short = not within and after is not None and (target or Target(USUAL)).missed_by(after)
+        short = not within and after is not None and (target or Target(EXPECTED_ACCURACY)).missed_by(after)
         return cls(before, after, target, short, now.pairs, keeps_paths, now.values)
 
     def check(self, file: FilePath, force: bool, merged: Sequence[FilePath] = ()) -> None:
@@ -55,7 +55,7 @@ class Fullness:
                 f"{file} would be over capacity: predicted accuracy {self._change()}, target "
                 f"{_share(self.target.accuracy)}. Nothing was written. {hint} --force writes it all the same."
             )
-        target = _share(self.target.accuracy if self.target else USUAL)
+        target = _share(self.target.accuracy if self.target else EXPECTED_ACCURACY)
         errors.print(
             f"Warning: {file} is over capacity: predicted accuracy {self._change()}, below {target}.",
             markup=False,

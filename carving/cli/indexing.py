@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
-from carving.index import beside
+from carving.index.file import index_path
 from carving.memory import Memory
 from carving.validate import show_bytes
 
 
 def index_facts(file: FilePath, held: Memory) -> dict[str, object]:
     """Return the size of the index and its number of values for JSON: 0 if it is corrupt or of another memory."""
-    there = FilePath(beside.beside(file))
+    there = FilePath(index_path(file))
     if not there.exists():
         return {}
     return dict(index=dict(bytes=there.stat().st_size, values=held._reader.codebook.indexed))
@@ -18,7 +18,7 @@ def index_facts(file: FilePath, held: Memory) -> dict[str, object]:
 
 def index_sentences(file: FilePath, held: Memory) -> Iterator[str]:
     """The same for people."""
-    there = FilePath(beside.beside(file))
+    there = FilePath(index_path(file))
     if not there.exists():
         return
     if not held._reader.codebook.indexed:

@@ -12,7 +12,7 @@ import typer
 from carving.distributed.joining import TIMEOUT
 from carving.errors import BadValue
 from carving.formats import FORMATS
-from carving.planner.wish import SLACK
+from carving.planner.requirements import DEFAULT_SLACK
 
 MemoryFile = Annotated[Path, typer.Argument(metavar="MEMORY", help="Memory file (.safetensors).")]
 Sources = Annotated[list[str], typer.Argument(metavar="FILE", help="Files of pairs; - reads standard input.")]
@@ -84,7 +84,9 @@ class NewMemory:
     ] = None
     slack: Annotated[
         float | None,
-        typer.Option(min=0, max=10, help=f"New memory: {SLACK_HELP[0].lower()}{SLACK_HELP[1:]} Default: {SLACK}."),
+        typer.Option(
+            min=0, max=10, help=f"New memory: {SLACK_HELP[0].lower()}{SLACK_HELP[1:]} Default: {DEFAULT_SLACK}."
+        ),
     ] = None
     like: Annotated[
         Path | None, typer.Option(help="New memory: use the scheme of this memory file, so that both can be merged.")
@@ -152,7 +154,7 @@ class Task:
     basis: Annotated[
         str | None, typer.Option(help="OSC: the kind of contexts, blocks, or gaussian as in the paper.")
     ] = None
-    slack: Annotated[float, typer.Option(min=0, max=10, help=SLACK_HELP)] = SLACK
+    slack: Annotated[float, typer.Option(min=0, max=10, help=SLACK_HELP)] = DEFAULT_SLACK
     bits: Annotated[
         str | None, typer.Option(help="Plan for a quantized memory: 1, 2, 3, 4 or 8 bits per cell, or auto.")
     ] = None

@@ -7,7 +7,7 @@ from carving.explore.params import Params
 from carving.explore.serializers import Json
 from carving.explore.sessions import SessionStore
 from carving.planner.plan import Plan, drafts, each_plan, plans
-from carving.planner.wish import Requirements, wish_for
+from carving.planner.requirements import Requirements, specify
 from carving.validate import show_bits
 
 BITS = ("none", "1", "2", "3", "4", "8")  # per cell; none: float32
@@ -20,7 +20,7 @@ def plan(sessions: SessionStore, params: Params) -> Iterator[Json]:
     pairs, vocabulary = params.integer("pairs", 1000, 1, MAX_PAIRS), params.integer("vocabulary", 1000, 2, MAX_PAIRS)
     accuracy, bits = params.number("accuracy", 0.99), params.choice("bits", BITS)
     request = PlanRequest(pairs, vocabulary, accuracy, params.flag("joint"), None if bits == "none" else int(bits))
-    wish_for(pairs, vocabulary, accuracy, 1, request.requirements)  # refuses impossible requirements
+    specify(pairs, vocabulary, accuracy, 1, request.requirements)  # refuses impossible requirements
     return _found(request)
 
 

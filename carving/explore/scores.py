@@ -95,7 +95,7 @@ def _threshold(odds: Likelihood, evidence: Evidence, row: int, empty: float) -> 
     # In double precision: where there is hardly any noise, the odds of neighboring scores are far apart.
     own = odds.only(torch.tensor([row]))
     shift = None if own.shift is None else own.shift.double()
-    own = Likelihood(own.variance.double(), own.log_prior.double(), own.norm, own.strengths, own.numbers, shift)
+    own = Likelihood(own.variance.double(), own.log_prior.double(), own.norm, own.strengths, own.cardinality, shift)
     energy = evidence.energy.expand(1, len(odds.variance))[:, row : row + 1].double()
     noise = None if evidence.noise is None else evidence.noise.expand(1, len(odds.variance))[:, row : row + 1].double()
     variance = own.variance_along(Evidence(energy, energy, noise), slice(0, 1))

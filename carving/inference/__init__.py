@@ -1,13 +1,12 @@
 """Queries of a memory: the best candidates and their probabilities, sets of fillers, and joint decoding.
 
-`best` finds the k best candidates, `likelihood` their probabilities; `sets` finds several fillers in one context and
-`together` decodes all contexts jointly. `sample`, `numbers` and `subsets` estimate the strengths of pairs and the
-number of values under a path.
+`top_k` finds the k best candidates, `likelihood` their log odds, `calibration` the probabilities of consolidated
+memories; `sets` finds several fillers in one context, and `amp` decodes all contexts jointly. `sample` estimates the
+strengths of pairs.
 """
 
+from carving.inference.amp import decode
 from carving.inference.answer import Answer
-from carving.inference.best import top
-from carving.inference.ranking import Best
-from carving.inference.together import decode
+from carving.inference.top_k import Best, top
 
 __all__ = ["Answer", "Best", "decode", "top"]

@@ -15,15 +15,13 @@ from typing import Any
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue, Overfull, UserError
 from carving.formats.documents import Pair
-from carving.inference.fitted import Solved
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import Histogram, Loads
 from carving.memory.reader import Reader
 from carving.memory.state import State, keeping
 from carving.planner import plan as planner
-from carving.planner.kinds import KINDS
-from carving.planner.target import USUAL, Target
-from carving.planner.telling import NAMING
-from carving.planner.wish import Requirements
+from carving.planner.families import FAMILIES, NAMING_SHARE
+from carving.planner.requirements import EXPECTED_ACCURACY, Requirements, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage.memoryfile import identity
@@ -73,7 +71,7 @@ def _predictable(known: dict[str, Any], joint: bool) -> bool:
 def predicted_of(reader: Reader, more: int = 0, draft: bool = False) -> float | None:
     """Return the predicted accuracy of a memory with `more` additional pairs; of the consolidated pairs, if it was."""
     if reader.calibration is not None:
-        return reader.calibration.after(more).accuracy
+        return reader.calibration.level_after(more).accuracy
     joint = reader.target is not None and reader.target.joint
     bits = None if reader.cells is None else reader.cells.bits
     return accuracy_of_loads(reader.scheme, reader.loads(more), _values(reader), joint, draft, bits)
@@ -94,14 +92,14 @@ def _values(reader: Reader) -> int:
 
 
 def falls_short(reader: Reader) -> bool:
-    """Return whether the predicted accuracy is below the target, or USUAL without one."""
+    """Return whether the predicted accuracy is below the target, or EXPECTED_ACCURACY without one."""
     target = reader.target
     if reader.calibration is None and target is not None:
         within = reader.load <= target.pairs and len(reader.vocabulary) <= target.vocabulary
         if within:
             return False
     now = predicted_of(reader)
-    return now is not None and (reader.target or Target(USUAL)).missed_by(now)
+    return now is not None and (reader.target or Target(EXPECTED_ACCURACY)).missed_by(now)
 
 
 @contextmanager
@@ -149,7 +147,7 @@ class CapacityMonitor:
         if after.calibration is not None:
             self._check_noise(after, after.calibration)
             return
-        target, pairs, values = after.target or Target(USUAL), after.load, len(after.vocabulary)
+        target, pairs, values = after.target or Target(EXPECTED_ACCURACY), after.load, len(after.vocabulary)
         for most_pairs, most_values in (self.fits, (target.pairs, target.vocabulary)):
             if pairs <= most_pairs and values <= most_values:
                 return
@@ -168,7 +166,7 @@ class CapacityMonitor:
         _warn(sentence(predicted_of(before, draft=draft), now, after))
         self.warned = pairs  # unless warnings are errors
 
-    def _check_noise(self, after: Reader, calibration: Solved) -> None:
+    def _check_noise(self, after: Reader, calibration: Consolidated) -> None:
         """Warn of the accuracy that consolidated pairs lose by the noise of others."""
         was, now = min(calibration.told, self.accuracy), calibration.level.accuracy
         if was - now < WORTH_TELLING:
@@ -183,7 +181,7 @@ class CapacityMonitor:
 def sentence(before: float | None, now: float, reader: Reader) -> str:
     """Return the message of `Overfull`."""
     was = "" if before is None else f"was {before:.2%}, "
-    target = f"target {100 * reader.target.accuracy:.4g}%" if reader.target else f"{USUAL:.0%} is expected"
+    target = f"target {100 * reader.target.accuracy:.4g}%" if reader.target else f"{EXPECTED_ACCURACY:.0%} is expected"
     way_out = "Call grow(), which returns a larger memory." if reader.path_counts is not None else NEW
     return f"Memory over capacity: predicted accuracy {now:.2%} at {reader.pairs:,} pairs ({was}{target}). {way_out}"
 
@@ -268,7 +266,7 @@ def naming_accuracy(accuracy: float) -> float:
     """How surely values must be named for this share of right answers where "nothing is there" is an answer too."""
     if not 0 < check_number("accuracy", accuracy) < 1:
         raise BadValue(f"accuracy must be between 0 and 1, got {accuracy}. The default is 0.99.")
-    return 1 - (1 - accuracy) * NAMING
+    return 1 - (1 - accuracy) * NAMING_SHARE
 
 
 def check_headroom(headroom: float) -> float:
@@ -290,6 +288,7 @@ def larger(
     requirements: Requirements,
 ) -> State:
     """An empty state for so many pairs like these, by default twice as many; its scheme is of the same kind."""
+    reader.check_changeable()
     if reader.state.trained is not None:
         raise BadValue(
             "Cannot grow: the memory has trained fillers, which fit one size only. Train fillers for the new size, and "
@@ -318,7 +317,7 @@ def _expected(seen: Survey, wanted: int | None) -> Survey:
 def _as_before(reader: Reader, expected: Survey) -> Requirements:
     """What the scheme was, as far as the planner has a choice of it."""
     known, requirements = identity(reader.scheme), Requirements()
-    if known["name"] in {kind.scheme for kind in KINDS}:
+    if known["name"] in {family.scheme for family in FAMILIES}:
         requirements["scheme"] = known["name"]
     if "basis" in known:
         requirements["basis"] = known["basis"]

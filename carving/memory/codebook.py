@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadValue
-from carving.index.segments import Index, fits
+from carving.index import BucketIndex, CandidateIndex, supports
 from carving.schemes.base import Scheme, draw_candidates, draw_fillers, empty_fillers
 from carving.symbols.codec import Value, canonical_all
 from carving.symbols.vocabulary import Vocabulary
@@ -28,7 +28,7 @@ class Codebook:
         self.trained = None if trained is None else trained.detach()
         self._fillers = empty_fillers(scheme, 0, scheme.device)
         self._codes = self._parts = self._fillers  # what is made of them for many questions, and for few
-        self._index: Index | None = None  # and for many fillers
+        self._index: CandidateIndex | None = None  # and for many fillers
         if self.trained is not None:
             shape = (len(vocabulary), *scheme.facts.filler_shape)
             check_tensor("fillers", self.trained, shape, "there must be one for each value of the vocabulary")
@@ -52,13 +52,13 @@ class Codebook:
     @property
     def indexable(self) -> bool:
         """Whether an index can be made of the fillers: compact ones, none of them trained."""
-        return self.trained is None and fits(self.scheme)
+        return self.trained is None and supports(self.scheme)
 
-    def index(self) -> Index:
+    def index(self) -> CandidateIndex:
         """The index of the whole vocabulary, kept from question to question."""
         index = self._index
         if index is None or len(index) < len(self.vocabulary):
-            made = Index.of(self.scheme, self.vocabulary) if index is None else index.extended(self.vocabulary)
+            made = BucketIndex.of(self.scheme, self.vocabulary) if index is None else index.extended(self.vocabulary)
             index = self._index = made
         return index
 
@@ -67,7 +67,7 @@ class Codebook:
         """How many of the first values are in an index that is there already."""
         return 0 if self._index is None else len(self._index)
 
-    def keep_index(self, index: Index | None) -> None:
+    def keep_index(self, index: CandidateIndex | None) -> None:
         """Take an index of the vocabulary's first labels that was made before."""
         self._index = index
 

@@ -1,4 +1,4 @@
-"""Consolidation: solve for the memory tensor so that single queries for its pairs are right (`solving.py`)."""
+"""Consolidation: solve for the memory tensor so that single queries for its pairs are right (`solver.py`)."""
 
 import zlib
 from collections.abc import Callable, Iterable
@@ -11,15 +11,21 @@ from torch import Tensor
 from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.inference.answer import Answer
-from carving.inference.fitted import Grid, Solved
-from carving.inference.fitting import SAMPLE, Sample, fitted, strengths_of
-from carving.inference.solving import Problem, Solution, solved
+from carving.inference.calibration import (
+    MAX_SAMPLE,
+    CalibrationSample,
+    Consolidated,
+    QuantizationGrid,
+    fit_levels,
+    pair_strengths,
+)
 from carving.memory.codebook import check_finite
 from carving.memory.pairs import Batch, OnProgress
 from carving.memory.query import decode, recall_many
 from carving.memory.reader import EMPTY, Reader
 from carving.memory.sharding import check_same_state
-from carving.memory.state import Consolidated, known_paths
+from carving.memory.solver import Problem, Solution, solve_problem
+from carving.memory.state import known_paths
 from carving.quantization import check_bits
 from carving.schemes.base import Scheme
 from carving.symbols.codec import Path, canonical
@@ -92,6 +98,7 @@ def consolidate(
 def check_solvable(reader: Reader, accuracy: float) -> None:
     """The scheme of a state that can be solved for a share of right answers."""
     scheme = reader.scheme
+    reader.check_changeable()
     if not 0 < check_number("accuracy", accuracy) <= 1:
         raise BadValue(f"accuracy must be above 0 and at most 1, got {accuracy}. The default is 1.0.")
     if not scheme.facts.linear:
@@ -173,20 +180,20 @@ def solve(
     contexts, candidates = scheme.contexts(wanted.paths), reader.codebook.all()
     with lasting():
         problem = Problem.of(scheme, contexts, candidates, wanted.rows, ranks)
-        found = solved(problem, reader.tensor, wish.accuracy, wish.bits, _as_progress(on_progress))
+        found = solve_problem(problem, reader.tensor, wish.accuracy, wish.bits, _as_progress(on_progress))
     outcome = replace(outcome, after=max(before, found.right), evaluations=found.evaluations)
     if found.right < before or (found.right == before and reader.calibration is None and wish.bits is None):
         return reader, outcome
     # The mean strength of what is held becomes 1, as that of what will be stored.
     with lasting():
-        strengths = strengths_of(scheme, found.tensor, contexts, candidates, wanted.rows)
+        strengths = pair_strengths(scheme, found.tensor, contexts, candidates, wanted.rows)
         scale = float(strengths.mean())
         if not scale > 0:
             return reader, replace(outcome, after=before)  # nothing that a pair stored later could be compared with
         solution = found.scaled(scale)
     check_finite("The consolidated tensor", solution.tensor)
-    form = Consolidated(calibrated(scheme, solution, wanted, candidates))
-    return reader.after(replace(reader.state, tensor=solution.tensor, form=form)), outcome
+    calibration = calibrated(scheme, solution, wanted, candidates)
+    return reader.after(replace(reader.state, tensor=solution.tensor, calibration=calibration)), outcome
 
 
 def named(reader: Reader, wanted: Wanted) -> int:
@@ -196,21 +203,22 @@ def named(reader: Reader, wanted: Wanted) -> int:
     return int((torch.tensor(values) == wanted.rows.cpu()).sum())
 
 
-def calibrated(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Solved:
+def calibrated(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Consolidated:
     """What tells how probable answers are, from half of what was solved for (or less) and paths that hold nothing."""
     count = len(wanted.rows)
-    some = slice(0, count, max(2, count // SAMPLE))
-    sample = Sample(scheme.contexts(wanted.paths[some]), wanted.rows[some], scheme.contexts(_strange(wanted.paths)))
-    levels = tuple(fitted(scheme, solution.tensor, candidates, sample, solution.slope, count))
+    some = slice(0, count, max(2, count // MAX_SAMPLE))
+    held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_strange(wanted.paths))
+    sample = CalibrationSample(held, wanted.rows[some], empty)
+    levels = tuple(fit_levels(scheme, solution.tensor, candidates, sample, solution.slope, count))
     right = solution.right
     levels = (levels[0]._replace(accuracy=right / count), *levels[1:])
-    cells = None if solution.cells is None else Grid(solution.cells.bits, solution.cells.deviation)
-    return Solved(solution.slope, count, right, levels, told=right / count, grid=cells)
+    cells = None if solution.cells is None else QuantizationGrid(solution.cells.bits, solution.cells.deviation)
+    return Consolidated(solution.slope, count, right, levels, told=right / count, grid=cells)
 
 
 def _strange(paths: Paths) -> list[Path]:
     """Paths that hold nothing, like these: every other one differs in its last role alone."""
-    number = min(SAMPLE, max(FEW, len(paths)))
+    number = min(MAX_SAMPLE, max(FEW, len(paths)))
     strange = list[Path]()
     for place in range(number):
         path, role = paths[place % len(paths)], f"carving: no role {place}"

@@ -63,8 +63,7 @@ from carving.memory.update import (
     sum_of_ranks,
 )
 from carving.planner import plan as planner
-from carving.planner.target import Target
-from carving.planner.wish import Requirements, Shared
+from carving.planner.requirements import Requirements, Shared, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage.locks import Place, shown
@@ -96,11 +95,13 @@ if hasattr(os, "register_at_fork"):
 class Memory:
     """A memory of fixed size that stores documents or (path, value) pairs and recalls values by their paths.
 
+    A path is a tuple of roles, such as `("sentence 5", "subject")`. Roles and values are labels: text, numbers, bytes.
+
     Args:
         scheme: The scheme that binds pairs, such as `OSC(d=64)`.
         vocabulary: Values that are known before anything is stored.
-        fillers: Fillers (values, *filler_shape) of the vocabulary, for example trained ones. By default they are
-            derived from the values.
+        fillers: Vectors of the vocabulary, (values, *filler_shape), for example trained ones. By default they are
+            derived from the values by a hash.
         keep_paths: Also keep the stored paths, beside the tensor, so that the memory can list and grow its pairs.
 
     Raises:
@@ -556,11 +557,11 @@ class Memory:
         return recognize_many(self._reader, pairs, prior_empty=prior_empty, on_progress=on_progress)
 
     def recall_set(self, *path: Role, threshold: float = 0.5, **how: Unpack[Asking]) -> list[Answer]:
-        """Return every value that is stored under a path with at least a probability, most probable first.
+        """Return all values of a path whose probability is at least `threshold`, most probable first.
 
         Args:
             *path: The roles of the path.
-            threshold: Minimum probability, between 0 and 1.
+            threshold: Minimum probability that a value is stored there, between 0 and 1.
             **how: `candidates` and `prior_empty` as in `recall`; `on_progress`.
 
         Raises:
@@ -695,12 +696,12 @@ class Memory:
         joint: bool | None = None,
         on_progress: OnProgress | None = None,
     ) -> DecodedPairs:
-        """Decode all pairs that the memory holds, and report how surely.
+        """Decode all pairs that the memory holds, and report how many are certain.
 
         Args:
             paths: The paths, each as often as it holds values. By default the kept paths.
             joint: Decode all paths jointly (True) or one by one (False). By default jointly, and one by one if that
-                takes more than 128 MiB of cores, or does not converge and is less sure.
+                takes more than 128 MiB of cores, or does not converge and gives fewer confident answers.
             on_progress: Called with the number of paths that were decoded since the last call.
 
         Raises:
@@ -984,7 +985,7 @@ class Memory:
         on_progress: OnProgress | None = None,
         **requirements: Unpack[Requirements],
     ) -> tuple[Self, DecodedPairs]:
-        """Return a larger (or smaller) memory with the same pairs, and how surely they were decoded.
+        """Return a larger (or smaller) memory with the same pairs, and a report on their decoding.
 
         All pairs are decoded and stored again with weight 1, in a memory of the same kind of scheme and the same seed.
 

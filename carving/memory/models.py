@@ -2,24 +2,24 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.errors import BadValue
-from carving.index.asked import Asked, ranked_by
-from carving.inference import best, fitted, likelihood, sets, several
-from carving.inference.alike import recall_alike
+from carving.index import IndexQuery
+from carving.index import rank as rank_by_index
+from carving.inference import calibration, likelihood
 from carving.inference.answer import Answer
-from carving.inference.fitted import Solved
+from carving.inference.calibration import AllowedValues, Consolidated
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.inference.ranking import Ranking
+from carving.inference.sets import SetDecoder, shortlist_size
+from carving.inference.top_k import CandidateList, Ranking, top
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.reader import Reader
-from carving.memory.sharding import Shard, candidates_of_ranks, sharded
+from carving.memory.sharding import candidates_of_ranks, sharded
 from carving.schemes.base import Contexts
 from carving.symbols.codec import Value
 from carving.symbols.paths import Paths
@@ -47,6 +47,7 @@ class Recognition(NamedTuple):
 
 
 Parts = Iterator[list[list[Answer]]]  # the answers of some paths after the other
+Rankings = Iterator[tuple[Contexts | None, Ranking]]
 
 
 class Model(Protocol):
@@ -77,55 +78,56 @@ class SumModel:
 
     def rank(self, question: Question) -> Parts:
         """Yield the best answers of each path, from all candidates, those of all ranks, or an index."""
-        reader, scheme, prior_empty, top = self.reader, self.scheme, question.prior_empty, question.top
-        if question.recall_target is not None:
-            rows, odds_of, find = self._index(question, question.recall_target)
-        elif (shard := sharded(reader, question.candidates, question.paths)) is not None:
-            rows, odds = shard.rows, reader.odds(prior_empty, shard.rows)
-            odds_of, find = odds.only, _finder_of_ranks(shard, odds)
-        else:
-            rows, fillers = reader.candidates(question.candidates, len(question.paths))
-            odds = reader.odds(prior_empty, rows)
-
-            def find(contexts: Contexts, k: int) -> Ranking:
-                return likelihood.most_likely(scheme, reader.tensor, contexts, fillers, odds, k)
-
-            odds_of = odds.only
-        k = 1 if top is None else several.listed(min(top, len(rows)), len(rows))
-        for _, contexts in scheme.chunks_of(question.paths, reader.batch):
-            ranking = find(contexts, k)
+        prior_empty, top = question.prior_empty, question.top
+        rows, odds_of, rankings = self._search(question)
+        for contexts, ranking in rankings:
             if top is None:
                 yield self._single(ranking, rows, prior_empty)
             else:
+                assert contexts is not None
                 yield self._top(contexts, ranking, rows, odds_of, min(top, len(rows)))
 
-    def _index(
-        self, question: Question, recall_target: float
-    ) -> tuple[Sequence[int], Callable[[Tensor], Likelihood], Callable[[Contexts, int], Ranking]]:
-        reader, prior_empty = self.reader, question.prior_empty
+    def _search(self, question: Question) -> tuple[Sequence[int], Callable[[Tensor], Likelihood], Rankings]:
+        """Return the rows of the candidates, their likelihood model, and rankings of chunks of contexts."""
+        reader, scheme, prior_empty, paths = self.reader, self.scheme, question.prior_empty, question.paths
 
-        def odds_of(rows: NDArray[np.int64]) -> Likelihood:
-            return reader.odds_of_rows(prior_empty, rows)
+        def size(candidates: int) -> int:
+            return 1 if question.top is None else shortlist_size(min(question.top, candidates), candidates)
 
-        single = question.top is None and reader.sample.further()[0] <= SEVERAL
-        vocabulary, prior_range = reader.vocabulary, reader.prior_range
-        index = reader.codebook.index()
-        asked = Asked(self.scheme, index, vocabulary, odds_of, prior_empty, recall_target, prior_range, single)
-        find = lambda contexts, k: ranked_by(asked, reader.tensor, contexts, k)  # noqa: E731
-        return range(len(vocabulary)), lambda rows: odds_of(rows.numpy()), find
+        def chunked(rank: Callable[[Contexts, int], Ranking], k: int) -> Rankings:
+            return ((contexts, rank(contexts, k)) for _, contexts in scheme.chunks_of(paths, reader.batch))
+
+        if question.recall_target is not None:
+            rows: Sequence[int] = range(len(reader.vocabulary))
+            single = question.top is None and reader.sample.further()[0] <= SEVERAL
+            index, of_rows = reader.codebook.index(), partial(reader.odds_of_rows, prior_empty)
+            query = IndexQuery(of_rows, prior_empty, question.recall_target, reader.prior_range, single)
+
+            def by_index(contexts: Contexts, k: int) -> Ranking:
+                return rank_by_index(index, reader.vocabulary, query, reader.tensor, contexts, k)
+
+            return rows, lambda listed: of_rows(listed.numpy()), chunked(by_index, size(len(rows)))
+        if (shard := sharded(reader, question.candidates, paths)) is not None:
+            rows, odds = shard.rows, reader.odds(prior_empty, shard.rows)
+            by_ranks = partial(shard.most_likely, odds=odds)
+            return rows, odds.only, chunked(lambda contexts, k: by_ranks(contexts, k=k), size(len(rows)))
+        rows, fillers = reader.candidates(question.candidates, len(paths))
+        odds, k = reader.odds(prior_empty, rows), size(len(rows))
+        listing, model = CandidateList.of(scheme, fillers, None, len(paths), k), likelihood.scoring_model(scheme, odds)
+        return rows, odds.only, listing.search(scheme, reader.tensor, paths, k, model, reader.batch)
 
     def _single(self, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
         """Return the best answer of each context, or that nothing is there, if that is more probable."""
         vocabulary = self.reader.vocabulary
-        probabilities, empty = likelihood.probabilities(ranking, prior_empty)
-        columns = ranking.best.indices[:, 0], ranking.strengths[:, 0], probabilities, empty
+        columns = ranking.best.indices[:, 0].tolist(), ranking.strengths[:, 0].tolist()
+        posteriors = likelihood.single_posteriors(ranking, prior_empty)
         return [
             [
                 Answer(None, strength, none, found=False)
                 if none >= probability
                 else Answer(vocabulary[rows[i]], strength, probability)
             ]
-            for i, strength, probability, none in zip(*(column.tolist() for column in columns), strict=True)
+            for i, strength, (probability, none) in zip(*columns, posteriors, strict=True)
         ]
 
     def _top(
@@ -142,7 +144,7 @@ class SumModel:
         own = [rows[i] for i in listed.tolist()]
         fillers = reader.codebook.named(reader.names_of(own))
         ranking = ranking._replace(best=ranking.best._replace(indices=indices))
-        found = several.several(self.scheme, reader.tensor, contexts, fillers, ranking, odds_of(listed))
+        found = SetDecoder(self.scheme, fillers, odds_of(listed)).marginals(reader.tensor, contexts, ranking)
         return _as_answers(reader, own, *(column[:, :k] for column in found))
 
     def sets(self, question: Question, threshold: float) -> Parts:
@@ -151,12 +153,11 @@ class SumModel:
         rows, fillers, odds, scan = candidates_of_ranks(
             reader, question.paths, question.candidates, question.prior_empty
         )
-        least, strengths = math.log(threshold / (1 - threshold)), reader.histogram.as_strengths
+        least, decoder = math.log(threshold / (1 - threshold)), SetDecoder(scheme, fillers, odds)
+        is_correlated = reader.codebook.trained is not None and isinstance(fillers, Tensor)
+        seen = reader.histogram.as_strengths() if is_correlated else None
         for _, contexts in scheme.chunks_of(question.paths, reader.batch):
-            if reader.codebook.trained is not None and isinstance(fillers, Tensor):
-                held = recall_alike(scheme, reader.tensor, contexts, fillers, odds, strengths(), least, scan)
-            else:
-                held = sets.recall_sets(scheme, reader.tensor, contexts, fillers, odds, least, scan=scan)
+            held = decoder.recall(reader.tensor, contexts, least, scan, seen)
             by_context: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
             columns = (held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid())
             for context, i, strength, probability in zip(*(column.tolist() for column in columns), strict=True):
@@ -198,8 +199,9 @@ class SumModel:
         asked = torch.tensor([rows[place] for place in known], device=scheme.device)
         every, fillers = reader.candidates(None, len(known))
         odds = reader.odds(0.5, every)
-        ranking = likelihood.most_likely(scheme, reader.tensor, which, fillers, odds, several.listed(1, len(every)))
-        found = several.own(scheme, reader.tensor, which, reader.codebook.all(), ranking, odds, asked)
+        ranking = likelihood.most_likely(scheme, reader.tensor, which, fillers, odds, shortlist_size(1, len(every)))
+        decoder = SetDecoder(scheme, reader.codebook.all(), odds)
+        strength, log_odds = decoder.marginal_of(reader.tensor, which, ranking, asked)
         share = (odds.log_prior[asked].double() - math.log(0.5)).exp()
         prior = (
             torch.log((1 - prior_empty) / prior_empty * (2 - share) / share)
@@ -207,16 +209,16 @@ class SumModel:
             else torch.full_like(share, math.inf)
         )
         strengths, probabilities = alone.strengths.clone(), alone.probabilities.clone()
-        strengths[known] = found.strengths.to(strengths)
-        probabilities[known] = (found.log_odds + prior).sigmoid()
+        strengths[known] = strength.to(strengths)
+        probabilities[known] = (log_odds + prior).sigmoid()
         return Recognition(strengths, probabilities, alone.deviations)
 
 
 class ConsolidatedModel:
     """A memory that was solved for: scores are calibrated on the pairs that it was solved for."""
 
-    def __init__(self, reader: Reader, calibration: Solved) -> None:
-        self.reader, self.scheme, self.calibration = reader, reader.scheme, calibration
+    def __init__(self, reader: Reader, calibrated: Consolidated) -> None:
+        self.reader, self.scheme, self.calibration = reader, reader.scheme, calibrated
 
     def rank(self, question: Question) -> Parts:
         """Yield the best answers of each path."""
@@ -242,12 +244,12 @@ class ConsolidatedModel:
         """Yield the best answers of each path, and the probability that nothing is there."""
         reader, top = self.reader, min(question.top or 1, len(rows))
         every = None if question.candidates is None else reader.candidates(None, len(question.paths))[1]
-        choice = fitted.Choice(fillers, rows, every)
+        allowed = AllowedValues(fillers, rows, every)
         for _, contexts in self.scheme.chunks_of(question.paths, reader.batch):
-            found = fitted.told(
-                self.scheme, reader.tensor, contexts, choice, self.calibration, question.prior_empty, top
+            found = calibration.rank(
+                self.scheme, reader.tensor, contexts, allowed, self.calibration, question.prior_empty, top
             )
-            yield _as_answers(reader, choice.rows, *found[:3]), found.empty.tolist()
+            yield _as_answers(reader, allowed.rows, *found[:3]), found.empty.tolist()
 
     def recognize(self, batch: Batch, prior_empty: float) -> Iterator[Recognition]:
         """Yield how strongly and how probably pairs are stored."""
@@ -258,13 +260,13 @@ class ConsolidatedModel:
             fillers = reader.codebook.named(names).unsqueeze(1)
             inner = scheme.inner(scheme.adjoint(reader.tensor, contexts), contexts, fillers)
             strengths = (inner / scheme.energy(contexts, fillers))[:, 0]
-            probabilities = fitted.pair_chances(strengths, self.calibration, prior_empty)
+            probabilities = calibration.pair_probabilities(strengths, self.calibration, prior_empty)
             if reader.codebook.trained is not None:
                 every, candidates = reader.candidates(None, len(names))
-                choice, k = fitted.Choice(candidates, every), several.listed(1, len(every))
-                best = fitted.told(scheme, reader.tensor, contexts, choice, self.calibration, prior_empty, k)
+                allowed, k = AllowedValues(candidates, every), shortlist_size(1, len(every))
+                best = calibration.rank(scheme, reader.tensor, contexts, allowed, self.calibration, prior_empty, k)
                 asked = torch.tensor(reader.vocabulary.rows_of(names), device=probabilities.device).unsqueeze(1)
-                beside = (best.chances * (best.indices == asked)).sum(1)
+                beside = (best.probabilities * (best.indices == asked)).sum(1)
                 probabilities = torch.where(asked.squeeze(1) < 0, probabilities, probabilities.minimum(beside))
             yield Recognition(strengths, probabilities, torch.full_like(strengths, deviation))
 
@@ -281,7 +283,7 @@ class ScoreModel:
         rows, fillers = reader.candidates(question.candidates, len(question.paths))
         k = min(question.top or 1, len(rows))
         for chunk in slices(len(question.paths), BATCH):
-            found = best.top(self.scheme, reader.tensor, question.paths[chunk], fillers, k)
+            found = top(self.scheme, reader.tensor, question.paths[chunk], fillers, k)
             yield _as_answers(reader, rows, found.indices, found.scores, torch.full_like(found.scores, math.nan))
 
     def sets(self, question: Question, threshold: float) -> Parts:
@@ -299,10 +301,6 @@ class ScoreModel:
             scores = self.scheme.score(reader.tensor, contexts, fillers)[:, 0]
             unknown = torch.full_like(scores, math.nan)
             yield Recognition(scores, unknown, unknown)
-
-
-def _finder_of_ranks(shard: Shard, odds: Likelihood) -> Callable[[Contexts, int], Ranking]:
-    return lambda contexts, k: shard.most_likely(contexts, odds, k)
 
 
 def _as_answers(reader: Reader, rows: Sequence[int], *columns: Tensor) -> list[list[Answer]]:

@@ -7,8 +7,8 @@ from typing import NoReturn, Self, TypeVar
 import torch
 
 from carving.errors import BadType, BadValue
-from carving.inference.fitted import Solved
-from carving.inference.observed import EDGE
+from carving.inference.amp import BIN_TOLERANCE
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import ONCE
 from carving.memory.capacity import predicted_accuracy
 from carving.memory.codebook import check_finite
@@ -16,8 +16,8 @@ from carving.memory.counts import PathCounts, ValueCounts
 from carving.memory.evaluate import counted
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, OnProgress
-from carving.memory.reader import Reader
-from carving.memory.state import Consolidated, Quantized, State, known_paths
+from carving.memory.reader import READ_ONLY, Reader
+from carving.memory.state import State, known_paths
 from carving.memory.update import Change, store
 from carving.quantization import BITS, Cells, check_bits
 from carving.storage import quantizedfile
@@ -38,14 +38,14 @@ WORSE = 0.01  # of the answers may be lost by few bits, where nothing was planne
 UNPREDICTED = 4  # bits for schemes of which nothing is predicted: they add a hundredth to the noise
 EXACT = 1e-5  # how near to a cell's mean a number is it
 COUNTED = 2**32  # pairs of one value, which a file cannot count
-READ_ONLY = "A quantized memory cannot be changed. Its `to_memory(paths)` method returns a memory that can."
 
 
 class QuantizedMemory(Memory):
     """A memory quantized to a few bits per cell. It answers all queries; probabilities include quantization noise.
 
     `Memory.quantize` and `QuantizedMemory.load` return quantized memories. They cannot be changed: `store`, `forget`,
-    `replace`, `+`, `merge` and `consolidate` raise BadValue. `decode` decodes all paths jointly. `to_memory`
+    `+`,
+    `merge`, `grow` and `consolidate` raise BadValue. `decode` decodes all paths jointly. `to_memory`
     decodes all pairs and stores them again, which restores the memory before quantization.
 
     >>> from carving import OSC, Memory
@@ -58,7 +58,7 @@ class QuantizedMemory(Memory):
     """
 
     def __init__(self, state: State) -> None:
-        if not isinstance(state, State) or getattr(state.form, "cells", None) is None:
+        if not isinstance(state, State) or state.cells is None:
             raise BadType(f"A quantized memory must come from `memory.quantize(bits=2)` or a file, got {state!r}.")
         self._set(Reader(state))
 
@@ -112,7 +112,7 @@ class QuantizedMemory(Memory):
         """
         reader, state = self._reader, self._reader.state
         if reader.calibration is not None:
-            return Memory._of(Reader(replace(state, form=Consolidated(reader.calibration))))
+            return Memory._of(Reader(replace(state, cells=None)))
         known = known_paths(state) if paths is None else counted(paths)
         if known.pairs != reader.pairs:
             raise BadValue(
@@ -126,7 +126,7 @@ class QuantizedMemory(Memory):
         pairs = list(zip(answers.paths, (answer.value for answer in answers), strict=True))
         store(change, (pairs[part] for part in slices(len(pairs), BATCH)), 1.0)
         after = change.after()
-        outside = self.cells.outside(reals(after.tensor), EDGE)
+        outside = self.cells.outside(reals(after.tensor), BIN_TOLERANCE)
         if outside or not answers.converged:  # in a full memory wrong pairs may have the same cells
             raise BadValue(
                 f"Decoding did not converge: {outside:,} of {self.cells.codes.numel():,} cells of the decoded pairs "
@@ -194,7 +194,7 @@ def quantized(reader: Reader, bits: int | str | None) -> QuantizedMemory:
         return QuantizedMemory(_packed(reader, reader.calibration, bits))
     wished = _wished(bits)
     chosen = fewest_bits(reader) if wished is None else wished
-    return QuantizedMemory(_with_cells(reader.state, Quantized(Cells.of(reals(reader.tensor), chosen))))
+    return QuantizedMemory(_with_cells(reader.state, Cells.of(reals(reader.tensor), chosen)))
 
 
 def _wished(bits: int | str) -> int | None:
@@ -206,7 +206,7 @@ def _wished(bits: int | str) -> int | None:
     return check_bits(bits)
 
 
-def _packed(reader: Reader, solved: Solved, bits: int | str) -> State:
+def _packed(reader: Reader, solved: Consolidated, bits: int | str) -> State:
     """A consolidated state in the cells that it was solved for, which are all of it."""
     grid, wished = solved.grid, _wished(bits)
     if grid is None:
@@ -226,12 +226,13 @@ def _packed(reader: Reader, solved: Solved, bits: int | str) -> State:
             f"Cannot quantize: the tensor was changed since the memory was consolidated for {grid.bits} bits per cell. "
             f"Consolidate again with consolidate(pairs, bits={grid.bits})."
         )
-    return _with_cells(reader.state, Consolidated(solved.rounded(), cells))
+    return _with_cells(replace(reader.state, calibration=solved.rounded()), cells)
 
 
 def check_sealable(reader: Reader) -> None:
     """Refuse what is no sum of pairs that were stored once each, with the weight 1."""
     scheme, counts = reader.scheme, reader.counts
+    reader.check_changeable()
     if not scheme.facts.linear:
         raise BadValue(
             f"Cannot quantize: a memory of {scheme} is not a plain sum of its pairs. Use another scheme, or "
@@ -249,11 +250,10 @@ def check_sealable(reader: Reader) -> None:
         )
 
 
-def _with_cells(state: State, form: Quantized | Consolidated) -> State:
-    assert form.cells is not None
-    numbers = form.cells.numbers(state.scheme.dtype)
+def _with_cells(state: State, cells: Cells) -> State:
+    numbers = cells.numbers(state.scheme.dtype)
     tensor = torch.view_as_complex(numbers) if state.scheme.facts.memory_dtype.is_complex else numbers
-    return replace(state, tensor=tensor, form=form)
+    return replace(state, tensor=tensor, cells=cells)
 
 
 def fewest_bits(reader: Reader) -> int:
@@ -317,6 +317,6 @@ def _state_of(
         path_counts=None if found.paths is None else PathCounts(found.paths),
         sample=found.histogram,
         target=found.target,
+        calibration=found.solved,
     )
-    form = Quantized(cells) if found.solved is None else Consolidated(found.solved, cells)
-    return _with_cells(state, form)
+    return _with_cells(state, cells)

@@ -10,9 +10,9 @@ from typing import Any, TypedDict, Unpack
 
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
+from carving.inference.amp import Decoding, Step
 from carving.inference.answer import Answer, Answers
-from carving.inference.likelihood import UNSEEN
-from carving.inference.together import Decoding, Step
+from carving.inference.likelihood import UNSEEN_COUNT
 from carving.memory.models import Parts, Question, model_of
 from carving.memory.pairs import BATCH, Batch, OnProgress, as_pair, report
 from carving.memory.reader import EMPTY, Reader
@@ -179,7 +179,7 @@ class MessagePassing:
             rounds=rounds,
             ranks=ranks,
             holds=list(self.times.values())[own],
-            prior=counts + UNSEEN,
+            prior=counts + UNSEEN_COUNT,
             shares=counts / max(reader.stored, 1.0),
             prior_empty=check_prior_empty(prior_empty),
             strengths=reader.strengths,

@@ -13,9 +13,7 @@ from torch import Tensor, full_like
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.inference import likelihood
-from carving.inference.fitted import Solved
-from carving.inference.likelihood import Likelihood
-from carving.inference.numbers import Numbers
+from carving.inference.likelihood import UNSEEN_COUNT, CardinalityPrior, Likelihood
 from carving.inference.sample import ONCE, Histogram, Loads, PairSample, Strengths
 from carving.memory.codebook import Codebook
 from carving.memory.pairs import BATCH
@@ -27,6 +25,9 @@ from carving.validate import listed
 SIGMAS = 5  # standard deviations of chance
 MODEL_ERROR = 0.05  # of the log energy: what theory leaves out
 EMPTY = "The memory is empty: there is no value to answer with. Store pairs first."
+
+
+READ_ONLY = "A quantized memory cannot be changed. Its `to_memory(paths)` method returns a memory that can."
 
 
 class Reader:
@@ -54,9 +55,7 @@ class Reader:
         self.state, self.codebook, self.ranks = state, codebook, ranks or Ranks.alone()
         self.scheme, self.tensor, self.vocabulary = state.scheme, state.tensor, state.vocabulary
         self.value_counts, self.path_counts, self.sample = state.value_counts, state.path_counts, state.sample
-        self.target = state.target
-        self.calibration: Solved | None = getattr(state.form, "calibration", None)
-        self.cells: Cells | None = getattr(state.form, "cells", None)
+        self.target, self.calibration, self.cells = state.target, state.calibration, state.cells
         self._odds: tuple[float, Likelihood] | None = None  # of the whole vocabulary, for the last prior
         if energy is not None:
             vars(self)["energy"] = energy
@@ -66,6 +65,11 @@ class Reader:
         if energy is None and state.tensor is self.tensor:
             energy = vars(self).get("energy")
         return Reader(state, self.codebook, energy, self.ranks)
+
+    def check_changeable(self) -> None:
+        """Refuse to change a quantized memory."""
+        if self.cells is not None:
+            raise BadValue(READ_ONLY)
 
     @property
     def counts(self) -> Tensor:
@@ -213,26 +217,27 @@ class Reader:
             # Trained fillers may be alike: a value that was never stored meets the noise of those that it is like.
             often = self.counts.clamp_min(0)
             counts = full_like(counts, float(often.square().sum() / often.sum().clamp_min(1)))
-        return self._with_numbers(prior_empty, counts, prior)
+        return self._with_cardinality(prior_empty, counts, prior)
 
     def odds_of_rows(self, prior_empty: float, rows: NDArray[np.int64]) -> Likelihood:
         """Return the likelihood model of some candidates, without looking at the other values of the vocabulary."""
-        counts, unseen = self.value_counts.of(rows), likelihood.UNSEEN + self.hidden
-        whole = self.stored + unseen * len(self.vocabulary)
-        return self._with_numbers(prior_empty, counts, likelihood.log_prior_of(counts, prior_empty, unseen, whole))
+        counts, total = self.value_counts.of(rows), self.stored + (UNSEEN_COUNT + self.hidden) * len(self.vocabulary)
+        prior = likelihood.log_prior(counts, prior_empty, self.hidden, total)
+        return self._with_cardinality(prior_empty, counts, prior)
 
-    def _with_numbers(self, prior_empty: float, counts: Tensor, prior: Tensor) -> Likelihood:
-        return replace(self.likelihood(counts, prior), numbers=Numbers(prior_empty, self.sample.further()))
+    def _with_cardinality(self, prior_empty: float, counts: Tensor, prior: Tensor) -> Likelihood:
+        cardinality = CardinalityPrior(prior_empty, self.sample.further())
+        return replace(self.likelihood(counts, prior), cardinality=cardinality)
 
     def likelihood(self, counts: Tensor, prior: Tensor | float) -> Likelihood:
         """Return the likelihood model of values that were stored this often, with their log prior odds."""
         white = 1 - self.share
-        return likelihood.likelihood(self.scheme, self.energy, counts, self.stored, prior, self.strengths, white)
+        return likelihood.make_likelihood(self.scheme, self.energy, counts, self.stored, prior, self.strengths, white)
 
     @property
     def prior_range(self) -> float:
         """The largest difference between the prior log odds of two values."""
-        least, most = (max(0.0, each) + likelihood.UNSEEN for each in self.value_counts.summary[1:])
+        least, most = (max(0.0, each) + UNSEEN_COUNT for each in self.value_counts.summary[1:])
         return math.log(most / least)
 
     @cached_property

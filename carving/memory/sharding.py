@@ -11,8 +11,8 @@ from torch import Tensor
 from carving.distributed.ranks import Ranks
 from carving.inference import likelihood
 from carving.inference.likelihood import Likelihood
-from carving.inference.ranking import Best, Indexed, Ranking, merged_parts
-from carving.inference.sets import Scan, Shortlists, contexts_at_once
+from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
+from carving.inference.top_k import Best, Ranking, merged_rankings
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.reader import Reader
 from carving.schemes.base import Contexts, Scheme
@@ -112,7 +112,7 @@ class Shard:
             )
             for each in self.ranks.stack(columns)
         ]
-        return merged_parts(parts, k)
+        return merged_rankings(parts, k)
 
     @property
     def fillers(self) -> "Fillers":
@@ -123,8 +123,7 @@ class Shard:
         """What gives contexts their short lists of all candidates."""
         if not len(self.own):
             return MergedScan(self, scheme, None)
-        given = self.candidates if isinstance(self.candidates, Tensor) else scheme.fillers(self.candidates)
-        return MergedScan(self, scheme, Scan.of(scheme, given, odds.part(self.own)))
+        return MergedScan(self, scheme, Scan.of(scheme, self.candidates, odds.part(self.own)))
 
 
 class MergedScan(NamedTuple):
@@ -134,14 +133,14 @@ class MergedScan(NamedTuple):
     scheme: Scheme
     own: Scan | None
 
-    def at_once(self, size: int) -> int:
-        """How many contexts get lists of this size at once: as many on every rank."""
-        return contexts_at_once(self.scheme, size)
+    def max_rows(self, size: int) -> int:
+        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
+        return max_shortlisted(self.scheme, size)
 
-    def ranked(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
-        """The best candidates of contexts that show these cores."""
+    def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
+        """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
         most = min(size, len(self.shard.own))
-        found = self.own.ranked(cores, contexts, most) if self.own is not None else None
+        found = self.own.rank(cores, contexts, most) if self.own is not None else None
         return self.shard.merged(found, len(contexts), size)
 
 

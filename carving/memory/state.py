@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadValue
-from carving.inference.fitted import Solved
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import NOTHING_SAMPLED, Histogram, PairSample
 from carving.memory.counts import PathCounts, ValueCounts
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.quantization import Cells
 from carving.schemes.base import Scheme
 from carving.symbols.vocabulary import Vocabulary
@@ -20,29 +20,6 @@ NOT_KEPT = (
     "The memory keeps no paths. Pass the paths, or use a memory that keeps them: Memory(..., keep_paths=True), or "
     "grow(paths=..., keep_paths=True) of this one."
 )
-
-
-@dataclass(frozen=True)
-class Sum:
-    """Form of a tensor that is the sum of all bound pairs."""
-
-
-@dataclass(frozen=True, eq=False)
-class Quantized:
-    """Form of a tensor whose numbers are the means of quantized cells."""
-
-    cells: Cells
-
-
-@dataclass(frozen=True, eq=False)
-class Consolidated:
-    """Form of a tensor that was solved for, and how its scores are calibrated; possibly quantized."""
-
-    calibration: Solved
-    cells: Cells | None = None
-
-
-Form = Sum | Quantized | Consolidated
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +34,9 @@ class State:
         trained: Fillers (n, *filler_shape) of the first n values, if they were trained.
         path_counts: The weight under each path, if the memory keeps paths.
         sample: A sample of the stored pairs with their weights.
-        form: How the tensor holds the pairs.
         target: What the memory was planned for.
+        calibration: The calibration of scores, if the tensor was consolidated and is no longer the sum of its pairs.
+        cells: The quantized cells that the tensor's numbers are the means of, if it was quantized.
     """
 
     scheme: Scheme
@@ -68,8 +46,9 @@ class State:
     trained: Tensor | None = None
     path_counts: PathCounts | None = None
     sample: PairSample | Histogram = NOTHING_SAMPLED
-    form: Form = Sum()
     target: Target | None = None
+    calibration: Consolidated | None = None
+    cells: Cells | None = None
 
     @classmethod
     def empty(
@@ -105,7 +84,8 @@ class State:
     def moved(self, scheme: Scheme) -> "State":
         """Return a copy for a scheme that differs in device or precision."""
         tensor = self.tensor.to(scheme.device, scheme.facts.memory_dtype, copy=True)
-        return replace(self, scheme=scheme, tensor=tensor)
+        cells = None if self.cells is None else self.cells.to(scheme.device)
+        return replace(self, scheme=scheme, tensor=tensor, cells=cells)
 
     @property
     def counts(self) -> Tensor:

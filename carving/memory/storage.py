@@ -8,11 +8,11 @@ from typing import NamedTuple
 import torch
 
 from carving.errors import BadValue, UserError
-from carving.index import beside
+from carving.index.file import read_index, write_index
 from carving.memory.counts import PathCounts, ValueCounts
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.reader import Reader
-from carving.memory.state import Consolidated, State, Sum
+from carving.memory.state import State
 from carving.memory.update import Change, check_weights, finite_energy, levels_of
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
@@ -54,7 +54,7 @@ def save(path: Place, reader: Reader, dtype: torch.dtype | None, index: bool, fo
         check_weights(reader, [levels_of(reader.state)], dtype=dtype)
     memoryfile.write(path, contents_of(reader.state), dtype, force)
     if index:
-        beside.write(path, reader.codebook.index(), reader.vocabulary, force)
+        write_index(path, reader.codebook.index(), reader.vocabulary, force)
 
 
 def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
@@ -87,7 +87,7 @@ def _indexed(path: Place, state: State) -> Reader:
     """Return the reader of a state, with the index that lies beside its file, if there is one of its values."""
     reader = Reader(state)
     if reader.codebook.indexable and len(reader.vocabulary):
-        reader.codebook.keep_index(beside.read(path, reader.scheme, reader.vocabulary))
+        reader.codebook.keep_index(read_index(path, reader.scheme, reader.vocabulary))
     return reader
 
 
@@ -102,8 +102,8 @@ def state_of(contents: memoryfile.Contents, device: torch.device | str) -> State
         trained=contents.fillers,
         path_counts=None if contents.paths is None else PathCounts(contents.paths),
         sample=contents.sample,
-        form=Sum() if contents.solved is None else Consolidated(contents.solved),
         target=contents.target,
+        calibration=contents.solved,
     )
 
 
@@ -118,7 +118,7 @@ def contents_of(state: State) -> memoryfile.Contents:
         target=state.target,
         paths=None if state.path_counts is None else state.path_counts.weights(),
         sample=state.sample,
-        solved=getattr(state.form, "calibration", None),
+        solved=state.calibration,
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from carving.distributed.ranks import Ranks, exchangeable
 from carving.errors import BadValue
 from carving.formats.documents import Pair
-from carving.inference.fitted import Solved
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import Histogram, Levels, PairSample
 from carving.memory.codebook import Drawn
 from carving.memory.counts import PathCounts, ValueCounts
@@ -22,8 +22,8 @@ from carving.memory.pairs import BATCH, Batch, OnProgress, report
 from carving.memory.query import check_sum
 from carving.memory.reader import Reader
 from carving.memory.sharding import check_same_state, facts_of
-from carving.memory.state import Consolidated, State
-from carving.planner.target import Target
+from carving.memory.state import State
+from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
 from carving.storage.records import Entry
 from carving.symbols.codec import Path, Value
@@ -113,10 +113,8 @@ class Change:
             energy = finite_energy(state.scheme, self._tensor)
         weights = torch.tensor(list(self.counts.values()), dtype=torch.float64)
         state = state.with_tensor(state.tensor if self._tensor is None else self._tensor, self.counts, weights)
-        form = state.form
-        if isinstance(form, Consolidated):
-            form = Consolidated(form.calibration.plus(self.added))
-        state = replace(state, path_counts=self.path_counts, sample=self.sample, form=form)
+        calibration = None if state.calibration is None else state.calibration.plus(self.added)
+        state = replace(state, path_counts=self.path_counts, sample=self.sample, calibration=calibration)
         return self.before.after(state, energy)
 
 
@@ -235,23 +233,22 @@ def added(ours: Reader, theirs: Reader) -> Reader:
     one, other = ours.state, theirs.state
     check_same(one.scheme, other.scheme)
     check_same_trained(one, other)
-    if ours.cells is not None or theirs.cells is not None:
-        raise BadValue("A quantized memory cannot be added. Its to_memory(paths) returns a memory that can.")
+    ours.check_changeable()
+    theirs.check_changeable()
     both = one.with_tensor(one.tensor + other.tensor.to(one.tensor), other.vocabulary, other.counts)
-    calibration = calibration_of_both(ours, theirs)
     both = replace(
         both,
         target=stricter(one.target, other.target),
         path_counts=paths_of_both(one, other),
         sample=one.sample.merged(other.sample),
-        form=one.form if calibration is None else Consolidated(calibration),
+        calibration=calibration_of_both(ours, theirs),
     )
     after = ours.after(both)
     check_weights(after, [levels_of(one), levels_of(other)], ours)
     return after
 
 
-def calibration_of_both(ours: Reader, theirs: Reader) -> Solved | None:
+def calibration_of_both(ours: Reader, theirs: Reader) -> Consolidated | None:
     """Return the calibration of a sum with a consolidated memory, to which the pairs of the other are noise."""
     if ours.calibration is None or theirs.calibration is None:
         calibration, other = (ours.calibration, theirs) if ours.calibration is not None else (theirs.calibration, ours)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.inference.ranking import best_of
+from carving.inference.top_k import best_of
 from carving.multilabel import losses, metrics
 from carving.multilabel.data import Dataset
 from carving.multilabel.rows import Rows

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from carving.hashing import bits
-from carving.inference.ranking import Best, best_of
+from carving.inference.top_k import Best, best_of
 from carving.multilabel.scoring import check_finite
 from carving.symbols.codec import canonical
 from carving.tiling import slices

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from carving.errors import BadValue
-from carving.inference.ranking import Best
+from carving.inference.top_k import Best
 from carving.multilabel import scoring
 from carving.multilabel.rows import LabelSets, Rows, label_sets
 from carving.symbols import codec

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.inference.ranking import best_of
+from carving.inference.top_k import best_of
 from carving.multilabel import counting, metrics, rerankers
 from carving.multilabel.blending import FAVOURS, SCALES, Propensities, Quality, bias_of, measured
 from carving.multilabel.data import Dataset

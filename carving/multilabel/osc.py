@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from carving.errors import BadValue
-from carving.inference.ranking import Best
+from carving.inference.top_k import Best
 from carving.multilabel import losses, scoring
 from carving.multilabel.grid import Grid
 from carving.multilabel.heads import ALL, CHUNK, MISSING, PRESENT, Head, Indices

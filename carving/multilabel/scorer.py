@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from carving.inference.ranking import Best, best_of
+from carving.inference.top_k import Best, best_of
 from carving.multilabel.data import Dataset
 from carving.multilabel.heads import Head
 from carving.multilabel.maps import Map

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadValue
-from carving.inference.ranking import Best, best_of, merged
+from carving.inference.top_k import Best, best_of, merged
 from carving.tiling import slices
 from carving.validate import check_integer
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.hashing import bits
-from carving.inference.ranking import Best
+from carving.inference.top_k import Best
 from carving.multilabel import losses, metrics
 from carving.multilabel.checkpoints import Checkpoint, Facts, Weights
 from carving.multilabel.data import Dataset

@@ -4,9 +4,9 @@
 inverse questions. In this package `plan` is the module; the function is `carving.plan`.
 """
 
-from carving.planner.alone import osc_accuracy, tpr_accuracy, vsa_accuracy
+from carving.planner.families import osc_accuracy, tpr_accuracy, vsa_accuracy
 from carving.planner.plan import Plan, pairs_within, plan_within, plans, plans_within, predict
-from carving.planner.together import fixed_point
+from carving.planner.state_evolution import fixed_point
 
 __all__ = [
     "Plan",

@@ -1,4 +1,4 @@
-"""Which memory to take: the smallest that reaches an accuracy, and the questions the other way round."""
+"""Plans: the smallest memory that reaches an accuracy, the most pairs that fit, and the accuracy of a given memory."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,10 +8,9 @@ from itertools import starmap
 from typing import Unpack
 
 from carving.errors import BadValue
-from carving.planner.kinds import Kind, Parameters, kinds_for
-from carving.planner.offer import Offer
-from carving.planner.search import (
-    LARGEST,
+from carving.planner.design import (
+    MAX_NUMBERS,
+    Design,
     Size,
     TooLarge,
     cheapest_size,
@@ -19,14 +18,14 @@ from carving.planner.search import (
     fullest_size,
     most_pairs,
     smallest_size,
-    telling,
-    trimmed,
+    trimmed_size,
 )
-from carving.planner.wish import Requirements, Shared, Wish, wish_for
+from carving.planner.families import Parameters, families_for
+from carving.planner.requirements import Requirements, Shared, Specification, check_dictionary, specify
 from carving.validate import check_integer
 
-HOPEFUL = 2.0  # times the fewest numbers, by drafts: kinds that need more are not the smallest
-QUANTIZED = (1, 2, 3, 4)  # bits a cell that are worth a plan: eight never take the fewest bytes
+DRAFT_RATIO = 2.0  # families whose drafts exceed the smallest draft by more are not the smallest
+PLANNED_BITS = (1, 2, 3, 4)  # per cell: eight never take the fewest bytes
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Plan:
         scheme: The name of the scheme.
         d, p, k1, compact: Its parameters; p and k1 are None where they do not apply.
         pairs: The number of pairs.
-        accuracy: The predicted accuracy: the share of contexts in which every stored filler outranks all others.
+        accuracy: The predicted accuracy: the share of paths whose stored values outrank all others.
         cells: The numbers of the memory tensor.
         codebook: The numbers of all fillers; they need not be stored, since labels determine them.
         numbers: The numbers that were minimized: the cells and, if it counts, the codebook.
@@ -80,7 +79,7 @@ class Plan:
     @property
     def kind(self) -> str:
         """The kind of memory in words, such as "OSC of order 2, compact"."""
-        return kind_words(self.scheme, self.p, self.compact)
+        return describe_kind(self.scheme, self.p, self.compact)
 
     def _repr_html_(self) -> str:
         from carving.explore.display import plan_html
@@ -93,24 +92,24 @@ def plan(
 ) -> Plan:
     """Return the smallest memory whose predicted accuracy reaches a target.
 
-    The accuracy is the share of contexts in which every stored filler outranks every other candidate.
+    The accuracy is the share of paths whose stored values all outrank every other value of the vocabulary.
 
     Args:
         pairs: The number of pairs to store.
-        vocabulary: The number of candidates.
+        vocabulary: The number of different values.
         accuracy: The target accuracy, between 0 and 1.
-        shared: The number of fillers in every context, or a mapping {fillers: contexts} where it varies.
+        shared: The number of values under every path, or a mapping {values: paths} where it varies.
         **requirements: Further requirements, all optional:
 
             - `scheme`, `p`, `compact`: the kind of memory; None allows all.
             - `codebook`: whether the numbers of all fillers count (True), or only the cells of the memory.
             - `dtype`: the precision, which determines the bytes (float32).
-            - `widest`: the upper bound of k1, as a multiple of sqrt(d). By default 2 if contexts hold one filler each;
+            - `widest`: the upper bound of k1, as a multiple of sqrt(d). By default 2 if every path holds one value;
               otherwise k1 may be up to d / 2.
             - `slack`: the fraction by which the memory may exceed the minimum where that makes queries cheaper (0.1).
             - `basis`: "blocks", or "gaussian" as in the paper.
             - `dictionary`: the number of shared vectors of which compact fillers are built; 0 for none.
-            - `joint`: whether to plan for joint decoding, with one filler in each context. The memory is several times
+            - `joint`: whether to plan for joint decoding, with one value under each path. The memory is several times
               smaller. The plan includes some headroom, because joint decoding fails abruptly above its threshold.
             - `spread`: with `joint`, the spread of the amplitudes of contexts; unequal amplitudes need fewer cells.
             - `bits`: bits per cell of a quantized memory, 1 to 8, or "auto" for the fewest bytes. The codebook then
@@ -137,11 +136,11 @@ def plan(
     (1, 6033)
     """
     if requirements.get("bits") == "auto":
-        return _of_fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
-    offers = _offers(pairs, vocabulary, accuracy, shared, requirements)
-    drafts = [drafted_numbers(offer) for offer in offers]
-    worth = HOPEFUL * (1 + offers[0].wish.slack) * min(drafts)
-    return _smallest([offer for offer, draft in zip(offers, drafts, strict=True) if draft <= worth])[0]
+        return _fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
+    designs = _designs(pairs, vocabulary, accuracy, shared, requirements)
+    drafts = [drafted_numbers(design) for design in designs]
+    limit = DRAFT_RATIO * (1 + designs[0].spec.slack) * min(drafts)
+    return _smallest([design for design, draft in zip(designs, drafts, strict=True) if draft <= limit])[0]
 
 
 def plans(
@@ -155,9 +154,9 @@ def plans(
     ['OSC', 'TPR', 'HLB']
     """
     if requirements.get("bits") == "auto":
-        best = _of_fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
-        return plans(pairs, vocabulary, accuracy, shared, **_quantized(requirements, best.bits))
-    return _smallest(_offers(pairs, vocabulary, accuracy, shared, requirements))
+        best = _fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
+        requirements["bits"] = best.bits
+    return _smallest(_designs(pairs, vocabulary, accuracy, shared, requirements))
 
 
 def each_plan(
@@ -170,9 +169,9 @@ def each_plan(
     >>> [each.numbers for each in each_plan(pairs=1_000, vocabulary=500, scheme="TPR")]
     [140000]
     """
-    for offer in _offers(pairs, vocabulary, accuracy, shared, requirements):
+    for design in _designs(pairs, vocabulary, accuracy, shared, requirements):
         with suppress(TooLarge):
-            yield _plan(offer, smallest_size(offer))
+            yield _plan(design, smallest_size(design))
 
 
 def drafts(
@@ -185,63 +184,60 @@ def drafts(
     >>> drafts(pairs=1_000, vocabulary=500, scheme="HLB")
     [('HLB', 15387714)]
     """
-    offers = _offers(pairs, vocabulary, accuracy, shared, requirements)
-    kinds = [kind_words(offer.kind.scheme, offer.kind.p, offer.kind.compact) for offer in offers]
-    each = zip(kinds, map(drafted_numbers, offers), strict=True)
+    designs = _designs(pairs, vocabulary, accuracy, shared, requirements)
+    kinds = [describe_kind(design.family.scheme, design.family.p, design.family.compact) for design in designs]
+    each = zip(kinds, map(drafted_numbers, designs), strict=True)
     return sorted((draft for draft in each if draft[1]), key=lambda draft: draft[1])
 
 
-def kind_words(scheme: str, p: int | None, compact: bool) -> str:
-    """A kind of memory in words."""
+def describe_kind(scheme: str, p: int | None, compact: bool) -> str:
+    """Return a kind of memory in words."""
     return f"{scheme}{f' of order {p}' if p else ''}{', compact' if compact else ''}"
 
 
-def _offers(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> list[Offer]:
-    """What kinds of memories offer for these wishes."""
-    wish = wish_for(pairs, vocabulary, accuracy, shared, requirements)
+def _designs(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> list[Design]:
+    """Return a design for each family that is admitted and whose dictionary, if any, is large enough."""
+    spec = specify(pairs, vocabulary, accuracy, shared, requirements)
     if isinstance(shared, Mapping) and (total := sum(size * count for size, count in shared.items())) != pairs:
-        raise BadValue(f"shared must add up to pairs={pairs}, got contexts that hold {total}. Correct one of them.")
-    return telling([Offer(wish, kind) for kind in kinds_for(wish)])
+        raise BadValue(f"shared must add up to pairs={pairs}, got paths with {total} values. Correct one of them.")
+    designs = [Design(spec, family) for family in families_for(spec)]
+    possible = [design for design in designs if design.collision_accuracy >= accuracy]
+    if not possible:
+        check_dictionary(vocabulary, spec.dictionary, max(design.family.p or 1 for design in designs), accuracy)
+    return possible
 
 
-def _smallest(offers: list[Offer]) -> list[Plan]:
-    """The best memory of each kind that can do it at all: the cheapest for what it takes first, then the smallest."""
-    smallest = _possible(offers)
-    fewest = min((plan for _, plan in smallest), key=lambda each: each.numbers)
-    limit = math.floor(fewest.numbers * (1 + offers[0].wish.slack))
+def _smallest(designs: list[Design]) -> list[Plan]:
+    """Return the best memory of each possible family: first the cheapest for its size, then by size.
 
-    def cheaper(offer: Offer, plan: Plan) -> Plan:
-        if not fewest.numbers < limit >= plan.numbers:
-            return plan
-        size = cheapest_size(offer, limit, Size(plan.d, plan.k1 or 0))
-        return min(plan, _plan(offer, trimmed(offer, size)), key=_cost)
-
-    found = sorted(starmap(cheaper, smallest), key=lambda each: each.numbers)
-    return _chosen_first(found, sum(each.numbers <= limit for each in found), fewest)
-
-
-def _possible(offers: list[Offer]) -> list[tuple[Offer, Plan]]:
-    """The smallest memory of each kind; where there is none of any kind, that is said."""
-    found, impossible = list[tuple[Offer, Plan]](), list[TooLarge]()
-    for offer in offers:
+    Raises:
+        TooLarge: No family has a memory that is large enough.
+    """
+    smallest, impossible = list[tuple[Design, Plan]](), list[TooLarge]()
+    for design in designs:
         try:
-            found.append((offer, _plan(offer, smallest_size(offer))))
+            smallest.append((design, _plan(design, smallest_size(design))))
         except TooLarge as error:
             impossible.append(error)
-    if not found:
+    if not smallest:
         raise impossible[0]
-    return found
+    least = min((plan for _, plan in smallest), key=lambda each: each.numbers)
+    limit = math.floor(least.numbers * (1 + designs[0].spec.slack))
+
+    def cheapest(design: Design, plan: Plan) -> Plan:
+        if not least.numbers < limit >= plan.numbers:
+            return plan
+        size = cheapest_size(design, limit, Size(plan.d, plan.k1 or 0))
+        return min(plan, _plan(design, trimmed_size(design, size)), key=_relative_cost)
+
+    found = sorted(starmap(cheapest, smallest), key=lambda each: each.numbers)
+    return _chosen_first(found, sum(each.numbers <= limit for each in found), least)
 
 
-def _of_fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Plan:
-    each = (plan(pairs, vocabulary, accuracy, shared, **_quantized(requirements, bits)) for bits in QUANTIZED)
-    return min(each, key=lambda plan: plan.bytes)
-
-
-def _quantized(requirements: Requirements, bits: int | None) -> Requirements:
-    """The wishes with so many bits a cell."""
-    own: Requirements = {**requirements, "bits": bits}
-    return own
+def _fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Plan:
+    """Return the plan of the fewest bytes over all numbers of bits."""
+    each: list[Requirements] = [{**requirements, "bits": bits} for bits in PLANNED_BITS]
+    return min((plan(pairs, vocabulary, accuracy, shared, **own) for own in each), key=lambda plan: plan.bytes)
 
 
 def plan_within(
@@ -256,7 +252,7 @@ def plan_within(
             by 1.1.
 
     Raises:
-        BadValue: If a requirement is invalid, or no memory of this size stores a single context.
+        BadValue: If a requirement is invalid, or no memory of this size stores a single pair.
 
     >>> best = plan_within(numbers=100_000, vocabulary=500, scheme="TPR")
     >>> best.d, best.pairs
@@ -275,26 +271,26 @@ def plans_within(
     >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
     """
-    check_integer("numbers", numbers, 1, LARGEST, "it is the size of the memory, including the codebook if that counts")
-    wish = _one_context(vocabulary, accuracy, shared, requirements)
-    full = [(offer, *fullest_size(offer, numbers)) for offer in (Offer(wish, kind) for kind in kinds_for(wish))]
-    offers = [offer for offer, pairs, _ in full if pairs]
-    fullest = [_plan(offer.holding(pairs), size) for offer, pairs, size in full if pairs]
+    hint = "it is the size of the memory, including the codebook if that counts"
+    check_integer("numbers", numbers, 1, MAX_NUMBERS, hint)
+    spec = _specify_one_context(vocabulary, accuracy, shared, requirements)
+    full = [(design, *fullest_size(design, numbers)) for design in (Design(spec, each) for each in families_for(spec))]
+    fullest = [(design, _plan(design.with_pairs(pairs), size)) for design, pairs, size in full if pairs]
     if not fullest:
         raise BadValue(
-            f"No memory of {numbers} numbers stores a single context at accuracy {accuracy} with a vocabulary of "
+            f"No memory of {numbers} numbers stores a single pair at accuracy {accuracy} with a vocabulary of "
             f"{vocabulary}. Allow more numbers, or do not count the codebook (codebook=False)."
         )
-    most = max(fullest, key=lambda each: each.pairs)
-    least = max(wish.pairs, math.ceil(most.pairs / (1 + wish.slack)))
+    most = max((plan for _, plan in fullest), key=lambda each: each.pairs)
+    least = max(spec.pairs, math.ceil(most.pairs / (1 + spec.slack)))
 
-    def cheaper(offer: Offer, plan: Plan) -> Plan:
+    def cheapest(design: Design, plan: Plan) -> Plan:
         if not most.pairs > least <= plan.pairs:
             return plan
-        size = cheapest_size(offer.holding(least), numbers, Size(plan.d, plan.k1 or 0))
-        return min(plan, _plan(offer.holding(most_pairs(offer, *size)), size), key=_cost)
+        size = cheapest_size(design.with_pairs(least), numbers, Size(plan.d, plan.k1 or 0))
+        return min(plan, _plan(design.with_pairs(most_pairs(design, *size)), size), key=_relative_cost)
 
-    found = sorted(map(cheaper, offers, fullest), key=lambda each: -each.pairs)
+    found = sorted(starmap(cheapest, fullest), key=lambda each: -each.pairs)
     return _chosen_first(found, sum(each.pairs >= least for each in found), most)
 
 
@@ -320,8 +316,8 @@ def pairs_within(
     >>> pairs_within(vocabulary=500, d=4_096, scheme="HLB")
     134
     """
-    wish = _one_context(vocabulary, accuracy, shared, requirements)
-    return most_pairs(*_given(wish, d, k1))
+    spec = _specify_one_context(vocabulary, accuracy, shared, requirements)
+    return most_pairs(*_given_memory(spec, d, k1))
 
 
 def predict(
@@ -348,64 +344,65 @@ def predict(
     >>> round(predict(pairs=1_000, vocabulary=1_000, d=8_000, scheme="HLB", joint=True), 2)
     1.0
     """
-    offer, d, k1 = _given(wish_for(pairs, vocabulary, 0.99, shared, requirements), d, k1)
-    return offer.accuracy(d, k1, draft)
+    design, d, k1 = _given_memory(specify(pairs, vocabulary, 0.99, shared, requirements), d, k1)
+    return design.accuracy(d, k1, draft)
 
 
-def _one_context(vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Wish:
-    """A wish whose pairs are still to be found out: those of one context."""
-    return wish_for(1 if isinstance(shared, Mapping) else shared, vocabulary, accuracy, shared, requirements)
+def _specify_one_context(vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Specification:
+    """Return a specification of the pairs of one context, where the number of pairs is to be found."""
+    return specify(1 if isinstance(shared, Mapping) else shared, vocabulary, accuracy, shared, requirements)
 
 
-def _given(wish: Wish, d: int, k1: int | None) -> tuple[Offer, int, int]:
-    """The memory that was given, which may be of any size."""
-    kind = kinds_for(replace(wish, scheme=wish.scheme or "OSC"))[0]
+def _given_memory(spec: Specification, d: int, k1: int | None) -> tuple[Design, int, int]:
+    """Return the design and the checked size of a given memory, by default of OSC."""
+    design = Design(spec, families_for(replace(spec, scheme=spec.scheme or "OSC"))[0])
     d = check_integer("d", d, 2)
-    return Offer(wish, kind), d, _width(kind, d, k1)
-
-
-def _width(kind: Kind, d: int, k1: int | None) -> int:
-    if not kind.has_width:
+    if not design.has_width:
         if k1 is not None:
-            raise BadValue(f"k1={k1} does not apply to {kind.scheme}. Omit it.")
-        return 0
+            raise BadValue(f"k1={k1} does not apply to {design.family.scheme}. Omit it.")
+        return design, d, 0
     usual = round(math.sqrt(d))
-    return check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"round(sqrt(d)) = {usual} is a good start")
+    hint = f"round(sqrt(d)) = {usual} is a good start"
+    return design, d, check_integer("k1", usual if k1 is None else k1, 1, d - 1, hint)
 
 
 def _chosen_first(found: list[Plan], admitted: int, extreme: Plan) -> list[Plan]:
-    """Plans, the one of the first so many whose questions are cheapest for what it takes at the head."""
-    chosen = min(found[:admitted], key=_cost)
+    """Return the plans, starting with the cheapest, relative to its size, of the first `admitted`."""
+    chosen = min(found[:admitted], key=_relative_cost)
     others = (each for each in found if each is not chosen)
     return [replace(chosen, extreme=None if chosen == extreme else extreme), *others]
 
 
-def _cost(plan: Plan) -> float:
-    """Operations, weighed with numbers and pairs: a question that is hardly cheaper is not worth a larger memory."""
+def _relative_cost(plan: Plan) -> float:
+    """Return operations times numbers per pair: a slightly cheaper query is not worth a much larger memory."""
     return plan.operations * plan.numbers / plan.pairs
 
 
-def _plan(offer: Offer, size: Size) -> Plan:
-    wish, kind, (d, k1) = offer.wish, offer.kind, size
-    width: Parameters = {"k1": k1} if kind.has_width else {}
-    spread: Parameters = {"spread": float(wish.spread)} if wish.spread and "spread" in kind.concerns else {}
-    taken: Parameters = {"dictionary": wish.dictionary} if wish.dictionary else {}
-    numbers = offer.numbers(d, k1)
+def _plan(design: Design, size: Size) -> Plan:
+    spec, family, (d, k1) = design.spec, design.family, size
+    parameters: Parameters = {"d": d, **family.parameters}
+    if design.has_width:
+        parameters["k1"] = k1
+        if spec.spread:
+            parameters["spread"] = float(spec.spread)
+    if spec.dictionary:
+        parameters["dictionary"] = spec.dictionary
+    numbers = design.numbers(d, k1)
     return Plan(
-        scheme=kind.scheme,
+        scheme=family.scheme,
         d=d,
-        p=kind.p,
-        k1=width.get("k1"),
-        compact=kind.compact,
-        pairs=wish.pairs,
-        accuracy=offer.accuracy(d, k1),
-        cells=d**kind.order,
-        codebook=offer.codebook(d, k1),
+        p=family.p,
+        k1=parameters.get("k1"),
+        compact=family.compact,
+        pairs=spec.pairs,
+        accuracy=design.accuracy(d, k1),
+        cells=family.cells(d),
+        codebook=design.codebook(d, k1),
         numbers=numbers,
-        bytes=numbers * wish.dtype.itemsize if wish.bits is None else math.ceil(numbers * wish.bits / 8),
-        operations=offer.operations(d, k1),
-        parameters={"d": d, **kind.parameters, **width, **spread, **taken},
-        joint=wish.joint,
-        rounds=offer.decoded(d, k1).rounds if wish.joint else 1,
-        bits=wish.bits,
+        bytes=numbers * spec.dtype.itemsize if spec.bits is None else math.ceil(numbers * spec.bits / 8),
+        operations=design.operations(d, k1),
+        parameters=parameters,
+        joint=spec.joint,
+        rounds=design.fixed_point(d, k1).rounds if spec.joint else 1,
+        bits=spec.bits,
     )

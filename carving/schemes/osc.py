@@ -42,7 +42,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     """Orthogonal Subspace Carving: a memory tensor of order p and side d.
 
     A context is a random subspace of k1 of the d dimensions. A filler has p components; binding projects them into the
-    subspace, normalizes them and takes their outer product. `OSC.paper(d, p)` has the paper's choices in everything.
+    subspace, normalizes them and takes their outer product. `OSC.paper(d, p)` is the scheme as published.
 
     Args:
         d: Side of the memory, which has d^p cells. At least 2; typical values are 64 to 200.
@@ -52,7 +52,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             all others. The paper has no signs.
         carved: Dimensions that a context forbids, instead of k1: k1 = d - carved. The smaller of the two bases is drawn
             and stored; if more than half of the space is kept, cores have d^p numbers instead of k1^p.
-        compact: Fillers of p k1 numbers instead of p d.
+        compact: Draw fillers as (p, k1) numbers instead of (p, d): smaller codebooks and faster queries.
         spread: Amplitudes of contexts vary by up to exp(spread) either way, 0 to 4. Joint decoding then finds strong
             contexts first and has a higher capacity; single queries find weak contexts less well.
         basis: "blocks" draws subspaces as blocks of coordinates, many times faster and as accurate; "gaussian" as the

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.hashing import STREAM
-from carving.inference.fitted import Solved
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import (
     KEY_BYTES,
     MAX_LEVELS,
@@ -29,7 +29,7 @@ from carving.inference.sample import (
     Histogram,
     PairSample,
 )
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage import journal
@@ -88,7 +88,7 @@ class Contents:
     target: Target | None = None  # the target that it was planned for
     paths: Mapping[bytes, float] | None = None  # canonical bytes of paths -> stored weight, if the memory keeps paths
     sample: PairSample | Histogram = NOTHING_SAMPLED  # a sample of the pairs with their net weights
-    solved: Solved | None = None  # the calibration of a consolidated memory
+    solved: Consolidated | None = None  # the calibration of a consolidated memory
     checksum: str = ""  # of the file that was read
 
 
@@ -238,7 +238,7 @@ def _contents(
         target=goal_of(metadata),
         paths=None if paths is None else unpack(raw_bytes_of("paths", paths)),
         sample=sample_of(metadata, counts),
-        solved=Solved.of_json(metadata["solved"]) if "solved" in metadata else None,
+        solved=Consolidated.of_json(metadata["solved"]) if "solved" in metadata else None,
         checksum=metadata["checksum"],
     )
     for name, numbers in (("memory", contents.tensor), ("counts", counts), ("fillers", trained)):

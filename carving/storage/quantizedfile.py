@@ -19,9 +19,9 @@ from torch import Tensor
 
 from carving.errors import BadValue
 from carving.hashing import STREAM
-from carving.inference.fitted import Solved
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import Histogram
-from carving.planner.target import Target
+from carving.planner.requirements import Target
 from carving.quantization import BITS, Cells, packed, single, unpacked
 from carving.schemes.base import Scheme
 from carving.storage import journal
@@ -65,7 +65,7 @@ class Quantized:
     fillers: Tensor | None = None
     target: Target | None = None
     paths: Mapping[bytes, float] | None = None
-    solved: Solved | None = None  # how its tensor was solved, if it is no sum
+    solved: Consolidated | None = None  # how its tensor was solved, if it is no sum
 
     @property
     def sizes(self) -> "Sizes":
@@ -189,11 +189,11 @@ def _quantized(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Quantize
     )
 
 
-def _solved(metadata: dict[str, str], weights: Tensor | None) -> Solved | None:
+def _solved(metadata: dict[str, str], weights: Tensor | None) -> Consolidated | None:
     """How a tensor was solved; None for a sum."""
     if ("solved" in metadata) != (weights is not None):
         raise BadValue("the file has only one of `solved` and `fitted`")
-    return None if weights is None else Solved.of_json(metadata["solved"], weights)
+    return None if weights is None else Consolidated.of_json(metadata["solved"], weights)
 
 
 def _fillers(scheme: Scheme, fillers: Tensor | None, values: int) -> Tensor | None:

@@ -2,7 +2,7 @@
 
 from carving.lab.experiment import Cells, Experiment, Published, grid, trials
 from carving.lab.measures.large import large_accuracy
-from carving.planner.alone import vsa_accuracy
+from carving.planner.families import vsa_accuracy
 
 PAIRS, SIZES = 10_000, [343_000, 421_875]
 QUANTITIES = ("retrieval", "predicted", "GiB", "storing seconds", "asking seconds")

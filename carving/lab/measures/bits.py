@@ -3,7 +3,7 @@
 import torch
 from torch import Generator
 
-from carving.inference.together import decode
+from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, stored_fillers, vocabulary_of
 from carving.quantization import Cells

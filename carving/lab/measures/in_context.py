@@ -14,10 +14,10 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import normalize
 
-from carving.inference.solving import solve
-from carving.inference.together import decode
+from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import seed_within
+from carving.memory.solver import solve
 from carving.quantization import BITS, Cells
 from carving.schemes.osc import OSC
 

@@ -5,10 +5,10 @@ import time
 
 import torch
 
-from carving.inference.best import top
+from carving.inference.top_k import top
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of
-from carving.planner.alone import vsa_accuracy
+from carving.planner.families import vsa_accuracy
 
 STORED = 100  # pairs at a time
 

@@ -5,10 +5,10 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from carving.inference.solving import solve
-from carving.inference.together import decode
+from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, stored_fillers, vocabulary_of
+from carving.memory.solver import solve
 from carving.quantization import Cells
 from carving.storage.memoryfile import reals
 

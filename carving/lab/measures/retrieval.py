@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from carving.inference.together import decode
+from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import HELD, scheme_of, stored_fillers, total_numbers, vocabulary_of
 from carving.quantization import Cells

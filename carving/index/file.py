@@ -8,15 +8,13 @@ import hashlib
 import json
 import os
 import warnings
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from carving.errors import BadValue
 from carving.hashing import STREAM
-from carving.index.segments import Index, Segment
+from carving.index.buckets import BucketIndex
+from carving.index.ranking import CandidateIndex
 from carving.schemes.base import Scheme
 from carving.storage.atomic import check_replaceable, replace_whole
 from carving.storage.locks import Place, shown
@@ -24,25 +22,20 @@ from carving.storage.tensorfile import DAMAGE, BadFile, checksum, mapped
 from carving.symbols.vocabulary import Vocabulary
 
 VERSION = "1"
-ENDING = ".index"
+SUFFIX = ".index"
 
 
-def beside(path: Place) -> str:
+def index_path(path: Place) -> str:
     """Return the path of the index file of a memory file."""
-    return os.fspath(path) + ENDING
+    return os.fspath(path) + SUFFIX
 
 
-def write(path: Place, index: Index, vocabulary: Vocabulary, force: bool = False) -> None:
+def write_index(path: Place, index: CandidateIndex, vocabulary: Vocabulary, force: bool = False) -> None:
     """Write the index file of a memory file."""
-    target = beside(path)
+    target = index_path(path)
     check_replaceable(target, "index", force)
-    segment = index.joined().segments[0]
-    tensors = {
-        "order": torch.from_numpy(segment.order),
-        "starts": torch.from_numpy(segment.starts),
-        "components": torch.from_numpy(segment.components),
-    }
-    metadata = {"format": "carving index", "version": VERSION, "each": str(index.each)}
+    tensors, own = index.contents()
+    metadata = {"format": "carving index", "version": VERSION} | own
     metadata |= _identity(index.scheme, vocabulary, len(index))
     metadata["checksum"] = checksum(tensors, metadata)
     replace_whole(target, tensors, metadata)
@@ -58,9 +51,9 @@ def _identity(scheme: Scheme, vocabulary: Vocabulary, count: int) -> dict[str, s
     }
 
 
-def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
+def read_index(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> CandidateIndex | None:
     """Return the index of a memory file, None if missing, for another vocabulary, or corrupt (with a warning)."""
-    target = beside(path)
+    target = index_path(path)
     if not os.path.exists(target):
         return None
     try:
@@ -70,19 +63,18 @@ def read(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Index | None:
             metadata.get(name) != value for name, value in _identity(scheme, vocabulary, count).items()
         ):
             return None
-        return _index(metadata, arrays, scheme, count)
+        index = BucketIndex.from_contents(scheme, arrays, metadata, count)
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        if metadata.get("checksum") != checksum(tensors, metadata):
+            raise BadValue("checksum mismatch")
+        return index
     except OSError as error:
-        warnings.warn(
-            f"{shown(target)} could not be read ({shown(error)}); the index is rebuilt when it is needed.", stacklevel=2
-        )
-        return None
+        problem, hint = f"could not be read ({shown(error)})", ""
     except DAMAGE as error:
-        warnings.warn(
-            f"{shown(target)} is corrupt ({shown(error)}) and is ignored; the index is rebuilt when it is needed. "
-            "Remove the file, or save the memory again with index=True.",
-            stacklevel=2,
-        )
-        return None
+        problem = f"is corrupt ({shown(error)}) and is ignored"
+        hint = " Remove the file, or save the memory again with index=True."
+    warnings.warn(f"{shown(target)} {problem}; the index is rebuilt when it is needed.{hint}", stacklevel=2)
+    return None
 
 
 def _check_kind(metadata: dict[str, str]) -> None:
@@ -90,16 +82,3 @@ def _check_kind(metadata: dict[str, str]) -> None:
         raise BadFile("not an index of Carving")
     if metadata.get("version") != VERSION:
         raise BadFile(f"format version {metadata.get('version')!r:.30}, expected {VERSION!r}")
-
-
-def _index(metadata: dict[str, str], arrays: dict[str, NDArray[Any]], scheme: Scheme, count: int) -> Index:
-    order, starts, components = (arrays[name] for name in ("order", "starts", "components"))
-    index = Index(scheme, int(metadata["each"]), (Segment(order, starts, components),))
-    shapes = [(count,), (index.cells + 1,), (count, int(np.prod(scheme.facts.filler_shape)))]
-    if [order.shape, starts.shape, components.shape] != shapes:
-        raise BadValue("array shapes do not match the number of labels")
-    if metadata.get("checksum") != checksum(
-        {name: torch.from_numpy(array) for name, array in arrays.items()}, metadata
-    ):
-        raise BadValue("checksum mismatch")
-    return index
