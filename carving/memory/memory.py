@@ -1014,6 +1014,7 @@ class Memory:
         (200, 'value 7', 20, 20)
         """
         reader = self._reader
+        reader.check_changeable()
         found = decode_pairs(reader, paths, on_progress=on_progress)
         if not found.requested:
             raise BadValue(

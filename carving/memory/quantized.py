@@ -44,8 +44,7 @@ class QuantizedMemory(Memory):
     """A memory quantized to a few bits per cell. It answers all queries; probabilities include quantization noise.
 
     `Memory.quantize` and `QuantizedMemory.load` return quantized memories. They cannot be changed: `store`, `forget`,
-    `+`,
-    `merge`, `grow` and `consolidate` raise BadValue. `decode` decodes all paths jointly. `to_memory`
+    `replace`, `+`, `merge`, `grow` and `consolidate` raise BadValue. `decode` decodes all paths jointly. `to_memory`
     decodes all pairs and stores them again, which restores the memory before quantization.
 
     >>> from carving import OSC, Memory
