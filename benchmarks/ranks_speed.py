@@ -28,8 +28,8 @@ from measuring import Row, show, write
 from rich.console import Console
 
 from carving import OSC, Memory, formats
+from carving.cli.ranks import launch
 from carving.distributed import Ranks, process_group
-from carving.distributed.launching import launch
 from carving.errors import Overfull
 
 VALUES = 20_000
@@ -103,11 +103,26 @@ KINDS: dict[str, Callable[[Ranks, argparse.Namespace], Callable[[], object]]] = 
 )
 
 
+class TimedRanks(Ranks):
+    """Ranks that count the seconds of exchanges, which include waiting for others."""
+
+    waited = 0.0
+
+    def exchange(self, work: Callable[[], object]) -> object:
+        """Time an exchange."""
+        start = time.perf_counter()
+        try:
+            return super().exchange(work)
+        finally:
+            self.waited += time.perf_counter() - start
+
+
 def work(given: argparse.Namespace) -> None:
     """What a rank does; the first writes what all took."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", Overfull)
-    with process_group() as ranks:
+    with process_group() as joined:
+        ranks = TimedRanks(joined.group)
         if given.only == "sums":
             figures: object = summing(ranks)
         else:

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,6 +62,19 @@ def check_number(name: str, value: object) -> float:
         return float(value)
     except OverflowError:
         raise BadValue(f"{name} must be a number that fits into a float, got {HUGE}") from None
+
+
+def as_python_number(value: Any) -> Any:
+    """Return a number of numpy as one of Python, which files can hold; other values as they are."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def check_positive(name: str, value: object, way_out: str) -> float:
+    """Return the value as a float; refuse what is not a positive, finite number."""
+    number = check_number(name, value)
+    if not (is_finite(number) and number > 0):
+        raise BadValue(f"{name} must be a positive number, got {value!r}. {way_out}")
+    return number
 
 
 def check_real_dtype(dtype: object) -> torch.dtype:

@@ -17,8 +17,7 @@ from carving.index import file as index_file
 from carving.multilabel import MultiLabelClassifier, OSCHead, Settings
 from carving.multilabel.checkpoints import Checkpoint
 from carving.multilabel.networks import Network, Scaling
-from carving.storage.atomic import replace_whole
-from carving.storage.tensorfile import checksum, read_whole
+from carving.storage.tensorfile import checksum, read_tensors, replace_tensors
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 4
 LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 4
@@ -177,7 +176,7 @@ def lied(value: object, chance: random.Random) -> object:
 
 def lying(file: Path, to: Path, chance: random.Random) -> None:
     """A file that says or holds something else, with a checksum that is right."""
-    metadata, tensors = read_whole(file, "file", lambda _: None)
+    metadata, tensors = read_tensors(file, "file", lambda _: None)
     for _ in range(chance.choice((1, 1, 2))):
         key = chance.choice(sorted({*metadata, *tensors} - {"checksum"}))
         if key in tensors:
@@ -187,7 +186,7 @@ def lying(file: Path, to: Path, chance: random.Random) -> None:
         else:
             metadata[key] = chance.choice(TEXTS)
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(to, {name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    replace_tensors(to, {name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
 
 
 def odd(tensor: torch.Tensor, chance: random.Random) -> torch.Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import torchhd
 
-import carving.multilabel
+import carving.hdc
 from carving import encodings, structures
 
 DOCS = Path(__file__).parent.parent / "docs"

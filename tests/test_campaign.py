@@ -173,13 +173,13 @@ def test_an_act_that_writes_in_place_is_noticed(monkeypatch):
 
 
 def test_a_checksum_that_is_not_looked_at_is_noticed(monkeypatch):
-    monkeypatch.setattr("carving.storage.memoryfile.check_sum", lambda *_: None)
+    monkeypatch.setattr("carving.storage.tensorfile.check_sum", lambda *_: None)
     (row,) = files.campaign(60, names=["memory of CGR"])
     assert row["failed"]
 
 
 def test_a_damaged_journal_that_is_taken_as_cut_off_is_noticed(monkeypatch):
-    monkeypatch.setattr("carving.storage.records._is_followed", lambda *_: False)
+    monkeypatch.setattr("carving.storage.journal._is_followed", lambda *_: False)
     (row,) = files.campaign(100, names=["journal"])
     assert row["failed"]
 

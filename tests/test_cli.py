@@ -18,7 +18,7 @@ from carving import OSC, Memory, __version__
 from carving.cli import app, demo, memories, questions
 from carving.errors import BadValue
 from carving.planner import Plan
-from carving.storage import memoryfile
+from carving.storage import locks
 
 DOCUMENT = {"sentence 5": {"subject": "dog", "verb": "chased", "objects": ["cat", "ball"], "line": 12}}
 COMMANDS = ["demo", "plan", "store", "ask", "where", "forget", "merge", "grow", "export", "info", "verify", "reproduce"]
@@ -688,14 +688,14 @@ def test_no_lock_is_left_beside_a_file_or_a_name_that_was_mistyped(memory, tmp_p
 
 def test_a_link_and_its_file_share_a_lock_of_the_user_alone(memory, tmp_path):
     (tmp_path / "link").symlink_to(memory)
-    lock = memoryfile.lock_for(tmp_path / "link").lock_file
-    assert lock == memoryfile.lock_for(memory).lock_file != memoryfile.lock_for(tmp_path / "other").lock_file
+    lock = locks.lock_for(tmp_path / "link").lock_file
+    assert lock == locks.lock_for(memory).lock_file != locks.lock_for(tmp_path / "other").lock_file
     assert stat.S_IMODE(os.stat(os.path.dirname(lock)).st_mode) == 0o700
 
 
 def test_a_folder_of_locks_that_others_may_write_is_refused(memory, tmp_path, monkeypatch):
     monkeypatch.setenv("CARVING_LOCKS", str(tmp_path))
-    memoryfile.lock_for(memory)
+    locks.lock_for(memory)
     (tmp_path / f"carving-{os.getuid()}").chmod(0o777)
     with pytest.raises(PermissionError, match=r"must be yours.*CARVING_LOCKS"):
-        memoryfile.lock_for(memory)
+        locks.lock_for(memory)

@@ -15,7 +15,7 @@ from carving.cli import app
 from carving.errors import BadType, BadValue, Overfull
 from carving.lab.measures.calibration import error
 from carving.memory import consolidation
-from carving.storage.memoryfile import BadFile
+from carving.storage.tensorfile import BadFile
 
 PAIRS = [((f"key {i}",), f"value {7 * i % 200}") for i in range(200)]
 

@@ -25,8 +25,7 @@ from carving.multilabel.matching import Trusted
 from carving.multilabel.models import BadModel
 from carving.multilabel.scorer import Matcher, Scorer
 from carving.multilabel.views import View
-from carving.storage.atomic import replace_whole
-from carving.storage.tensorfile import checksum, read_whole
+from carving.storage.tensorfile import checksum, read_tensors, replace_tensors
 
 
 def wide(data, features=200):
@@ -303,14 +302,14 @@ def test_students_that_lie_are_refused(changes, message, tmp_path):
     made.scorer_ = Scorer(None, None, Matcher(View.rows(), maps[-1], tuple(maps[:-1])))
     made.save(tmp_path / "model")
     MultiLabelClassifier.load(tmp_path / "model")
-    metadata, tensors = read_whole(tmp_path / "model", "file", lambda _: None)
+    metadata, tensors = read_tensors(tmp_path / "model", "file", lambda _: None)
     tensors |= {name: value for name, value in changes.items() if isinstance(value, torch.Tensor)}
     facts = json.loads(metadata["facts"])
     facts |= {name: value for name, value in changes.items() if not isinstance(value, torch.Tensor | dict)}
     facts["kept"] |= changes.get("kept", {})
     metadata["facts"] = json.dumps(facts)
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(tmp_path / "model", tensors, metadata)
+    replace_tensors(tmp_path / "model", tensors, metadata)
     with pytest.raises(BadModel, match=message):
         MultiLabelClassifier.load(tmp_path / "model")
 

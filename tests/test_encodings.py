@@ -30,7 +30,7 @@ from carving.encodings import (
     sinusoid,
     thermometer,
 )
-from carving.encodings.blends import parts_shape
+from carving.encodings.interpolation import parts_shape
 from carving.tensors import chosen
 
 D = {"OSC": 144, "TPR": 400, "CliffordOSC": 30}
@@ -524,8 +524,8 @@ def test_fillers_that_are_looked_up_are_those_that_are_blended(vsa):
     first, second, places = code.blend.first, code.blend.second, code.blend.places
     values = torch.cat((torch.linspace(-1, 3, 150), 4 * places[:150].float() - 1))  # also where parts change
     slow = torch.where(places < ((values.double() + 1) / 4).unsqueeze(1), second, first)
-    assert torch.equal(code(values[:100]), slow[:100]) and code.blend.steps is None
-    assert torch.equal(code(values), slow) and code.blend.steps is not None
+    assert torch.equal(code(values[:100]), slow[:100]) and code.blend.table is None
+    assert torch.equal(code(values), slow) and code.blend.table is not None
     assert torch.equal(code(values.view(3, -1)), slow.view(3, 100, -1))
     other = Level(vsa, -1, 3, label="y")
     assert not torch.equal(other(values), slow)
@@ -554,8 +554,8 @@ def test_levels_that_are_looked_up_are_those_of_the_rounded_numbers(kind):
 
 
 def test_large_fillers_have_no_table():
-    assert Level(VSA("MAP-I", 2**18), label="x").blend.rows == 0
-    assert 16 <= Level(VSA("MAP-I", 2**16), label="x").blend.rows < 256
+    assert Level(VSA("MAP-I", 2**18), label="x").blend.table_rows == 0
+    assert 16 <= Level(VSA("MAP-I", 2**16), label="x").blend.table_rows < 256
 
 
 @pytest.mark.parametrize(

@@ -466,10 +466,10 @@ def test_a_published_number_speaks_of_one_setting_at_every_scale(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_experiment_is_one_file_of_at_most_60_lines(name):
+def test_an_experiment_is_one_short_file(name):
     folder = paper if name in paper.NAMES else beyond
     file = Path(folder.__file__).parent / f"{name.replace('-', '_')}.py"
-    assert len(file.read_text().splitlines()) <= 60
+    assert len(file.read_text().splitlines()) <= 80
 
 
 @SMOKE

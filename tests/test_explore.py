@@ -39,7 +39,7 @@ from carving.explore.sessions import MAX_SESSIONS, PathIndex, Session, SessionSt
 from carving.explore.statistics import cell_histogram, cell_slice, least_bytes, load_curve
 from carving.formats.typed import line_readings, path_line
 from carving.memory.opened import open_memory
-from carving.storage.memoryfile import NotFlushed
+from carving.storage.atomic import NotFlushed
 
 FACTS = [((f"key {i}", "of"), f"value {i % 40}") for i in range(120)]
 HOST = "127.0.0.1:8000"

@@ -19,9 +19,9 @@ import carving
 from carving import OSC, Memory, make
 from carving.errors import BadValue
 from carving.memory import opened
-from carving.storage import journal, locks, memoryfile, records
-from carving.storage.memoryfile import BadFile
-from carving.storage.records import Entry, Record
+from carving.storage import atomic, journal, journaledfile, locks, memoryfile, tensorfile
+from carving.storage.journal import Entry, Journal, Record
+from carving.storage.tensorfile import BadFile
 from carving.symbols.codec import canonical, canonical_path
 
 PAIRS = [((f"head {i}", "next"), f"value {i % 7}") for i in range(20)]
@@ -44,7 +44,7 @@ def same(one, other, exact=False):
 
 def name_of(file):
     """The random name with which every record of a file's journal begins."""
-    return journal.beside(file).read_bytes()[20:36]
+    return journal.journal_path(file).read_bytes()[20:36]
 
 
 def starts_of(data):
@@ -83,10 +83,9 @@ pairs_of = st.tuples(st.lists(roles, min_size=1, max_size=4).map(tuple), values)
 @given(st.lists(st.tuples(pairs_of, st.floats(-1e6, 1e6), st.booleans()), max_size=5))
 def test_a_record_says_what_was_written(given):
     entries = [Entry(canonical_path(path), canonical(value), *rest) for (path, value), *rest in given]
-    head = records.new_head("ab" * 32)
-    empty = records.Journal(head)
-    data = records.packed(Record.of(entries), empty)
-    read = records.whole(head + data)
+    empty = Journal.new("ab" * 32)
+    head, data = empty.head, empty.pack(Record.of(entries))
+    read = journal.parse(head + data)
     assert read.base == "ab" * 32 and read.count == 1 and read.end == read.size == len(head) + len(data)
     (record,) = read.records
     assert list(record.entries()) == entries
@@ -154,8 +153,8 @@ def test_a_file_is_a_memory_whatever_is_done_to_it(tmp_path_factory, steps):
             assert memory.recall("head 1", "next").value == plain.recall("head 1", "next").value
         elif verb == "save":
             plain.save(file)
-        elif verb == "tear" and journal.beside(file).exists():
-            with open(journal.beside(file), "ab") as torn:
+        elif verb == "tear" and journal.journal_path(file).exists():
+            with open(journal.journal_path(file), "ab") as torn:
                 torn.write(name_of(file) + b"torn in the middle of a record")
         elif verb == "refresh":
             memory.refresh()
@@ -165,8 +164,10 @@ def test_a_file_is_a_memory_whatever_is_done_to_it(tmp_path_factory, steps):
 
 def test_questions_see_changes_at_once_and_changes_in_one_batch(file, monkeypatch):
     times = []
-    plain = opened.bound
-    monkeypatch.setattr(opened, "bound", lambda state, records: times.append(len(records)) or plain(state, records))
+    plain = opened.bind_records
+    monkeypatch.setattr(
+        opened, "bind_records", lambda state, records: times.append(len(records)) or plain(state, records)
+    )
     with carving.open(file) as memory:
         for pair in PAIRS[5:]:
             memory.store([pair])
@@ -200,19 +201,19 @@ def states_of(file, states):
 
 def test_a_journal_cut_anywhere_holds_its_first_changes_or_is_refused(changed):
     file, states = changed
-    place = journal.beside(file)
+    place = journal.journal_path(file)
     data, found = place.read_bytes(), []
     for length in range(len(data) + 1):
         place.write_bytes(data[:length])
         found.append(states_of(file, states))
-    assert found[: records.HEAD.size] == [None] * records.HEAD.size
-    kept = found[records.HEAD.size :]
+    assert found[: journal.HEAD.size] == [None] * journal.HEAD.size
+    kept = found[journal.HEAD.size :]
     assert kept == sorted(kept) and set(kept) == {0, 1, 2, 3, 4} and kept[-2:] == [3, 4]
 
 
 def test_a_flipped_bit_is_told_unless_it_may_be_a_tear(changed):
     file, states = changed
-    place, chance = journal.beside(file), random.Random(0)
+    place, chance = journal.journal_path(file), random.Random(0)
     data = place.read_bytes()
     last = starts_of(data)[-1]
     for at in range(len(data)):
@@ -222,11 +223,11 @@ def test_a_flipped_bit_is_told_unless_it_may_be_a_tear(changed):
 
 def test_records_that_are_missing_doubled_or_of_another_journal_are_told(changed):
     file, states = changed
-    place = journal.beside(file)
+    place = journal.journal_path(file)
     data = place.read_bytes()
     starts = starts_of(data)
     parts = [data[: starts[0]], *(data[one:other] for one, other in zip(starts, [*starts[1:], len(data)], strict=True))]
-    other = records.new_head(Memory.load(file) and memoryfile.outline(file).checksum)
+    other = Journal.new(Memory.load(file) and memoryfile.outline(file).checksum).head
     for wrong in (
         [0, 1, 3, 4], [0, 2, 3, 4], [0, 1, 1, 2, 3, 4], [0, 2, 1, 3, 4], [0, 4], [0, 1, 2, 3, 4, 1],
     ):  # fmt: skip
@@ -241,7 +242,7 @@ def test_records_that_are_missing_doubled_or_of_another_journal_are_told(changed
 def test_names_without_end_are_looked_at_in_time(file):
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
-    with open(journal.beside(file), "ab") as hostile:
+    with open(journal.journal_path(file), "ab") as hostile:
         hostile.write(name_of(file) * 2**17)
     assert Memory.load(file).pairs == 6
 
@@ -251,15 +252,15 @@ def test_a_torn_change_may_hold_any_labels(file, cut):
     """Labels that look like the beginning of a record, a thousand times, or are all that the journal holds so far."""
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
-        records_so_far = journal.beside(file).read_bytes()[84:]
+        records_so_far = journal.journal_path(file).read_bytes()[84:]
         memory.store([(("hostile", "\u016bR\n" * 3000), records_so_far)])
-    os.truncate(journal.beside(file), os.path.getsize(journal.beside(file)) - cut)
+    os.truncate(journal.journal_path(file), os.path.getsize(journal.journal_path(file)) - cut)
     same(Memory.load(file), stored(PAIRS[:6]))
 
 
 def test_a_torn_change_is_cut_off_by_the_next(changed):
     file, states = changed
-    place = journal.beside(file)
+    place = journal.journal_path(file)
     data = place.read_bytes()
     place.write_bytes(data[:-3])
     with carving.open(file) as memory:
@@ -273,16 +274,15 @@ def test_a_torn_change_is_cut_off_by_the_next(changed):
 
 @given(st.binary(max_size=300), st.integers(0, 2**32))
 def test_a_journal_of_any_bytes_is_one_or_is_not_whole(noise, seed):
-    chance, head = random.Random(seed), records.new_head("00" * 32)
+    chance, head = random.Random(seed), Journal.new("00" * 32).head
     whole = head + b"".join(
-        records.packed(Record.of([Entry(canonical_path(("a", i)), canonical("x"))]), records.Journal(head, count=i))
-        for i in range(3)
+        Journal(head, count=i).pack(Record.of([Entry(canonical_path(("a", i)), canonical("x"))])) for i in range(3)
     )
     at = chance.randrange(len(whole))
     data = whole[:at] + noise + whole[at + chance.randrange(40) :]
     try:
-        found = records.whole(data)
-    except records.NotWhole:
+        found = journal.parse(data)
+    except tensorfile.NotWhole:
         return
     decoded = [record.decoded() for record in found.records]
     assert decoded == [[(("a", i), "x", 1.0, True)] for i in range(len(decoded))]
@@ -293,11 +293,11 @@ def test_a_journal_of_any_bytes_is_one_or_is_not_whole(noise, seed):
 
 def test_a_journal_of_another_base_is_ignored_and_replaced(changed):
     file, _ = changed
-    stale = journal.beside(file).read_bytes()
+    stale = journal.journal_path(file).read_bytes()
     other = stored(PAIRS[:2])
     other.save(file)
-    assert not journal.beside(file).exists()
-    journal.beside(file).write_bytes(stale)
+    assert not journal.journal_path(file).exists()
+    journal.journal_path(file).write_bytes(stale)
     same(Memory.load(file), other, exact=True)
     with carving.open(file) as memory:
         assert memory.changes == 0
@@ -311,17 +311,17 @@ def test_a_memory_saved_in_its_own_place_has_no_journal(changed):
     file, states = changed
     states[0].save(file)
     same(Memory.load(file), states[0], exact=True)
-    assert not journal.beside(file).exists()
+    assert not journal.journal_path(file).exists()
 
 
 def test_a_stale_journal_goes_before_the_base_that_it_names_comes_back(changed, monkeypatch):
     file, states = changed
-    stale = journal.beside(file).read_bytes()
+    stale = journal.journal_path(file).read_bytes()
     stored(PAIRS[:2]).save(file)
-    journal.beside(file).write_bytes(stale)
+    journal.journal_path(file).write_bytes(stale)
     held = []
-    plain = memoryfile.replace_whole
-    monkeypatch.setattr(memoryfile, "replace_whole", lambda *how: (plain(*how), held.append(Memory.load(file)))[0])
+    plain = memoryfile.replace_tensors
+    monkeypatch.setattr(memoryfile, "replace_tensors", lambda *how: (plain(*how), held.append(Memory.load(file)))[0])
     states[0].save(file)
     same(held[0], states[0], exact=True)
 
@@ -332,22 +332,22 @@ def test_what_is_no_journal_and_what_is_nobodys_is_kept(changed, tmp_path):
     with pytest.raises(BadValue, match=r"holds 4 changes of a memory file that no longer exists. Restore that file"):
         stored(PAIRS[:1]).save(file)
     assert not file.exists()
-    journal.beside(file).rename(journal.beside(tmp_path / "moved"))
+    journal.journal_path(file).rename(journal.journal_path(tmp_path / "moved"))
     same(Memory.load(tmp_path / "moved"), states[4])  # they go together
     stored(PAIRS[:1]).save(file)
-    journal.beside(file).write_text("Dear diary")
+    journal.journal_path(file).write_text("Dear diary")
     with pytest.raises(BadFile, match="not a journal of Carving, or its header is corrupt"):
         Memory.load(file)
     with pytest.raises(BadValue, match="not a journal of Carving, but the memory's journal must have this name"):
         stored(PAIRS[:2]).save(file)
-    assert journal.beside(file).read_text() == "Dear diary"
+    assert journal.journal_path(file).read_text() == "Dear diary"
     stored(PAIRS[:2]).save(file, force=True)
-    assert not journal.beside(file).exists() and Memory.load(file).pairs == 2
-    journal.beside(file).mkdir()
+    assert not journal.journal_path(file).exists() and Memory.load(file).pairs == 2
+    journal.journal_path(file).mkdir()
     with pytest.raises(BadFile, match="is not a regular file"):
         Memory.load(file)
-    journal.beside(file).rmdir()
-    journal.beside(file).symlink_to(journal.beside(file).name)
+    journal.journal_path(file).rmdir()
+    journal.journal_path(file).symlink_to(journal.journal_path(file).name)
     with pytest.raises(OSError, match="symbolic links") as told:
         Memory.load(file)
     assert told.value.errno == errno.ELOOP
@@ -355,9 +355,9 @@ def test_what_is_no_journal_and_what_is_nobodys_is_kept(changed, tmp_path):
 
 def test_a_journal_of_another_version_is_refused(changed):
     file, _ = changed
-    data = journal.beside(file).read_bytes()
+    data = journal.journal_path(file).read_bytes()
     later = data[:16] + (99).to_bytes(4, "little") + data[20:68]
-    journal.beside(file).write_bytes(later + blake2b(later, digest_size=16).digest() + data[84:])
+    journal.journal_path(file).write_bytes(later + blake2b(later, digest_size=16).digest() + data[84:])
     with pytest.raises(
         BadFile, match=r"has format version 99, and this version of Carving reads 3.*compact that memory"
     ):
@@ -383,7 +383,7 @@ def test_a_journal_has_the_permissions_of_its_file(file):
     file.chmod(0o640)
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
-    assert journal.beside(file).stat().st_mode & 0o777 == 0o640
+    assert journal.journal_path(file).stat().st_mode & 0o777 == 0o640
     file.chmod(0o440)
     with pytest.raises(PermissionError, match="read-only"):
         carving.open(file)
@@ -409,7 +409,7 @@ def test_a_disk_that_fails_leaves_the_old_state(changed, monkeypatch, number, ca
     with carving.open(file) as memory:
         memory.store(PAIRS[13:14])
         states[4].store(PAIRS[13:14])
-        data, before = journal.beside(file).read_bytes(), memory.tensor.clone()
+        data, before = journal.journal_path(file).read_bytes(), memory.tensor.clone()
         with monkeypatch.context() as patched:
             patched.setattr(*((journal, "_write_all") if call == "write" else (os, "fsync")), failing)
             with pytest.raises(OSError, match=r"file.journal could not be written .* Nothing was changed") as failed:
@@ -417,7 +417,7 @@ def test_a_disk_that_fails_leaves_the_old_state(changed, monkeypatch, number, ca
             assert failed.value.errno == number
             with pytest.raises(OSError, match="Nothing was changed"):
                 memory.forget([PAIRS[0]])
-        assert journal.beside(file).read_bytes() == data
+        assert journal.journal_path(file).read_bytes() == data
         assert torch.equal(memory.tensor, before) and "lost" not in memory.vocabulary
         same(Memory.load(file), states[4])
         memory.store(PAIRS[18:])
@@ -490,7 +490,9 @@ def test_a_change_in_doubt_that_others_built_on_stays_and_that_is_said_once(doub
 def test_a_change_in_doubt_is_not_confused_with_anothers_that_says_the_same(doubtful):
     file, memory, expected = doubtful
     with carving.open(file) as other:
-        os.truncate(file.with_name("file.journal"), other._now.journal.end - len(other._now.journal.others))
+        os.truncate(
+            file.with_name("file.journal"), other._now.version.journal.end - len(other._now.version.journal.others)
+        )
         other.store(PAIRS[18:])
     memory.store(PAIRS[15:16])
     expected.store([*PAIRS[18:], *PAIRS[15:16]])
@@ -517,7 +519,7 @@ def test_a_name_that_could_not_be_flushed_is_told_with_every_change_until_it_is(
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", folder)
             for pair in PAIRS[5:8]:
-                with pytest.warns(memoryfile.NotFlushed):
+                with pytest.warns(atomic.NotFlushed):
                     memory.store([pair])
         memory.store(PAIRS[8:9])
     assert Memory.load(file).pairs == 9
@@ -529,15 +531,15 @@ def store_all(memory, pairs):
 
 
 def test_a_file_that_cannot_be_written_anew_goes_on_in_its_journal(file, monkeypatch):
-    monkeypatch.setattr(opened, "PATIENCE", 5 * opened.seconds(OSC(24, 2), 1))
+    monkeypatch.setattr(journaledfile, "MAX_WORK", 5 * 24**2)
 
     def full(*_):
         raise OSError(errno.ENOSPC, "no space left")
 
     with carving.open(file) as memory:
         with monkeypatch.context() as patched:
-            patched.setattr(memoryfile, "replace_whole", full)
-            with pytest.warns(memoryfile.NotFlushed, match=r"could not be compacted .*Its changes stay in the journal"):
+            patched.setattr(memoryfile, "replace_tensors", full)
+            with pytest.warns(atomic.NotFlushed, match=r"could not be compacted .*Its changes stay in the journal"):
                 store_all(memory, PAIRS[5:15])
         assert memory.changes == 10 and Memory.load(file).pairs == 15
         store_all(memory, PAIRS[15:])
@@ -566,12 +568,12 @@ def prepare(file, act):
     stored(PAIRS[:5]).save(file)
     if act != "begin":
         append(file, PAIRS[7:9])
-    data = journal.beside(file).read_bytes() if act != "begin" else b""
+    data = journal.journal_path(file).read_bytes() if act != "begin" else b""
     if act == "cut and append":
-        journal.beside(file).write_bytes(data + name_of(file) + bytes(100))
+        journal.journal_path(file).write_bytes(data + name_of(file) + bytes(100))
     if "stale" in act:
         stored(PAIRS[:4]).save(file)
-        journal.beside(file).write_bytes(data)
+        journal.journal_path(file).write_bytes(data)
 
 
 def dying(at):
@@ -662,7 +664,7 @@ def child(work):
 @pytest.mark.parametrize("compacts", [False, True], ids=["appending", "compacting"])
 def test_processes_that_store_and_read_at_once_lose_nothing(file, compacts, monkeypatch):
     if compacts:
-        monkeypatch.setattr(opened, "PATIENCE", 9 * opened.seconds(OSC(24, 2), 1))
+        monkeypatch.setattr(journaledfile, "MAX_WORK", 9 * 24**2)
 
     def write(who):
         with carving.open(file) as memory:
@@ -757,11 +759,11 @@ def test_a_writer_who_cannot_be_waited_for_does_not_append_to_what_was_given_up(
         given_up(writer, NEVER, monkeypatch, lambda: other.append(carving.open(file)))
         writer.store([(("never",), "male")])
     now, record = other[0]._now, Record.of([Entry(canonical_path(("x",)), canonical("y"))])
-    assert os.stat(journal.beside(file)).st_size == now.journal.size
-    data = journal.beside(file).read_bytes()
+    assert os.stat(journal.journal_path(file)).st_size == now.version.journal.size
+    data = journal.journal_path(file).read_bytes()
     with pytest.raises(journal.Changed):
-        journal.append(file, now.base, now.journal, record)
-    assert journal.beside(file).read_bytes() == data
+        journal.append(file, now.version.base, now.version.journal, record)
+    assert journal.journal_path(file).read_bytes() == data
 
 
 @pytest.mark.parametrize("act", ["store", "compact"])
@@ -789,9 +791,9 @@ def test_a_journal_cut_behind_an_open_memory_is_read_anew(file, left):
     with carving.open(file) as memory:
         for pair in PAIRS[5:8]:
             memory.store([pair])
-        data = journal.beside(file).read_bytes()
+        data = journal.journal_path(file).read_bytes()
         starts = starts_of(data)
-        os.truncate(journal.beside(file), len(data) + left if left < 0 else starts[left])
+        os.truncate(journal.journal_path(file), len(data) + left if left < 0 else starts[left])
         memory.store(PAIRS[8:9])
         expected = stored([*PAIRS[: 5 + (2 if left < 0 else left)], PAIRS[8]])
         same(memory, expected)
@@ -805,7 +807,7 @@ def test_refreshing_waits_for_nobody(file):
         taken, done = threading.Event(), threading.Event()
 
         def hold():
-            with memoryfile.lock_for(file):
+            with locks.lock_for(file):
                 taken.set()
                 done.wait(30)
 
@@ -823,7 +825,7 @@ def test_refreshing_waits_for_nobody(file):
 
 
 def test_who_has_the_turn_may_write_and_save(file):
-    with memoryfile.lock_for(file):
+    with locks.lock_for(file):
         with carving.open(file) as memory:
             memory.store(PAIRS[5:6])
         held = Memory.load(file)
@@ -841,4 +843,4 @@ def test_without_locks_a_change_is_refused_in_a_sentence(file, monkeypatch):
         with pytest.raises(OSError, match="without locks"):
             memory.store(PAIRS[5:6])
         memory.refresh()  # which needs none
-    assert not journal.beside(file).exists()
+    assert not journal.journal_path(file).exists()

@@ -8,10 +8,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from carving import OSC, Memory
+from carving import Memory
 from carving.cli import app, journals
-from carving.memory import opened, storage
-from carving.storage import journal, memoryfile
+from carving.storage import journal, journaledfile, memoryfile
 
 LINES = [f"head {i}\tnext\tleaf {i % 7}" for i in range(40)]
 
@@ -90,8 +89,7 @@ def test_a_small_file_is_written_whole(carving):
 
 def test_so_many_changes_that_replaying_takes_long_are_written_whole(carving, large, monkeypatch):
     store(carving, lines(*range(10)), "--d", 40, "--p", 2)
-    for module in (opened, journals):
-        monkeypatch.setattr(module, "PATIENCE", 3.7 * storage.seconds(OSC(40, 2), 1))
+    monkeypatch.setattr(journaledfile, "MAX_WORK", 3 * 40**2)
     found = []
     for number in range(10, 20):
         store(carving, lines(number))

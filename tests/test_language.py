@@ -148,3 +148,33 @@ def test_the_page_uses_the_words_of_the_glossary(file):
     texts = re.findall(r'"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`', file.read_text("utf-8"))
     found = [word for text in texts for word in gone(re.sub(r"\$\{[^}]*\}", "", text))]
     assert not found, found
+
+
+# Records of more than four fields are built by keyword: positions say nothing to a reader.
+
+KEYWORDS = ("cli", "explore", "formats", "lab", "multilabel")
+MAX_POSITIONAL = 3  # of tables of panels and published numbers, whose first columns are the same in every row
+
+
+def wide_records(tree):
+    """The names of the NamedTuples and dataclasses of a module that have more than four fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            kinds = [ast.unparse(each) for each in (*node.bases, *node.decorator_list)]
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            if any("NamedTuple" in kind or "dataclass" in kind for kind in kinds) and len(fields) > 4:
+                yield node.name
+
+
+@pytest.mark.parametrize("package", KEYWORDS)
+def test_wide_records_are_built_by_keyword(package):
+    trees = {file: ast.parse((ROOT / file).read_text("utf-8")) for file in FILES if file.startswith(f"{package}/")}
+    wide = {name for tree in trees.values() for name in wide_records(tree)}
+    found = [
+        f"{file}:{node.lineno}: {name}"
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL
+        if (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in wide
+    ]
+    assert not found, "\n".join(found)

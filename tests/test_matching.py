@@ -19,8 +19,7 @@ from carving.multilabel.models import BadModel
 from carving.multilabel.ridge import Few, Sums, gathered
 from carving.multilabel.scorer import NO, Matcher, Rerankers, Scorer, shortlists
 from carving.multilabel.views import View
-from carving.storage.atomic import replace_whole
-from carving.storage.tensorfile import checksum, read_whole
+from carving.storage.tensorfile import checksum, read_tensors, replace_tensors
 
 
 def some(shape, density=0.3, seed=0):
@@ -442,13 +441,13 @@ def test_fast_models_that_lie_are_refused(changes, message, monkeypatch, tmp_pat
     monkeypatch.setattr(matching, "FEW", 3)
     data = topics(80)
     MultiLabelClassifier(recipe="fast").fit(data.features, data.labels).save(tmp_path / "model")
-    metadata, tensors = read_whole(tmp_path / "model", "file", lambda _: None)
+    metadata, tensors = read_tensors(tmp_path / "model", "file", lambda _: None)
     facts = json.loads(metadata["facts"])
     assert metadata["format"] == "carving labels 6" and set(facts["matcher"]) == {"waves", "seed", "length", "power"}
     tensors |= {name: value for name, value in changes.items() if isinstance(value, torch.Tensor)}
     facts |= {name: value for name, value in changes.items() if not isinstance(value, torch.Tensor)}
     metadata["facts"] = json.dumps(facts)
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(tmp_path / "model", tensors, metadata)
+    replace_tensors(tmp_path / "model", tensors, metadata)
     with pytest.raises(BadModel, match=message):
         MultiLabelClassifier.load(tmp_path / "model")

@@ -10,8 +10,7 @@ from damage import peak
 
 from carving.multilabel import Dataset, MultiLabelClassifier, OSCHead, Settings, checkpoints, training
 from carving.multilabel.models import BadModel
-from carving.storage.atomic import replace_whole
-from carving.storage.tensorfile import checksum, read_whole
+from carving.storage.tensorfile import checksum, read_tensors, replace_tensors
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 8
 LABELS = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]] * 8
@@ -26,13 +25,13 @@ def fitted():
 
 def rewritten(file, **changes):
     """The file with other facts or tensors, and a checksum that is right."""
-    metadata, tensors = read_whole(file, "file", lambda _: None)
+    metadata, tensors = read_tensors(file, "file", lambda _: None)
     facts = json.loads(metadata["facts"])
     tensors |= {name: value for name, value in changes.items() if isinstance(value, torch.Tensor)}
     facts |= {name: value for name, value in changes.items() if not isinstance(value, torch.Tensor)}
     metadata["facts"] = json.dumps(facts)
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(file, tensors, metadata)
+    replace_tensors(file, tensors, metadata)
 
 
 def lies(**changes):
@@ -189,10 +188,10 @@ def test_a_checkpoint_whose_numbers_changed_is_told_and_nothing_is_put_back(tmp_
     ],
 )
 def test_checkpoints_that_lie_are_refused(unfinished, changes, message):
-    metadata, tensors = read_whole(unfinished, "file", lambda _: None)
+    metadata, tensors = read_tensors(unfinished, "file", lambda _: None)
     for name, value in changes.items():
         (metadata if isinstance(value, str) else tensors)[name] = value
     metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(unfinished, tensors, metadata)
+    replace_tensors(unfinished, tensors, metadata)
     with pytest.raises(ValueError, match=message):
         run(unfinished)

@@ -14,9 +14,8 @@ import carving
 from carving import OSC, Memory, make
 from carving.cli.extent import extent
 from carving.errors import BadType, BadValue, Overfull
-from carving.memory import opened
 from carving.memory.opened import Opened
-from carving.storage import journal, memoryfile
+from carving.storage import journal, journaledfile, memoryfile
 
 PAIRS = [((f"head {i}", "next"), f"value {i % 7}") for i in range(20)]
 
@@ -143,7 +142,7 @@ def test_an_open_memory_tells_that_one_pair_fills_it(tmp_path):
 
 
 def test_much_at_once_and_heavy_weights_are_written_with_the_file(file, monkeypatch):
-    monkeypatch.setattr(opened, "PATIENCE", 4.5 * opened.seconds(OSC(24, 2), 1))
+    monkeypatch.setattr(journaledfile, "MAX_WORK", 4 * 24**2)
     with carving.open(file) as memory:
         assert memory.store(iter(PAIRS[5:12])) == 7 and memory.changes == 0
         assert os.listdir(file.parent) == ["file"]
@@ -158,7 +157,7 @@ def test_much_at_once_and_heavy_weights_are_written_with_the_file(file, monkeypa
 
 
 def test_a_pair_with_a_very_long_label_is_written_with_the_file(file, monkeypatch):
-    monkeypatch.setattr(opened, "PATIENCE", 4.5 * opened.seconds(OSC(24, 2), 1))
+    monkeypatch.setattr(journaledfile, "MAX_WORK", 4 * 24**2)
     with carving.open(file) as memory:
         memory.store([(("long",), "x" * 10**6)])
         assert memory.changes == 0
@@ -175,7 +174,7 @@ def test_the_paths_of_an_open_memory_are_those_that_were_stored(tmp_path):
 
 
 def test_a_journal_that_would_take_long_to_replay_is_written_into_the_file(file, monkeypatch):
-    monkeypatch.setattr(opened, "PATIENCE", 4.5 * opened.seconds(OSC(24, 2), 1))
+    monkeypatch.setattr(journaledfile, "MAX_WORK", 4 * 24**2)
     with carving.open(file) as memory:
         changes = [memory.store([pair]) and memory.changes for pair in PAIRS[5:]]
     assert max(changes) <= 4 and changes.count(0) >= 3

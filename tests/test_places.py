@@ -15,9 +15,8 @@ from crew import started
 import carving
 from carving import OSC, Memory
 from carving.storage import locks
-from carving.storage.journal import beside
-from carving.storage.locks import shown
-from carving.storage.memoryfile import lock_for
+from carving.storage.journal import journal_path
+from carving.storage.locks import lock_for, shown
 
 
 def store_eight(name, who, temporary):
@@ -31,7 +30,7 @@ def store_eight(name, who, temporary):
 
 HOLD = """
 import sys, time
-from carving.storage.memoryfile import lock_for
+from carving.storage.locks import lock_for
 lock = lock_for(sys.argv[1])
 lock.acquire()
 print(1, flush=True)
@@ -87,7 +86,7 @@ def test_a_file_system_without_locks_is_told_at_once(file, monkeypatch):
     monkeypatch.setattr(locks.fcntl, "flock", missing)
     start = time.monotonic()
     with pytest.raises(OSError, match=r"without locks .*Set CARVING_LOCKS to a folder on a local disk"):
-        lock_for(file)
+        locks.acquire_lock(file)
     assert time.monotonic() - start < 5
     left = file.with_name(f".carving-{'0' * 32}.part")
     left.write_bytes(b"of nobody knows whom")
@@ -141,7 +140,7 @@ def test_waiting_for_a_journal_that_another_holds_is_announced_and_ends(file, mo
     monkeypatch.setattr(locks, "SHARED_LIMIT", 0.3, raising=False)
     with carving.open(file) as memory:
         memory.store({"second": "y"})
-        with open(beside(file), "rb") as other:
+        with open(journal_path(file), "rb") as other:
             locks.fcntl.flock(other, locks.fcntl.LOCK_SH)
             late = threading.Timer(5, locks.fcntl.flock, (other, locks.fcntl.LOCK_UN))  # no test waits for ever
             late.start()

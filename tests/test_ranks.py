@@ -41,7 +41,7 @@ def contents(memory):
     return dict(
         tensor=state.tensor, values=state.vocabulary.labels, counts=state.counts.tolist(), paths=known,
         sample=(state.sample.bits, dict(state.sample.weights)),
-        target=state.target, room=state.room, told=state.told, solved=state.solved,
+        target=state.target, calibration=state.calibration,
     )  # fmt: skip
 
 
@@ -129,14 +129,14 @@ def test_ranks_exchange_no_pickles(crew):
 
 
 def awkward_sum(ranks, piece):
-    from carving.distributed import sums
+    from carving.distributed import ranks as module
 
-    before, sums.PIECE = sums.PIECE, piece
+    before, module.SUM_CHUNK = module.SUM_CHUNK, piece
     try:
         numbers = torch.randn(1000, generator=torch.Generator().manual_seed(ranks.rank)) * 10.0 ** (4 * ranks.rank)
         return ranks.sum_(numbers)
     finally:
-        sums.PIECE = before
+        module.SUM_CHUNK = before
 
 
 def test_sums_are_rounded_once_whatever_the_pieces(crew):

@@ -11,8 +11,8 @@ import torch
 from crew import crew_in
 
 from carving import OSC, Memory
-from carving.distributed import Ranks, launching
-from carving.distributed.launching import launch
+from carving.cli import ranks as launching
+from carving.distributed import LostRank, Ranks
 
 
 def waits_for_rank(ranks, who, what):
@@ -51,8 +51,39 @@ def test_only_a_broken_connection_is_a_lost_rank(kind):
     assert raised.type is kind
 
 
+BROKEN = [
+    RuntimeError("[/pytorch/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 3000ms for recv operation"),
+    RuntimeError("[/pytorch/gloo/transport/tcp/pair.cc:525] Connection closed by peer [127.0.0.1]:1234"),
+    RuntimeError("Application timeout caused pair closure"),
+    torch.distributed.DistNetworkError("the client socket has failed"),
+]
+
+
+@pytest.mark.parametrize("error", BROKEN, ids=str)
+def test_a_broken_connection_or_a_timeout_is_a_lost_rank(error):
+    def work():
+        raise error
+
+    with pytest.raises(LostRank) as raised:
+        Ranks.alone().exchange(work)
+    assert raised.value.__cause__ is error
+
+
 def exchanged(ranks):
     return ranks.gather(ranks.rank)
+
+
+def of_other_shapes(ranks):
+    from torch import distributed as dist
+
+    return ranks.exchange(lambda: dist.all_gather([torch.empty(3)] * ranks.size, torch.empty(4), group=ranks.group))
+
+
+def test_a_wrong_shape_in_an_exchange_is_no_lost_rank_and_the_next_exchange_works(crew):
+    assert all(
+        kind == "RuntimeError" and "tensor size" in words for kind, words in crew.errors(of_other_shapes, ranks=2)
+    )
+    assert crew(exchanged, ranks=2) == [[0, 1]] * 2
 
 
 # Commands
@@ -160,11 +191,13 @@ def test_what_goes_wrong_in_ranks_is_said_once_and_leaves_the_file(crew, graph, 
 
 
 def run(script, workers=2):
-    return launch([sys.executable, "-c", script], workers)
+    return launching.launch([sys.executable, "-c", script], workers)
 
 
 def test_ranks_are_started_with_their_numbers_and_only_the_first_is_heard(capfd):
-    assert run("import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])") == launching.Ended(0)
+    assert run("import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])") == launching.ExitStatus(
+        0
+    )
     assert capfd.readouterr().out == "rank 0 of 2\n"
 
 
@@ -193,7 +226,7 @@ def test_workers_listen_to_this_machine_alone(capfd, monkeypatch):
     ended = run(LISTENING)
     found, meeting = capfd.readouterr().out.splitlines()
     zero, one, *addresses = found.split()
-    assert (zero, one, set(addresses), ended) == ("0", "1", {"0100007F"}, launching.Ended(0))  # 127.0.0.1
+    assert (zero, one, set(addresses), ended) == ("0", "1", {"0100007F"}, launching.ExitStatus(0))  # 127.0.0.1
     mode, folder = meeting.split()
     assert mode == "0o700" and not os.path.exists(folder)
 
@@ -202,7 +235,7 @@ def test_when_one_rank_fails_the_others_are_ended(monkeypatch):
     monkeypatch.setattr(launching, "GRACE", 0.2)
     started = time.monotonic()
     ended = run("import os, sys, time; sys.exit(5) if os.environ['RANK'] == '1' else time.sleep(60)")
-    assert ended == launching.Ended(5, 1) and ended.signal is None and time.monotonic() - started < 30
+    assert ended == launching.ExitStatus(5, 1) and ended.signal is None and time.monotonic() - started < 30
     ended = run("import os, time; os.kill(os.getpid(), 9) if os.environ['RANK'] == '1' else time.sleep(60)")
     assert ended.rank == 1 and ended.signal == "SIGKILL"
 

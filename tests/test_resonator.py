@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from carving import VSA
 from carving.lab.measures.factors import CAPACITY
 from carving.structures import factorize
-from carving.structures.renewals import Segments, least_squares
+from carving.structures.resonator import SegmentEstimates, least_squares
 
 
 def problem(vsa, factors, size, count, generator):
@@ -66,7 +66,7 @@ def test_likelihoods_of_segments_are_the_least_over_segments(generator):
     """By plain loops over segments, places and candidates."""
     vsa = VSA("BSDC-SEG", 64)  # 8 segments of 8 places
     books, _, bound = problem(vsa, 3, 5, 2, generator)
-    ways = Segments(vsa, books, None, generator)
+    ways = SegmentEstimates(vsa, books, None, generator)
     estimates = [ways.first(place, 2) for place in range(3)]
     fast = ways.alike(bound, estimates, 1)
     for row in range(2):

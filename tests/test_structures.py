@@ -383,6 +383,7 @@ def test_what_is_refused_changes_nothing(generator):
         (lambda v, x: multiset(v, [x[0], x[1]]), TypeError, "Use torch.stack"),
         (lambda v, x: graph(v, x, x[:2]), ValueError, "sources and targets must have the same number"),
         (lambda v, x: nearest(v, x, x[:0]), ValueError, "n >= 1"),
+        (lambda v, x: nearest(v, x, x, threshold="high"), TypeError, "threshold must be a number, got 'high'"),
         (lambda v, x: hash_table(v, x, x > 0), ValueError, "of another scheme or dimension"),
         (lambda v, x: v.bind(x, VSA("MAP-I", 32).fillers(range(5))), ValueError, "of another scheme or dimension"),
         (lambda v, x: v.similarity(x, x > 0), ValueError, "of another scheme or dimension"),

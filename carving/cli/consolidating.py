@@ -13,7 +13,7 @@ from carving.cli.ranks import together
 from carving.console import bar
 from carving.memory import Memory
 from carving.memory.consolidation import Consolidation
-from carving.storage.memoryfile import check_replaceable
+from carving.storage.tensorfile import check_replaceable
 
 CONSOLIDATE_EPILOG = examples(
     "carving consolidate facts.safetensors facts.json",

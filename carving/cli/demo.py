@@ -25,7 +25,7 @@ from carving.planner.design import find_first
 from carving.planner.families import tpr_accuracy, vsa_accuracy
 from carving.planner.plan import Plan
 from carving.schemes import make
-from carving.storage.memoryfile import check_target
+from carving.storage.locks import check_target
 from carving.symbols.codec import Path, canonical
 
 DEMO_EPILOG = examples("carving demo", "carving demo --trees 100", "carving demo --conllu en_ewt-ud-dev.conllu.xz")

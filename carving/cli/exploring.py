@@ -18,7 +18,7 @@ from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.optional import load
-from carving.storage.memoryfile import check_replaceable
+from carving.storage.tensorfile import check_replaceable
 
 EXPLORE_EPILOG = examples(
     "carving explore",

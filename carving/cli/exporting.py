@@ -17,7 +17,7 @@ from carving.formats.registry import choose_format
 from carving.memory import Memory
 from carving.memory.pairs import OnProgress
 from carving.memory.quantized import QuantizedMemory
-from carving.storage.memoryfile import check_target
+from carving.storage.locks import check_target
 from carving.symbols.codec import Path, canonical_path
 
 EXPORT_EPILOG = examples(

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from carving.inference.sample import Loads
+from carving.storage.journal import Record
 from carving.storage.memoryfile import Outline
-from carving.storage.records import Record
 from carving.symbols.codec import split_labels
 
 FEW = 16  # names that are looked for one by one

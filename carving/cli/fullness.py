@@ -30,8 +30,15 @@ class Fullness:
     @classmethod
     def of(cls, before: float | None, memory: Memory) -> Self:
         """That of a memory after a change."""
-        counts = memory.pairs, memory.keeps_paths, len(memory.vocabulary)
-        return cls(before, memory.predicted_accuracy(), memory.target, memory.is_overfull, *counts)
+        return cls(
+            before=before,
+            after=memory.predicted_accuracy(),
+            target=memory.target,
+            short=memory.is_overfull,
+            pairs=memory.pairs,
+            keeps_paths=memory.keeps_paths,
+            values=len(memory.vocabulary),
+        )
 
     @classmethod
     def at(cls, scheme: Scheme, target: Target | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
@@ -40,7 +47,15 @@ class Fullness:
         before, after = (accuracy_of_loads(scheme, each.loads, each.values, joint) for each in (was, now))
         within = target is not None and now.load <= target.pairs and now.values <= target.vocabulary
         short = not within and after is not None and (target or Target(EXPECTED_ACCURACY)).missed_by(after)
-        return cls(before, after, target, short, now.pairs, keeps_paths, now.values)
+        return cls(
+            before=before,
+            after=after,
+            target=target,
+            short=short,
+            pairs=now.pairs,
+            keeps_paths=keeps_paths,
+            values=now.values,
+        )
 
     def check(self, file: FilePath, force: bool, merged: Sequence[FilePath] = ()) -> None:
         """Raise `BadValue` if the memory misses its target accuracy; warn if it has no target and misses the usual one.

@@ -15,7 +15,8 @@ from carving.console import bar
 from carving.memory import Memory
 from carving.memory.capacity import collected
 from carving.memory.evaluate import SURE, DecodedPairs
-from carving.storage.memoryfile import check_replaceable, identity
+from carving.storage.memoryfile import identity
+from carving.storage.tensorfile import check_replaceable
 
 GROW_EPILOG = examples(
     "carving grow facts.safetensors",

@@ -15,16 +15,15 @@ from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
-from carving.memory.opened import PATIENCE, check_paths, entries_of, open_memory
+from carving.memory.opened import check_paths, entries_of, open_memory
 from carving.memory.pairs import Batch, OnProgress, as_pair
-from carving.memory.storage import seconds
 from carving.memory.update import check_same
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
-from carving.storage.atomic import check_replaceable
+from carving.storage.journal import Record
+from carving.storage.journaledfile import JournaledFile, Version
 from carving.storage.memoryfile import identity
-from carving.storage.records import Journal, Record
-from carving.storage.tensorfile import said_by
+from carving.storage.tensorfile import check_replaceable, read_metadata
 from carving.symbols.codec import Path, canonical_path
 from carving.symbols.packing import parse_paths
 from carving.validate import show_bytes
@@ -70,52 +69,43 @@ class Samples:
 
 def is_large(file: FilePath) -> bool:
     """Whether small changes of a file had better go to its journal."""
-    return file.exists() and file.stat().st_size >= LARGE and journal.possible(file)
+    return file.exists() and file.stat().st_size >= LARGE and journal.can_have_journal(file)
 
 
 def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, force: bool) -> Stored | None:
     """Store a few pairs in the journal of a large file, whose tensor is not even read; None if that does not do."""
     if not is_large(file):
         return None
-    outline, written = outlined(file)
+    journaled = JournaledFile(file)
+    outline, version = journaled.outline()
     if new.keep_paths and not outline.keeps_paths:
         return None
     scheme = outline.scheme
     check_given(file, scheme, new)
     with bar(errors, "reading", None) as advance:
-        record = small_change(scheme, watched(samples.watch(sources), advance), written)
+        record = small_change(scheme, watched(samples.watch(sources), advance), version)
     # Fillers that are too large for the tensor are seen when they are added, and what is left of a solved one is told.
-    if record is None or outline.trained or outline.solved:
+    if record is None or outline.is_trained or outline.solved:
         return None
-    records = () if written is None else written.records
-    before, after = extent(outline, records), extent(outline, (*records, record))
+    before, after = extent(outline, version.records), extent(outline, (*version.records, record))
     full = Fullness.at(scheme, outline.target, before, after, outline.keeps_paths)
     full.check(file, force)
     check_replaceable(file, "memory", None)
-    try:
-        journal.append(file, outline.checksum, written, record)
-    except journal.Changed:
-        raise BadValue(f"{file} was modified by another process. Nothing was stored; try again.") from None
-    return Stored(record.pairs, scheme, after.pairs, after.values, full)
+    if journaled.append(version, record) is None:
+        raise BadValue(f"{file} was modified by another process. Nothing was stored; try again.")
+    return Stored(stored=record.pairs, scheme=scheme, pairs=after.pairs, values=after.values, full=full)
 
 
-def outlined(file: FilePath) -> tuple[memoryfile.Outline, Journal | None]:
-    """What a file says without its tensor, and its journal."""
-    written, outline = journal.read(file), memoryfile.outline(file)
-    return outline, written if written is not None and written.base == outline.checksum else None
-
-
-def small_change(scheme: Scheme, pairs: Iterable[Pair], written: Journal | None) -> Record | None:
-    """The pairs as a change of a journal; None if there are none, or if replaying would take too long then."""
-    left = PATIENCE - (0.0 if written is None else seconds(scheme, written.pairs, written.size))
-    most = int(left / seconds(scheme, 1))
-    first = list(islice(map(as_pair, pairs), max(0, most + 1)))
-    if not 0 < len(first) <= most:
+def small_change(scheme: Scheme, pairs: Iterable[Pair], version: Version) -> Record | None:
+    """Return the pairs as a change of a journal; None if there are none, or if the journal would be too long then."""
+    numbers = scheme.facts.memory_scalars
+    first = list(islice(map(as_pair, pairs), version.max_pairs(numbers) + 1))
+    if not 0 < len(first) <= version.max_pairs(numbers):
         return None
     batch = Batch(first)
     check_paths(scheme, batch.paths)
     record = Record.of(entries_of(batch))
-    return record if seconds(scheme, record.pairs, len(record.body)) <= left else None
+    return None if version.is_long(numbers, record) else record
 
 
 def watched(pairs: Iterable[Pair], advance: OnProgress) -> Iterator[Pair]:
@@ -154,7 +144,7 @@ def journal_facts(file: FilePath) -> dict[str, object]:
     found = journal.read(file)
     if found is None:
         return {}
-    own = found.base == (said_by(file) or {}).get("checksum")
+    own = found.base == read_metadata(file).get("checksum")
     facts = dict(changes=found.count, pairs=found.pairs, bytes=found.size, unfinished=found.torn, ignored=not own)
     return dict(journal=facts)
 
@@ -164,8 +154,8 @@ def journal_sentences(file: FilePath) -> Iterator[str]:
     found = journal.read(file)
     if found is None:
         return
-    place = journal.beside(file)
-    if found.base != (said_by(file) or {}).get("checksum"):
+    place = journal.journal_path(file)
+    if found.base != read_metadata(file).get("checksum"):
         yield (
             f"{place} belongs to another version of this file and is ignored; the next change deletes it. To keep its "
             "changes, restore the version of the file that they were made to."

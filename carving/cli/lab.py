@@ -9,7 +9,7 @@ import typer
 from carving.cli.options import Json, Runs, examples
 from carving.cli.output import errors, write_json, write_line
 from carving.errors import BadValue
-from carving.storage.memoryfile import check_folder
+from carving.storage.locks import check_folder
 
 REPRODUCE_EPILOG = examples(
     "carving reproduce --list",

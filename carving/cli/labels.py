@@ -54,7 +54,7 @@ class Points:
         labels: str | int | None = self.labels
         if self.labels is not None and re.fullmatch("-?[0-9]{1,18}", self.labels):
             labels = int(self.labels)
-        return Source(file, self.split, self.column, labels, self.pool or pool)
+        return Source(path=file, split=self.split, column=self.column, labels=labels, pool=self.pool or pool)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path as FilePath
 
 from carving.distributed import Ranks
-from carving.storage.locks import acquired, lock_for
+from carving.storage.locks import locked as locked_file
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def locked(file: FilePath, ranks: Ranks | None = None) -> Iterator[None]:
         ranks.gather(None)
         yield
         return
-    with acquired(lock_for(file), file):
+    with locked_file(file):
         if ranks is not None:
             ranks.gather(None)
         yield

@@ -33,7 +33,8 @@ from carving.memory.capacity import collected
 from carving.memory.opened import Opened, open_memory
 from carving.memory.storage import check_indexable
 from carving.schemes import make
-from carving.storage.memoryfile import check_replaceable, identity, precision
+from carving.storage.memoryfile import identity, precision
+from carving.storage.tensorfile import check_replaceable
 
 STORE_EPILOG = examples(
     "carving store facts.safetensors facts.json",
@@ -115,7 +116,7 @@ def rewritten(
     full = Fullness.of(before, held)
     full.check(memory, force)
     held.save(memory, precision(memory, held.tensor), index=index)
-    return Stored(stored, held.scheme, held.pairs, len(held.vocabulary), full)
+    return Stored(stored=stored, scheme=held.scheme, pairs=held.pairs, values=len(held.vocabulary), full=full)
 
 
 def existing_memory(file: FilePath, new: NewMemory, group: Ranks | None = None) -> Memory:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from carving.distributed.joining import TIMEOUT
+from carving.distributed.ranks import TIMEOUT
 from carving.errors import BadValue
 from carving.formats import FORMATS
 from carving.planner.requirements import DEFAULT_SLACK

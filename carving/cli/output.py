@@ -18,8 +18,9 @@ from carving.formats.typed import label_argument, value_json, value_text
 from carving.inference.answer import Answer
 from carving.memory import Memory
 from carving.schemes.base import Scheme
+from carving.storage.atomic import NotFlushed
 from carving.storage.locks import NotLocked, Waiting
-from carving.storage.memoryfile import NotFlushed, identity
+from carving.storage.memoryfile import identity
 from carving.symbols.codec import Path
 
 ENDLESS = 10_000  # columns: what is piped is not folded to the width of a terminal that nobody looks at

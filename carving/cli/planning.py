@@ -17,7 +17,7 @@ from carving.console import number_table
 from carving.errors import BadValue
 from carving.memory import Memory
 from carving.planner.plan import Plan, plans, plans_within
-from carving.storage.memoryfile import check_target
+from carving.storage.locks import check_target
 from carving.validate import show_bits, show_bytes
 
 PLAN_EPILOG = examples(

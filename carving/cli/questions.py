@@ -34,7 +34,7 @@ from carving.inference.answer import Answer
 from carving.memory import Memory
 from carving.memory.evaluate import DecodedPairs, Verification, Wrong
 from carving.memory.quantized import QuantizedMemory
-from carving.storage import quantizedfile
+from carving.storage import memoryfile
 from carving.storage.memoryfile import identity
 from carving.storage.tensorfile import kind_of
 from carving.symbols.codec import Path, Value, canonical
@@ -215,7 +215,7 @@ def info(memory: MemoryFile, as_json: Json = False) -> None:
     """
     kind = kind_of(memory)
     if kind == "quantized memory":
-        write_quantized(memory, quantizedfile.read(memory), as_json)
+        write_quantized(memory, memoryfile.read(memory, memoryfile.QUANTIZED), as_json)
         return
     if kind == "label model":
         write_model(memory, as_json)

@@ -1,6 +1,5 @@
 """Distributed work: ranks of `torch.distributed`, and the errors they raise."""
 
-from carving.distributed.joining import process_group
-from carving.distributed.ranks import LostRank, RankFailed, Ranks
+from carving.distributed.ranks import LostRank, RankFailed, Ranks, process_group
 
 __all__ = ["LostRank", "RankFailed", "Ranks", "process_group"]

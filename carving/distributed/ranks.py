@@ -1,44 +1,45 @@
-"""The ranks of a process group: gather, sum in a fixed order, agree.
+"""The ranks of a process group: exchange messages, sum in a fixed order, agree.
 
-All communication between ranks goes through this module: tensors, and JSON messages, so that no rank can make another
-execute code. Before each exchange a rank writes a step counter to the store of the group: if an exchange breaks because
-a rank died or hangs, the counters tell which.
+All communication between ranks goes through this module: tensors, and messages that execute no code. Before each
+exchange a rank writes a step counter to the store of the group: if an exchange breaks because a rank died or hangs, the
+counters tell which.
 """
 
-import base64
-import json
+import os
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from carving.distributed.sums import sum_in_order
+from carving.distributed.messages import decode, encode
 from carving.errors import BadType, BadValue, UserError
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 T = TypeVar("T")
-
-
 Group = Union["ProcessGroup", "Ranks", None]  # what functions take: None is this process alone
+
+TIMEOUT = 1800.0  # seconds that ranks wait for each other
+SUM_CHUNK = 2**22  # numbers that each rank sums at a time
+# torch has classes for a broken connection, gloo only words and the line of its source that failed:
+BROKEN = re.compile(r"^\[\S*gloo/\S+:\d+\] |pair closure|connection (closed|reset|refused)|timed out|timeout", re.I)
 
 
 @dataclass
-class Steps:
-    """How many exchanges a process has begun in a group, whoever counts them."""
+class StepCounter:
+    """The number of exchanges that this process has begun in a group, by any `Ranks`."""
 
-    done: int = 0
+    steps: int = 0
 
 
-BROKEN = re.compile(r"^\[\S*gloo/\S+:\d+\] |pair closure|connection (closed|reset|refused)|timed out|timeout", re.I)
-STEPS: WeakKeyDictionary[Any, Steps] = WeakKeyDictionary()  # of each group
+COUNTERS: WeakKeyDictionary[Any, StepCounter] = WeakKeyDictionary()  # of each group
 
 
 class LostRank(UserError, RuntimeError):
@@ -72,8 +73,7 @@ class Ranks:
 
     def __init__(self, group: "ProcessGroup | None") -> None:
         self.group, self.rank, self.size = group, 0, 1
-        self.device, self._steps, self._store = torch.device("cpu"), Steps(), None
-        self.waited = 0.0  # seconds that exchanges took, those included in which others were not there yet
+        self.device, self._counter, self._store = torch.device("cpu"), StepCounter(), None
         if group is None:
             return
         from torch import distributed as dist
@@ -83,7 +83,9 @@ class Ranks:
             raise BadValue("group must contain this process, got a group of other processes")
         if "nccl" in str(dist.get_backend(group)):
             self.device = torch.device("cuda", torch.cuda.current_device())
-        self._store, self._steps = _store_of(group), STEPS.setdefault(group, self._steps)
+        self._counter = COUNTERS.setdefault(group, self._counter)
+        if hasattr(group, "get_group_store"):  # not in older versions of torch
+            self._store = group.get_group_store()
 
     @classmethod
     def alone(cls) -> "Ranks":
@@ -113,25 +115,24 @@ class Ranks:
         """Return the result of a collective operation of all ranks.
 
         Raises:
-            LostRank: The connection broke; the message names the missing ranks.
+            LostRank: The connection broke or timed out; the message names the missing ranks. Other errors are raised
+                as they are.
         """
-        self._steps.done += 1
-        start = time.perf_counter()
+        self._counter.steps += 1
         try:
             if self._store is not None:
-                self._store.set(f"carving/{self.rank}", str(self._steps.done))
+                self._store.set(f"carving/{self.rank}", str(self._counter.steps))
             return work()
         except RuntimeError as error:
-            if not _of_connection(error):
+            if not _is_connection_error(error):
                 raise
-            raise LostRank(self._lost(error)) from error
-        finally:
-            self.waited += time.perf_counter() - start
+            raise LostRank(self._describe_loss(error)) from error
 
-    def _lost(self, error: RuntimeError) -> str:
-        behind = self._behind()
+    def _describe_loss(self, error: RuntimeError) -> str:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if behind is None:
+        try:
+            behind = [rank for rank in range(self.size) if self._steps_of(rank) < self._counter.steps]
+        except RuntimeError:
             return f"Rank 0, which hosts the rendezvous store, cannot be reached any more ({reason})"
         if not behind:
             return f"The connection to another rank broke during an exchange ({reason})"
@@ -141,30 +142,26 @@ class Ranks:
             "Nothing was changed. Start all ranks again."
         )
 
-    def _behind(self) -> list[int] | None:
-        """Return the ranks that are behind this one, None if the store cannot be reached."""
-        if self._store is None:
-            return []
-        try:
-            return [rank for rank in range(self.size) if self._step_of(rank) < self._steps.done]
-        except RuntimeError:
-            return None
-
-    def _step_of(self, rank: int) -> int:
-        assert self._store is not None
+    def _steps_of(self, rank: int) -> int:
+        """Return the steps of a rank; where there is no store, those of this one."""
         key = f"carving/{rank}"
+        if self._store is None:
+            return self._counter.steps
         return int(self._store.get(key)) if self._store.check([key]) else 0
 
-    def _numbers(self, numbers: list[int]) -> list[list[int]]:
-        """Return the lists of numbers of all ranks, which have equal lengths."""
-        if self.group is None:
-            return [numbers]
+    def _exchange_bytes(self, parts: Sequence[bytes]) -> list[bytes]:
+        """Send one part to each rank, and return what each rank sent to this one (all-to-all)."""
         from torch import distributed as dist
 
-        own = torch.tensor(numbers, dtype=torch.int64, device=self.device)
-        every = [torch.empty_like(own) for _ in range(self.size)]
-        self.exchange(lambda: dist.all_gather(every, own, group=self.group))
-        return [each.tolist() for each in every]
+        lengths = torch.tensor([len(part) for part in parts], device=self.device)
+        sizes = torch.empty_like(lengths)
+        self.exchange(lambda: dist.all_to_all_single(sizes, lengths, group=self.group))
+        data = bytearray(b"".join(parts))
+        sent = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+        sent, splits = sent.to(self.device), sizes.tolist()
+        received = torch.empty(sum(splits), dtype=torch.uint8, device=self.device)
+        self.exchange(lambda: dist.all_to_all_single(received, sent, splits, lengths.tolist(), group=self.group))
+        return [part.numpy().tobytes() for part in received.cpu().split(splits)]
 
     def gather(self, thing: T) -> list[T]:
         """Return the messages of all ranks, in the order of ranks; for small messages.
@@ -175,48 +172,30 @@ class Ranks:
         """
         if self.group is None:
             return [thing]
-        from torch import distributed as dist
-
-        data = _packed(thing)
-        sizes = [size for (size,) in self._numbers([len(data)])]
-        own = torch.zeros(max(sizes), dtype=torch.uint8)
-        own[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        own = own.to(self.device)
-        every = [torch.empty_like(own) for _ in range(self.size)]
-        self.exchange(lambda: dist.all_gather(every, own, group=self.group))
-        return [_unpacked(each[:size]) for each, size in zip(every, sizes, strict=True)]
+        return [decode(data) for data in self._exchange_bytes([encode(thing)] * self.size)]
 
     def each(self, thing: T) -> Iterator[T]:
         """Yield the messages of all ranks, in the order of ranks, one at a time; for large messages."""
-        if self.group is None:
-            yield thing
-            return
-        data = _packed(thing)
-        sizes = [size for (size,) in self._numbers([len(data)])]
-        for rank, size in enumerate(sizes):
-            if rank == self.rank:
-                self._broadcast(torch.frombuffer(bytearray(data), dtype=torch.uint8), rank)
-                yield thing
-            else:
-                yield _unpacked(self._broadcast(torch.empty(size, dtype=torch.uint8), rank))
-
-    def _broadcast(self, tensor: Tensor, rank: int) -> Tensor:
-        """Return the tensor of one rank on all ranks, on the CPU."""
-        from torch import distributed as dist
-
-        here = tensor.to(self.device)
-        self.exchange(lambda: dist.broadcast(here, group=self.group, group_src=rank))
-        return here.cpu()
+        for rank in range(self.size):
+            yield self.from_one(rank, thing)
 
     def from_one(self, rank: int, thing: T) -> T:
         """Return the message of one rank on all ranks."""
         if self.group is None:
             return thing
-        data = bytearray(_packed(thing) if rank == self.rank else b"")
-        size = self._numbers([len(data)])[rank][0]
-        given = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(size, dtype=torch.uint8)
-        given = self._broadcast(given, rank)
-        return thing if rank == self.rank else _unpacked(given)
+        data = encode(thing) if rank == self.rank else b""
+        received = self._exchange_bytes([b"" if other == self.rank else data for other in range(self.size)])
+        return thing if rank == self.rank else decode(received[rank])
+
+    def of_first(self, thing: T) -> T:
+        """Return the message of rank 0 on all ranks, so that numbers are equal to the last bit."""
+        return self.from_one(0, thing)
+
+    def swap(self, parts: Sequence[T]) -> list[T]:
+        """Send one part to each rank, and return the parts of all ranks for this one (all-to-all)."""
+        if self.group is None:
+            return list(parts)
+        return [decode(data) for data in self._exchange_bytes(list(map(encode, parts)))]
 
     def to_first(self, tensor: Tensor, rank: int) -> Tensor:
         """Send the tensor of one rank to rank 0, which passes a tensor of equal shape; return it there."""
@@ -231,35 +210,6 @@ class Ranks:
             self.exchange(lambda: None)
         return here.to(tensor.device)
 
-    def swap(self, parts: Sequence[T]) -> list[T]:
-        """Send one part to each rank, and return the parts of all ranks for this one (all-to-all)."""
-        if self.group is None:
-            return list(parts)
-        from torch import distributed as dist
-
-        data = [_packed(part) for part in parts]
-        sizes = [theirs[self.rank] for theirs in self._numbers([len(each) for each in data])]
-        sent = torch.frombuffer(bytearray(b"".join(data)), dtype=torch.uint8).to(self.device)
-        received = torch.empty(sum(sizes), dtype=torch.uint8, device=self.device)
-        lengths = list(map(len, data))
-        self.exchange(lambda: dist.all_to_all_single(received, sent, sizes, lengths, group=self.group))
-        return [_unpacked(each) for each in received.split(sizes)]
-
-    def of_first(self, thing: T) -> T:
-        """Return the message of rank 0 on all ranks, so that numbers are equal to the last bit."""
-        return self.gather(thing)[0]
-
-    def sum_(self, tensor: Tensor) -> Tensor:
-        """Sum the tensors of all ranks, in place, and return the sum.
-
-        The sum is deterministic: added in the order of ranks, in float64, and rounded once. It moves as many bytes as a
-        ring all-reduce.
-        """
-        if self.group is None:
-            return tensor
-        self.exchange(lambda: sum_in_order(self, tensor))
-        return tensor
-
     def stack(self, tensor: Tensor) -> list[Tensor]:
         """Return the tensors of all ranks, which have equal shapes."""
         if self.group is None:
@@ -271,6 +221,44 @@ class Ranks:
         self.exchange(lambda: dist.all_gather(every, own, group=self.group))
         return [each.to(tensor.device) for each in every]
 
+    # Sums
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """Sum the tensors of all ranks, in place, and return the sum.
+
+        The sum is deterministic, unlike an all-reduce, whose order of additions depends on the library: every rank
+        receives its part of all tensors, adds it in the order of ranks in float64, and sends the rounded sums to all.
+        It moves as many bytes as a ring all-reduce.
+        """
+        if self.group is not None:
+            numbers = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+            flat = numbers.contiguous()
+            self.exchange(lambda: self._sum_flat(flat.view(-1)))
+            if not numbers.is_contiguous():
+                numbers.copy_(flat)
+        return tensor
+
+    def _sum_flat(self, flat: Tensor) -> None:
+        own = min(SUM_CHUNK, -(-len(flat) // self.size))  # numbers that each rank sums at a time
+        sent = torch.empty(self.size * own, dtype=flat.dtype, device=self.device)
+        for start in range(0, len(flat), self.size * own):
+            part = flat[start : start + self.size * own]
+            sent[: len(part)] = part
+            sent[len(part) :] = 0
+            part.copy_(self._summed_chunk(sent)[: len(part)])
+
+    def _summed_chunk(self, sent: Tensor) -> Tensor:
+        from torch import distributed as dist
+
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent, group=self.group)
+        parts = received.view(self.size, -1)
+        total = parts[0].double()
+        for part in parts[1:]:
+            total += part
+        dist.all_gather(list(parts), total.to(sent.dtype), group=self.group)
+        return received
+
     # Agreement
 
     def check_same(self, **facts: object) -> None:
@@ -279,14 +267,14 @@ class Ranks:
         Raises:
             ValueError: A fact differs; the message names it and the rank.
         """
-        for rank, theirs in enumerate(every := self.gather(_shown(facts))):
-            differ = [name for name in every[0] if theirs.get(name) != every[0][name]]
-            if differ:
-                name = differ[0]
-                raise BadValue(
-                    f"All ranks must have the same {name}, got {theirs.get(name)} on rank {rank} and {every[0][name]} "
-                    "on rank 0. Start them with the same arguments, files and version of Carving."
-                )
+        every = self.gather({name: str(value) for name, value in facts.items()})
+        for rank, theirs in enumerate(every):
+            for name, expected in every[0].items():
+                if theirs.get(name) != expected:
+                    raise BadValue(
+                        f"All ranks must have the same {name}, got {theirs.get(name)} on rank {rank} and {expected} on "
+                        "rank 0. Start them with the same arguments, files and version of Carving."
+                    )
 
     def agreed(self, work: Callable[[], T]) -> T:
         """Return the result of local work after it has succeeded on all ranks.
@@ -317,110 +305,49 @@ class Ranks:
         return self.of_first(result)  # type: ignore[return-value]  # that of the first rank is no None
 
 
-def _shown(facts: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in facts.items()}
-
-
-def _of_connection(error: RuntimeError) -> bool:
-    """Return whether a connection failed: torch has classes for that, gloo words and the line that failed."""
+def _is_connection_error(error: RuntimeError) -> bool:
     from torch import distributed as dist
 
     return isinstance(error, dist.DistError) or bool(not str(error).startswith("CUDA") and BROKEN.search(str(error)))
 
 
-def _store_of(group: "ProcessGroup") -> Any:
-    """Return the store of the group, None if torch does not tell."""
-    from torch.distributed import distributed_c10d
+# Joining
 
+
+def is_launched() -> bool:
+    """Return whether this process is one of several ranks, by the environment variables of torchrun."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+@contextmanager
+def process_group(timeout: float = TIMEOUT) -> Iterator[Ranks]:
+    """Join the process group that torchrun has started; a context manager that gives the `Ranks`.
+
+    Without torchrun the ranks are this process alone. A process group that is already initialized is used as it is.
+
+    Args:
+        timeout: Seconds that ranks wait for each other.
+
+    >>> with process_group() as ranks:
+    ...     ranks.rank, ranks.size
+    (0, 1)
+    """
+    if not is_launched():
+        yield Ranks.alone()
+        return
+    from torch import distributed as dist
+
+    if dist.is_initialized():  # by the caller
+        yield Ranks(dist.group.WORLD)
+        return
+    patience = timedelta(seconds=timeout)
+    if file := os.environ.get("CARVING_STORE"):  # of `--workers`
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        store = dist.FileStore(file, size)  # type: ignore[attr-defined]  # public, but not listed there
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=patience)
+    else:
+        dist.init_process_group("gloo", timeout=patience)
     try:
-        return distributed_c10d._get_process_group_store(group)
-    except (AttributeError, KeyError, RuntimeError):
-        return None
-
-
-# Messages: JSON, in which what JSON does not have is an object of one key, the name of its kind
-
-PLAIN = {type(None), bool, int, float, str}
-RECORDS: dict[str, type] = {}
-
-
-def exchangeable(*kinds: type) -> None:
-    """Let ranks exchange records of these classes, by their fields."""
-    RECORDS.update({kind.__name__: kind for kind in kinds})
-
-
-def _packed(message: object) -> bytes:
-    return json.dumps(_plain(message)).encode()
-
-
-def _unpacked(data: Tensor) -> Any:
-    return json.loads(data.cpu().numpy().tobytes(), object_hook=_of_kind)
-
-
-def _plain(message: Any) -> Any:
-    """Return the message as JSON has it."""
-    name = type(message).__name__
-    if message is None or isinstance(message, bool | int | float | str):
-        return message
-    if isinstance(message, bytes):
-        return {"bytes": _text(message)}
-    if isinstance(message, Tensor):
-        octets = message.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
-        return {"tensor": [str(message.dtype).removeprefix("torch."), list(message.shape), _text(octets)]}
-    if RECORDS.get(name) is type(message):
-        return {"record": [name, _plain(_fields(message))]}
-    if isinstance(message, Mapping):
-        return {"dict": [_plain(list(message)), _plain(list(message.values()))]}
-    if isinstance(message, tuple | set):
-        return {"tuple" if isinstance(message, tuple) else "set": _plain(list(message))}
-    if isinstance(message, list):
-        return _plain_list(message)
-    raise BadType(
-        f"message must be of a type that ranks can exchange (see Ranks.gather), got {message!r} of type {name}"
-    )
-
-
-def _plain_list(message: list[Any]) -> Any:
-    """Return a list as JSON has it: of many items of one kind, what is the same of all stands there once."""
-    kinds = set(map(type, message))
-    if kinds <= PLAIN:
-        return message
-    if kinds == {bytes}:
-        return {"many bytes": [_text(b"".join(message)), [0, *accumulate(map(len, message))]]}
-    if kinds == {tuple} and len(set(map(len, message))) == 1 and message[0]:
-        return {"rows": [_plain(list(column)) for column in zip(*message, strict=True)]}
-    return list(map(_plain, message))
-
-
-def _of_kind(tagged: dict[str, Any]) -> Any:
-    """Return what an object of one key stands for."""
-    ((kind, given),) = tagged.items()
-    match kind:
-        case "bytes":
-            return base64.b64decode(given)
-        case "many bytes":
-            data = base64.b64decode(given[0])
-            return [data[start:end] for start, end in pairwise(given[1])]
-        case "tensor":
-            octets = bytearray(base64.b64decode(given[2]))
-            dtype = getattr(torch, given[0])
-            flat = torch.frombuffer(octets, dtype=dtype) if octets else torch.empty(0, dtype=dtype)
-            return flat.reshape(given[1])
-        case "record":
-            record: Any = object.__new__(RECORDS[given[0]])
-            vars(record).update(given[1])
-            return record
-        case "dict":
-            return dict(zip(*given, strict=True))
-        case "rows":
-            return list(zip(*given, strict=True))
-    return set(given) if kind == "set" else tuple(given)
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    names = [field.name for field in fields(record)] if is_dataclass(record) else vars(record)
-    return {name: getattr(record, name) for name in names}
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+        yield Ranks(dist.group.WORLD)
+    finally:
+        dist.destroy_process_group()

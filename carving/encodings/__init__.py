@@ -1,19 +1,28 @@
 """Encodings: numbers, angles and arrays as fillers of any scheme, each with a known kernel."""
 
-from carving.encodings.estimates import estimate
-from carving.encodings.features import Density, Projection, Record, Sinusoid, density, projection, sinusoid
+from carving.encodings.features import (
+    Density,
+    FractionalPower,
+    Projection,
+    Record,
+    Sinusoid,
+    density,
+    fractional_power,
+    projection,
+    sinusoid,
+)
 from carving.encodings.levels import (
     Circular,
     Level,
     Random,
     Thermometer,
     circular,
+    estimate,
     level,
     random,
     rounded,
     thermometer,
 )
-from carving.encodings.powers import FractionalPower, fractional_power
 
 __all__ = [
     "Circular",

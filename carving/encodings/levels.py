@@ -1,22 +1,41 @@
-"""Numbers as fillers whose similarity decreases with distance: levels, circles, thermometers; and unrelated symbols.
+"""Numbers as fillers whose similarity decreases with distance: levels, circles, thermometers; numbers from answers.
 
 `kernel` is the expected similarity of two encoded numbers as a function of their difference: the similarity of a vector
 symbolic architecture, the inner product of a TPR, the score of OSC in any context.
 """
 
+import cmath
 import math
+from collections.abc import Sequence
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
-from carving.encodings.blends import Blend, by_coordinate, ends, order, parts_shape, row_of, strangers
-from carving.encodings.ranges import MOST, check_range, nearest_of, numbers, shares, wholes
-from carving.encodings.source import Source
-from carving.encodings.steps import turned
-from carving.errors import BadValue
+from carving.encodings.base import (
+    MAX_LEVELS,
+    EncodingSource,
+    check_range,
+    nearest_of,
+    numbers,
+    row_of,
+    shares,
+    wholes,
+)
+from carving.encodings.interpolation import (
+    Interpolation,
+    ends,
+    falling,
+    is_by_coordinate,
+    parts_shape,
+    random_similarity,
+    with_opposites,
+)
+from carving.errors import BadType, BadValue
+from carving.inference.answer import Answer
 from carving.schemes.base import Scheme
 from carving.symbols.codec import Label
-from carving.validate import check_integer, check_number, is_finite
+from carving.validate import check_integer, check_positive
 
 
 class Random(nn.Module):
@@ -45,7 +64,7 @@ class Random(nn.Module):
     ) -> None:
         super().__init__()
         self.scheme, self.count = scheme, check_integer("count", count, 1)
-        self.register_buffer("weight", Source(scheme, label, generator).atoms("random", count))
+        self.register_buffer("weight", EncodingSource(scheme, label, generator).atoms("random", count))
 
     def forward(self, values: object) -> Tensor:
         """Return fillers (*, *filler_shape) of integers (*)."""
@@ -54,10 +73,40 @@ class Random(nn.Module):
 
     def kernel(self, difference: object) -> Tensor:
         """Return the expected similarity of two symbols with a difference of their numbers."""
-        return torch.where(numbers(difference) == 0, 1.0, strangers(self.scheme))
+        return torch.where(numbers(difference) == 0, 1.0, random_similarity(self.scheme))
 
 
-class Level(nn.Module):
+class _Ranged(nn.Module):
+    """Numbers from low to high, interpolated between two ends."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        outside: str = "refuse",
+        levels: int | None = None,
+        label: Label = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.scheme, self.outside = scheme, outside
+        first, second, places = self._ends(EncodingSource(scheme, label, generator))
+        self.low, self.high = check_range(low, high, outside)
+        self.blend = Interpolation(scheme, first, second, places, levels)
+
+    def _ends(self, source: EncodingSource) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the two ends, and the share at which each part changes."""
+        raise NotImplementedError
+
+    def forward(self, values: object) -> Tensor:
+        """Return fillers (*, *filler_shape) of values (*)."""
+        given = numbers(values, self.blend.places.device)
+        return self.blend.below(shares(given, self.low, self.high, self.outside))
+
+
+class Level(_Ranged):
     """Numbers from low to high, by interpolation between two random fillers, part by part.
 
     The kernel is linear, 1 - |x - y| / (high - low), to the power of p for OSC; for sparse codes it decreases to the
@@ -79,29 +128,9 @@ class Level(nn.Module):
     tensor(0.9500)
     """
 
-    def __init__(
-        self,
-        scheme: Scheme,
-        low: float = 0.0,
-        high: float = 1.0,
-        *,
-        outside: str = "refuse",
-        levels: int | None = None,
-        label: Label = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        source = Source(scheme, label, generator)
-        self.scheme, self.outside = scheme, outside
-        self.low, self.high = check_range(low, high, outside)
+    def _ends(self, source: EncodingSource) -> tuple[Tensor, Tensor, Tensor]:
         first, second = ends(source, "level", 2)
-        places = source.uniforms("level places", (1, *parts_shape(scheme)))[0]
-        self.blend = Blend(scheme, first, second, places, levels)
-
-    def forward(self, values: object) -> Tensor:
-        """Return fillers (*, *filler_shape) of values (*)."""
-        given = numbers(values, self.blend.places.device)
-        return self.blend.below(shares(given, self.low, self.high, self.outside))
+        return first, second, source.uniforms("level places", (1, *parts_shape(source.scheme)))[0]
 
     def kernel(self, difference: object) -> Tensor:
         """Return the expected similarity of two numbers with a difference."""
@@ -129,15 +158,12 @@ class Circular(nn.Module):
         self, scheme: Scheme, period: float = 1.0, *, label: Label = None, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        source = Source(scheme, label, generator)
-        self.scheme, self.period = scheme, check_number("period", period)
-        if not (is_finite(self.period) and self.period > 0):
-            raise BadValue(
-                f"period must be a positive number, got {period!r}. For hours it is 24, for angles 2 * math.pi."
-            )
+        source = EncodingSource(scheme, label, generator)
+        self.scheme = scheme
+        self.period = check_positive("period", period, "For hours it is 24, for angles 2 * math.pi.")
         first, second = ends(source, "circular", 2)
         places = source.uniforms("circular places", (1, *parts_shape(scheme)))[0]
-        self.blend = Blend(scheme, first, second, places)
+        self.blend = Interpolation(scheme, first, second, places)
 
     def forward(self, values: object) -> Tensor:
         """Return fillers (*, *filler_shape) of values (*)."""
@@ -153,7 +179,7 @@ class Circular(nn.Module):
         return falling(self.scheme, 2 * torch.minimum(turns, 1 - turns))
 
 
-class Thermometer(nn.Module):
+class Thermometer(_Ranged):
     """Numbers from low to high as thermometer codes: the parts of a random filler are negated one by one.
 
     The kernel is linear, 1 - 2 |x - y| / (high - low): the two ends are opposites. For OSC one component is negated.
@@ -174,48 +200,23 @@ class Thermometer(nn.Module):
     tensor([ 1.0000,  0.0000, -0.4000])
     """
 
-    def __init__(
-        self,
-        scheme: Scheme,
-        low: float = 0.0,
-        high: float = 1.0,
-        *,
-        outside: str = "refuse",
-        levels: int | None = None,
-        label: Label = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        source = Source(scheme, label, generator)
-        self.scheme, self.outside = scheme, outside
-        self.low, self.high = check_range(low, high, outside)
-        first, second, places = turning(source)
-        self.blend = Blend(scheme, first, second, places, levels)
-
-    def forward(self, values: object) -> Tensor:
-        """Return fillers (*, *filler_shape) of values (*)."""
-        given = numbers(values, self.blend.places.device)
-        return self.blend.below(shares(given, self.low, self.high, self.outside))
+    def _ends(self, source: EncodingSource) -> tuple[Tensor, Tensor, Tensor]:
+        return opposite_ends(source)
 
     def kernel(self, difference: object) -> Tensor:
         """Return the expected similarity of two numbers with a difference."""
         return 1 - 2 * numbers(difference).abs() / (self.high - self.low)
 
 
-def falling(scheme: Scheme, distance: Tensor) -> Tensor:
-    """Return the similarity of fillers that differ in a fraction of their parts."""
-    return (1 - distance * (1 - strangers(scheme))) ** order(scheme)
-
-
-def turning(source: Source) -> tuple[Tensor, Tensor, Tensor]:
+def opposite_ends(source: EncodingSource) -> tuple[Tensor, Tensor, Tensor]:
     """Return a filler, its opposite, and the position at which each part changes from one to the other."""
     first, shape = ends(source, "thermometer", 1)[0], parts_shape(source.scheme)
-    parts = turned_parts(source.scheme)
+    parts = opposite_parts(source.scheme)
     places = (torch.arange(parts, dtype=torch.float64, device=first.device) + 0.5) / parts
     return first, opposite(source.scheme, first), places.view(shape[-2:]).expand(shape).contiguous()
 
 
-def turned_parts(scheme: Scheme) -> int:
+def opposite_parts(scheme: Scheme) -> int:
     """Return the number of parts that a thermometer negates; of OSC's components only one is used."""
     shape = parts_shape(scheme)
     return math.prod(shape[1:]) if len(shape) == 3 else shape[0]
@@ -279,17 +280,17 @@ def thermometer(scheme: Scheme, count: int, *, label: Label = None, generator: t
     >>> thermometer(make("BSC", d=100), 11, label="age").shape
     torch.Size([11, 100])
     """
-    source, count = Source(scheme, label, generator), check_integer("count", count, 2)
-    if count > (parts := turned_parts(scheme)) + 1:
+    source, count = EncodingSource(scheme, label, generator), check_integer("count", count, 2)
+    if count > (parts := opposite_parts(scheme)) + 1:
         raise BadValue(
             f"count must be at most {parts + 1} for fillers of {parts} parts, which flip one by one, got {count}. "
             "Choose a larger d or fewer numbers."
         )
-    first, second, places = turning(source)
+    first, second, places = opposite_ends(source)
     where = torch.arange(count, dtype=torch.float64, device=places.device) / (count - 1)
-    if by_coordinate(scheme):  # without the module, which would take longer to make than its codes
-        return turned(first, second, places, where)
-    return Blend(scheme, first, second, places).below(where)
+    if is_by_coordinate(scheme):  # without the module, which would take longer to make than its codes
+        return with_opposites(first, second, places, where)
+    return Interpolation(scheme, first, second, places).below(where)
 
 
 def rounded(values: object, low: float, high: float, count: int) -> Tensor:
@@ -304,5 +305,48 @@ def rounded(values: object, low: float, high: float, count: int) -> Tensor:
     [0, 5, 10]
     """
     low, high = check_range(low, high, "clip")
-    check_integer("count", count, 2, MOST)
+    check_integer("count", count, 2, MAX_LEVELS)
     return nearest_of(count, shares(numbers(values), low, high, "clip"))
+
+
+# Numbers from answers
+
+
+def estimate(answers: Answer | Sequence[Answer], period: float | None = None) -> float:
+    """Return the mean of numeric answers, weighted by their probabilities; NaN if nothing was found.
+
+    Args:
+        answers: One answer, or the best answers of a query: `memory.recall(..., top=5)`.
+        period: Take the circular mean with this period, such as 24 for hours.
+
+    Raises:
+        TypeError: An answer is not a number.
+        ValueError: Answers have no probabilities, or the period is not positive.
+
+    >>> estimate([Answer(0.4, 0.9, 0.6), Answer(0.5, 0.8, 0.3)])
+    0.433...
+    >>> estimate([Answer(23, 0.9, 0.5), Answer(1, 0.9, 0.5)], period=24)
+    0.0
+    """
+    if period is not None:
+        check_positive("period", period, "For hours it is 24.")
+    every = [answers] if isinstance(answers, Answer) else answers
+    found = [(answer.probability, _number(answer)) for answer in every if answer.found]
+    total = sum(probability for probability, _ in found)
+    if not total:
+        return math.nan
+    if period is None:
+        return sum(probability * number for probability, number in found) / total
+    turn = 2 * math.pi / period
+    points = sum(probability * cmath.exp(1j * turn * number) for probability, number in found)
+    return round(cmath.phase(points) / turn, 12) % period
+
+
+def _number(answer: Answer) -> float:
+    """Return the number that is answered; refuse other answers."""
+    value = answer.value
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise BadType(f"answers must be numbers, got {value!r}. Query a memory whose values are levels.")
+    if math.isnan(answer.probability):
+        raise BadValue("answers must have probabilities. Use a linear scheme such as OSC.")
+    return float(value)

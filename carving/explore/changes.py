@@ -11,7 +11,7 @@ from carving.formats.documents import Pair
 from carving.memory import Memory
 from carving.memory.capacity import collected
 from carving.memory.quantized import QuantizedMemory
-from carving.storage.locks import acquired, lock_for
+from carving.storage.locks import locked
 from carving.storage.memoryfile import precision
 
 MAX_LISTED_CHANGES = 50  # the most recent ones
@@ -86,7 +86,7 @@ def save(sessions: SessionStore, params: Params) -> Json:
     with session.lock:
         if not session.changes:
             raise BadValue("There are no changes to save. Store or forget something first.")
-        with collected(), acquired(lock_for(file), file):  # the page showed the warnings when the copy was changed
+        with collected(), locked(file):  # the page showed the warnings when the copy was changed
             memory = Memory.load(file)
             for verb, pairs in _grouped(session.changes):
                 memory.store(pairs) if verb == "store" else memory.forget(pairs)

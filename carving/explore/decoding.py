@@ -68,7 +68,13 @@ class JointDecoding:
             confident = float((step.probabilities >= SURE).double().mean())
             wanted = self._wanted
             correct = None if wanted is None else _count_correct(step.indices, wanted, owners) / self.pairs
-            yield DecodingRound(step.number, (step.noise / first) ** 0.5, step.left, confident, correct)
+            yield DecodingRound(
+                number=step.number,
+                noise=(step.noise / first) ** 0.5,
+                residual=step.left,
+                confident=confident,
+                correct=correct,
+            )
 
     def answers(self) -> Answers:
         """Return the answers of the best round so far."""

@@ -19,7 +19,13 @@ def plan(sessions: SessionStore, params: Params) -> Iterator[Json]:
     """Yield drafts, then the smallest memory of each kind as it is found, and finally all plans, the best first."""
     pairs, vocabulary = params.integer("pairs", 1000, 1, MAX_PAIRS), params.integer("vocabulary", 1000, 2, MAX_PAIRS)
     accuracy, bits = params.number("accuracy", 0.99), params.choice("bits", BITS)
-    request = PlanRequest(pairs, vocabulary, accuracy, params.flag("joint"), None if bits == "none" else int(bits))
+    request = PlanRequest(
+        pairs=pairs,
+        vocabulary=vocabulary,
+        accuracy=accuracy,
+        joint=params.flag("joint"),
+        bits=None if bits == "none" else int(bits),
+    )
     specify(pairs, vocabulary, accuracy, 1, request.requirements)  # refuses impossible requirements
     return _found(request)
 

@@ -68,7 +68,9 @@ def _without_model(scores: Tensor, is_cosine: bool = False) -> CandidateScores:
     """Return scores without probabilities; their noise is estimated from the median absolute deviation."""
     # 1.4826 times the median absolute deviation is the standard deviation of a normal distribution.
     noise = 1.4826 * float((scores - scores.median()).abs().median())
-    return CandidateScores(scores, None, None, noise, None, is_cosine)
+    return CandidateScores(
+        scores=scores, probabilities=None, empty=None, noise=noise, threshold=None, is_cosine=is_cosine
+    )
 
 
 def _with_posterior(
@@ -95,7 +97,14 @@ def _threshold(odds: Likelihood, evidence: Evidence, row: int, empty: float) -> 
     # In double precision: where there is hardly any noise, the odds of neighboring scores are far apart.
     own = odds.only(torch.tensor([row]))
     shift = None if own.shift is None else own.shift.double()
-    own = Likelihood(own.variance.double(), own.log_prior.double(), own.norm, own.strengths, own.cardinality, shift)
+    own = Likelihood(
+        variance=own.variance.double(),
+        log_prior=own.log_prior.double(),
+        norm=own.norm,
+        strengths=own.strengths,
+        cardinality=own.cardinality,
+        shift=shift,
+    )
     energy = evidence.energy.expand(1, len(odds.variance))[:, row : row + 1].double()
     noise = None if evidence.noise is None else evidence.noise.expand(1, len(odds.variance))[:, row : row + 1].double()
     variance = own.variance_along(Evidence(energy, energy, noise), slice(0, 1))

@@ -93,7 +93,7 @@ class Session:
     @classmethod
     def of(cls, document: MemoryDocument) -> "Session":
         """Return a fresh copy, which shares the tensor until it is changed."""
-        return cls(copy.copy(document.memory), document.pairs)
+        return cls(memory=copy.copy(document.memory), pairs=document.pairs)
 
     def reset(self, document: MemoryDocument) -> None:
         """Discard the changes. The copy stays the page's own, so that a request which waits for its lock changes it."""

@@ -174,7 +174,9 @@ def cell_slice(memory: Memory, at: tuple[int, ...] = (), side: int = MAX_SLICE_S
         plane = plane[..., index]
     step = math.ceil(plane.shape[0] / side), math.ceil(plane.shape[1] / side)
     sample = plane[:: step[0], :: step[1]].float()
-    return CellSlice(sample / deviation if deviation else sample.clone(), shape, at, step, deviation)
+    return CellSlice(
+        numbers=sample / deviation if deviation else sample.clone(), shape=shape, at=at, step=step, deviation=deviation
+    )
 
 
 def _in_rows(vector: Tensor) -> Tensor:
@@ -205,7 +207,14 @@ def cell_histogram(memory: Memory, bins: int = 48) -> CellHistogram:
     edges = [-reach + 2 * reach * i / bins for i in range(bins + 1)]
     below = [0.0, *(0.5 * (1 + math.erf(edge / math.sqrt(2))) for edge in edges[1:-1]), 1.0]
     normal = tuple(len(sample) * (right - left) for left, right in pairwise(below))
-    return CellHistogram(tuple(edges), tuple(counts), normal, len(sample), deviation, _count_distinct(sample))
+    return CellHistogram(
+        edges=tuple(edges),
+        counts=tuple(counts),
+        normal=normal,
+        sampled=len(sample),
+        deviation=deviation,
+        distinct=_count_distinct(sample),
+    )
 
 
 def _count_distinct(numbers: Tensor) -> int | None:
@@ -270,7 +279,7 @@ def load_curve(memory: Memory) -> LoadCurve | None:
     if predicted is None or not points:
         return None
     pairs, accuracy = zip(*points, strict=True)
-    return LoadCurve(pairs, accuracy, state.load, predicted, capacity)
+    return LoadCurve(pairs=pairs, accuracy=accuracy, load=state.load, predicted=predicted, capacity=capacity)
 
 
 def _consolidated_curve(state: Reader) -> LoadCurve:
@@ -281,7 +290,9 @@ def _consolidated_curve(state: Reader) -> LoadCurve:
     accuracy = [solved.level_after(more).accuracy for more in added]
     spare = max((more for more, share in zip(added, accuracy, strict=True) if share >= GOOD_ACCURACY), default=0)
     pairs = tuple(state.pairs + more for more in added)
-    return LoadCurve(pairs, tuple(accuracy), state.pairs, accuracy[0], state.pairs + spare)
+    return LoadCurve(
+        pairs=pairs, accuracy=tuple(accuracy), load=state.pairs, predicted=accuracy[0], capacity=state.pairs + spare
+    )
 
 
 @lru_cache(maxsize=256)

@@ -79,13 +79,40 @@ def _read_trees(lines: Lines, refuse: Refuse) -> Iterator[Pair]:
 FORMATS = {
     format.name: format
     for format in (
-        Format("json", (".json",), read_json, show_json, "file", limit=DOCUMENT),
-        Format("jsonl", (".jsonl", ".ndjson"), read_json_lines, _rebuilt(show_json_lines), "line", splits=True),
-        Format("pairs", (".pairs",), read_pairs, show_pairs, "line", splits=True),
-        Format("triples", (".tsv",), read_triples, show_triples, "line", splits=True),
-        Format("table", (".csv",), _flattened(read_table), _rebuilt(show_table), "record", ("key", "delimiter")),
-        Format("conllu", (".conllu",), _flattened(read_conllu), _rebuilt(show_conllu), "line", ("fields",)),
-        Format("brackets", (".mrg", ".ptb", ".brackets"), _read_trees, _rebuilt(show_trees), "record"),
+        Format(name="json", endings=(".json",), read=read_json, write=show_json, spoils="file", limit=DOCUMENT),
+        Format(
+            name="jsonl",
+            endings=(".jsonl", ".ndjson"),
+            read=read_json_lines,
+            write=_rebuilt(show_json_lines),
+            spoils="line",
+            splits=True,
+        ),
+        Format(name="pairs", endings=(".pairs",), read=read_pairs, write=show_pairs, spoils="line", splits=True),
+        Format(name="triples", endings=(".tsv",), read=read_triples, write=show_triples, spoils="line", splits=True),
+        Format(
+            name="table",
+            endings=(".csv",),
+            read=_flattened(read_table),
+            write=_rebuilt(show_table),
+            spoils="record",
+            options=("key", "delimiter"),
+        ),
+        Format(
+            name="conllu",
+            endings=(".conllu",),
+            read=_flattened(read_conllu),
+            write=_rebuilt(show_conllu),
+            spoils="line",
+            options=("fields",),
+        ),
+        Format(
+            name="brackets",
+            endings=(".mrg", ".ptb", ".brackets"),
+            read=_read_trees,
+            write=_rebuilt(show_trees),
+            spoils="record",
+        ),
     )
 }
 

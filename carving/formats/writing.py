@@ -11,7 +11,8 @@ from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair
 from carving.formats.registry import check_options, choose_format
 from carving.formats.sources import COMPRESSIONS, ending_of, name_of
-from carving.storage.atomic import PAIRS, check_replaceable, put_whole
+from carving.storage.atomic import write_atomically
+from carving.storage.tensorfile import PAIRS, check_replaceable
 
 Target = str | os.PathLike[str] | IO[str]
 Put = Callable[[IO[str]], None]  # what writes the text to a stream
@@ -93,7 +94,7 @@ def _put_in(name: str, put: Put, force: bool) -> None:
             _pack(name, file, put)
         return
     check_replaceable(name, PAIRS, force)
-    put_whole(name, lambda file: _pack(name, file, put))
+    write_atomically(name, lambda file: _pack(name, file, put))
 
 
 def _pack(name: str, file: BinaryIO, put: Put) -> None:

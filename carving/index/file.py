@@ -9,20 +9,18 @@ import json
 import os
 import warnings
 
-import torch
-
-from carving.errors import BadValue
 from carving.hashing import STREAM
 from carving.index.buckets import BucketIndex
 from carving.index.ranking import CandidateIndex
 from carving.schemes.base import Scheme
-from carving.storage.atomic import check_replaceable, replace_whole
 from carving.storage.locks import Place, shown
-from carving.storage.tensorfile import DAMAGE, BadFile, checksum, mapped
+from carving.storage.tensorfile import BadFile, check_version, parsing, read_tensors, refusing_damage, write_tensors
 from carving.symbols.vocabulary import Vocabulary
 
 VERSION = "1"
 SUFFIX = ".index"
+ARRAYS = ("order", "starts", "components")  # which are memory-mapped
+HINT = "Remove the file, or save the memory again with index=True."
 
 
 def index_path(path: Place) -> str:
@@ -32,13 +30,10 @@ def index_path(path: Place) -> str:
 
 def write_index(path: Place, index: CandidateIndex, vocabulary: Vocabulary, force: bool = False) -> None:
     """Write the index file of a memory file."""
-    target = index_path(path)
-    check_replaceable(target, "index", force)
     tensors, own = index.contents()
     metadata = {"format": "carving index", "version": VERSION} | own
     metadata |= _identity(index.scheme, vocabulary, len(index))
-    metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(target, tensors, metadata)
+    write_tensors(index_path(path), "index", tensors, metadata, force)
 
 
 def _identity(scheme: Scheme, vocabulary: Vocabulary, count: int) -> dict[str, str]:
@@ -57,28 +52,30 @@ def read_index(path: Place, scheme: Scheme, vocabulary: Vocabulary) -> Candidate
     if not os.path.exists(target):
         return None
     try:
-        metadata, arrays = mapped(target, "index", _check_kind)
-        count = int(metadata["values"])
-        if count > len(vocabulary) or any(
-            metadata.get(name) != value for name, value in _identity(scheme, vocabulary, count).items()
-        ):
-            return None
-        index = BucketIndex.from_contents(scheme, arrays, metadata, count)
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        if metadata.get("checksum") != checksum(tensors, metadata):
-            raise BadValue("checksum mismatch")
-        return index
+        metadata, tensors = read_tensors(
+            target,
+            "index",
+            lambda said: _check_kind(target, said),
+            way_out=HINT,
+            mapped=("order", "starts", "components"),
+        )
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        with refusing_damage(target, way_out=HINT), parsing():
+            count = int(metadata["values"])
+            if count > len(vocabulary) or any(
+                metadata.get(name) != value for name, value in _identity(scheme, vocabulary, count).items()
+            ):
+                return None
+            return BucketIndex.from_contents(scheme, arrays, metadata, count)
     except OSError as error:
-        problem, hint = f"could not be read ({shown(error)})", ""
-    except DAMAGE as error:
-        problem = f"is corrupt ({shown(error)}) and is ignored"
-        hint = " Remove the file, or save the memory again with index=True."
-    warnings.warn(f"{shown(target)} {problem}; the index is rebuilt when it is needed.{hint}", stacklevel=2)
+        problem = f"{shown(target)} could not be read ({shown(error)})."
+    except BadFile as error:
+        problem = str(error)
+    warnings.warn(f"{problem} The index is rebuilt when it is needed.", stacklevel=2)
     return None
 
 
-def _check_kind(metadata: dict[str, str]) -> None:
+def _check_kind(path: Place, metadata: dict[str, str]) -> None:
     if metadata.get("format") != "carving index":
-        raise BadFile("not an index of Carving")
-    if metadata.get("version") != VERSION:
-        raise BadFile(f"format version {metadata.get('version')!r:.30}, expected {VERSION!r}")
+        raise BadFile(f"{shown(path)} is not an index of Carving. {HINT}")
+    check_version(path, metadata.get("version"), VERSION, HINT)

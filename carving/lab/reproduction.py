@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import Timeout
 from rich.console import Console
 
 from carving import optional
@@ -20,7 +19,7 @@ from carving.lab.runner import pool, run
 from carving.lab.shards import Shard, shard_files
 from carving.lab.summaries import Comparison, comparisons
 from carving.storage.atomic import remove_parts
-from carving.storage.locks import lock_for
+from carving.storage.locks import acquire_lock
 from carving.validate import check_choice, check_integer
 
 
@@ -125,10 +124,9 @@ def _runnable(names: Sequence[str], scale: str, data: Path | None, console: Cons
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    lock = lock_for(folder / "report.md")  # which every run writes
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
+        lock = acquire_lock(folder / "report.md", 0)  # which every run writes
+    except TimeoutError:
         raise OSError(f"Another run is writing to {folder}. Wait for it, or choose another folder.") from None
     try:
         remove_parts(folder)  # of runs that were killed

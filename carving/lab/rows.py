@@ -17,7 +17,7 @@ from carving.errors import BadValue
 from carving.formats import BadLineError
 from carving.formats.sources import Source, numbered_lines
 from carving.lab.experiment import Measured, Setting, Trial
-from carving.storage.atomic import put_whole
+from carving.storage.atomic import write_atomically
 
 
 class Row(TypedDict):
@@ -124,7 +124,7 @@ def _is_kind(value: object, kind: Kind) -> bool:
 def write_rows(file: Path, rows: Iterable[Row]) -> None:
     """Write a whole file at once: whoever is killed here, or loses power, loses nothing."""
     lines = ((json.dumps(row) + "\n").encode() for row in rows)
-    put_whole(file, lambda opened: opened.writelines(lines))
+    write_atomically(file, lambda opened: opened.writelines(lines))
 
 
 def discard_rows(*files: Path) -> None:

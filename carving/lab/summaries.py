@@ -46,11 +46,11 @@ def _summary(setting: Setting, measured: Sequence[Measured], quantity: str) -> S
     mean, count = statistics.fmean(values), len(values)
     deviation = statistics.stdev(values) if count > 1 else None
     if len(set(values)) == 1 and isinstance(values[0], int):
-        return Summary(setting, mean, deviation, 0.0, count, exact=True)
+        return Summary(setting=setting, mean=mean, deviation=deviation, error=0.0, trials=count, exact=True)
     error = None if deviation is None else deviation / math.sqrt(count)
     if "questions" in measured[0] and 0 <= mean <= 1:
         error = max(error or 0.0, _error_of_coins(mean, sum(numbers["questions"] for numbers in measured)))
-    return Summary(setting, mean, deviation, error, count)
+    return Summary(setting=setting, mean=mean, deviation=deviation, error=error, trials=count)
 
 
 def _error_of_coins(mean: float, count: float) -> float:
@@ -74,7 +74,9 @@ def compare(experiment: str, published: Published, rows: Sequence[Row]) -> Compa
     """Return the comparison of a published number with the rows."""
     measured = summaries((row for row in rows if published.speaks_of(row["setting"])), published.quantity)
     if not measured:
-        return Comparison(experiment, published, None, None, "not measured at this scale")
+        return Comparison(
+            experiment=experiment, published=published, ours=None, difference=None, verdict="not measured at this scale"
+        )
     if not published.best and len(measured) > 1:
         raise BadValue(
             f"{experiment}: the published number at {published.where} matches {len(measured)} settings. "
@@ -82,7 +84,13 @@ def compare(experiment: str, published: Published, rows: Sequence[Row]) -> Compa
         )
     ours = max(measured, key=lambda candidate: candidate.mean)
     difference = _in_errors(ours, published) if published.comparable else None
-    return Comparison(experiment, published, ours, difference, _verdict(published, difference))
+    return Comparison(
+        experiment=experiment,
+        published=published,
+        ours=ours,
+        difference=difference,
+        verdict=_verdict(published, difference),
+    )
 
 
 def _verdict(published: Published, difference: float | None) -> str:

@@ -66,6 +66,7 @@ from carving.planner import plan as planner
 from carving.planner.requirements import Requirements, Shared, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
+from carving.storage.journaledfile import JournaledFile
 from carving.storage.locks import Place, shown
 from carving.symbols.codec import Label, Path, Role, Value, canonical_path
 from carving.symbols.packing import pack
@@ -1133,9 +1134,9 @@ class Memory:
             BadFile: If the file is corrupt, or not a memory.
         """
         ranks = Ranks.of(group)
-        loaded = ranks.agreed(lambda: load(path, device))
-        ranks.check_same(file=f"{shown(path)} ({loaded.base}, {loaded.changes} changes)")
-        memory = cls._of(loaded.reader)
+        reader, version = ranks.agreed(lambda: load(JournaledFile(path), device))
+        ranks.check_same(file=f"{shown(path)} ({version.base}, {version.changes} changes)")
+        memory = cls._of(reader)
         return memory if group is None else memory.distributed(group)
 
 

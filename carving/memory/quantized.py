@@ -12,22 +12,19 @@ from carving.inference.calibration import Consolidated
 from carving.inference.sample import ONCE
 from carving.memory.capacity import predicted_accuracy
 from carving.memory.codebook import check_finite
-from carving.memory.counts import PathCounts, ValueCounts
 from carving.memory.evaluate import counted
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, OnProgress
 from carving.memory.reader import READ_ONLY, Reader
 from carving.memory.state import State, known_paths
+from carving.memory.storage import contents_of, state_of, with_cells
 from carving.memory.update import Change, store
 from carving.quantization import BITS, Cells, check_bits
-from carving.storage import quantizedfile
+from carving.storage import memoryfile
 from carving.storage.locks import Place, shown
-from carving.storage.memoryfile import QUANTIZED, reals
-from carving.storage.quantizedfile import Quantized as QuantizedContents
-from carving.storage.quantizedfile import Sizes
-from carving.storage.tensorfile import said_by
+from carving.storage.memoryfile import QUANTIZED, Sizes, reals
+from carving.storage.tensorfile import kind_of
 from carving.symbols.codec import Path, Value
-from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 from carving.validate import show_bits
 
@@ -85,7 +82,7 @@ class QuantizedMemory(Memory):
     @property
     def sizes(self) -> Sizes:
         """The number of bits that each part of the file takes."""
-        return contents_of(self._reader).sizes
+        return contents_of(self._reader.state).sizes
 
     def _commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> NoReturn:
         raise BadValue(READ_ONLY)
@@ -150,7 +147,7 @@ class QuantizedMemory(Memory):
                 values of trained fillers.
             OSError: If the file cannot be written; the former file then stays.
         """
-        quantizedfile.write(path, contents_of(self._reader, vocabulary), force)
+        memoryfile.write(path, contents_of(self._reader.state, vocabulary), force=force)
 
     @classmethod
     def load(  # type: ignore[override]
@@ -167,14 +164,22 @@ class QuantizedMemory(Memory):
             BadFile: If the file is corrupt, or not a quantized memory.
             BadValue: If the vocabulary is missing, or is given although the file has one.
         """
-        return cls(_state_of(quantizedfile.read(path), shown(path), vocabulary, device))
+        contents = memoryfile.read(path, QUANTIZED)
+        if contents.vocabulary is None and vocabulary is None:
+            raise BadValue(
+                f"{shown(path)} was saved without its vocabulary. Pass the values: "
+                "`QuantizedMemory.load(file, vocabulary=values)`."
+            )
+        if contents.vocabulary is not None and vocabulary is not None:
+            raise BadValue(f"{shown(path)} contains its vocabulary. Omit vocabulary=.")
+        return cls(state_of(contents, device, None if vocabulary is None else Vocabulary(vocabulary)))
 
 
 def load_memory(
     path: Place, vocabulary: Iterable[Value] | None = None, *, device: torch.device | str = "cpu"
 ) -> Memory | QuantizedMemory:
     """Load a memory, quantized or not, from its file; see `Memory.load` and `QuantizedMemory.load`."""
-    if (said_by(path) or {}).get("format") == QUANTIZED:
+    if kind_of(path) == QUANTIZED:
         return QuantizedMemory.load(path, vocabulary, device=device)
     if vocabulary is not None:
         raise BadValue(f"{shown(path)} contains its vocabulary. Omit vocabulary=.")
@@ -193,7 +198,7 @@ def quantized(reader: Reader, bits: int | str | None) -> QuantizedMemory:
         return QuantizedMemory(_packed(reader, reader.calibration, bits))
     wished = _wished(bits)
     chosen = fewest_bits(reader) if wished is None else wished
-    return QuantizedMemory(_with_cells(reader.state, Cells.of(reals(reader.tensor), chosen)))
+    return QuantizedMemory(with_cells(reader.state, Cells.of(reals(reader.tensor), chosen)))
 
 
 def _wished(bits: int | str) -> int | None:
@@ -225,7 +230,7 @@ def _packed(reader: Reader, solved: Consolidated, bits: int | str) -> State:
             f"Cannot quantize: the tensor was changed since the memory was consolidated for {grid.bits} bits per cell. "
             f"Consolidate again with consolidate(pairs, bits={grid.bits})."
         )
-    return _with_cells(replace(reader.state, calibration=solved.rounded()), cells)
+    return with_cells(replace(reader.state, calibration=solved.rounded()), cells)
 
 
 def check_sealable(reader: Reader) -> None:
@@ -249,12 +254,6 @@ def check_sealable(reader: Reader) -> None:
         )
 
 
-def _with_cells(state: State, cells: Cells) -> State:
-    numbers = cells.numbers(state.scheme.dtype)
-    tensor = torch.view_as_complex(numbers) if state.scheme.facts.memory_dtype.is_complex else numbers
-    return replace(state, tensor=tensor, cells=cells)
-
-
 def fewest_bits(reader: Reader) -> int:
     """The fewest bits with which a state is predicted to reach its goal, or hardly to lose anything."""
     joint = reader.target is not None and reader.target.joint
@@ -268,54 +267,3 @@ def fewest_bits(reader: Reader) -> int:
         if then is not None and then >= enough:
             return bits
     return BITS[-1]
-
-
-def contents_of(reader: Reader, vocabulary: bool = True) -> QuantizedContents:
-    """What is written of a quantized state."""
-    assert reader.cells is not None
-    trained = reader.state.trained
-    if trained is not None and not vocabulary:
-        raise BadValue("vocabulary=False would lose the values that the trained fillers belong to. Omit it.")
-    return QuantizedContents(
-        scheme=reader.scheme,
-        cells=reader.cells,
-        pairs=reader.pairs,
-        histogram=replace(reader.histogram, values=reader.sample.values),
-        vocabulary=reader.vocabulary if vocabulary else None,
-        counts=reader.counts if vocabulary else None,
-        fillers=trained,
-        target=reader.target,
-        paths=None if reader.path_counts is None else reader.path_counts.weights(),
-        solved=reader.calibration,
-    )
-
-
-def _state_of(
-    found: QuantizedContents, name: str, vocabulary: Iterable[Value] | None, device: torch.device | str
-) -> State:
-    """The state of a quantized file."""
-    values, counts = found.vocabulary, found.counts
-    if values is None or counts is None:
-        if vocabulary is None:
-            raise BadValue(
-                f"{name} was saved without its vocabulary. Pass the values: "
-                "`QuantizedMemory.load(file, vocabulary=values)`."
-            )
-        values = Vocabulary(vocabulary)
-        counts = torch.full((len(values),), found.pairs / max(1, len(values)), dtype=torch.float64)
-    elif vocabulary is not None:
-        raise BadValue(f"{name} contains its vocabulary. Omit vocabulary=.")
-    scheme = found.scheme.like(device=device)
-    cells = found.cells.to(scheme.device)
-    state = State(
-        scheme,
-        torch.empty(0),
-        values,
-        ValueCounts(counts),
-        trained=found.fillers,
-        path_counts=None if found.paths is None else PathCounts(found.paths),
-        sample=found.histogram,
-        target=found.target,
-        calibration=found.solved,
-    )
-    return _with_cells(state, cells)

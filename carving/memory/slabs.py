@@ -26,7 +26,7 @@ from carving.schemes.slab import RowShard, check_sliceable, rows_of
 from carving.storage import journal, memoryfile
 from carving.storage.locks import Place, shown
 from carving.storage.memoryfile import Contents
-from carving.storage.tensorfile import AT_ONCE, raw_bytes
+from carving.storage.tensorfile import CHUNK, check_replaceable, raw_bytes
 from carving.symbols.codec import Value, parse_labels
 from carving.symbols.packing import parse_paths
 from carving.symbols.vocabulary import Vocabulary
@@ -160,7 +160,7 @@ def _part_of(held: Reader) -> RowShard:
 
 def _spool(path: Place, force: bool) -> BinaryIO:
     """A file without a name, in the folder of one that may be written."""
-    memoryfile.check_replaceable(path, "memory", force)
+    check_replaceable(path, "memory", force)
     return tempfile.TemporaryFile(dir=FilePath(os.path.realpath(path)).parent)
 
 
@@ -170,7 +170,7 @@ def _spooled(held: Reader, spool: BinaryIO | None) -> Tensor:
     ranks, shape, failure = part.ranks, part.whole.facts.memory_shape, None
     for rank in range(ranks.size):
         there = rows_of(rank, ranks.size, shape[0])
-        for some in slices(there.stop - there.start, max(1, AT_ONCE // own[0].numel())):
+        for some in slices(there.stop - there.start, max(1, CHUNK // own[0].numel())):
             given = own[some] if rank == ranks.rank else own.new_empty(some.stop - some.start, *shape[1:])
             given = ranks.to_first(given, rank)
             try:
@@ -198,7 +198,7 @@ def _read(path: Place, ranks: Ranks) -> Contents:
             f"{shown(path)} has changes in a journal, which a sharded memory cannot read. Write them into the file "
             "first: carving.open(file).compact()."
         )
-    contents = memoryfile.read(path, lambda total: rows_of(ranks.rank, ranks.size, total))
+    contents = memoryfile.read(path, part=lambda total: rows_of(ranks.rank, ranks.size, total))
     check_sliceable(contents.scheme)
     if contents.solved is not None:
         raise BadValue(

@@ -2,41 +2,25 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import NamedTuple
+from itertools import chain, islice
 
 import torch
+from torch import Tensor
 
-from carving.errors import BadValue, UserError
+from carving.errors import BadValue
 from carving.index.file import read_index, write_index
 from carving.memory.counts import PathCounts, ValueCounts
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.reader import Reader
 from carving.memory.state import State
 from carving.memory.update import Change, check_weights, finite_energy, levels_of
-from carving.schemes.base import Scheme
-from carving.storage import journal, memoryfile
-from carving.storage.locks import Place, shown
-from carving.storage.records import Journal, Record
-from carving.storage.tensorfile import BadFile, NotWhole
-from carving.symbols.codec import Path, Value
-
-# What a pair takes when it is replayed, in one thread, about, in seconds: for itself, for a number that is drawn or
-# made of it, for a number of the memory (where it is part of a product of matrices), and for a byte of its record.
-PAIR, NUMBER, CELL, BYTE = 30e-6, 5e-9, 4e-11, 1e-8
-
-
-class Loaded(NamedTuple):
-    """What a file held at one moment."""
-
-    reader: Reader
-    base: str  # the checksum of the file itself
-    journal: Journal | None  # the changes beside it, which the state has already
-
-    @property
-    def changes(self) -> int:
-        """How many changes lie in the journal."""
-        return 0 if self.journal is None else self.journal.count
+from carving.quantization import Cells
+from carving.storage import memoryfile
+from carving.storage.journal import Record, journal_path
+from carving.storage.journaledfile import JournaledFile, Version
+from carving.storage.locks import Place
+from carving.storage.tensorfile import refusing_damage
+from carving.symbols.vocabulary import Vocabulary
 
 
 def check_indexable(reader: Reader, bits: int | str | None) -> None:
@@ -57,67 +41,65 @@ def save(path: Place, reader: Reader, dtype: torch.dtype | None, index: bool, fo
         write_index(path, reader.codebook.index(), reader.vocabulary, force)
 
 
-def load(path: Place, device: torch.device | str = "cpu") -> Loaded:
-    """What a file and its journal hold; see `carving.storage.journal` on why that is one whole state."""
-    while True:
-        written = journal.read(path)
-        contents = _base(path, written)
-        if written is None or written.base != contents.checksum:
-            return Loaded(_indexed(path, state_of(contents, device)), contents.checksum, None)
-        if journal.remains(path, written):  # and was not removed before a base of the same content came back
-            break
-    held = _indexed(path, state_of(contents, device))
-    try:
-        return Loaded(replayed(held, written.records), contents.checksum, written)
-    except (NotWhole, UserError) as error:
-        raise BadFile(f"{shown(journal.beside(path))} is corrupt ({shown(error)}). Restore it from a backup.") from None
-
-
-def _base(path: Place, written: Journal | None) -> memoryfile.Contents:
-    """What the file itself holds; where it is gone and its journal is not, that is said."""
-    try:
-        return memoryfile.read(path)
-    except FileNotFoundError as error:
-        if written is None or not written.count:
-            raise
-        raise FileNotFoundError(f"{error}, but {journal.orphaned(path, written)}") from None
-
-
-def _indexed(path: Place, state: State) -> Reader:
-    """Return the reader of a state, with the index that lies beside its file, if there is one of its values."""
-    reader = Reader(state)
+def load(file: JournaledFile, device: torch.device | str = "cpu") -> tuple[Reader, Version]:
+    """Return the reader of a file and its journal, and the version that was read."""
+    contents, version = file.load()
+    reader = Reader(state_of(contents, device))
     if reader.codebook.indexable and len(reader.vocabulary):
-        reader.codebook.keep_index(read_index(path, reader.scheme, reader.vocabulary))
-    return reader
+        reader.codebook.keep_index(read_index(file.path, reader.scheme, reader.vocabulary))
+    if version.records:
+        with refusing_damage(journal_path(file.path)):
+            reader = replayed(reader, version.records)
+    return reader, version
 
 
-def state_of(contents: memoryfile.Contents, device: torch.device | str) -> State:
-    """Return the state of a file without a journal."""
-    scheme = contents.scheme.like(device=device)
-    return State(
-        scheme,
-        contents.tensor.to(scheme.device),
-        contents.vocabulary,
-        ValueCounts(contents.counts),
+def state_of(contents: memoryfile.Contents, device: torch.device | str, vocabulary: Vocabulary | None = None) -> State:
+    """Return the state of a file without a journal; `vocabulary` has the values of a file that was saved without."""
+    scheme, counts = contents.scheme.like(device=device), contents.counts
+    values = contents.vocabulary if vocabulary is None else vocabulary
+    assert values is not None
+    if counts is None:  # each value was stored as often as the others, as far as is known
+        counts = torch.full((len(values),), contents.pairs / max(1, len(values)), dtype=torch.float64)
+    state = State(
+        scheme=scheme,
+        tensor=contents.tensor if isinstance(contents.tensor, Tensor) else torch.empty(0),
+        vocabulary=values,
+        value_counts=ValueCounts(counts),
         trained=contents.fillers,
         path_counts=None if contents.paths is None else PathCounts(contents.paths),
         sample=contents.sample,
         target=contents.target,
         calibration=contents.solved,
     )
+    if isinstance(contents.tensor, Cells):
+        return with_cells(state, contents.tensor.to(scheme.device))
+    return replace(state, tensor=state.tensor.to(scheme.device))
 
 
-def contents_of(state: State) -> memoryfile.Contents:
-    """Return what is written of a state."""
+def with_cells(state: State, cells: Cells) -> State:
+    """Return the state quantized to cells."""
+    numbers = cells.numbers(state.scheme.dtype)
+    tensor = torch.view_as_complex(numbers) if state.scheme.facts.memory_dtype.is_complex else numbers
+    return replace(state, tensor=tensor, cells=cells)
+
+
+def contents_of(state: State, vocabulary: bool = True) -> memoryfile.Contents:
+    """Return what is written of a state, with or without its values."""
+    if state.trained is not None and not vocabulary:
+        raise BadValue("vocabulary=False would lose the values that the trained fillers belong to. Omit it.")
+    sample = state.sample
+    if state.cells is not None:
+        sample = replace(sample.histogram(state.stored), values=sample.values)
     return memoryfile.Contents(
-        state.scheme,
-        state.tensor,
-        state.vocabulary,
-        state.counts,
-        state.trained,
+        scheme=state.scheme,
+        tensor=state.tensor if state.cells is None else state.cells,
+        vocabulary=state.vocabulary if vocabulary else None,
+        counts=state.counts if vocabulary else None,
+        pairs=state.pairs,
+        fillers=state.trained,
         target=state.target,
         paths=None if state.path_counts is None else state.path_counts.weights(),
-        sample=state.sample,
+        sample=sample,
         solved=state.calibration,
     )
 
@@ -132,7 +114,7 @@ def replayed(reader: Reader, records: Iterable[Record], *, bind: bool = True) ->
     return change.after()
 
 
-def bound(reader: Reader, records: Iterable[Record]) -> Reader:
+def bind_records(reader: Reader, records: Iterable[Record]) -> Reader:
     """Return the reader with a tensor that has changes which are counted already."""
     change = Change(reader)
     for batch, weights, _ in _batches(records):
@@ -141,20 +123,8 @@ def bound(reader: Reader, records: Iterable[Record]) -> Reader:
 
 
 def _batches(records: Iterable[Record]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
-    """The pairs of records, many at a time, each with its weight and whether it counts."""
-    entries = _entries(records)
+    """Yield the pairs of records in batches, with the weight of each and whether it is counted."""
+    entries = chain.from_iterable(record.decoded() for record in records)
     while part := list(islice(entries, BATCH)):
-        paths, values, weights, counted = zip(*part, strict=True)
-        yield Batch(list(zip(paths, values, strict=True))), weights, counted
-
-
-def _entries(records: Iterable[Record]) -> Iterator[tuple[Path, Value, float, bool]]:
-    for record in records:
-        yield from record.decoded()
-
-
-def seconds(scheme: Scheme, pairs: int, size: int = 0) -> float:
-    """About how long it takes to replay so many pairs, whose records have so many bytes."""
-    facts = scheme.facts
-    numbers = facts.cost.pair + facts.cost.context + facts.filler_scalars
-    return pairs * (PAIR + NUMBER * numbers + CELL * facts.memory_scalars) + size * BYTE
+        paths, values, weights, is_counted = zip(*part, strict=True)
+        yield Batch(list(zip(paths, values, strict=True))), weights, is_counted

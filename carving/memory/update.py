@@ -10,7 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.distributed.ranks import Ranks, exchangeable
+from carving.distributed.messages import exchangeable
+from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.inference.calibration import Consolidated
@@ -25,7 +26,7 @@ from carving.memory.sharding import check_same_state, facts_of
 from carving.memory.state import State
 from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
-from carving.storage.records import Entry
+from carving.storage.journal import Entry
 from carving.symbols.codec import Path, Value
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import lasting

@@ -13,9 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from carving.errors import BadValue
-from carving.storage.atomic import check_replaceable, remove_parts, replace_whole
+from carving.storage.atomic import remove_parts
 from carving.storage.locks import shown
-from carving.storage.tensorfile import DAMAGE, KINDS, BadFile, check_sum, check_version, checksum, kind_of, read_whole
+from carving.storage.tensorfile import (
+    KINDS,
+    BadFile,
+    check_version,
+    kind_of,
+    parsing,
+    read_tensors,
+    refusing_damage,
+    write_tensors,
+)
 
 FORMAT = "carving training 2"
 PAUSE = 10.0  # seconds between checkpoints, at least: short epochs are sooner done again than written
@@ -62,10 +71,8 @@ class Checkpoint:
                     tensors[f"optimizer/{number}/{parameter}/{name}"] = torch.as_tensor(value)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         metadata = dict(format=FORMAT, run=self.identity, progress=json.dumps(facts))
-        metadata["checksum"] = checksum(tensors, metadata)
         path.parent.mkdir(parents=True, exist_ok=True)
-        check_replaceable(path, "checkpoint")
-        replace_whole(path, tensors, metadata)
+        write_tensors(path, "checkpoint", tensors, metadata)
 
     def resume(self) -> tuple[Facts, Weights | None] | None:
         """Put back the state of a run that was killed; its facts and best weights, or None where there is no file.
@@ -74,9 +81,9 @@ class Checkpoint:
         """
         if self.path is None or not self.path.exists():
             return None
-        metadata, tensors = read_whole(self.path, "checkpoint", self._check_run, way_out="remove it to start over")
-        try:
-            check_sum(metadata, tensors)
+        way_out = "Remove it to start over."
+        metadata, tensors = read_tensors(self.path, "checkpoint", self._check_run, way_out=way_out)
+        with refusing_damage(self.path, way_out=way_out), parsing():
             facts, weights, best = _facts(metadata["progress"]), _below("weights/", tensors), _below("best/", tensors)
             for found in (weights, best) if best else (weights,):
                 _check_alike(found, self.modules.state_dict())
@@ -84,8 +91,6 @@ class Checkpoint:
                 _state(optimizer, _below(f"optimizer/{number}/", tensors))
                 for number, optimizer in enumerate(self.optimizers)
             ]
-        except DAMAGE as error:
-            raise BadFile(f"{shown(self.path)} is corrupt ({shown(error)}). Remove it to start over.") from None
         self.modules.load_state_dict(weights)
         for optimizer, state in zip(self.optimizers, states, strict=True):
             optimizer.load_state_dict(dict(state=state, param_groups=optimizer.state_dict()["param_groups"]))

@@ -154,7 +154,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
             X = words(X)
         features = self._features(X, reset=True)
         form, labels = LabelFormat.of(y)
-        whole = Dataset(features, labels)
+        whole = Dataset(features=features, labels=labels)
         with self._shown() as on_progress:
             held = self._trained(whole, on_progress)
         self._remember(form, words)
@@ -244,7 +244,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         elif settings.patience is not None and self.validation:
             settings = replace(settings, patience=None)
         network, self.progress_ = trainer(data, settings, "network", validation=rest)
-        scorer = Scorer(trainer.head, Blend([network], [1.0], [False]))
+        scorer = Scorer(head=trainer.head, network=Blend([network], [1.0], [False]))
         return scorer, scorer.held(data if rest is None else rest)
 
     def _keep(
@@ -415,7 +415,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
 
     def _truth(self, X: Points, y: Labels) -> Dataset:
         features = self._checked(X)
-        truth = Dataset(features, self.label_format_.matrix(y))
+        truth = Dataset(features=features, labels=self.label_format_.matrix(y))
         if truth.labels.shape[1] != self.n_labels_:
             raise BadValue(
                 f"y must have the model's {self.n_labels_} labels, got {truth.labels.shape[1]}: it is from another "
@@ -434,25 +434,42 @@ class MultiLabelClassifier(MultiLabelEstimator):
         Args:
             path: The file.
             force: Replace any file.
+
+        Raises:
+            NotFittedError: If `fit` was not called before.
+            BadValue: If another kind of file has that name, without `force`.
         """
         if not hasattr(self, "scorer_"):
             raise load_extra("sklearn.exceptions").NotFittedError(
                 "This MultiLabelClassifier is not fitted yet. Call fit(X, y) before save()."
             )
-        propensities, scorer = torch.from_numpy(self.propensities_), self.scorer_
-        parts = scorer.head, self.network_, self.settings_, propensities, self.tail_bias_, self.seed
-        asked = self.settings, self.validation, self.epochs
-        kept = Kept(
-            self.label_format_,
-            self.calibration_,
-            *asked,
-            self.pool_,
-            self.vectorizer_,
-            self.rerank_min_count,
-            self.head_options_,
+        scorer = self.scorer_
+        model = models.Model(
+            name=self.head,
+            head=scorer.head,
+            network=self.network_,
+            settings=self.settings_,
+            propensities=torch.from_numpy(self.propensities_),
+            tail_bias=self.tail_bias_,
+            seed=self.seed,
+            kept=Kept(
+                form=self.label_format_,
+                calibration=self.calibration_,
+                settings=self.settings,
+                validation=self.validation,
+                epochs=self.epochs,
+                pool=self.pool_,
+                words=self.vectorizer_,
+                rerank_min_count=self.rerank_min_count,
+                head_options=self.head_options_,
+            ),
+            matcher=scorer.matcher,
+            rerankers=scorer.rerankers,
+            recipe=self.recipe,
+            features=self.n_features_in_,
+            nothing=scorer.nothing,
         )
-        more = scorer.matcher, scorer.rerankers, self.recipe, self.n_features_in_, scorer.nothing
-        models.write(path, models.Model(self.head, *parts, kept, *more), force)
+        models.write(path, model, force)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -467,7 +484,13 @@ class MultiLabelClassifier(MultiLabelEstimator):
         model = cls(found.name, *asked, recipe=found.recipe, epochs=kept.epochs, seed=found.seed)
         model.validation, model.rerank_min_count = kept.validation, kept.rerank_min_count
         model.chosen_, model.calibration_, model.head_options_ = None, kept.calibration, kept.head_options
-        scorer = Scorer(found.head, found.network, found.matcher, found.rerankers, nothing=found.nothing)
+        scorer = Scorer(
+            head=found.head,
+            network=found.network,
+            matcher=found.matcher,
+            rerankers=found.rerankers,
+            nothing=found.nothing,
+        )
         model._keep(scorer, found.settings, found.propensities.numpy(), found.tail_bias, found.features)
         model._remember(kept.form, kept.words, kept.pool)
         return model

@@ -167,7 +167,7 @@ def read(path: File, *, split: File | None = None, column: int = 0, labels: File
         )
     else:
         features, targets = read_text(path) if labels is None else read_two(path, Path(labels))
-    data = Dataset(features, targets, name_of(path))
+    data = Dataset(features=features, labels=targets, name=name_of(path))
     return data if split is None else data.take(read_split(split, len(data), column))
 
 
@@ -234,4 +234,11 @@ class Source:
         left_out = sum(len(set(own)) for own in labels) - matrix.nnz
         if not matrix.nnz:
             raise BadValue(f"{self.path} has no label that the model knows; it has {left_out} others.")
-        return Dataset(words(texts), matrix, name_of(self.path), label_format, words, left_out)
+        return Dataset(
+            features=words(texts),
+            labels=matrix,
+            name=name_of(self.path),
+            label_format=label_format,
+            words=words,
+            unknown_labels=left_out,
+        )

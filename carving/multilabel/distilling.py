@@ -72,7 +72,7 @@ def distilled(
 ) -> Matcher:
     """What the scorer says of points like these, but for its bias, in a matcher with hidden layers."""
     scaling = Scaling.fitted(data.features)
-    view = View(scaling.shift.numpy(), scaling.scale.numpy(), length=LENGTH)
+    view = View(shift=scaling.shift.numpy(), scale=scaling.scale.numpy(), length=LENGTH)
     lessons = [Lesson(view(points), _said(teacher, points, data.labels.shape[1])) for points in _asked(data, seed)]
 
     def on_batch(progress: Progress, share: float) -> None:

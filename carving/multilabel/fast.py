@@ -28,15 +28,26 @@ def fit(
     """
     parts = Parts.of(data, min(0.15, HELD / len(data)), seed)
     pair = matchers(parts, seed)
-    best, held = _chosen(Scorer(None, None, pair.trial), parts, seed, on_progress, rerankers)
+    best, held = _chosen(Scorer(head=None, network=None, matcher=pair.trial), parts, seed, on_progress, rerankers)
     final = pair.final
     del pair, parts  # before anything is made of all points
-    scorer = Scorer(None, None, final())
+    scorer = Scorer(head=None, network=None, matcher=final())
     if rerankers is not None and best.trust:
         rankings = ranked(scorer.matching(data.features), data, seed, on_progress, least=rerankers)
         scorer = scorer.ranking(rankings, best.trust)
     bias = bias_of(metrics.propensities(data.labels), best.tail_bias)
-    return replace(scorer, bias=bias), Chosen([], [], [], best.tail_bias, *best.quality, trust=best.trust, held=held)
+    ndcg, psndcg = best.quality
+    chosen = Chosen(
+        settings=[],
+        weights=[],
+        units=[],
+        tail_bias=best.tail_bias,
+        ndcg=ndcg,
+        psndcg=psndcg,
+        trust=best.trust,
+        held=held,
+    )
+    return replace(scorer, bias=bias), chosen
 
 
 def _chosen(

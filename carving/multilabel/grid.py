@@ -42,7 +42,7 @@ class Grid:
         cells = q**p
         drawn = bits([canonical("grid")], 1, seed=seed, purpose="labels")
         factor = next(a for a in range(round(GOLDEN * cells) | 1, 2 * cells + 4) if math.gcd(a, cells) == 1)
-        return cls(count, q, p, factor % cells, int(drawn[0, 0]) % cells)
+        return cls(count=count, q=q, p=p, factor=factor % cells, shift=int(drawn[0, 0]) % cells)
 
     @property
     def cells(self) -> int:

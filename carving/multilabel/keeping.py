@@ -77,15 +77,15 @@ def unpacked(facts: dict[str, Any], tensors: dict[str, Tensor], labels: int, fea
     if rerankers is not None:
         check_integer("rerank_min_count", rerankers, 1)
     return Kept(
-        LabelFormat(facts["form"], _names(facts["form"], tensors, labels), np.dtype(facts["dtype"])),
-        Calibration.from_facts(facts["calibration"]),
-        None if facts["settings"] is None else Settings(**facts["settings"]),
-        facts["validation"],
-        facts["epochs"],
-        check_integer("pool", facts["pool"], 1),
-        _words(tensors, features),
-        rerankers,
-        options,
+        form=LabelFormat(facts["form"], _names(facts["form"], tensors, labels), np.dtype(facts["dtype"])),
+        calibration=Calibration.from_facts(facts["calibration"]),
+        settings=None if facts["settings"] is None else Settings(**facts["settings"]),
+        validation=facts["validation"],
+        epochs=facts["epochs"],
+        pool=check_integer("pool", facts["pool"], 1),
+        words=_words(tensors, features),
+        rerank_min_count=rerankers,
+        head_options=options,
     )
 
 

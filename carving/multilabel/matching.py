@@ -125,7 +125,7 @@ def solution(view: View, parts: Parts) -> Solution:
     for step in (1, -1):
         while 0 <= best + step < len(PENALTIES) and quality(best + step) > quality(best):
             best += step
-    return Solution(view, most, rest, PENALTIES[best], tried[best])
+    return Solution(view=view, most=most, rest=rest, penalty=PENALTIES[best], quality=tried[best])
 
 
 def _mapped(view: View, weights: NDArray[np.float64], features: csr_matrix) -> NDArray[np.float32]:
@@ -147,7 +147,7 @@ def counted(parts: Parts) -> Pair:
     """Matchers by counting."""
     data, counts = parts.data, Counts.of(parts.most)
     weighing = max(WEIGHINGS, key=_found(counts.matcher(0.0, 1.0), parts).__getitem__)
-    plain = Scorer(None, None, counts.matcher(weighing, 1.0))
+    plain = Scorer(head=None, network=None, matcher=counts.matcher(weighing, 1.0))
     scale = logit_scale(shortlisted(plain.matching(parts.rest.features), None, parts.rest))
     del plain
     return Pair(counts.matcher(weighing, scale), lambda: Counts.of(data).matcher(weighing, scale))

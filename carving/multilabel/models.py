@@ -20,18 +20,18 @@ from carving.multilabel.scorer import Matcher, Rerankers
 from carving.multilabel.training import Settings, network_of
 from carving.multilabel.vectors import Claim, claimed, make_head
 from carving.multilabel.views import View
-from carving.storage.atomic import check_replaceable, replace_whole
 from carving.storage.locks import Place, shown
 from carving.storage.tensorfile import (
-    DAMAGE,
     KINDS,
     BadFile,
     Tensors,
     all_finite,
-    check_sum,
+    check_replaceable,
     check_version,
-    checksum,
-    read_whole,
+    parsing,
+    read_tensors,
+    refusing_damage,
+    write_tensors,
 )
 from carving.validate import check_integer, show_bytes
 
@@ -80,8 +80,7 @@ def write(path: Place, model: Model, force: bool = False) -> None:
                 f"The model's tensor {name} contains NaN or infinity. Train again with a lower learning rate."
             )
     metadata = dict(format=FORMAT, facts=json.dumps(facts | dict(kept=remembered)))
-    metadata["checksum"] = checksum(tensors, metadata)
-    replace_whole(path, tensors, metadata)
+    write_tensors(path, "label model", tensors, metadata, force)
 
 
 def _networks(model: Model) -> tuple[Tensors, dict[str, Any]]:
@@ -135,12 +134,9 @@ def read(path: Place) -> Model:
             )
         check_version(path, format, FORMAT, "Train the model again.", BadModel)
 
-    metadata, tensors = read_whole(path, "model", check_format, BadModel)
-    try:
-        check_sum(metadata, tensors)
+    metadata, tensors = read_tensors(path, "model", check_format, BadModel)
+    with refusing_damage(path, BadModel), parsing():
         return _model(json.loads(metadata["facts"]), tensors)
-    except DAMAGE as error:
-        raise BadModel(f"{shown(path)} is corrupt ({shown(error)}). Restore it from a backup.") from None
 
 
 def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
@@ -162,8 +158,21 @@ def _model(facts: dict[str, Any], tensors: Tensors) -> Model:
     rerankers = _rerankers(facts["rerankers"], _below("rerankers/", tensors), facts["features"], facts["labels"])
     settings = [Settings(**options) for options in facts["settings"]]
     head, blend = _head_and_blend(facts, settings, tensors) if settings else (None, None)
-    parts = head, blend, settings, propensities, float(facts["tail_bias"]), facts["seed"], kept, matcher, rerankers
-    return Model(facts["head"], *parts, facts["recipe"], facts["features"], nothing)
+    return Model(
+        name=facts["head"],
+        head=head,
+        network=blend,
+        settings=settings,
+        propensities=propensities,
+        tail_bias=float(facts["tail_bias"]),
+        seed=facts["seed"],
+        kept=kept,
+        matcher=matcher,
+        rerankers=rerankers,
+        recipe=facts["recipe"],
+        features=facts["features"],
+        nothing=nothing,
+    )
 
 
 def _head_and_blend(facts: dict[str, Any], settings: list[Settings], tensors: Tensors) -> tuple[Head, Blend]:
@@ -193,7 +202,7 @@ def _matcher(facts: dict[str, Any], tensors: Tensors) -> Matcher | None:
     shapes = {tuple(tensor.shape) for tensor in (shift, scale)}
     if not shapes <= {(0,), (features,)} or {shift.dtype, scale.dtype} != {torch.float32} or len(shift) > len(scale):
         raise BadValue(f"expected scales of {features} features as float32, got shapes {sorted(shapes)}")
-    view = View(shift.numpy(), scale.numpy(), **how)
+    view = View(shift=shift.numpy(), scale=scale.numpy(), **how)
     hidden, inputs = list[Map](), view.outputs(features)
     for number, units in enumerate(facts["hidden"]):
         check_integer("hidden units", units, 1)

@@ -156,7 +156,13 @@ class Way(NamedTuple):
         least = (
             None if is_dense(data.features) else rerankers
         )  # rerankers of dense features know no more than a matcher
-        return cls(solved, again, solved and len(data) >= NARROW and teachable(data), share, least)
+        return cls(
+            solved=solved,
+            again=again,
+            taught=solved and len(data) >= NARROW and teachable(data),
+            share=share,
+            least=least,
+        )
 
 
 class Choice(NamedTuple):
@@ -197,12 +203,28 @@ def _choice(parts: Parts, trainer: Trainer, tried: list[Settings], way: Way) -> 
     trial, blend = teacher, teacher.blend
     if way.taught and blend.kept and smaller(teacher.whole(known), parts.data):
         trial = _smallest([teacher, _student(teacher, trainer, parts, known)])
-    student, said = trial is not teacher, (trial.best.tail_bias, *trial.best.quality)
-    parts_of = blend.of(ended), blend.of(blend.weights), blend.of(blend.units)
-    held, trust = trial.held(parts, known), teacher.best.trust
-    chosen = Chosen(*parts_of, *said, blend.share, trust, held, student)
+    ndcg, psndcg = trial.best.quality
+    chosen = Chosen(
+        settings=blend.of(ended),
+        weights=blend.of(blend.weights),
+        units=blend.of(blend.units),
+        tail_bias=trial.best.tail_bias,
+        ndcg=ndcg,
+        psndcg=psndcg,
+        share=blend.share,
+        trust=teacher.best.trust,
+        held=trial.held(parts, known),
+        student=trial is not teacher,
+    )
     kept = [] if way.again else blend.of(networks)
-    return Choice(chosen, blend, kept, pair.final, teacher.best.tail_bias, trial.scorer if student else None)
+    return Choice(
+        chosen=chosen,
+        blend=blend,
+        networks=kept,
+        matcher=pair.final,
+        tail_bias=teacher.best.tail_bias,
+        student=trial.scorer if chosen.student else None,
+    )
 
 
 def _whole(data: Dataset, trainer: Trainer, choice: Choice, way: Way) -> Scorer:
@@ -250,7 +272,7 @@ def _student(teacher: Trial, trainer: Trainer, parts: Parts, known: Propensities
 
 
 def _taught(teacher: Scorer, trainer: Trainer, data: Dataset, name: str = "student") -> Scorer:
-    return Scorer(None, None, distilled(teacher, data, trainer.seed, trainer.on_progress, name))
+    return Scorer(head=None, network=None, matcher=distilled(teacher, data, trainer.seed, trainer.on_progress, name))
 
 
 def _trial(
@@ -283,7 +305,9 @@ def _again(data: Dataset, trainer: Trainer, settings: list[Settings]) -> list[Ne
 def _scorer(head: Head, networks: list[Network], blend: Blended, matcher: Matcher) -> Scorer:
     """The networks of a blend and its matcher, each if it has a share."""
     network = Blend(networks, blend.of(blend.weights), blend.of(blend.units)).eval() if networks else None
-    return Scorer(head if networks else None, network, matcher.times(blend.share) if blend.share else None)
+    return Scorer(
+        head=head if networks else None, network=network, matcher=matcher.times(blend.share) if blend.share else None
+    )
 
 
 def outputs_of(network: Network, data: Dataset) -> Tensor:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import BaseFileLock, Timeout
+from filelock import BaseFileLock
 
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
@@ -16,8 +16,8 @@ from carving.multilabel.classifier import RECIPES, MultiLabelClassifier
 from carving.multilabel.data import Dataset, Source, check_pair
 from carving.multilabel.ranks import learning_on
 from carving.multilabel.training import OnProgress
-from carving.storage.atomic import check_replaceable
-from carving.storage.locks import check_folder, lock_for, shown
+from carving.storage.locks import acquire_lock, check_folder, shown
+from carving.storage.tensorfile import check_replaceable
 from carving.validate import check_choice, check_integer
 
 
@@ -148,7 +148,13 @@ def fitted(
 def evaluated(classifier: MultiLabelClassifier, data: Dataset, all_rows: bool = False) -> Evaluation:
     """How well the classifier ranks the labels of these points."""
     measures = classifier.evaluate(data.features, data.labels, unlabeled=all_rows)
-    return Evaluation(measures, len(data), len(data) - len(data.labeled()), all_rows, data.unknown_labels)
+    return Evaluation(
+        measures=measures,
+        points=len(data),
+        unlabeled=len(data) - len(data.labeled()),
+        all_rows=all_rows,
+        unknown_labels=data.unknown_labels,
+    )
 
 
 def _check_files(source: Source, test: Source | None, model: Path) -> None:
@@ -188,9 +194,7 @@ def _alone(model: Path, ranks: Ranks) -> Iterator[None]:
 
 
 def _taken(model: Path) -> BaseFileLock:
-    lock = lock_for(model)
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
+        return acquire_lock(model, 0)
+    except TimeoutError:
         raise BadValue(f"Another run is training {shown(model)}. Wait for it, or choose another file.") from None
-    return lock

@@ -47,7 +47,7 @@ def _word_each(d: int) -> int:
 def vtb_transposed(space: Space, x: Tensor, role: Tensor) -> Tensor:
     """VTB's transpose for any length: both are padded with zeros to the next square, and the result is cut."""
     side = math.isqrt(space.d - 1) + 1
-    square = Space(side * side, (side * side,), space.dtype, space.seed)
+    square = Space(d=side * side, shape=(side * side,), dtype=space.dtype, seed=space.seed)
     x, role = (pad(vector, (0, square.d - space.d)) for vector in (x, role))
     return algebra.vtb_transposed(square, x, role)[..., : space.d]
 
@@ -100,7 +100,10 @@ class VectorHead(Head):
         self.squashed = True
         self.options |= dict(width=self.width, scale=self.scale, each=each)
         option = (self.scale, 1 / width)
-        self.row, self.space = VECTORS[name], Space(width, (width,), self.dtype, self.seed, option=option)
+        self.row, self.space = (
+            VECTORS[name],
+            Space(d=width, shape=(width,), dtype=self.dtype, seed=self.seed, option=option),
+        )
         roles = self._atoms([codec.canonical_path((role,)) for role in self.roles], "role")
         self.role_vectors: Tensor  # (roles, width)
         self.vectors: Tensor | None  # (L, width)

@@ -50,21 +50,23 @@ class View:
     @classmethod
     def rows(cls, scale: NDArray[np.floating[Any]] | None = None) -> Self:
         """Rows of length 1, their columns weighed before."""
-        return cls(np.zeros(0, np.float32), np.zeros(0, np.float32) if scale is None else scale.astype(np.float32))
+        return cls(
+            shift=np.zeros(0, np.float32), scale=np.zeros(0, np.float32) if scale is None else scale.astype(np.float32)
+        )
 
     @classmethod
     def halves(cls, features: csr_matrix) -> Self:
         """Rows whose length is the root of what it was, and in the mean of squares 1."""
         mean = float(np.mean(lengths(features) ** (2 * POWER))) or 1.0
-        return cls(np.zeros(0, np.float32), np.zeros(0, np.float32), length=mean**-0.5, power=POWER)
+        return cls(shift=np.zeros(0, np.float32), scale=np.zeros(0, np.float32), length=mean**-0.5, power=POWER)
 
     @classmethod
     def columns(cls, features: csr_matrix, waves: int = 0, seed: int = 0) -> Self:
         """Columns of mean 0, whose rows have about length 1 or, for waves, about the length that suits these."""
         scaling = Scaling.fitted(features, "columns")
-        plain = cls(scaling.shift.numpy(), scaling.scale.numpy())
+        plain = cls(shift=scaling.shift.numpy(), scale=scaling.scale.numpy())
         size = _distance(plain, features) ** -0.5 if waves else features.shape[1] ** -0.5
-        return cls(plain.shift, (plain.scale * np.float32(size)).astype(np.float32), waves, seed)
+        return cls(shift=plain.shift, scale=(plain.scale * np.float32(size)).astype(np.float32), waves=waves, seed=seed)
 
     @property
     def dense(self) -> bool:

@@ -17,7 +17,7 @@ from carving import hashing
 from carving.errors import BadType, BadValue
 from carving.schemes import algebra
 from carving.schemes.algebra import Space
-from carving.validate import check_choice, check_integer, is_finite, nearest
+from carving.validate import as_python_number, check_choice, check_integer, is_finite, nearest
 
 A = algebra
 Operation = Callable[..., Any]
@@ -303,7 +303,7 @@ def chosen_options(row: Architecture, given: Options) -> Fields:
             raise BadType(f"{row.name} has no option {option!r}. Its options: {', '.join(row.options) or 'none'}.")
         if option in row.choices:
             check_choice(option, value, row.choices[option])
-    return {**row.options, **given}
+    return {**row.options, **{option: as_python_number(value) for option, value in given.items()}}
 
 
 def varied(row: Architecture, options: Options) -> Architecture:

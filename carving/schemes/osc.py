@@ -31,7 +31,7 @@ from carving.schemes.verbs import ContextVerbs
 from carving.symbols.paths import Paths
 from carving.tensors import BLOCK, columns_outer, one, outer
 from carving.tiling import Cost, rows_within, slices
-from carving.validate import check_choice, check_integer
+from carving.validate import check_choice, check_integer, check_number
 
 CPU = torch.device("cpu")
 IN_CACHE = 2**17  # numbers of a factor that several passes find in the caches
@@ -95,13 +95,13 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             raise BadValue(
                 "signed=False conflicts with compact=True: compact fillers need signed contexts. Pass only one."
             )
-        spread = self.spread
-        if isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 <= spread <= 4:
+        spread = check_number("spread", self.spread)
+        if not 0 <= spread <= 4:
             raise BadValue(
                 f"spread must be a number from 0 to 4, got {spread!r}. With 0 all contexts have the same amplitude."
             )
         dictionary = check_dictionary(self.dictionary, self.compact, p)
-        vars(self).update(d=d, p=p, k1=k1, carved=d - k1, spread=float(spread), dictionary=dictionary)
+        vars(self).update(d=d, p=p, k1=k1, carved=d - k1, spread=spread, dictionary=dictionary)
         super().__post_init__()
 
     @classmethod

@@ -20,7 +20,7 @@ a memory holds is its base and then every record. Why nothing is lost, whatever 
   journal, until the journal is gone, and the new one after.
 - So a journal that does not name the base that is there goes before another base takes its place, which it might name.
 
-Writers take turns (`places.lock_for`). Two users, who cannot wait for each other there, append one after the other all
+Writers take turns (`locks.lock_for`). Two users, who cannot wait for each other there, append one after the other all
 the same (a journal is locked while it is written); only where one of them starts a journal or writes a base at the very
 moment may the other's last change be lost.
 """
@@ -28,60 +28,274 @@ moment may the other's last change be lost.
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from io import FileIO
+from math import isfinite
 from pathlib import Path as FilePath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from carving.errors import BadValue
-from carving.storage.atomic import flush_folder, put_whole
-from carving.storage.locks import Place, disown, own, shown
-from carving.storage.records import (
-    DIGEST,
-    HEAD,
-    MAGIC,
-    Journal,
-    OtherVersion,
-    Record,
-    continued,
-    new_head,
-    packed,
-    whole,
-)
-from carving.storage.tensorfile import BadFile, NotWhole, said_by
+from carving.storage.atomic import flush_folder, write_atomically
+from carving.storage.locks import Place, lock_open_file, reworded, shown, unlock_open_file
+from carving.storage.tensorfile import BadFile, NotWhole, parsing, read_metadata
+from carving.symbols.codec import Path, Value, label_end, parse_labels
+from carving.symbols.packing import parse_paths
 
-ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # what is said of a journal that is not, or cannot be, there
+MAGIC = b"carving journal\n"
+VERSION = 3
+HEAD = struct.Struct("<16sI16s32s16s")  # magic, version, a name of its own, the base's checksum, a checksum of these
+# The journal's name, an identity, sequence, bytes of entries, entries; a checksum follows these, and another one the
+# entries.
+RECORD = struct.Struct("<16s16sQII")
+WEIGHT = struct.Struct("<d?")  # after the path and the value of an entry: its weight, and whether it is counted
+DIGEST = 16  # bytes of a checksum
+FRAME = RECORD.size + 2 * DIGEST  # bytes of a record without entries
+MAX_RECORD = 2**31  # bytes of a record's entries
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # errors for a journal that is not, or cannot be, there
 
 
 class Changed(Exception):
     """The journal was changed since it was read."""
 
 
-def beside(path: Place) -> FilePath:
-    """The journal's place: beside the real file."""
-    return FilePath(f"{os.path.realpath(path)}.journal")
+class InDoubt(OSError):
+    """A change could neither be flushed to disk nor be undone, so it may be stored."""
 
 
-def possible(path: Place) -> bool:
-    """Whether there may be a journal: its name is longer than the file's, and no longer than the system takes."""
-    try:
-        os.lstat(beside(path))
-    except OSError as error:
-        return error.errno != errno.ENAMETOOLONG
-    return True
+class OtherVersion(NotWhole):
+    """A journal of a format version that this Carving does not read."""
+
+
+# Records
+
+
+class Entry(NamedTuple):
+    """One pair of a change: canonical bytes of path and value, and the weight that is added to what is stored.
+
+    Attributes:
+        path: Canonical bytes of the path.
+        value: Canonical bytes of the value.
+        weight: Weight to add; below zero to subtract.
+        is_counted: Whether the weight counts for the value and the path. It does not where a pair is subtracted that
+            was never stored.
+    """
+
+    path: bytes
+    value: bytes
+    weight: float = 1.0
+    is_counted: bool = True
+
+
+class Record(NamedTuple):
+    """One change of a memory, as a journal stores it: entries that are applied together, or not at all."""
+
+    body: bytes  # the entries
+    pairs: int  # number of entries
+    identity: bytes  # random, so that two changes with the same entries differ
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> "Record":
+        """Return the record of a change."""
+        body = b"".join([path + value + WEIGHT.pack(weight, counts) for path, value, weight, counts in entries])
+        if len(body) > MAX_RECORD:
+            raise BadValue(
+                f"A change in a journal may have at most {MAX_RECORD:,} bytes, got {len(body):,}. Store fewer at once."
+            )
+        return cls(body, len(entries), os.urandom(16))
+
+    def entries(self) -> Iterator[Entry]:
+        """Iterate over the entries, without parsing their labels."""
+        at, body = 0, self.body
+        while at < len(body):
+            colon = body.index(b":", at)
+            start, end = at, colon + 1
+            for _ in range(int(body[at + 1 : colon])):
+                end = label_end(body, end)
+            at = label_end(body, end)
+            yield Entry(body[start:end], body[end:at], *WEIGHT.unpack_from(body, at))
+            at += WEIGHT.size
+
+    def decoded(self) -> list[tuple[Path, Value, float, bool]]:
+        """Return path, value, weight and `is_counted` of every entry.
+
+        Raises:
+            NotWhole: If the entries are malformed.
+        """
+        try:
+            with parsing():
+                entries = list(self.entries())
+                paths = list(parse_paths([entry.path for entry in entries]))
+                values = [parse_labels(entry.value)[0] for entry in entries]
+        except (NotWhole, BadValue) as error:
+            raise NotWhole(f"a record has malformed pairs ({error})") from None
+        if len(entries) != self.pairs or not all(isfinite(entry.weight) for entry in entries):
+            raise NotWhole(f"a record is inconsistent: it declares {self.pairs} pairs and has {len(entries)}")
+        return [(path, value, *entry[2:]) for path, value, entry in zip(paths, values, entries, strict=True)]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A journal as it was at one moment."""
+
+    head: bytes
+    records: tuple[Record, ...] = ()  # from a place on, where it was looked at before
+    count: int = 0  # of all records
+    pairs: int = 0  # of all pairs
+    end: int = HEAD.size  # where the next record goes
+    size: int = HEAD.size  # of the file: what lies beyond the end is no whole record
+    last: bytes = b""  # the checksum of the last record, if there is one
+    others: bytes = b""  # the last record, if another handle wrote it: whether it is on disk is not known
+    named: bool = False  # whether its name is known to be on disk
+
+    @classmethod
+    def new(cls, base: str) -> "Journal":
+        """Return an empty journal of this base."""
+        start = HEAD.pack(MAGIC, VERSION, os.urandom(16), bytes.fromhex(base), bytes(DIGEST))[:-DIGEST]
+        return cls(start + _digest(start))
+
+    @property
+    def name(self) -> bytes:
+        """Random bytes with which each of its records begins."""
+        return HEAD.unpack(self.head)[2]
+
+    @property
+    def base(self) -> str:
+        """The checksum of the file that it belongs to."""
+        return HEAD.unpack(self.head)[3].hex()
+
+    @property
+    def torn(self) -> int:
+        """The bytes at its end of a change that was never made."""
+        return self.size - self.end
+
+    def is_prefix_of(self, file: FileIO) -> bool:
+        """Whether a file begins as this journal; what follows its end is read next."""
+        head = file.read(HEAD.size)
+        file.seek(self.end - DIGEST)
+        return head == self.head and file.read(DIGEST) == (self.last or self.head[-DIGEST:])
+
+    def pack(self, record: Record) -> bytes:
+        """Return the bytes of the next record."""
+        frame = RECORD.pack(self.name, record.identity, self.count, len(record.body), record.pairs)
+        start = frame + _digest(frame, self.head) + record.body
+        return start + _digest(start, self.head)
+
+    def grown(self, record: Record, data: bytes) -> "Journal":
+        """Return the journal with another record, which is these bytes, behind the last whole one."""
+        end = self.end + len(data)
+        last = data[-DIGEST:]
+        return Journal(self.head, (), self.count + 1, self.pairs + record.pairs, end, end, last, b"", self.named)
+
+
+def parse(data: bytes) -> Journal:
+    """Return the journal of these bytes; `NotWhole` if they are none, or damaged."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise NotWhole("not a journal of Carving, or its header is corrupt")
+    if len(data) < HEAD.size:
+        raise NotWhole(f"the header has {len(data)} of {HEAD.size} bytes")
+    head = data[: HEAD.size]
+    _, version, _, _, digest = HEAD.unpack(head)
+    if digest != _digest(head[:-DIGEST]):
+        raise NotWhole("the header is corrupt")
+    if version != VERSION:
+        raise OtherVersion(f"has format version {version}, and this version of Carving reads {VERSION}")
+    return parse_more(Journal(head), data[HEAD.size :])
+
+
+def parse_more(seen: Journal, data: bytes) -> Journal:
+    """Return the journal with the records of the bytes that follow its end."""
+    if not data:  # most often
+        return replace(seen, records=(), size=seen.end)
+    records, at, view = list[Record](), 0, memoryview(data)
+    while (found := _record(view, at, seen)) is not None and found[0] == seen.count + len(records):
+        records.append(found[1])
+        at += FRAME + len(found[1].body)
+    count = seen.count + len(records)
+    if at < len(data) and _is_followed(data, at, seen, count):
+        raise NotWhole(f"record {count} is corrupt or missing, and others follow")
+    return replace(
+        seen,
+        records=tuple(records),
+        count=count,
+        pairs=seen.pairs + sum(record.pairs for record in records),
+        end=seen.end + at,
+        size=seen.end + len(data),
+        last=data[at - DIGEST : at] if at else seen.last,
+        others=data[at - FRAME - len(records[-1].body) : at] if records else seen.others,
+    )
+
+
+def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, Record, int] | None:
+    """The frame of a record that begins here: sequence, a record without pairs, their bytes."""
+    start = at + RECORD.size
+    if len(view) < start + DIGEST or view[start : start + DIGEST] != _digest(view[at:start], journal.head):
+        return None
+    _, identity, sequence, size, pairs = RECORD.unpack(view[at:start])
+    return sequence, Record(b"", pairs, identity), size
+
+
+def _record(view: memoryview, at: int, journal: Journal) -> tuple[int, Record] | None:
+    """The record that begins here, with its sequence; None if there is no whole one."""
+    found = _frame(view, at, journal)
+    if found is None:
+        return None
+    sequence, record, size = found
+    start, end = at + RECORD.size + DIGEST, at + FRAME + size
+    if len(view) < end or view[end - DIGEST : end] != _digest(view[at : end - DIGEST], journal.head):
+        return None
+    return sequence, record._replace(body=bytes(view[start : end - DIGEST]))
+
+
+def _is_followed(data: bytes, at: int, journal: Journal, expected: int) -> bool:
+    """Whether another record stands in the place of the expected one, or a later one, or itself, was begun behind it.
+
+    A frame is recognized by the journal's name, which is random, so that no label holds it, and by its own checksum.
+    """
+    view, place = memoryview(data), at
+    while (place := data.find(journal.name, place)) >= 0:
+        found = _frame(view, place, journal)
+        if found is not None and (found[0] >= expected if place > at else found[0] != expected):
+            return True
+        place += 1
+    return False
+
+
+def _digest(data: bytes | memoryview, head: bytes = b"") -> bytes:
+    return blake2b(data, digest_size=DIGEST, key=head[-DIGEST:]).digest()
 
 
 # Reading
 
 
+def journal_path(path: Place) -> FilePath:
+    """Return the path of a file's journal: beside the real file."""
+    return FilePath(f"{os.path.realpath(path)}.journal")
+
+
+def open_journal(path: Place, mode: str) -> FileIO:
+    """Open the journal of a file."""
+    return open(journal_path(path), mode, buffering=0)  # type: ignore[return-value]  # unbuffered
+
+
+def can_have_journal(path: Place) -> bool:
+    """Whether the journal's name, which is longer than the file's, is no longer than the system takes."""
+    try:
+        os.lstat(journal_path(path))
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
+
+
 def read(path: Place) -> Journal | None:
-    """The journal beside a file, of whatever base; None if there is none. Damage is a `BadFile`."""
-    place, seen = beside(path), None
-    while (data := _content(place)) is not None:
+    """Return the journal beside a file, of whatever base; None if there is none. Damage is a `BadFile`."""
+    place, seen = journal_path(path), None
+    while (data := _read_bytes(place)) is not None:
         try:
-            return whole(data)
+            return parse(data)
         except NotWhole as problem:
             if data == seen:  # and not: read while another one cut off a torn record, and wrote a new one there
                 raise _damaged(place, problem) from None
@@ -89,51 +303,39 @@ def read(path: Place) -> Journal | None:
     return None
 
 
-def since(path: Place, base: str, seen: Journal | None) -> Journal | None:
-    """The base's journal with what was appended since it was seen, as its `records`; `Changed` if it is another one.
+def read_new(file: FileIO, seen: Journal) -> Journal:
+    """Return an open journal with its new records; `Changed` if it is another one, or lacks what was seen.
 
-    So it is if it lacks what was seen: a change that its writer then gave up, and another in its place.
+    It lacks a change that its writer then gave up, and may have another in its place.
     """
-    if seen is None:
-        found = read(path)
-        return found if found is not None and found.base == base else None
-    place = beside(path)
+    if not seen.is_prefix_of(file):
+        raise Changed
     try:
-        with open(place, "rb", buffering=0) as file:
-            _check_seen(file, seen)
-            return continued(seen, file.readall())
-    except (OSError, NotWhole):  # whoever reads all of it will say what is the matter
+        return parse_more(seen, file.readall())
+    except NotWhole:  # whoever reads all of it will say what is the matter
         raise Changed from None
 
 
-def _check_seen(file: FileIO, seen: Journal) -> None:
-    """Raise `Changed` if a journal does not begin as it was seen; if it does, what follows is read next."""
-    head = file.read(HEAD.size)
-    file.seek(seen.end - DIGEST)
-    if head != seen.head or file.read(DIGEST) != seen.before_end:
-        raise Changed
-
-
-def names(path: Place, base: str) -> bool:
+def names_base(path: Place, base: str) -> bool:
     """Whether a journal is there that names this base, by its head alone."""
-    head = _head(path)
+    head = _read_head(path)
     return len(head) == HEAD.size and Journal(head).base == base
 
 
 def remains(path: Place, seen: Journal) -> bool:
     """Whether the journal is still there."""
-    return _head(path) == seen.head
+    return _read_head(path) == seen.head
 
 
-def _head(path: Place) -> bytes:
+def _read_head(path: Place) -> bytes:
     try:
-        with open(beside(path), "rb", buffering=0) as file:
+        with open(journal_path(path), "rb", buffering=0) as file:
             return file.read(HEAD.size)
     except OSError:
         return b""
 
 
-def _content(place: FilePath) -> bytes | None:
+def _read_bytes(place: FilePath) -> bytes | None:
     try:
         if not stat.S_ISREG(os.stat(place).st_mode):
             raise BadFile(
@@ -159,24 +361,29 @@ def _damaged(place: FilePath, problem: NotWhole) -> BadFile:
     )
 
 
-# Writing: for those whose turn it is
+# Writing, by whoever holds the lock of the file
 
 
-class InDoubt(OSError):
-    """A change could neither be flushed to disk nor be undone, so it may be stored."""
+def append(path: Place, base: str, seen: Journal | None, record: Record, file: FileIO | None = None) -> Journal:
+    """Append a record, and flush it to disk; a journal that names another base, or none, is begun anew.
 
+    Whatever fails leaves the journal as it was, but for `InDoubt`.
 
-def append(path: Place, base: str, seen: Journal | None, record: Record) -> Journal:
-    """The journal with a record more, which is then on disk; one that names another base, or none, is begun anew.
+    Args:
+        path: The memory's file.
+        base: The checksum of that file.
+        seen: The journal as it was read.
+        record: The change.
+        file: The journal, if it is open for reading and writing.
 
-    `Changed` if it is not as it was seen. Whatever fails leaves it as it was, but for `InDoubt`.
+    Raises:
+        Changed: If the journal is not as it was seen.
     """
-    place = beside(path)
+    place = journal_path(path)
     if seen is None or seen.base != base:
-        return _begun(place, path, base, record)
-    data, written = packed(record, seen), False
-    with _locked(place, seen) as file:
-        _check_seen(file, seen)
+        return _begin(place, path, base, record)
+    data, written = seen.pack(record), False
+    with _locked(place, seen, file) as file:
         seen = replace(seen, named=seen.named or flush_folder(place))
         if seen.torn or seen.others:
             _mend(file, seen)
@@ -209,7 +416,7 @@ def _mend(file: FileIO, seen: Journal) -> None:
 
 def take_back(path: Place, record: Record) -> bool:
     """Cut off a record that was left in doubt, if it is the last one; whether it is there, and others follow it."""
-    place, found = beside(path), read(path)
+    place, found = journal_path(path), read(path)
     if found is None or record.identity not in [each.identity for each in found.records]:
         return False
     if found.records[-1].identity != record.identity:
@@ -220,16 +427,16 @@ def take_back(path: Place, record: Record) -> bool:
     return False
 
 
-def _begun(place: FilePath, path: Place, base: str, record: Record) -> Journal:
-    if not possible(path):
+def _begin(place: FilePath, path: Place, base: str, record: Record) -> Journal:
+    if not can_have_journal(path):
         raise BadValue(f"{shown(place)}, the name of the journal, is too long. Give the file a shorter name.")
-    empty = Journal(new_head(base))
-    data = packed(record, empty)
+    empty = Journal.new(base)
+    data = empty.pack(record)
 
     def write(file: BinaryIO) -> None:
         file.write(empty.head + data)
 
-    named = put_whole(place, write, like=os.path.realpath(path))
+    named = write_atomically(place, write, like=os.path.realpath(path))
     return replace(empty, named=named).grown(record, data)
 
 
@@ -240,85 +447,77 @@ def _write_all(file: FileIO, data: bytes) -> None:
 
 
 @contextmanager
-def _locked(place: FilePath, seen: Journal) -> Iterator[FileIO]:
-    """Open a journal to write, locked; raise `Changed` if its size is not as it was seen."""
-    with _told(place), open(place, "rb+", buffering=0) as file:
-        try:
-            if not own(file.fileno(), place) or os.fstat(file.fileno()).st_size != seen.size:
-                raise Changed
-            yield file
-        finally:
-            disown(file.fileno())
-
-
-@contextmanager
-def _told(place: FilePath) -> Iterator[None]:
-    """What the system says of a journal, in a sentence."""
+def _locked(place: FilePath, seen: Journal, file: FileIO | None = None) -> Iterator[FileIO]:
+    """Lock a journal to write at its end; raise `Changed` if it is not as it was seen."""
     try:
-        yield
+        with open(place, "rb+", buffering=0) if file is None else nullcontext(file) as held:
+            try:
+                is_there = lock_open_file(held.fileno(), place)
+                held.seek(0)
+                if not is_there or os.fstat(held.fileno()).st_size != seen.size or not seen.is_prefix_of(held):
+                    raise Changed
+                yield held
+            finally:
+                unlock_open_file(held.fileno())
     except FileNotFoundError:
         raise Changed from None
+    except InDoubt as error:
+        message = (
+            f"{shown(place)} could not be written ({error.strerror}), and the change could not be undone: it may be "
+            "stored. An open memory undoes it before its next change; refresh() keeps it if it was stored."
+        )
+        raise reworded(error, message) from error
     except OSError as error:
-        failed = OSError(f"{shown(place)} could not be written ({shown(error)}). Nothing was changed.")
-        if isinstance(error, InDoubt):
-            failed = InDoubt(
-                f"{shown(place)} could not be written ({error.strerror}), and the change could not be undone: it may "
-                "be stored. An open memory undoes it before its next change; refresh() keeps it if it was stored."
-            )
-        failed.errno = error.errno
-        raise failed from error
+        raise reworded(error, f"{shown(place)} could not be written ({shown(error)}). Nothing was changed.") from error
 
 
-def make_way(path: Place, force: bool = False) -> None:
-    """Before another base takes the file's place: let no journal lie there that is not of the one that is there now.
+# A new base
+
+
+def drop_stale(path: Place, force: bool = False) -> None:
+    """Before another base takes the file's place, remove a journal that is not of the base that is there now.
 
     A file of that name that is no journal, or one with changes of a base that is gone, is given up with `force` only.
     """
-    place = beside(path)
+    place = journal_path(path)
     if not os.path.lexists(place):
         return
-    found = _there(path, place, force)
-    if found is not None and found.base == (said_by(path) or {}).get("checksum"):
-        return
-    if found is not None and found.count and not os.path.exists(path) and not force:
-        raise BadValue(f"{orphaned(path, found)} Or pass force=True to discard the changes.")
-    _remove(place)
-
-
-def _there(path: Place, place: FilePath, force: bool) -> Journal | None:
-    """The journal that is there; None for a damaged one. What is no journal at all is given up with `force` only."""
     try:
-        return read(path)
+        found = read(path)
     except BadFile:
-        if not force and (_content(place) or b"")[: len(MAGIC)] != MAGIC:
+        found = None
+        if not force and (_read_bytes(place) or b"")[: len(MAGIC)] != MAGIC:
             raise BadValue(
                 f"{shown(place)} is not a journal of Carving, but the memory's journal must have this name. Move "
                 "it away, or pass force=True to delete it."
             ) from None
-        return None
+    if found is not None and found.base == read_metadata(path).get("checksum"):
+        return
+    if found is not None and found.count and not os.path.exists(path) and not force:
+        raise BadValue(f"{describe_orphan(path, found)} Or pass force=True to discard the changes.")
+    _remove(place)
 
 
-def orphaned(path: Place, found: Journal) -> str:
-    """What is said of a journal whose base is gone."""
+def describe_orphan(path: Place, found: Journal) -> str:
+    """Return the message about a journal whose base is gone."""
     changes = f"{found.count:,} change{'' if found.count == 1 else 's'}"
     return (
-        f"{shown(beside(path))} holds {changes} of a memory file that no longer exists. Restore that file, or move the "
-        "journal away."
+        f"{shown(journal_path(path))} holds {changes} of a memory file that no longer exists. Restore that file, or "
+        "move the journal away."
     )
 
 
-def retire(path: Place, base: str, flushed: bool) -> None:
-    """Once another base has come: its predecessor's journal goes, which is of no use any more.
+def remove_journal(path: Place, base: str, flushed: bool) -> None:
+    """Remove the journal of the previous base, once this base has taken the file's place.
 
     If the base's name is not known to be on disk, the old one may come back, and needs its journal. But if the new one
     is the same to the bit, what the journal says would still hold, and it must go.
     """
-    place = beside(path)
-    same = names(path, base)
+    same = names_base(path, base)
     if not flushed and not same:
         return
     try:
-        _remove(place)
+        _remove(journal_path(path))
     except OSError:
         if same:
             raise

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import FileLock, Timeout
 
 try:
     import fcntl
@@ -24,13 +24,11 @@ except ImportError:  # Windows
 
 Place = str | os.PathLike[str]
 
-LONGEST = 400  # characters of a file's own words that a message shows
-BUSY = (errno.EACCES, errno.EAGAIN)  # what systems say of a lock that another one has
+MAX_SHOWN = 400  # characters of a file's own words that a message shows
+BUSY = (errno.EACCES, errno.EAGAIN)  # errors of the system for a lock that another process holds
 POLL = 0.005  # seconds between two attempts to acquire a lock
 NOTICE = 1.0  # seconds of waiting for a lock after which a warning is issued
-TURN_LIMIT = (
-    3600.0  # seconds to wait for a lock that only processes of this user can hold, while they write large files
-)
+TURN_LIMIT = 3600.0  # seconds to wait for a lock that only this user's processes can hold, while they write large files
 SHARED_LIMIT = 60.0  # seconds to wait for a lock on a file that others may read, and so lock; it is held for one write
 
 
@@ -45,7 +43,14 @@ class Waiting(UserWarning):
 def shown(text: object) -> str:
     """Return text for a message: in one line, shortened, with control characters escaped."""
     plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
-    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}..."
+    return plain if len(plain) <= MAX_SHOWN else f"{plain[:MAX_SHOWN]}..."
+
+
+def reworded(error: OSError, message: str) -> OSError:
+    """Return an error of the system with a message of our own, and its number."""
+    failed = type(error)(message)
+    failed.errno = error.errno
+    return failed
 
 
 def check_target(file: Place) -> None:
@@ -87,6 +92,9 @@ def check_folder(folder: Place) -> None:
         )
 
 
+# Locks between writers, which lie in a folder of the user
+
+
 def lock_for(file: Place) -> FileLock:
     """Return the write lock of a file, which is the same for all its names and symbolic links.
 
@@ -98,49 +106,64 @@ def lock_for(file: Place) -> FileLock:
     says), `/tmp` if that cannot be used, or below `CARVING_LOCKS`, which must be the same for all writers.
 
     Raises:
-        OSError: If no file can be written at this path (`check_target`), or there is no folder for locks.
+        OSError: If there is no folder for locks.
     """
-    check_target(file)
     name = hashlib.sha256(os.fsencode(os.path.realpath(file))).hexdigest()
     return FileLock(_lock_folder() / f"{name}.lock", is_singleton=True)
 
 
-@contextlib.contextmanager
-def turn(file: Place) -> Iterator[None]:
-    """Hold the write lock of a file; where locking is not available, warn (`NotLocked`) and continue."""
-    check_target(file)
-    lock: FileLock | None = None
-    try:
-        lock = lock_for(file)
-    except OSError as error:
-        warnings.warn(
-            f"{shown(file)} is written without a lock, so another process may overwrite it: {error}",
-            NotLocked,
-            stacklevel=3,
-        )
-    with contextlib.nullcontext() if lock is None else acquired(lock, file):
-        yield
+def acquire_lock(file: Place, limit: float | None = None) -> FileLock:
+    """Acquire the write lock of a file; whoever calls this releases it.
 
+    Args:
+        file: The file.
+        limit: Seconds to wait for another process, `TURN_LIMIT` by default; waiting is announced (`Waiting`).
 
-@contextlib.contextmanager
-def acquired(lock: BaseFileLock, file: Place) -> Iterator[None]:
-    """Hold the write lock of a file; warn of waiting, and raise TimeoutError after `TURN_LIMIT` seconds."""
+    Raises:
+        TimeoutError: If another process holds the lock for longer.
+        OSError: If there is no folder for locks, or its file system has none.
+    """
+    lock = lock_for(file)
+    folder = FilePath(lock.lock_file).parent
 
     def attempt() -> bool:
         try:
             lock.acquire(blocking=False)
         except Timeout:
             return False
+        except (OSError, NotImplementedError):
+            _check_locks(folder)
+            raise
         return True
 
-    _wait(attempt, file, TURN_LIMIT)
+    if not attempt():
+        _check_locks(folder)
+        _wait(attempt, file, TURN_LIMIT if limit is None else limit)
+    return lock
+
+
+@contextlib.contextmanager
+def locked(file: Place, is_optional: bool = False) -> Iterator[None]:
+    """Hold the write lock of a file; an optional one is done without, with a warning, where there are no locks."""
+    lock: FileLock | None = None
+    try:
+        lock = acquire_lock(file)
+    except TimeoutError:
+        raise
+    except OSError as error:
+        if not is_optional:
+            raise
+        message = f"{shown(file)} is written without a lock, so another process may overwrite it: {error}"
+        warnings.warn(message, NotLocked, stacklevel=3)
     try:
         yield
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()
 
 
 def _wait(attempt: Callable[[], bool], file: Place, limit: float) -> None:
+    """Repeat an attempt until it succeeds; warn of waiting, and raise TimeoutError after `limit` seconds."""
     start, warned = time.monotonic(), False
     while not attempt():
         waited = time.monotonic() - start
@@ -172,29 +195,25 @@ def _lock_folder() -> FilePath:
 
 
 def _checked_folder(place: FilePath) -> FilePath:
+    """The folder of locks below this one, made where it is missing; one that others can use is refused."""
     user = os.getuid() if hasattr(os, "getuid") else "user"
     folder = place / f"carving-{user}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        failed = OSError(
-            f"The folder for locks, {shown(folder)}, cannot be created ({error.strerror}). Set CARVING_LOCKS to an "
-            "existing folder on a local disk."
-        )
-        failed.errno = error.errno
-        raise failed from None
+        message = f"The folder for locks, {shown(folder)}, cannot be created ({error.strerror}). Set CARVING_LOCKS to "
+        raise reworded(error, f"{message}an existing folder on a local disk.") from None
     seen = folder.lstat()
     if hasattr(os, "getuid") and (not stat.S_ISDIR(seen.st_mode) or seen.st_uid != user or seen.st_mode & 0o077):
         raise PermissionError(
             f"{shown(folder)}, the folder for locks, must be yours and closed to others. Remove it, or set "
             "CARVING_LOCKS to a folder where only you can write."
         )
-    _check_locks(folder)
     return folder
 
 
 def _check_locks(folder: FilePath) -> None:
-    """Refuse a file system without locks: on one, some versions of filelock wait for ever."""
+    """Refuse a file system without locks, where waiting for one would never end."""
     if fcntl is None:
         return
     with open(folder / "trial", "ab") as trial:
@@ -207,39 +226,36 @@ def _check_locks(folder: FilePath) -> None:
             ) from None
 
 
-def own(descriptor: int, file: Place) -> bool:
-    """Lock a file that is written, so that others see that its process lives; False if one has just removed it.
+# Locks of files that are being written, which tell others that their process lives
 
-    Warn of waiting, and raise `TimeoutError` after `SHARED_LIMIT`. `disown` unlocks it.
+
+def lock_open_file(descriptor: int, file: Place) -> bool:
+    """Lock a file that is written, until `unlock_open_file`; False if another process has just removed it.
+
+    Warn of waiting, and raise `TimeoutError` after `SHARED_LIMIT`.
     """
-
-    def attempt() -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            return error.errno not in BUSY  # a file system without locks, where only a file's age tells
-        return True
-
     if fcntl is not None:
-        _wait(attempt, file, SHARED_LIMIT)
+        _wait(lambda: _try_flock(descriptor) is not False, file, SHARED_LIMIT)
     return os.fstat(descriptor).st_nlink > 0
 
 
-def disown(descriptor: int) -> None:
+def unlock_open_file(descriptor: int) -> None:
     """Unlock a file before it is closed: a process that was forked meanwhile has it open, too, and its lock."""
     if fcntl is not None:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def abandoned(descriptor: int, seconds: float) -> bool:
-    """Whether the process that wrote an unfinished file is dead; without locks, whether the file is so old."""
-    if fcntl is not None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in BUSY:
-                return False
-        else:
-            return True
-    return time.time() - os.fstat(descriptor).st_mtime > seconds
+def is_orphaned(descriptor: int, seconds: float) -> bool:
+    """Whether the process that wrote an unfinished file is dead; without locks, whether the file is that old."""
+    taken = None if fcntl is None else _try_flock(descriptor)
+    return time.time() - os.fstat(descriptor).st_mtime > seconds if taken is None else taken
+
+
+def _try_flock(descriptor: int) -> bool | None:
+    """Lock an open file; False if another process holds its lock, None on a file system without locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in BUSY else None
+    return True

@@ -1,7 +1,7 @@
 """Data structures of vectors: multisets, sequences, n-grams, hash tables, graphs, trees, automata; factorization."""
 
+from carving.structures.containers import HashTable, Multiset, Sequence, Stack
 from carving.structures.graphs import Automaton, Graph, Tree
-from carving.structures.held import HashTable, Multiset, Sequence, Stack
 from carving.structures.resonator import Factors, factorize
 from carving.structures.vectors import (
     bind_sequence,

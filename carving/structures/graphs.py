@@ -7,12 +7,12 @@ from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.schemes.base import Scheme
-from carving.structures.held import Held
+from carving.structures.containers import VectorSum
 from carving.structures.vectors import edges, ordered
 from carving.validate import check_integer
 
 
-class Graph(Held):
+class Graph(VectorSum):
     """A mutable graph: the sum of its edges, each a target bound with its source.
 
     Args:
@@ -66,7 +66,7 @@ class Graph(Held):
         return edges(self.scheme, next(ends), next(ends), self.directed)
 
 
-class Tree(Held):
+class Tree(VectorSum):
     """A mutable tree: the sum of its leaves, each bound with the roles of its branches, permuted by depth.
 
     Args:
@@ -113,7 +113,7 @@ class Tree(Held):
         return torch.stack([ordered(self.scheme, self.branches[branch], depth) for depth, branch in enumerate(numbers)])
 
 
-class Automaton(Held):
+class Automaton(VectorSum):
     """A mutable finite-state automaton: the sum of its transitions.
 
     A transition is the next state, permuted, bound with the state and the token.

@@ -15,7 +15,7 @@ from carving.schemes import algebra
 from carving.schemes.base import Scheme
 from carving.schemes.vsa import VSA
 from carving.tiling import rows_within, slices
-from carving.validate import check_integer
+from carving.validate import check_integer, check_number
 
 CACHED = 2**19  # bytes of n-grams that are made and summed at a time, so that caches hold them
 APART = (algebra.multiply, algebra.segments_rolled, algebra.matrix_left)  # by which every coordinate is bound by itself
@@ -39,19 +39,31 @@ def check_vectors(scheme: Scheme) -> VSA:
     return scheme
 
 
+def vector_shape(vsa: VSA, vectors: Tensor) -> tuple[int, ...]:
+    """Return the shape of one vector: of an atom if the numbers are integers, else of a memory."""
+    is_discrete = not (vectors.is_floating_point() or vectors.is_complex())
+    return vsa.facts.filler_shape if is_discrete else vsa.facts.memory_shape
+
+
 def set_dim(scheme: VSA, vectors: Tensor, least: int = 1) -> int:
     """Return the dimension n of vectors (*, n, *shape); refuse other shapes and fewer than `least` vectors."""
     if not isinstance(vectors, Tensor):
         raise BadType(
             f"vectors must be one tensor of shape (*, n, *shape), got {type(vectors).__name__}. Use torch.stack."
         )
-    discrete = not (vectors.is_floating_point() or vectors.is_complex())
-    shape = scheme.facts.filler_shape if discrete else scheme.facts.memory_shape
+    shape = vector_shape(scheme, vectors)
     dim = -1 - len(shape)
     if vectors.dim() < -dim or vectors.shape[dim + 1 :] != shape or vectors.shape[dim] < least:
         wanted = ", ".join(map(str, shape))
         raise BadValue(f"vectors must have shape (*, n, {wanted}) with n >= {least}, got {tuple(vectors.shape)}")
     return dim
+
+
+def _check_counts(vsa: VSA, names: str, one: Tensor, other: Tensor) -> None:
+    """Refuse sets of different numbers of vectors."""
+    first, second = set_dim(vsa, one), set_dim(vsa, other)
+    if one.shape[first] != other.shape[second]:
+        raise BadValue(f"{names} must have the same number of vectors, got {tuple(one.shape)} and {tuple(other.shape)}")
 
 
 def ordered(vsa: VSA, x: Tensor, shifts: int = 1) -> Tensor:
@@ -224,11 +236,7 @@ def hash_table(scheme: Scheme, keys: Tensor, values: Tensor, generator: torch.Ge
     1
     """
     vsa = check_vectors(scheme)
-    dims = set_dim(vsa, keys), set_dim(vsa, values)
-    if keys.shape[dims[0]] != values.shape[dims[1]]:
-        raise BadValue(
-            f"keys and values must have the same number of vectors, got {tuple(keys.shape)} and {tuple(values.shape)}"
-        )
+    _check_counts(vsa, "keys and values", keys, values)
     return vsa.bundle(vsa.bind(values, keys), generator)
 
 
@@ -256,12 +264,7 @@ def graph(
     1
     """
     vsa = check_vectors(scheme)
-    dims = set_dim(vsa, sources), set_dim(vsa, targets)
-    if sources.shape[dims[0]] != targets.shape[dims[1]]:
-        raise BadValue(
-            "sources and targets must have the same number of vectors, "
-            f"got {tuple(sources.shape)} and {tuple(targets.shape)}"
-        )
+    _check_counts(vsa, "sources and targets", sources, targets)
     return vsa.bundle(edges(vsa, sources, targets, directed), generator)
 
 
@@ -291,5 +294,7 @@ def nearest(scheme: Scheme, x: Tensor, others: Tensor, threshold: float | None =
     """
     vsa = check_vectors(scheme)
     set_dim(vsa, others)
+    if threshold is not None:
+        threshold = check_number("threshold", threshold)
     best = vsa.similarity(x, others).max(-1)
     return best.indices if threshold is None else torch.where(best.values >= threshold, best.indices, -1)

@@ -17,7 +17,7 @@ from carving import OSC, Memory, formats
 from carving.cli import app
 from carving.errors import Overfull, UserError
 from carving.lab.rows import read_rows
-from carving.storage.memoryfile import NotFlushed
+from carving.storage.atomic import NotFlushed
 
 PAIRS = "".join(f"dog {i}\tsays\tword {i % 40}\n" for i in range(150))
 MORE = "".join(f"cat {i}\tsays\tword {i % 50}\n" for i in range(150))

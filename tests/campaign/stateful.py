@@ -38,7 +38,7 @@ from carving import OSC, Memory
 from carving.errors import Overfull, UserError
 from carving.memory.opened import Opened
 from carving.storage import journal
-from carving.storage.memoryfile import lock_for
+from carving.storage.locks import lock_for
 from carving.symbols.codec import canonical, canonical_path
 
 MOST = 40  # pairs, of which the memory holds far more
@@ -246,7 +246,7 @@ class AgainstADictionary(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.opened.compact()
-        assert not journal.beside(self.file).exists()
+        assert not journal.journal_path(self.file).exists()
         self.holds(self.opened, self.saved)
 
     # What must hold after every step

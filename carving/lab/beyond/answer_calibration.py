@@ -40,8 +40,11 @@ EXPERIMENT = Experiment(
         "paper": (trials(1, settings(20_000)),),
     },
     panels=(
-        *(Gaps("error", ("case",), name, "calibration error", 0.02, {"memory of": name}) for name in SCHEMES),
-        *(Cells(("case",), "memory of", quantity, quantity) for quantity in ("error", "perfect", "right")),
+        *(
+            Gaps("error", ("case",), name, label="calibration error", band=0.02, only={"memory of": name})
+            for name in SCHEMES
+        ),
+        *(Cells(("case",), "memory of", quantity, title=quantity) for quantity in ("error", "perfect", "right")),
     ),
     unpublished="the paper gives no probabilities; `perfect` stands beside `error`.",
 )

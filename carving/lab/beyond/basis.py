@@ -39,22 +39,25 @@ def settings(all_of: dict[str, list[Setting]], *steps: int) -> list[list[Setting
 
 PAPER = settings(kinds(6000, 1, 80, 50_000), 1, 1, 1, 3, 1)
 EXPERIMENT = Experiment(
-    "basis", "block contexts against Gaussian contexts", "nothing: its subspaces are those of normals", bases,
-    {"smoke": tuple(trials(1, rows) for rows in settings(kinds(100, 0.1, 2, 400), 6, 9, 9, 40, 7)),
+    "basis", "block contexts against Gaussian contexts", "nothing: its subspaces are those of normals", measure=bases,
+    scales={"smoke": tuple(trials(1, rows) for rows in settings(kinds(100, 0.1, 2, 400), 6, 9, 9, 40, 7)),
      "small": tuple(map(trials, (6, 2, 6, 1, 1), settings(kinds(400, 0.3, 10, 4_000), 1, 1, 3, 8, 3))),
      "paper": tuple(map(trials, (10, 3, 10, 10, 3), PAPER))},
-    (Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"), "blocks less normals", band=0.005),
-     *(Lines("d", "retrieval", ("basis", "compact"), f"joint decoding, order {p}", only={"asks": "joint", "p": p})
+    panels=(Gaps("gain", ("d", "p", "k1", "N", "compact", "fillers", "shared", "depth"),
+          "blocks less normals", band=0.005),
+     *(Lines("d", "retrieval", ("basis", "compact"), title=f"joint decoding, order {p}", only={"asks": "joint", "p": p})
        for p in (2, 3)),
-     Lines("k1", "relative", ("basis", "compact"), "noise in 24 x 24 numbers", percent=False),
-     Points("predicted", "simulated", ("p",), "predicted for blocks", band=0.02),
-     Points("probability", "share right", ("d", "p", "fillers"), "probabilities with blocks", only={"basis": "blocks"}),
-     *(Cells(("p", "compact", "basis"), "d", quantity, quantity, only={"asks": "joint"})
+     Lines("k1", "relative", ("basis", "compact"), title="noise in 24 x 24 numbers", percent=False),
+     Points("predicted", "simulated", ("p",), title="predicted for blocks", band=0.02),
+     Points("probability", "share right", ("d", "p", "fillers"), title="probabilities with blocks",
+            only={"basis": "blocks"}),
+     *(Cells(("p", "compact", "basis"), "d", quantity, title=quantity, only={"asks": "joint"})
        for quantity in ("rounds", "alone")),
-     *(Cells(("d", "p", "fillers"), "basis", quantity, quantity, only={"asks": "calibration"})
+     *(Cells(("d", "p", "fillers"), "basis", quantity, title=quantity, only={"asks": "calibration"})
        for quantity in ("error", "perfect", "right"))),
-    (*(Published({"compact": None} | {key: row[key] for key in ("d", "p", "k1", "N", "compact") if key in row}, "gain",
-                 0.0, source="as good as gaussian", predicted=True) for row in PAPER[0]),
+    published=(
+     *(Published({"compact": None} | {key: row[key] for key in ("d", "p", "k1", "N", "compact") if key in row},
+                 "gain", 0.0, source="as good as gaussian", predicted=True) for row in PAPER[0]),
      *(Published({"compact": None} | row, "relative", theory(row), source="exact", predicted=True) for row in NOISE)),
     notes="gain = blocks - gaussian, of trials with the same seed and fillers; the band is half a point.",
 )

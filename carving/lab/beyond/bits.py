@@ -52,6 +52,6 @@ EXPERIMENT = Experiment(
         "small": (trials(2, settings(300, 1)),),
         "paper": (trials(3, settings(1000, 1)),),
     },
-    panels=(Lines("bits a pair", "retrieval", ("kind",), "as many fillers as pairs", log_x=True, marks=MARKS),),
+    panels=(Lines("bits a pair", "retrieval", ("kind",), title="as many fillers as pairs", log_x=True, marks=MARKS),),
     unpublished="no vector symbolic memory is published in bits.",
 )

@@ -36,9 +36,9 @@ EXPERIMENT = Experiment(
         ),
     },
     panels=(
-        Lines("about", "together", SERIES, "together", log_x=True),
-        Lines("about", "rounds", SERIES, "rounds", percent=False, log_x=True, log_y=True),
-        *(Cells(SERIES, "d", quantity, quantity) for quantity in ("alone", "all right", "converged")),
+        Lines("about", "together", SERIES, title="together", log_x=True),
+        Lines("about", "rounds", SERIES, title="rounds", percent=False, log_x=True, log_y=True),
+        *(Cells(SERIES, "d", quantity, title=quantity) for quantity in ("alone", "all right", "converged")),
     ),
     unpublished="the paper keeps real numbers.",
 )  # fmt: skip

@@ -23,7 +23,7 @@ def reliability(d: int, p: int) -> Points:
         "probability",
         "share right",
         ("load", "fillers"),
-        "OSC, " + " x ".join([str(d)] * p),
+        title="OSC, " + " x ".join([str(d)] * p),
         only={"scheme": "OSC", "d": d, "p": p},
     )
 
@@ -44,7 +44,7 @@ EXPERIMENT = Experiment(
     },
     panels=(
         *(reliability(d, p) for d, p, _ in SIZES),
-        *(Cells(("d", "p", "fillers"), "load", quantity, quantity) for quantity in ("error", "perfect", "right")),
+        *(Cells(("d", "p", "fillers"), "load", quantity, title=quantity) for quantity in ("error", "perfect", "right")),
     ),
     unpublished="the paper gives no probabilities; `perfect` stands beside `error`.",
 )

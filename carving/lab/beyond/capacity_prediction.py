@@ -40,12 +40,12 @@ SETTINGS: list[Setting] = [
 ]
 EXPERIMENT = Experiment(
     "capacity-prediction", "predicted accuracy beside real memories", "nothing: it predicts no accuracy",
-    single_prediction,
-    {
+    measure=single_prediction,
+    scales={
         scale: (trials(count, [setting | {"questions": questions} for setting in SETTINGS[::step]]),)
         for scale, count, questions, step in (("smoke", 1, 100, 20), ("small", 1, 1000, 3), ("paper", 10, 1667, 1))
     },
-    (Points("predicted", "simulated", ("scheme", "p"), "contexts wholly right", band=0.02),),
+    panels=(Points("predicted", "simulated", ("scheme", "p"), title="contexts wholly right", band=0.02),),
     unpublished="the paper predicts no accuracy; ours stands beside each simulation.",
     notes="The band is two points wide on either side. Every filler is stored as often as any other, `shared` of them "
     "in a context, which is right when all of them outrank the rest.",

@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
         "paper": (trials(2, settings(NUMBERS, EVERY)),),
     },
     panels=tuple(
-        Cells(("scheme",), "encoding", quantity, title)
+        Cells(("scheme",), "encoding", quantity, title=title)
         for quantity, title in (
             ("centroids", "centroids alone"),
             ("refined", "refined"),

@@ -45,9 +45,9 @@ EXPERIMENT = Experiment(
         ),
     },
     panels=(
-        Lines("N", "numbers", ("scheme", "p", "compact", "joint", "spread"), "memory and codebook, for 99 %",
+        Lines("N", "numbers", ("scheme", "p", "compact", "joint", "spread"), title="memory and codebook, for 99 %",
               percent=False, log_x=True, log_y=True),
-        Lines("N", "cells", ("scheme", "p", "compact", "joint", "spread"), "the memory alone, for 99 %",
+        Lines("N", "cells", ("scheme", "p", "compact", "joint", "spread"), title="the memory alone, for 99 %",
               percent=False, log_x=True, log_y=True),
     ),
     unpublished="the paper has 2.7 million for OSC, 6.9 million for TPR and 3.4 billion for HLB at 10,000; see tpr.",

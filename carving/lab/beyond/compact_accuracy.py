@@ -29,7 +29,7 @@ EXPERIMENT = Experiment(
         "small": (trials(5, settings(tuple((d, p, pairs[:1]) for d, p, pairs in LOADS[::2]), 500)),),
         "paper": (trials(20, PAPER),),
     },
-    panels=(Lines("N", "gain", ("p", "d"), "compact fillers less ordinary ones", log_x=True),),
+    panels=(Lines("N", "gain", ("p", "d"), title="compact fillers less ordinary ones", log_x=True),),
     published=tuple(
         Published({key: setting[key] for key in ("d", "p", "N")}, "gain", 0.0, source="as good as ordinary",
                   why="one basis a component: no excess of interference", predicted=True)

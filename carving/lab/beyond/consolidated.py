@@ -35,10 +35,10 @@ EXPERIMENT = Experiment(
         "paper": (trials(3, THOUSAND, BITS), trials(1, LARGER)),
     },
     panels=(
-        Lines("cells a pair", "by addition", ("N", "bits"), "by addition"),
-        Lines("cells a pair", "solved", ("N", "bits"), "solved"),
+        Lines("cells a pair", "by addition", ("N", "bits"), title="by addition"),
+        Lines("cells a pair", "solved", ("N", "bits"), title="solved"),
         *(
-            Cells(("N", "cells a pair", "k1"), "bits", quantity, quantity)
+            Cells(("N", "cells a pair", "k1"), "bits", quantity, title=quantity)
             for quantity in ("by addition", "solved", "error", "perfect", "processor seconds")
         ),
     ),

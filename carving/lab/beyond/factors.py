@@ -46,9 +46,10 @@ EXPERIMENT = Experiment(
         "paper": (trials(3, paper(100)),),
     },
     panels=(
-        *(Lines("share", "retrieval", ("factors",), f"{d:,} numbers", only=LINEAR | {"d": d}) for d in (1000, 1500)),
-        Lines("m", "retrieval", ("scheme", "factors"), "in the sparse way", log_x=True, only={"way": "sparse"}),
-        Cells(("scheme", "way", "factors"), "d", "retrieval", "at the published capacity", only={"share": 1.0}),
+        *(Lines("share", "retrieval", ("factors",), title=f"{d:,} numbers",
+                only=LINEAR | {"d": d}) for d in (1000, 1500)),
+        Lines("m", "retrieval", ("scheme", "factors"), title="in the sparse way", log_x=True, only={"way": "sparse"}),
+        Cells(("scheme", "way", "factors"), "d", "retrieval", title="at the published capacity", only={"share": 1.0}),
     ),
     published=tuple(
         Published({"scheme": "MAP-I", "way": way, "factors": count, "d": d, "m": m}, "retrieval", 0.99, unit=0.01,

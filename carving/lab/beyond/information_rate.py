@@ -32,14 +32,17 @@ EXPERIMENT = Experiment(
         "paper": (trials(20, settings(1, 1, *LOADS)), trials(1, settings(8, 2, *LOADS))),
     },
     panels=(
-        Lines("symbols", "rate together", ("L", "d"), "joint decoding", "bits per dimension", percent=False),
-        Lines("symbols", "rate alone", ("L", "d"), "one at a time", "bits a dimension", percent=False),
-        Cells(("L", "d"), "symbols", "together", "share of symbols named, together"),
+        Lines("symbols", "rate together", ("L", "d"), title="joint decoding", label="bits per dimension",
+              percent=False),
+        Lines("symbols", "rate alone", ("L", "d"), title="one at a time", label="bits a dimension", percent=False),
+        Cells(("L", "d"), "symbols", "together", title="share of symbols named, together"),
     ),
     published=(
-        Published({"L": 5, "d": 500}, "rate together", 1.40, 0.01, source="smaller codebooks", why=OTHER, best=True,
+        Published({"L": 5, "d": 500}, "rate together", 1.40, unit=0.01, source="smaller codebooks",
+                  why=OTHER, best=True,
                   comparable=False),
-        Published({"L": 100, "d": 500}, "rate together", 1.26, 0.01, source="larger codebooks", why=OTHER, best=True,
+        Published({"L": 100, "d": 500}, "rate together", 1.26, unit=0.01, source="larger codebooks",
+                  why=OTHER, best=True,
                   comparable=False),
     ),
 )  # fmt: skip

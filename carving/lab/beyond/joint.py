@@ -48,8 +48,8 @@ EXPERIMENT = Experiment(
         "paper": (trials(3, carved(1000, LOADS)), trials(1, settings(1000, LOADS, ["TPR", *VSAS]))),
     },
     panels=(
-        Lines("cells a pair", "alone", SERIES, "one at a time", log_x=True),
-        Lines("cells a pair", "retrieval", SERIES, "all together", log_x=True),
+        Lines("cells a pair", "alone", SERIES, title="one at a time", log_x=True),
+        Lines("cells a pair", "retrieval", SERIES, title="all together", log_x=True),
     ),
     unpublished="the paper does not decode together.",
 )

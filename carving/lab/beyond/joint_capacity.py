@@ -39,9 +39,9 @@ EXPERIMENT = Experiment(
         ),
     },
     panels=(
-        Lines("cells a pair", "retrieval", SERIES, "all together", log_x=True),
-        Lines("cells a pair", "rounds", SERIES, "rounds", percent=False, log_x=True, log_y=True),
-        *(Cells(SERIES, "d", quantity, quantity) for quantity in ("alone", "converged")),
+        Lines("cells a pair", "retrieval", SERIES, title="all together", log_x=True),
+        Lines("cells a pair", "rounds", SERIES, title="rounds", percent=False, log_x=True, log_y=True),
+        *(Cells(SERIES, "d", quantity, title=quantity) for quantity in ("alone", "converged")),
     ),
     unpublished="the paper does not decode together.",
 )

@@ -49,6 +49,6 @@ EXPERIMENT = Experiment(
         "small": (trials(3, SMALL),),
         "paper": tuple(trials(-(-ANSWERS // setting["N"]), [setting]) for setting in SETTINGS),
     },
-    panels=(Points("predicted", "decoded", ("scheme", "compact"), "answers right", band=0.02, pale="near"),),
+    panels=(Points("predicted", "decoded", ("scheme", "compact"), title="answers right", band=0.02, pale="near"),),
     unpublished="the paper does not decode together.",
 )

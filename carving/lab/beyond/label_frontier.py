@@ -20,7 +20,7 @@ EXPERIMENT = Experiment(
     },
     panels=(
         *(
-            Points(cost, "nDCG@5", ("method",), f"{name}, {cost}", equal=False, only={"dataset": name})
+            Points(cost, "nDCG@5", ("method",), title=f"{name}, {cost}", equal=False, only={"dataset": name})
             for cost in (TRAINING, SIZE)
             for name in (*SETS, "synthetic")
         ),

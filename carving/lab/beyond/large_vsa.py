@@ -20,7 +20,7 @@ EXPERIMENT = Experiment(
         "small": (trials(1, grid(scheme="HLB", d=20_000, N=1_000, questions=200)),),
         "paper": (trials(1, grid(scheme="HLB", d=SIZES, N=PAIRS, questions=1_000)),),
     },
-    panels=tuple(Cells(("scheme", "N"), "d", quantity, quantity) for quantity in QUANTITIES),
+    panels=tuple(Cells(("scheme", "N"), "d", quantity, title=quantity) for quantity in QUANTITIES),
     published=tuple(
         Published({"d": d, "N": PAIRS}, "retrieval", vsa_accuracy(d, PAIRS, PAIRS), source="our theory", predicted=True)
         for d in SIZES

@@ -50,6 +50,6 @@ EXPERIMENT = Experiment(
         "small": (trials(1, SETTINGS),),
         "paper": (trials(8, SETTINGS),),
     },
-    panels=(Points("predicted", "decoded", ("scheme", "compact"), "answers right", band=0.02, pale="near"),),
+    panels=(Points("predicted", "decoded", ("scheme", "compact"), title="answers right", band=0.02, pale="near"),),
     unpublished="the paper does not decode together.",
 )

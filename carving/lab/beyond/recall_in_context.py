@@ -31,10 +31,10 @@ EXPERIMENT = Experiment(
         "paper": (trials(3, settings(LOADS, 384, **NUMBERS), settings(LOADS[:5], 128, **BITS)),),
     },
     panels=(
-        Lines("N", "right", SERIES, "a state of 4,096 numbers", only={"bits": None}, log_x=True),
-        Lines("N", "right", SERIES, "a state of 4 KB, any bits a number", only={"numbers": None}, log_x=True),
-        Cells(("memory", "causal"), "N", "width", "width of keys, or k1", only={"bits": None}),
-        Cells(("memory", "causal"), "N", "bits a number", "bits a number", only={"numbers": None}),
+        Lines("N", "right", SERIES, title="a state of 4,096 numbers", only={"bits": None}, log_x=True),
+        Lines("N", "right", SERIES, title="a state of 4 KB, any bits a number", only={"numbers": None}, log_x=True),
+        Cells(("memory", "causal"), "N", "width", title="width of keys, or k1", only={"bits": None}),
+        Cells(("memory", "causal"), "N", "bits a number", title="bits a number", only={"numbers": None}),
     ),
     unpublished="published figures are of trained models, whose keys and values are learned.",
 )

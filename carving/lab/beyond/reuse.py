@@ -20,7 +20,7 @@ def panel(how: str) -> Lines:
         "L",
         "retrieval",
         ("scheme", "d", "signed", "compact"),
-        {"uniform": "uniform values", "zipf": "values by Zipf’s law"}[how],
+        title={"uniform": "uniform values", "zipf": "values by Zipf’s law"}[how],
         log_x=True,
         only={"fillers": how},
     )

@@ -124,9 +124,15 @@ def stored(settings: list[Setting]) -> list[Published]:
         n, depth = setting["n"], setting["depth"]
         roles = best_roles(n, depth)
         why = f"the paths are sets of {roles} roles, and fillers have the {n - roles} dimensions that these leave"
-        numbers.append(Published(setting, "fillers", n ** (depth + 1), 1, source="as TPR, lossless", why=why))
+        numbers.append(
+            Published(
+                where=setting, quantity="fillers", value=n ** (depth + 1), unit=1, source="as TPR, lossless", why=why
+            )
+        )
         most = math.comb(roles, depth) * (n - roles)
-        numbers.append(Published(setting, "fillers", most, 1, source="our theory", predicted=True))
+        numbers.append(
+            Published(where=setting, quantity="fillers", value=most, unit=1, source="our theory", predicted=True)
+        )
     return numbers
 
 

@@ -7,8 +7,7 @@ from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, stored_fillers, vocabulary_of
 from carving.quantization import Cells
-from carving.storage.memoryfile import reals
-from carving.storage.quantizedfile import NUMBERS
+from carving.storage.memoryfile import NUMBERS, reals
 
 ROUNDS = 200
 

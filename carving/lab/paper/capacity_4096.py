@@ -36,19 +36,21 @@ def table(d: int, retrieval: tuple[float, float], recognition: tuple[float, floa
     vsa, osc = {"d": d, "N": 1000}, {"scheme": "OSC", "d": 200, "N": 1000}
     why = "the best of 14 means: several tie"
     numbers = [
-        Published(osc, "retrieval", 0.9977, 1e-4, 9e-4, source, OSC_WHY),
-        Published(osc, "recognition", 1.0, 1e-4, 0, source),
+        Published(osc, "retrieval", 0.9977, unit=1e-4, spread=9e-4, source=source, why=OSC_WHY),
+        Published(osc, "recognition", 1.0, unit=1e-4, spread=0, source=source),
     ]
     if depth == 1:
         for name, (value, spread) in (("retrieval", retrieval), ("recognition", recognition)):
-            numbers.append(Published(vsa, name, value / 100, 1e-4, spread / 100, source, why, best=True))
-        numbers.append(Published({"scheme": "HLB", "d": d, "N": 1000}, "numbers", d * 1001, 1, source="table"))
-    return [*numbers, Published(osc, "numbers", 440_000, 1, source="table")]
+            numbers.append(
+                Published(vsa, name, value / 100, unit=1e-4, spread=spread / 100, source=source, why=why, best=True)
+            )
+        numbers.append(Published({"scheme": "HLB", "d": d, "N": 1000}, "numbers", d * 1001, unit=1, source="table"))
+    return [*numbers, Published(osc, "numbers", 440_000, unit=1, source="table")]
 
 
-PANELS = tuple(Lines("N", name, ("scheme", "d"), name) for name in ("retrieval", "recognition"))
+PANELS = tuple(Lines("N", name, ("scheme", "d"), title=name) for name in ("retrieval", "recognition"))
 EXPERIMENT = Experiment(
     "capacity-4096", "14 architectures of 4,096 numbers against OSC of order 2",
-    "figure all VSAs (d=4096) and its table", accuracy, sizes(4096), PANELS,
-    tuple(table(4096, (13.18, 0.58), (93.00, 0.51))), notes=NOTES,
+    "figure all VSAs (d=4096) and its table", measure=accuracy, scales=sizes(4096), panels=PANELS,
+    published=tuple(table(4096, (13.18, 0.58), (93.00, 0.51))), notes=NOTES,
 )  # fmt: skip

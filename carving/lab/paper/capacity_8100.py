@@ -8,9 +8,9 @@ EXPERIMENT = Experiment(
     "capacity-8100",
     "14 architectures of 8,100 numbers against OSC of order 2",
     "appendix, figure all VSAs (d=8100), and the table of the best VSA",
-    accuracy,
-    sizes(8100),
-    PANELS,
-    tuple(table(8100, (35.88, 0.40), (98.04, 0.26))),
+    measure=accuracy,
+    scales=sizes(8100),
+    panels=PANELS,
+    published=tuple(table(8100, (35.88, 0.40), (98.04, 0.26))),
     notes=NOTES,
 )

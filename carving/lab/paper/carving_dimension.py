@@ -19,7 +19,7 @@ def squares(p: int, sides: list[int], load: int, widths: list[int], questions: i
 
 def panel(p: int, guides: dict[str, float]) -> Heat:
     """The map of one order."""
-    return Heat("k1", "d", "retrieval", f"order {p}", only={"p": p}, guides=guides)
+    return Heat("k1", "d", "retrieval", title=f"order {p}", only={"p": p}, guides=guides)
 
 
 EXPERIMENT = Experiment(

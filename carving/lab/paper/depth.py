@@ -28,8 +28,8 @@ EXPERIMENT = Experiment(
         "paper": (trials(10, schemes(4096, [1, 2, 4, 8, 16, 32, 48, 64], N=200, questions=200)),),
     },
     panels=(
-        Lines("depth", "retrieval", ("scheme",), "retrieval", log_x=True),
-        Lines("depth", "recognition", ("scheme",), "recognition", log_x=True),
+        Lines("depth", "retrieval", ("scheme",), title="retrieval", log_x=True),
+        Lines("depth", "recognition", ("scheme",), title="recognition", log_x=True),
     ),
     unpublished="the paper claims invariance and prints no accuracy against depth.",
 )

@@ -49,8 +49,8 @@ EXPERIMENT = Experiment(
     scales={"smoke": (trials(1, settings([100])),)}
     | {size: (trials(1, settings(SIZES)),) for size in ("small", "paper")},
     panels=(
-        Cells(("benchmark", "method"), "L", "flops", "operations, by formula"),
-        Cells(("benchmark", "method"), "L", "counted", "operations of products, counted"),
+        Cells(("benchmark", "method"), "L", "flops", title="operations, by formula"),
+        Cells(("benchmark", "method"), "L", "counted", title="operations of products, counted"),
     ),
     published=tuple(rows(TABLE, "flops")),
 )

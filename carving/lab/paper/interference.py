@@ -51,8 +51,25 @@ EXPERIMENT = Experiment(
         "paper": (trials(20, repeated(400, ALONE)), trials(10, repeated(20, SHARED))),
     },
     panels=(
-        Lines("k1", "relative", ("d", "p"), "100 pairs in contexts of different sizes", percent=False, only={"d": 20}),
-        Lines("shared", "variance", ("d",), "1,000 shared paths", "", True, True, percent=False, only={"N": 1000}),
+        Lines(
+            "k1",
+            "relative",
+            ("d", "p"),
+            title="100 pairs in contexts of different sizes",
+            percent=False,
+            only={"d": 20},
+        ),
+        Lines(
+            "shared",
+            "variance",
+            ("d",),
+            title="1,000 shared paths",
+            label="",
+            log_x=True,
+            log_y=True,
+            percent=False,
+            only={"N": 1000},
+        ),
     ),
     published=tuple(number for setting in [*ALONE, *SHARED] for number in theorem(setting, **numbers(setting))),
 )

@@ -18,9 +18,9 @@ EXPERIMENT = Experiment(
         "paper": (trials(10, grid(scheme=FOUR, d=[4096, 8100], N=[100, 200, 400, 600, 800, 1000], questions=1000)),),
     },
     panels=(
-        Lines("N", "recognition", ("scheme", "d"), "by recognition", "queries answered correctly"),
-        Lines("N", "unbinding", ("scheme", "d"), "by unbinding"),
-        Lines("N", "same answer", ("scheme", "d"), "questions answered alike"),
+        Lines("N", "recognition", ("scheme", "d"), title="by recognition", label="queries answered correctly"),
+        Lines("N", "unbinding", ("scheme", "d"), title="by unbinding"),
+        Lines("N", "same answer", ("scheme", "d"), title="questions answered alike"),
     ),
     unpublished="the paper prints curves only, and says that the two ways agree.",
 )

@@ -31,6 +31,9 @@ EXPERIMENT = Experiment(
         "small": (trials(5, schemes([16, 32, 64])),),
         "paper": (trials(10, schemes([16, 32, 64, 90])),),
     },
-    panels=tuple(Lines("cells", kind, ("scheme",), TITLES[kind], "similarity", True, percent=False) for kind in KINDS),
+    panels=tuple(
+        Lines("cells", kind, ("scheme",), title=TITLES[kind], label="similarity", log_x=True, percent=False)
+        for kind in KINDS
+    ),
     unpublished="appendix A says it in words.",
 )

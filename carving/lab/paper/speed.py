@@ -43,8 +43,8 @@ EXPERIMENT = Experiment(
         "paper": (trials(10, within(5e8, SIZES)),),
     },
     panels=(
-        Cells(("benchmark", "method"), "L", "ms", "milliseconds of one question"),
-        Cells(("benchmark", "method"), "L", "numbers", "numbers held"),
+        Cells(("benchmark", "method"), "L", "ms", title="milliseconds of one question"),
+        Cells(("benchmark", "method"), "L", "numbers", title="numbers held"),
     ),
     published=(
         *(replace(time, comparable=False, why="the paper's machine is a GPU") for time in rows(WITH_UNIT, "ms")),

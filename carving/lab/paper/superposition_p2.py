@@ -10,7 +10,7 @@ def equals(p: int, sides: list[int], **axes: object) -> list[Setting]:
     return grid(scheme="OSC", d=sides, p=p, **axes) + grid(scheme="HLB", d=[side**p for side in sides], **axes)
 
 
-PANELS = tuple(Lines("N", name, ("scheme", "d"), name) for name in ("retrieval", "recognition"))
+PANELS = tuple(Lines("N", name, ("scheme", "d"), title=name) for name in ("retrieval", "recognition"))
 OSC, HLB = {"scheme": "OSC", "d": 200, "N": 1000}, {"scheme": "HLB", "d": 40_000, "N": 1000}
 
 EXPERIMENT = Experiment(
@@ -26,8 +26,8 @@ EXPERIMENT = Experiment(
     },
     panels=PANELS,
     published=(
-        Published(OSC, "numbers", 440_000, 1, source="caption"),
-        Published(HLB, "numbers", 200**2 * 1001, 1, source="caption"),
-        Published(OSC, "retrieval", 0.9977, 1e-4, 9e-4, source="table of figure all VSAs", why=OSC_WHY),
+        Published(OSC, "numbers", 440_000, unit=1, source="caption"),
+        Published(HLB, "numbers", 200**2 * 1001, unit=1, source="caption"),
+        Published(OSC, "retrieval", 0.9977, unit=1e-4, spread=9e-4, source="table of figure all VSAs", why=OSC_WHY),
     ),
 )

@@ -13,12 +13,12 @@ TABLE = (("HLB", 343_000, (97.19, 0.10), (100.0, 0.0), 3_430_343_000),
 
 def rows() -> list[Published]:
     """The table, line by line; of the largest VSA the paper has the memory only, since it ran out of it."""
-    published = [Published({"scheme": "HLB", "d": 421_875, "N": MANY}, "numbers", 4_219_171_875, 1, source=SOURCE)]
+    published = [Published({"scheme": "HLB", "d": 421_875, "N": MANY}, "numbers", 4_219_171_875, unit=1, source=SOURCE)]
     for scheme, d, retrieval, recognition, numbers in TABLE:
         where = {"scheme": scheme, "d": d, "N": MANY}
         for name, (value, spread) in (("retrieval", retrieval), ("recognition", recognition)):
-            published.append(Published(where, name, value / 100, 1e-4, spread / 100, SOURCE))
-        published.append(Published(where, "numbers", numbers, 1, source=SOURCE))
+            published.append(Published(where, name, value / 100, unit=1e-4, spread=spread / 100, source=SOURCE))
+        published.append(Published(where, "numbers", numbers, unit=1, source=SOURCE))
     return published
 
 

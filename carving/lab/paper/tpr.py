@@ -26,8 +26,12 @@ def rows(scheme: Setting, table: tuple[tuple[int, int, float, float], ...]) -> l
     published = []
     for n, d, numbers, unit in table:
         where = scheme | {"N": n, "up": scheme.get("up")}
-        published.append(Published(where, "d", d, 1, source=SOURCE, single=True))
-        published.append(Published(where, "numbers", numbers, unit, 0, SOURCE, "it follows from d", comparable=False))
+        published.append(Published(where, "d", d, unit=1, source=SOURCE, single=True))
+        published.append(
+            Published(
+                where, "numbers", numbers, unit=unit, spread=0, source=SOURCE, why="it follows from d", comparable=False
+            )
+        )
     return published
 
 
@@ -49,10 +53,24 @@ EXPERIMENT = Experiment(
         ),
     },
     panels=(
-        Lines("N", "cells", ("scheme", "p", "up"), "the memory alone, for 99 %", percent=False, log_x=True, log_y=True),
-        Lines("N", "numbers", ("scheme", "p", "up"), "memory and codebook", percent=False, log_x=True, log_y=True),
+        Lines(
+            "N",
+            "cells",
+            ("scheme", "p", "up"),
+            title="the memory alone, for 99 %",
+            percent=False,
+            log_x=True,
+            log_y=True,
+        ),
+        Lines(
+            "N", "numbers", ("scheme", "p", "up"), title="memory and codebook", percent=False, log_x=True, log_y=True
+        ),
         Cells(
-            ("scheme", "p", "up"), "N", "numbers", "numbers in all, and how many times as many TPR takes", ratio=True
+            ("scheme", "p", "up"),
+            "N",
+            "numbers",
+            title="numbers in all, and how many times as many TPR takes",
+            ratio=True,
         ),
     ),
     published=(*rows(BOTH[0], TPR), *rows(BOTH[1], OSC), *rows(UP, OSC[:4])),

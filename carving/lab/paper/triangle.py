@@ -25,18 +25,21 @@ EXPERIMENT = Experiment(
         "paper": (trials(1, FOOTPRINTS, TOTALS), trials(50, SIGNALS, COHERENT)),
     },
     panels=(
-        Lines("depth", "footprint", ("scheme", "p"), "the memory, 128 dimensions", percent=False, log_y=True),
-        Lines("L", "total", ("scheme", "p"), "with the codebook, 40,000 in the memory", "", True, True, False),
-        Lines("N", "over the bound", ("d", "p"), "how alike bound pairs are", "multiple of Welch's bound",
+        Lines("depth", "footprint", ("scheme", "p"), title="the memory, 128 dimensions", percent=False, log_y=True),
+        Lines("L", "total", ("scheme", "p"), title="with the codebook, 40,000 in the memory", label="",
+              log_x=True, log_y=True, percent=False),
+        Lines("N", "over the bound", ("d", "p"), title="how alike bound pairs are", label="multiple of Welch's bound",
               percent=False),
     ),
     published=(
         Published(
-            {"part": "footprint", "scheme": "TPR", "d": 128, "depth": 5}, "footprint", 3e10, 1e10, source="section 3",
+            {"part": "footprint", "scheme": "TPR", "d": 128, "depth": 5}, "footprint", 3e10, unit=1e10,
+            source="section 3",
             why="the paper counts d⁵; by its own definition a tree of depth 5 needs d⁶, filler and five roles",
         ),
-        Published({"part": "signal", "d": 128, "N": 1000}, "signal to noise", 0.358, 1e-3, source="section 3"),
-        Published({"part": "total", "scheme": "VSA", "L": 1000}, "total", 40_000 * 1001, 1, source="section 5.2"),
-        Published({"part": "total", "scheme": "OSC", "p": 2, "L": 1000}, "total", 440_000, 1, source="section 5.2"),
+        Published({"part": "signal", "d": 128, "N": 1000}, "signal to noise", 0.358, unit=1e-3, source="section 3"),
+        Published({"part": "total", "scheme": "VSA", "L": 1000}, "total", 40_000 * 1001, unit=1, source="section 5.2"),
+        Published({"part": "total", "scheme": "OSC", "p": 2, "L": 1000}, "total", 440_000, unit=1,
+                  source="section 5.2"),
     ),
 )  # fmt: skip

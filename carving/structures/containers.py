@@ -8,10 +8,10 @@ from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.schemes.base import Scheme
-from carving.structures.vectors import check_vectors, ordered
+from carving.structures.vectors import check_vectors, ordered, vector_shape
 
 
-class Held:
+class VectorSum:
     """A raw sum of vectors, and the number of its terms."""
 
     def __init__(self, scheme: Scheme) -> None:
@@ -78,11 +78,10 @@ class Held:
 
     def _shape(self, vectors: Tensor) -> tuple[int, ...]:
         self.scheme._own(vectors)
-        discrete = not (vectors.is_floating_point() or vectors.is_complex())
-        return self.scheme.facts.filler_shape if discrete else self.scheme.facts.memory_shape
+        return vector_shape(self.scheme, vectors)
 
 
-class Multiset(Held):
+class Multiset(VectorSum):
     """A mutable multiset of vectors.
 
     Args:
@@ -116,7 +115,7 @@ class Multiset(Held):
         return self.scheme.dot_similarity(self.total, pictures) / energies
 
 
-class HashTable(Held):
+class HashTable(VectorSum):
     """A mutable hash table of vectors: values bound with their keys.
 
     Args:
@@ -153,7 +152,7 @@ class HashTable(Held):
         return self.scheme.bind(values, keys)
 
 
-class Sequence(Held):
+class Sequence(VectorSum):
     """A mutable sequence of vectors, encoded as by `bundle_sequence`.
 
     Args:
@@ -227,9 +226,8 @@ class Sequence(Held):
                 f"index must be an integer, got {place!r}. For several use [sequence[i] for i in range(...)]."
             )
         if not -self.count <= place < self.count:
-            raise IndexError(
-                f"index {place} is out of range for a sequence of {self.count}"
-            )  # as lists do, so loops end
+            # As lists do, so that loops end.
+            raise IndexError(f"index {place} is out of range for a sequence of {self.count}")
         return place % self.count
 
     def _some(self) -> None:
