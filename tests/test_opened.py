@@ -67,7 +67,7 @@ def test_what_is_refused_changes_neither_memory_nor_file(file):
         with pytest.raises(BadValue, match="too far apart"):
             memory.store(PAIRS[6:7], weight=2.0**53)
         for change in ("tensor", "counts"):
-            with pytest.raises(BadValue, match=r"only by store.. and forget"):
+            with pytest.raises(BadValue, match=r"only by store..\, forget.. and replace"):
                 setattr(memory, change, getattr(memory, change).clone())
         with pytest.raises(BadValue, match="cannot be consolidated"):
             memory.consolidate(PAIRS[:6])

@@ -30,7 +30,7 @@ from carving.memory.capacity import (
     predicted_of,
     survey,
 )
-from carving.memory.codebook import check_finite
+from carving.memory.codebook import check_fillers, check_finite
 from carving.memory.consolidation import Consolidation, Wish, consolidate
 from carving.memory.counts import ValueCounts
 from carving.memory.evaluate import DecodedPairs, Verification, check_whole, decode_pairs, verify
@@ -127,7 +127,10 @@ class Memory:
     ) -> None:
         if not isinstance(scheme, Scheme):
             raise BadType(f'scheme must be a scheme such as OSC(d=64) or make("HLB", d=4096), got {scheme!r}.')
-        self._set(Reader(State.empty(scheme, Vocabulary(vocabulary), fillers, path_counts=keeping(keep_paths))))
+        known = Vocabulary(vocabulary)
+        if fillers is not None:
+            check_fillers(scheme, len(known), fillers)
+        self._set(Reader(State.empty(scheme, known, fillers, path_counts=keeping(keep_paths))))
 
     def _set(self, reader: Reader) -> None:
         """Start with this reader: every way to make a memory ends here."""
@@ -1052,6 +1055,7 @@ class Memory:
         """
         if not isinstance(other, Memory):
             raise BadType(f"other must be a Memory, got {other!r}. To store pairs, call store().")
+        self._reader.check_changeable()
         reader = other._reader
         found = decode_pairs(reader, on_progress=on_progress)
         check_whole(reader, found, force)

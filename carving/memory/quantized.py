@@ -25,6 +25,7 @@ from carving.storage.locks import Place, shown
 from carving.storage.memoryfile import QUANTIZED, Sizes, reals
 from carving.storage.tensorfile import kind_of
 from carving.symbols.codec import Path, Value
+from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 from carving.validate import show_bits
 
