@@ -14,9 +14,20 @@ Made = TypeVar("Made")
 BLOCK = 500  # candidates in one small product: BLAS works on blocks of this size in its cache
 
 
+def transformed() -> bool:
+    """Whether torch compiles or transforms (vmap, grad) what is computed, so that branches on values are impossible."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def tracked(*given: object) -> bool:
+    """Whether a gradient or a transform passes through some of these tensors, which are then not written in place."""
+    grad = torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in given)
+    return grad or transformed()
+
+
 def lasting() -> AbstractContextManager[object]:
     """Where what is made may be kept and used in training later, even if nothing is to be trained now."""
-    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+    if transformed() or not torch.is_inference_mode_enabled():
         return nullcontext()
     return torch.inference_mode(False)
 
@@ -31,7 +42,7 @@ def kept(make: Callable[Given, Made]) -> Callable[Given, Made]:
 
     @wraps(make)
     def get(*given: Given.args, **named: Given.kwargs) -> Made:
-        return make(*given, **named) if torch.compiler.is_compiling() else once(*given, **named)  # type: ignore[arg-type]
+        return make(*given, **named) if transformed() else once(*given, **named)  # type: ignore[arg-type]
 
     return get
 
@@ -131,8 +142,7 @@ BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # as wi
 def chosen(flags: Tensor, x: Tensor, other: Tensor) -> Tensor:
     """torch.where, by bits: flags that cannot be guessed make it four times as slow."""
     bits = BITS.get(x.element_size())
-    tracked = x.requires_grad or other.requires_grad or torch.compiler.is_compiling()
-    if bits is None or x.dtype != other.dtype or tracked:
+    if bits is None or x.dtype != other.dtype or tracked(x, other):
         return torch.where(flags, x, other)
     one, two = (v.resolve_conj().resolve_neg().view(bits) for v in (x, other))
     difference = one ^ two

@@ -4,8 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from carving.tensors import tracked
 
 
 @dataclass(frozen=True)
@@ -67,16 +70,23 @@ def spans(sizes: NDArray[np.integer], room: int) -> Iterator[slice]:
         start = stop
 
 
-def collect(count: int, parts: Iterable[tuple[slice, Tensor]]) -> Tensor:
-    """The parts as one tensor of `count` rows, each written to its place: never are all of them held twice."""
+def collect(count: int, parts: Iterable[tuple[slice, Tensor]], dim: int = 0) -> Tensor:
+    """Return consecutive parts as one tensor of length `count` along a dimension: 0, or 1 of a matrix.
+
+    Each part is written to its place, so that parts are never held twice, unless a gradient passes through them.
+    """
     whole: Tensor | None = None
+    gathered: list[Tensor] = []
     for rows, part in parts:
-        if len(part) == count:
+        if part.shape[dim] == count:
             return part
-        whole = part.new_empty(count, *part.shape[1:]) if whole is None else whole
-        whole[rows] = part
-    assert whole is not None
-    return whole
+        if tracked(part):
+            gathered.append(part)
+            continue
+        if whole is None:
+            whole = part.new_empty(*part.shape[:dim], count, *part.shape[dim + 1 :])
+        whole[rows if dim == 0 else (slice(None), rows)] = part
+    return torch.cat(gathered, dim) if whole is None else whole
 
 
 def tile(cost: Cost, room: int, contexts: int, candidates: int) -> tuple[int, int]:

@@ -133,7 +133,7 @@ def check_tensor(
             f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}. {sentence(way_out)}"
         )
     got = tensor.shape
-    if got != shape and not _fits(got, shape):
+    if got != shape and not fits(got, shape):
         raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}. {sentence(way_out)}")
     if dtype is not None and tensor.dtype != dtype:
         raise BadType(
@@ -142,7 +142,8 @@ def check_tensor(
         )
 
 
-def _fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
+def fits(got: torch.Size, wanted: tuple[int, ...]) -> bool:
+    """Whether a shape is the wanted one, where -1 admits any length but zero."""
     if len(got) != len(wanted):
         return False
     for size, admitted in zip(got, wanted, strict=True):

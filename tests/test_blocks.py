@@ -144,7 +144,7 @@ def test_coordinates_share_blocks_as_chance_has_it():
 def dense(scheme, contexts):
     """The same subspaces as a gaussian scheme holds them."""
     other = scheme.like(basis="gaussian")
-    return other, Subspaces(contexts.basis, contexts.amplitudes, kind=other.facts.context_kind)
+    return other, Subspaces(contexts.basis, contexts.amplitudes, scheme=other.fingerprint)
 
 
 SCHEMES = [

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from carving import OSC, Memory, hashing, top
 from carving.inference.likelihood import Likelihood
 from carving.inference.sets import SetDecoder
+from carving.schemes.base import Candidates
 from carving.symbols import codec
 
 VARIANTS = [
@@ -151,14 +152,14 @@ def test_candidates_made_ready_score_and_answer_alike(double, noisy):
     memory, contexts = noisy
     candidates = double.fillers(range(700))
     ready = double.precompute(candidates)
-    assert ready.shape == (700, double.facts.code_size)
+    assert ready.tensor.shape == (700, double.facts.code_size) and ready.kind == "codes"
     assert double.precompute(ready) is ready
     assert_close(double.score(memory, contexts, ready), double.score(memory, contexts, candidates), **EXACT)
     for own in (
         double,
         double.like(workspace=700 * double.facts.code_size - 1),
     ):  # here codes are made anew
-        assert own.precompute(candidates).dim() == (2 if own is double else candidates.dim())
+        assert own.precompute(candidates).kind == ("codes" if own is double else "fillers")
         best = top(own, memory, contexts, candidates, 5)
         expected = double.score(memory, contexts, candidates).topk(5)
         assert_close(best.scores, expected.values, **EXACT)
@@ -563,7 +564,7 @@ def test_sets_are_the_same_however_much_is_done_at_once(options):
         )  # one holds 43
         memory = scheme.trace(contexts[rows], fillers[values])
         odds = Likelihood(memory.var().expand(300), torch.full((300,), -math.log(300)), memory.square().sum().item())
-        assert (scheme.precompute(fillers).dim() == 2) == (options["compact"] and workspace > 2**15)
+        assert (scheme.precompute(fillers).kind == "codes") == (options["compact"] and workspace > 2**15)
         answers.append(SetDecoder(scheme, fillers, odds).recall(memory, contexts, 0.0))
     truth = set(zip(rows.tolist(), values.tolist(), strict=True))
     for answer in answers:
@@ -602,8 +603,8 @@ def test_candidates_of_another_form_are_refused():
     with pytest.raises(ValueError, match=r"candidates must have shape \(any, 2, 5\), got \(4, 2, 30\)"):
         compact.score(memory, contexts, ordinary.fillers(range(4)))
     with pytest.raises(ValueError, match=r"candidates must have shape \(any, 25\), got \(4, 24\)"):
-        compact.score(memory, contexts, torch.zeros(4, 24))
-    with pytest.raises(ValueError, match=r"candidates must have shape \(any, 2, 30\), got \(4, 25\)"):
+        compact.score(memory, contexts, Candidates(torch.zeros(4, 24), "codes"))
+    with pytest.raises(ValueError, match=r"candidates must have shape \(any, 0\), got \(4, 25\)"):
         ordinary.score(memory, ordinary.contexts([("a",)]), compact.precompute(compact.fillers(range(4))))
     with pytest.raises(ValueError, match="candidates must have shape"):
         compact.precompute(torch.zeros(3, 4, 2, 5))

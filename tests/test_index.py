@@ -133,7 +133,7 @@ def test_theory_tells_how_much_must_be_looked_at():
     index, contexts = state.codebook.index(), scheme.contexts([path for path, _ in held])
     cores, noise = scheme.read(memory.tensor, contexts), math.sqrt(300) / 100
     known = RecallCurve.of(2, scheme.k1, index.each, noise, 5_000)
-    codes = scheme.precompute(scheme.fillers(memory.vocabulary))
+    codes = scheme.precompute(scheme.fillers(memory.vocabulary)).tensor
     best = best_of(cores.flatten(1) @ codes.mT, 1).indices[:, 0].tolist()
     rows = [memory.vocabulary.index(value) for _, value in held]
     cells = torch.repeat_interleave(torch.from_numpy(np.diff(index.segments[0].starts)))
@@ -192,7 +192,7 @@ class Scan:
 
     def search(self, cores, energies, query, k):
         rows = np.arange(len(self))
-        inner = cores.flatten(1) @ self.scheme.precompute(self.scheme.fillers(self.vocabulary)).mT
+        inner = cores.flatten(1) @ self.scheme.precompute(self.scheme.fillers(self.vocabulary)).tensor.mT
         odds = query.likelihood_of(rows).log_odds(Evidence(inner, energies, None), slice(0, len(rows)))
         best = odds.topk(k).indices
         return best.sort(dim=1).values, odds.scatter(1, best, -math.inf).logsumexp(1)

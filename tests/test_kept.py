@@ -13,6 +13,7 @@ from carving.inference.likelihood import Evidence, Likelihood
 from carving.inference.top_k import log_sum
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.pairs import BATCH
+from carving.schemes.base import Candidates
 from carving.symbols.codec import canonical_all
 from carving.symbols.vocabulary import Vocabulary
 
@@ -77,10 +78,10 @@ def test_codes_are_made_for_several_questions_at_once_and_answer_alike():
     for one, other in zip(again, alone, strict=True):
         assert_close((one.score, one.probability), (other.score, other.probability), rtol=1e-5, atol=1e-6)
     scheme = memory.scheme
-    assert_close(codebook.ready(8), scheme.precompute(scheme.fillers([f"value {i}" for i in range(40)])))
-    assert codebook.ready(8) is codebook.ready(8) and codebook.ready(1) is codebook.ready(1)
+    assert_close(codebook.ready(8).tensor, scheme.precompute(scheme.fillers([f"value {i}" for i in range(40)])).tensor)
+    assert all(codebook.ready(count).tensor is codebook.ready(count).tensor for count in (1, 8))
     unit = torch.nn.functional.normalize(codebook.all().double(), dim=-1)
-    assert_close(codebook.ready(1).double(), unit.flatten(1), rtol=1e-6, atol=1e-6)
+    assert_close(codebook.ready(1).tensor.double(), unit.flatten(1), rtol=1e-6, atol=1e-6)
     memory.store([(("new",), "value of its own")])
     assert memory.recall("new").value == "value of its own" and memory._reader.codebook._codes.shape[0] == 0
     assert [answer.value for answer in memory.recall_many([("new",), (3,)] * 4)] == ["value of its own", "value 3"] * 4
@@ -102,7 +103,7 @@ def test_ordinary_fillers_have_no_codes():
     assert (
         all(memory.recall(i).value == f"value {i}" for i in range(20)) and memory._reader.codebook._codes.shape[0] == 0
     )
-    assert memory._reader.codebook.ready(100) is memory._reader.codebook.all()
+    assert memory._reader.codebook.ready(100).tensor is memory._reader.codebook.all()
 
 
 # Fillers of unit parts
@@ -117,14 +118,20 @@ def test_unit_parts_match_as_their_fillers_do(d, p, k1, contexts, generator):
     codes = torch.stack([reduce(torch.kron, parts) for parts in unit])
     where = osc.contexts([(i,) for i in range(contexts)])
     expected = cores.flatten(1) @ codes.mT
-    for candidates in (fillers, unit.flatten(1) if osc.facts.part_size else fillers, codes):
+    forms = [fillers, Candidates(codes, "codes")]
+    if osc.facts.part_size:
+        forms.append(Candidates(unit.flatten(1), "parts"))
+    for candidates in forms:
         assert_close(osc.match(cores, where, candidates), expected)
 
 
 def test_large_vocabularies_keep_no_unit_parts():
     memory = Memory(OSC(30, 2, compact=True, workspace=40 * 2 * 5 * 4))
     memory.store([((i,), f"value {i}") for i in range(41)])
-    assert memory.recall(40).value == "value 40" and memory._reader.codebook.ready(1) is memory._reader.codebook.all()
+    assert (
+        memory.recall(40).value == "value 40"
+        and memory._reader.codebook.ready(1).tensor is memory._reader.codebook.all()
+    )
 
 
 def test_fillers_of_values_that_come_again_are_drawn_once_in_a_store(monkeypatch):

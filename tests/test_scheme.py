@@ -279,7 +279,7 @@ def test_nor_where_contexts_are_made_from_deep_paths(scheme, pairs):
             ValueError,
             r"memory must have shape \(20, 20\), got \(20, 19\)",
         ),
-        (lambda s, c, f, m: s.score(m.unsqueeze(0), c, f), ValueError, r"memory must have shape \(20, 20\)"),
+        (lambda s, c, f, m: s.score(m[0], c, f), ValueError, r"memory must have shape \(20, 20\)"),
         (lambda s, c, f, m: s.score(m, c, f[:, :1]), ValueError, r"\(any, 2, 20\), got \(3, 1, 20\)"),
         (
             lambda s, c, f, m: s.score(m, c, f[:0]),

@@ -30,7 +30,15 @@ from carving.inference.likelihood import core_scalars
 from carving.inference.sample import ONCE, Strengths
 from carving.inference.top_k import best_of
 from carving.quantization import Cells, Within
-from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, Scheme, check_memory
+from carving.schemes.base import (
+    FILLERS,
+    Candidates,
+    CandidatesOrFillers,
+    Contexts,
+    ContextsOrPaths,
+    Scheme,
+    check_memory,
+)
 from carving.tensors import falling_exp_
 from carving.tiling import slices
 from carving.validate import check_integer, check_prior_empty, check_tensor, listed
@@ -272,7 +280,7 @@ class JointQuery:
 
     scheme: Scheme
     contexts: Contexts
-    candidates: Tensor
+    candidates: Candidates
     starts: Tensor  # (n,) the first row of each context
     holds: Tensor  # (n,)
     owners: Tensor  # (rows,) the context of each row
@@ -521,7 +529,7 @@ def posterior(
     scheme: Scheme,
     cores: Tensor,
     contexts: Contexts,
-    candidates: Tensor,
+    candidates: CandidatesOrFillers,
     variance: Tensor,
     prior: Prior,
 ) -> Posterior:
@@ -531,7 +539,7 @@ def posterior(
         scheme: A linear scheme.
         cores: (n, *core_shape), seen through noise.
         contexts: The n contexts.
-        candidates: (L, *filler_shape), or precomputed.
+        candidates: `Candidates`, or fillers (L, *filler_shape).
         variance: (n, L) or (n, 1), of the noise.
         prior: Prior knowledge.
     """

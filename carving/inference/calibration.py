@@ -24,7 +24,7 @@ from torch import Generator, Tensor
 from carving.errors import BadValue
 from carving.inference.top_k import Ranking, Scores, ScoringModel, search
 from carving.quantization import BITS
-from carving.schemes.base import Contexts, FillersOrLabels, Scheme
+from carving.schemes.base import CandidatesOrFillers, CandidatesOrLabels, Contexts, Scheme
 
 MIN_DOUBT = 1e-6
 DEGREE = 3  # of the polynomials
@@ -175,15 +175,15 @@ class CalibratedRanking(NamedTuple):
 class AllowedValues(NamedTuple):
     """The candidates that may be answered."""
 
-    candidates: FillersOrLabels
+    candidates: CandidatesOrLabels
     rows: Sequence[int]  # of the vocabulary
-    everything: FillersOrLabels | None = None  # all candidates, if these are some of them
+    everything: CandidatesOrLabels | None = None  # all candidates, if these are some of them
 
 
 def scoring_model(scheme: Scheme, slope: float) -> ScoringModel:
     """Return the model that scores candidates as the consolidation did, with a uniform prior."""
 
-    def score(cores: Tensor, contexts: Contexts | None, fillers: Tensor, _: slice | Tensor) -> Scores:
+    def score(cores: Tensor, contexts: Contexts | None, fillers: CandidatesOrFillers, _: slice | Tensor) -> Scores:
         assert contexts is not None
         energy, inner = scheme.energy(contexts, fillers), scheme.inner(cores, contexts, fillers)
         return Scores((inner - energy / 2) * slope, inner, energy)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from carving.inference.sample import ONCE, Strengths
 from carving.inference.top_k import Ranking, Scores, ScoringModel, search
-from carving.schemes.base import Contexts, ContextsOrPaths, FillersOrLabels, Scheme
+from carving.schemes.base import CandidatesOrFillers, CandidatesOrLabels, Contexts, ContextsOrPaths, Scheme
 
 UNSEEN_COUNT = 0.01  # how often a value that is known but not stored counts as stored
 MIN_EXCESS_KURTOSIS = 0.1  # of interference: less counts as normal
@@ -42,7 +42,12 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(
-        cls, scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: Tensor, inner: Tensor | None = None
+        cls,
+        scheme: Scheme,
+        cores: Tensor,
+        contexts: Contexts,
+        candidates: CandidatesOrFillers,
+        inner: Tensor | None = None,
     ) -> "Evidence":
         """Return the evidence of cores (of `scheme.adjoint`) for candidates; `inner` may be known."""
         energy = scheme.energy(contexts, candidates)
@@ -275,7 +280,9 @@ def log_prior(counts: Tensor, prior_empty: float, hidden: float = 0.0, total: fl
 def scoring_model(scheme: Scheme, odds: Likelihood) -> ScoringModel:
     """Return the model that scores candidates by their log odds."""
 
-    def score(cores: Tensor, contexts: Contexts | None, fillers: Tensor, indices: slice | Tensor) -> Scores:
+    def score(
+        cores: Tensor, contexts: Contexts | None, fillers: CandidatesOrFillers, indices: slice | Tensor
+    ) -> Scores:
         assert contexts is not None
         evidence = Evidence.of(scheme, cores, contexts, fillers)
         return Scores(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
@@ -287,7 +294,7 @@ def most_likely(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     odds: Likelihood,
     k: int = 1,
 ) -> Ranking:

@@ -41,7 +41,7 @@ from carving.inference.likelihood import (
 )
 from carving.inference.sample import Strengths
 from carving.inference.top_k import MAX_PER_PRECOMPUTATION, MIN_TILE_ROWS, Best, CandidateList, Ranking, ScoringModel
-from carving.schemes.base import Contexts, FillersOrLabels, Scheme
+from carving.schemes.base import Candidates, CandidatesOrLabels, Contexts, Scheme
 from carving.tensors import as_reals
 from carving.tiling import slices
 
@@ -81,17 +81,17 @@ class Scan(NamedTuple):
     model: ScoringModel
 
     @classmethod
-    def of(cls, scheme: Scheme, candidates: FillersOrLabels, odds: Likelihood) -> "Scan":
+    def of(cls, scheme: Scheme, candidates: CandidatesOrLabels, odds: Likelihood) -> "Scan":
         """Return a scan of fillers, which may be precomputed, or of a list of values."""
         model = replace(scoring_model(scheme, odds), has_log_total=False)
-        ready = scheme.precompute(candidates) if isinstance(candidates, Tensor) else list(candidates)
+        ready = scheme.precompute(candidates) if isinstance(candidates, Tensor | Candidates) else list(candidates)
         return cls(scheme, CandidateList(ready), model)
 
     def max_rows(self, size: int) -> int:
         """Return the number of contexts that get lists of this size at a time."""
         candidates = self.listing.candidates
         # Codes that are computed again for every chunk are shared by many contexts.
-        repeated = self.scheme.facts.code_size and isinstance(candidates, Tensor) and candidates.dim() > 2
+        repeated = self.scheme.facts.code_size and isinstance(candidates, Candidates) and candidates.kind == "fillers"
         return max_shortlisted(self.scheme, size, MAX_PER_PRECOMPUTATION if repeated else MIN_TILE_ROWS)
 
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:

@@ -13,7 +13,15 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadType, BadValue
-from carving.schemes.base import FILLERS, Contexts, ContextsOrPaths, FillersOrLabels, Scheme, flat_size
+from carving.schemes.base import (
+    Candidates,
+    CandidatesOrFillers,
+    CandidatesOrLabels,
+    Contexts,
+    ContextsOrPaths,
+    Scheme,
+    as_candidates,
+)
 from carving.symbols.codec import Value
 from carving.symbols.paths import Paths
 from carving.tensors import falling_exp_
@@ -73,7 +81,8 @@ class ScoringModel:
     """How a search reads the memory, and how it scores candidates by the cores."""
 
     read: Callable[[Tensor, ContextsOrPaths], Tensor]
-    score: Callable[[Tensor, Contexts | None, Tensor, slice | Tensor], Scores]  # cores, contexts, fillers, indices
+    # cores, contexts, candidates, indices -> scores
+    score: Callable[[Tensor, Contexts | None, CandidatesOrFillers, slice | Tensor], Scores]
     is_contextual: bool  # whether scoring needs the contexts
     has_log_total: bool = False  # whether `Ranking.log_total` is requested
 
@@ -82,7 +91,7 @@ def top(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     k: int = 1,
     *,
     candidate_indices: Tensor | None = None,
@@ -93,8 +102,8 @@ def top(
         scheme: The scheme of the memory.
         memory: (*memory_shape).
         contexts: n contexts, or n paths.
-        candidates: Fillers (L, *filler_shape), or L values. Fillers of values are created chunk by chunk, so that they
-            never need memory all at once.
+        candidates: Fillers (L, *filler_shape), `Candidates`, or L values. Fillers of values are created chunk by chunk,
+            so that they never need memory all at once.
         k: The number of candidates to return.
         candidate_indices: Indices that restrict the candidates: (m,) for all contexts, or (n, m) with one row for each
             context, padded with -1. None considers all candidates.
@@ -112,7 +121,7 @@ def top(
     tensor([[1]])
     """
 
-    def score(cores: Tensor, part: Contexts | None, fillers: Tensor, _: slice | Tensor) -> Scores:
+    def score(cores: Tensor, part: Contexts | None, fillers: CandidatesOrFillers, _: slice | Tensor) -> Scores:
         return Scores(scheme.match(cores, part, fillers))
 
     model = ScoringModel(scheme.read, score, scheme.facts.contextual)
@@ -123,7 +132,7 @@ def search(
     scheme: Scheme,
     memory: Tensor,
     contexts: ContextsOrPaths,
-    candidates: FillersOrLabels,
+    candidates: CandidatesOrLabels,
     k: int,
     model: ScoringModel,
     candidate_indices: Tensor | None = None,
@@ -138,19 +147,18 @@ def search(
 class CandidateList:
     """The candidates of a search: fillers or values, all of them or the choices of each context."""
 
-    candidates: Tensor | Sequence[Value]
+    candidates: Candidates | Sequence[Value]
     choices: Tensor | None = None  # (m,) or (n, m) indices; the number of candidates stands for none
 
     @classmethod
     def of(
-        cls, scheme: Scheme, candidates: FillersOrLabels, candidate_indices: Tensor | None, contexts: int, k: int
+        cls, scheme: Scheme, candidates: CandidatesOrLabels, candidate_indices: Tensor | None, contexts: int, k: int
     ) -> "CandidateList":
         """Validate the arguments of `top`, for a number of contexts."""
-        if isinstance(candidates, Tensor):
-            facts = scheme.facts
-            ready = candidate_indices is None and candidates.dim() == 2 and facts.code_size  # precomputed
-            shape = (flat_size(facts, candidates),) if ready else facts.filler_shape
-            check_tensor("candidates", candidates, (-1, *shape), FILLERS)
+        if isinstance(candidates, Tensor | Candidates):
+            candidates = as_candidates(scheme.facts, candidates, ())
+            if candidate_indices is not None and candidates.kind != "fillers":
+                raise BadValue(f"candidate_indices needs fillers as candidates, got {candidates.kind}.")
         else:
             candidates = listed(candidates, "candidates")
             if candidate_indices is not None:
@@ -201,15 +209,15 @@ class CandidateList:
         """
         facts, room, candidates = scheme.facts, scheme.room, self.candidates
         filler = math.prod(facts.filler_shape)
-        if not isinstance(candidates, Tensor):
+        if not isinstance(candidates, Candidates):
             return self, None, min(self.width, max(1, room // filler))
         cells, listing = max(1, room // (4 * (1 if self.choices is None else filler))), self
-        ready = candidates.dim() == 2
+        ready = candidates.kind != "fillers"
         columns = min(self.width, cells)
         if facts.code_size and self.choices is None and (contexts > MAX_UNPRECOMPUTED or ready):
             codes = candidates if ready else scheme.precompute(candidates)
             listing = self if ready else CandidateList(codes)
-            if codes.dim() != 2:  # too large to be held: precomputed again for every chunk of contexts
+            if codes.kind == "fillers":  # too large to be held: precomputed again for every chunk of contexts
                 columns = min(columns, max(1, cells // min(contexts, MAX_PER_PRECOMPUTATION)))
         else:
             columns = min(columns, rows_within(room, facts.cost.candidate))
@@ -248,7 +256,8 @@ class CandidateList:
         self, scheme: Scheme, cores: Tensor, contexts: Contexts | None, k: int, model: ScoringModel, part: slice
     ) -> Ranking:
         candidates = self.candidates
-        if not isinstance(candidates, Tensor):
+        fillers: CandidatesOrFillers
+        if not isinstance(candidates, Candidates):
             fillers = scheme.fillers(candidates[part])
         else:
             fillers = candidates if part.stop - part.start == len(candidates) else candidates[part]
@@ -260,9 +269,9 @@ class CandidateList:
     def _rank_choices(
         self, cores: Tensor, contexts: Contexts | None, k: int, model: ScoringModel, choices: Tensor
     ) -> Ranking:
-        assert isinstance(self.candidates, Tensor)
+        assert isinstance(self.candidates, Candidates)
         chosen = choices.clamp_max(len(self.candidates) - 1)
-        scores = model.score(cores, contexts, self.candidates[chosen], chosen)
+        scores = model.score(cores, contexts, self.candidates.tensor[chosen], chosen)
         scores = scores._replace(values=scores.values.masked_fill(choices == len(self.candidates), -torch.inf))
         ranking = ranked(scores, k, model.has_log_total)
         indices = choices.expand(len(cores), -1).gather(1, ranking.best.indices)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from carving.errors import BadValue
 from carving.index import BucketIndex, CandidateIndex, supports
-from carving.schemes.base import Scheme, draw_candidates, draw_fillers, empty_fillers
+from carving.schemes.base import Candidates, Scheme, draw_candidates, draw_fillers, empty_fillers
 from carving.symbols.codec import Value, canonical_all
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import inverse_norm
@@ -68,7 +68,7 @@ class Codebook:
         """Take an index of the vocabulary's first labels that was made before."""
         self._index = index
 
-    def ready(self, questions: int) -> Tensor:
+    def ready(self, questions: int) -> Candidates:
         """The same as so many questions at once take them fastest, if a workspace holds that."""
         fillers, scheme = self.all(), self.scheme
         count, size = fillers.shape[0], scheme.facts.code_size
@@ -76,25 +76,25 @@ class Codebook:
             return self._ready_parts(fillers)
         # So few read the fillers faster than their codes, which are many times as large.
         if not size or questions <= FEW or count * size * fillers.itemsize > scheme.workspace:
-            return fillers
+            return Candidates(fillers)
         codes = self._codes
         if codes.shape[0] == count:
-            return codes
+            return Candidates(codes, "codes")
         codes = torch.empty(count, size, dtype=fillers.dtype, device=fillers.device)
         for rows in slices(count, rows_within(scheme.room // 4, size)):
-            codes[rows] = scheme.precompute(fillers[rows])
+            codes[rows] = scheme.precompute(fillers[rows]).tensor
         self._codes = codes
-        return codes
+        return Candidates(codes, "codes")
 
-    def _ready_parts(self, fillers: Tensor) -> Tensor:
+    def _ready_parts(self, fillers: Tensor) -> Candidates:
         """The fillers with unit parts, laid flat."""
         parts = self._parts
         if parts.shape[0] != fillers.shape[0]:
             if fillers.nbytes > self.scheme.workspace:
-                return fillers
+                return Candidates(fillers)
             columns = fillers.permute(1, 2, 0).contiguous()
             parts = self._parts = (columns * inverse_norm(columns, dim=1).unsqueeze(1)).flatten(0, 1).mT
-        return parts
+        return Candidates(parts, "parts")
 
     def _extended(self, kept: Tensor, more: Tensor) -> Tensor:
         """The kept fillers and some more, laid out as matching reads them."""

@@ -20,7 +20,7 @@ from carving.inference.top_k import CandidateList, Ranking, top
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.reader import Reader
 from carving.memory.sharding import candidates_of_ranks, sharded
-from carving.schemes.base import Contexts
+from carving.schemes.base import CandidatesOrFillers, Contexts
 from carving.symbols.codec import Value
 from carving.symbols.paths import Paths
 from carving.tiling import slices
@@ -239,7 +239,7 @@ class ConsolidatedModel:
             yield [[answer for answer in each if answer.probability >= threshold] for each in answers]
 
     def _ranked(
-        self, question: Question, rows: Sequence[int], fillers: Tensor | list[Value]
+        self, question: Question, rows: Sequence[int], fillers: CandidatesOrFillers | list[Value]
     ) -> Iterator[tuple[list[list[Answer]], list[float]]]:
         """Yield the best answers of each path, and the probability that nothing is there."""
         reader, top = self.reader, min(question.top or 1, len(rows))

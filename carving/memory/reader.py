@@ -19,6 +19,7 @@ from carving.memory.codebook import Codebook
 from carving.memory.pairs import BATCH
 from carving.memory.state import State
 from carving.quantization import Cells
+from carving.schemes.base import CandidatesOrFillers
 from carving.symbols.codec import Value
 from carving.validate import listed
 
@@ -168,7 +169,9 @@ class Reader:
 
     # Candidates and their likelihoods
 
-    def candidates(self, values: Iterable[Value] | None, paths: int) -> tuple[Sequence[int], Tensor | list[Value]]:
+    def candidates(
+        self, values: Iterable[Value] | None, paths: int
+    ) -> tuple[Sequence[int], CandidatesOrFillers | list[Value]]:
         """Return the rows of candidate values and their fillers, or the values where those would take too much memory.
 
         `paths`: the number of paths that are read, for which fillers are laid out.

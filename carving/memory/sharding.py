@@ -15,7 +15,7 @@ from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
 from carving.inference.top_k import Best, Ranking, merged_rankings
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.reader import Reader
-from carving.schemes.base import Contexts, Scheme
+from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
 from carving.schemes.slab import RowShard
 from carving.symbols.codec import Value
 from carving.symbols.paths import Paths
@@ -64,7 +64,7 @@ class Shard:
     ranks: Ranks
     rows: Sequence[int]  # of all candidates
     own: Tensor  # (m,) which of these are this rank's,
-    candidates: Tensor | list[Value]  # and their fillers, or labels where those are too many
+    candidates: CandidatesOrFillers | list[Value]  # and their fillers, or labels where those are too many
 
     @classmethod
     def of(cls, reader: Reader, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":

@@ -26,7 +26,7 @@ from torch import Tensor
 from carving.distributed.ranks import Ranks
 from carving.inference.likelihood import core_scalars
 from carving.quantization import Cells, check_bits, single
-from carving.schemes.base import Contexts, Scheme
+from carving.schemes.base import Candidates, Contexts, Scheme
 from carving.tiling import rows_within, slices
 
 SLOPE = 24.0  # of scores, in units of a bound filler's energy: how far from the sum the memory will lie
@@ -78,7 +78,7 @@ class Problem:
 
     scheme: Scheme
     contexts: Contexts
-    candidates: Tensor
+    candidates: Candidates
     wanted: Tensor  # (n,) of candidates
     slope: float
     ranks: Ranks = field(default_factory=Ranks.alone)  # of several, each has its own part of the contexts
@@ -122,7 +122,7 @@ class Problem:
         """The number of contexts that are evaluated with all candidates at a time."""
         return rows_within(self.scheme.room, max(2 * len(self.candidates), core_scalars(self.scheme)))
 
-    def _chunks(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    def _chunks(self) -> Iterator[tuple[slice, Candidates, Tensor]]:
         """Yield chunks of contexts, the candidates that count for them, and which of these they are to name."""
         if self.rivals is None:
             for rows in slices(len(self.contexts), self.max_rows):
@@ -132,7 +132,7 @@ class Problem:
                 yield rows, self.candidates[chosen], torch.searchsorted(chosen, self.wanted[rows])
 
     def _evaluate_chunk(
-        self, memory: Tensor, contexts: Contexts, candidates: Tensor, wanted: Tensor
+        self, memory: Tensor, contexts: Contexts, candidates: Candidates, wanted: Tensor
     ) -> tuple[float, Tensor | None]:
         """Return the loss of some contexts, and their part of the gradient."""
         scheme, own = self.scheme, wanted.unsqueeze(1)
@@ -153,7 +153,7 @@ class Problem:
         cores = scheme.expected_core(weights, part, candidates)
         return float(losses.double().sum()), self.slope * scheme.write(cores, part)
 
-    def scores(self, memory: Tensor, contexts: Contexts, candidates: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    def scores(self, memory: Tensor, contexts: Contexts, candidates: Candidates, own: Tensor) -> tuple[Tensor, Tensor]:
         """Return the scores (n, L), without the contexts' own candidates (n, 1), and the scores (n, 1) of these."""
         inner = self.scheme.inner(self.scheme.adjoint(memory, contexts), contexts, candidates)
         scores = inner.sub_(self.scheme.energy(contexts, candidates) / 2).mul_(self.slope)

@@ -1,18 +1,45 @@
-"""The base class of binding schemes. To add a scheme, write a subclass with the seven abstract methods.
+"""The protocol of binding schemes: what to implement, and the verbs that follow from it.
 
-A scheme reaches its memory through maps that depend on the context:
+A scheme stores pairs of a context (derived from a path of roles) and a filler (derived from a value) in a memory, one
+tensor of fixed size. It reaches its memory through maps that depend on the context:
 
-    write : core, context   ->  memory    (summed over pairs: memories add)
-    read  : memory, context ->  core      (the scheme's unbinding)
-    encode: filler, context ->  core      (the coordinates of the filler inside the context)
+    encode: filler, context -> core      (the coordinates of the filler inside the context)
+    write : core, context   -> memory    (linear in the core; memories of several pairs add)
+    read  : memory, context -> core      (the scheme's unbinding)
+    match : core, candidate -> score
 
-    trace = the sum of write(encode(filler, context), context)
-    score = match(read(memory, context), context, candidate)
+    trace(contexts, fillers)           = the sum of write(encode(filler, context), context)
+    score(memory, contexts, candidates) = match(read(memory, context), context, candidate)
 
-A scheme is a frozen dataclass: its fields are the constructor's arguments, and `parameters`, `like`, equality and repr
-follow from them. The hooks `_encode`, `_write`, `_read` and `_match` receive validated chunks of rows that fit into the
-workspace; the public methods of these names are final. Shapes are validated here, for all schemes. Values (NaN,
-infinity) are validated where data enters a `Memory`: reading values would break `torch.compile(fullgraph=True)`.
+To add a scheme, write a frozen dataclass that derives from `Scheme`, with a class attribute `name` and the following
+members, and pass it to `carving.register`. n is a number of contexts, L a number of candidates:
+
+    facts                                  shapes, dtypes, costs and laws, as a cached property
+    _fillers(words)                        random bits (n, facts.filler_words) -> (n, *filler_shape)
+    _contexts(paths)                       n paths -> a `Contexts` object whose tensors have n rows
+    _encode(fillers, contexts)             (n, *filler_shape) -> (n, *core_shape)
+    _write(cores, contexts)                (n, *core_shape) -> their sum (*memory_shape)
+    _read(memory, contexts)                (*memory_shape) -> (n, *core_shape)
+    _match(cores, contexts, candidates)    (n, *core_shape) and `Candidates` -> (n, L)
+
+The dataclass fields are the constructor's arguments; `parameters`, `like`, equality, repr and files follow from them.
+Hooks receive validated chunks of rows that fit into the workspace (`facts.cost` says what a row takes). The public
+verbs of the same names are final: they check shapes, split work into chunks, create contexts and fillers from paths and
+labels, and take leading batch dimensions. Other hooks have defaults: override `_trace` and `_add` where a sum of pairs
+is cheaper than its cores; `_adjoint`, `_inner`, `_expected`, `_energy`, `_directional_noise` and `adjoint_write` where
+the defaults (read is the transpose of write, binding preserves norms) do not hold and `facts` says so.
+
+Laws, tested for every scheme (tests/test_scheme.py, tests/test_likelihood.py):
+
+    trace(A + B) = trace(A) + trace(B);  weight -1 forgets;  the order of pairs does not matter
+    <write(core), memory> = <core, read(memory)>            if facts.adjoint
+    read(trace of one pair) is parallel to encode(its pair)  if facts.exact
+    encode(filler, context) does not depend on the context   unless facts.contextual
+    equal labels, parameters and seeds give equal tensors, in every process, batch, chunk and version
+
+Shapes are validated here, for all schemes. Values (NaN, infinity) are validated where data enters a `Memory`: reading
+values would break `torch.compile(fullgraph=True)`. Hooks must not write to their arguments, nor in place where a
+gradient or `torch.func.vmap` may pass; `_add` alone changes its memory.
 """
 
 import math
@@ -20,7 +47,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
+from itertools import product
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast, final
 
 import torch
 from torch import Tensor
@@ -30,13 +58,14 @@ from carving.errors import BadType, BadValue
 from carving.hashing import Bits
 from carving.symbols.codec import Path, Value, canonical_all
 from carving.symbols.paths import Paths
-from carving.tensors import one
+from carving.tensors import one, tracked
 from carving.tiling import Cost, collect, rows_within, slices, tile
 from carving.validate import (
     check_device,
     check_integer,
     check_real_dtype,
     check_tensor,
+    fits,
     listed,
     machine_bytes,
     show_bytes,
@@ -47,53 +76,51 @@ CORES = "create them with read(memory, contexts) or encode(fillers, contexts)"
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Facts about a scheme: shapes, costs and laws. Each law is tested where it holds and where it does not."""
+    """Shapes, costs and laws of a scheme. Each law is tested where it holds and where it does not."""
 
     filler_shape: tuple[int, ...]
-    core_shape: tuple[int, ...]  # of a core: what a context shows of the memory
+    core_shape: tuple[int, ...]
     memory_shape: tuple[int, ...]
     memory_dtype: torch.dtype  # of memories and cores
     filler_dtype: torch.dtype
     filler_words: int  # 64-bit words of randomness that a filler is made from
-    context_kind: str  # what contexts must be of to fit
     cost: Cost
-    filler_scalars: int  # real numbers (or bits, or indices) that a filler is
-    memory_scalars: int  # real numbers that a memory holds
-    # Numbers of a candidate that `precompute` made, whose products with flat cores are scores and inner products alike;
-    # 0: it leaves candidates as they are.
+    filler_scalars: int  # real numbers (or bits, or indices) of a filler
+    memory_scalars: int  # real numbers of a memory
+    # Numbers of a candidate as a code (see `Candidates`), whose products with flat cores are both scores and inner
+    # products; 0: the scheme has no codes. And of a candidate as unit parts, which few queries read fastest.
     code_size: int = 0
-    # Numbers of a candidate whose parts have unit norms, laid flat, which few questions take fastest; 0: there is none.
     part_size: int = 0
-    filler_layout: tuple[int, ...] = ()  # the order in which dimensions of fillers (L, *filler_shape) lie, if another
+    filler_layout: tuple[int, ...] = ()  # the order of dimensions of fillers (L, *filler_shape) in memory, if another
     exact: bool = True  # reading the memory of a single pair gives the filler's core
     adjoint: bool = True  # read is the transpose of write
     self_inverse: bool = False  # binding twice with a role undoes it
     commutative: bool = False  # bind(a, b) = bind(b, a)
     associative: bool = False  # bind(bind(a, b), c) = bind(a, bind(b, c))
     contextual: bool = False  # encode depends on the context, not on the filler alone
-    linear: bool = True  # the memory is read as the sum that it is, of traces with mean zero: likelihoods hold
-    # The variance that one stored pair gives the scores of other contexts, in units of 1 / memory_scalars: a pair with
-    # another filler than the candidate, and one with the same.
+    linear: bool = True  # memories are read as sums of traces with mean zero: likelihoods and joint decoding hold
+    # The variance that one stored pair adds to the scores of other contexts, in units of 1 / memory_scalars: a pair
+    # with another filler than the candidate, and one with the same filler.
     interference: float = 1.0
     echo: float = 1.0
-    # By how much that grows, in units of itself, with every squared cosine of two components of a candidate in its
-    # context; 0: it is the same for all candidates, or nearly.
+    # The relative growth of that variance with every squared cosine of two components of a candidate in its context; 0:
+    # it is (nearly) the same for all candidates.
     uneven: float = 0.0
-    # What a filler that is stored in one context shows in every other, in the mean, where contexts have no signs; and
-    # by how much that differs from context to context, as a variance relative to its square.
+    # The mean score of a filler in contexts that do not hold it, if contexts have no signs; and its variance from
+    # context to context, relative to its square.
     bias: float = 0.0
     unsteady: float = 0.0
-    # The factors, one a mode, whose product is the interference of one pair: the more, the heavier its tails.
-    order: int = 1
+    order: int = 1  # factors (one a mode) whose product is the interference of one pair: more have heavier tails
 
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
     """Contexts of paths, as a scheme derives them: tensors with one row for each context.
 
-    Create them with `scheme.contexts(paths)`. They support `len`, indexing by row, and moving to another device.
+    Create them with `scheme.contexts(paths)`. They support `len`, indexing by row, leading batch dimensions (`reshape`,
+    `expand`) and moving to another device. They know the scheme that drew them; others refuse them.
 
     >>> from carving import OSC
     >>> contexts = OSC(d=20).contexts([("subject",), ("verb",), ("object",)])
@@ -101,7 +128,7 @@ class Contexts:
     (3, 2, 132)
     """
 
-    kind: str = field(default="", kw_only=True)  # `facts.context_kind` of the schemes that they fit
+    scheme: str = field(default="", kw_only=True)  # `fingerprint` of the scheme that drew them
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the contexts with `change` applied to every tensor."""
@@ -113,15 +140,27 @@ class Contexts:
         """The tensors, by field name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
-    def __len__(self) -> int:
-        for value in vars(self).values():
-            if isinstance(value, Tensor):
-                return value.shape[0]
-        return 0
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading dimensions (*batch, n) of the tensors; override it for contexts that may be batched."""
+        return next(iter(self.tensors.values())).shape[:1]
 
-    def __getitem__(self, rows: int | slice | Tensor | list[int]) -> Self:
-        """Return the contexts of some rows; an integer selects one row and keeps the first dimension."""
-        if not isinstance(rows, slice | list) and (isinstance(rows, int) or getattr(rows, "ndim", 1) == 0):
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def reshape(self, *shape: int) -> Self:
+        """Return the contexts with other leading dimensions."""
+        dims = len(self.shape)
+        return self.map(lambda tensor: tensor.reshape(*shape, *tensor.shape[dims:]))
+
+    def expand(self, *shape: int) -> Self:
+        """Return the contexts with their leading dimensions broadcast, as a view."""
+        dims = len(self.shape)
+        return self.map(lambda tensor: tensor.expand(*shape, *tensor.shape[dims:]))
+
+    def __getitem__(self, rows: int | slice | Tensor | list[int] | tuple[int, ...]) -> Self:
+        """Return some rows; an integer keeps the first dimension, a tuple selects an element of a batch."""
+        if not isinstance(rows, slice | list | tuple) and (isinstance(rows, int) or getattr(rows, "ndim", 1) == 0):
             row = int(rows)
             if not -len(self) <= row < len(self):
                 raise IndexError(f"row {row} is out of range for {len(self)} contexts")
@@ -143,7 +182,42 @@ class Contexts:
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
 
+Kind = Literal["fillers", "codes", "parts"]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Candidates of a query, and in which form their tensor has them.
+
+    Args:
+        tensor: As "fillers" (L, *filler_shape), or (*, n, m, *filler_shape) if each context has its own m candidates.
+            As "codes" (L, facts.code_size), the flat cores that `Scheme.precompute` makes. As "parts" (L,
+            facts.part_size), fillers whose components have norm 1, laid flat.
+        kind: "fillers", "codes" or "parts".
+        shared: Whether all contexts share the candidates.
+
+    >>> from carving import OSC
+    >>> osc = OSC(d=25, compact=True)
+    >>> codes = osc.precompute(osc.fillers(["cat", "dog"]))
+    >>> codes.kind, len(codes), codes.tensor.shape
+    ('codes', 2, torch.Size([2, 25]))
+    """
+
+    tensor: Tensor
+    kind: Kind = "fillers"
+    shared: bool = True
+
+    def __len__(self) -> int:
+        return self.tensor.shape[0 if self.shared else 1]
+
+    def __getitem__(self, key: Any) -> "Candidates":
+        """Return some candidates: `key` indexes the tensor and keeps its number of dimensions."""
+        return Candidates(self.tensor[key], self.kind, self.shared)
+
+
 C = TypeVar("C", bound=Contexts)
+CandidatesOrFillers = Candidates | Tensor
+CandidatesOrLabels = Candidates | Tensor | Iterable[Value]
 ContextsOrPaths = Contexts | Iterable[Path]  # contexts of paths are made chunk by chunk
 FillersOrLabels = Tensor | Iterable[Value]  # so are fillers of labels
 
@@ -185,7 +259,7 @@ class Scheme(ABC, Generic[C]):
             workspace=check_integer("workspace", self.workspace, 1, way_out="it is a number of bytes"),
         )
         # Made now, where wrong arguments are told, and not in the middle of a compiled function.
-        _ = self.facts, self.room
+        _ = self.facts, self.room, self.fingerprint
 
     # The hooks
 
@@ -215,15 +289,19 @@ class Scheme(ABC, Generic[C]):
         """Return the cores (n, *core_shape) that unbinding n contexts gives."""
 
     @abstractmethod
-    def _match(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """Return scores (n, L) of shared candidates (L, *filler_shape), or (n, m) of own ones (n, m, *filler_shape)."""
+    def _match(self, cores: Tensor, contexts: C, candidates: Candidates) -> Tensor:
+        """Return scores (n, L) of shared candidates, or (n, m) of candidates that each context has for itself."""
 
-    def _add(self, memory: Tensor, contexts: C, fillers: Tensor, weights: Tensor | None) -> None:
-        """Add n pairs to the memory in place; override it where there is a faster way than `_encode` and `_write`."""
+    def _trace(self, contexts: C, fillers: Tensor, weights: Tensor | None) -> Tensor:
+        """Return the weighted sum of n bound pairs, differentiable; override it where cores are not needed."""
         cores = self._encode(fillers, contexts)
         if weights is not None:
             cores = cores * weights.view(-1, *(1,) * (cores.dim() - 1)).to(cores.dtype)
-        memory += self._write(cores, contexts)
+        return self._write(cores, contexts)
+
+    def _add(self, memory: Tensor, contexts: C, fillers: Tensor, weights: Tensor | None) -> None:
+        """Add n pairs to the memory in place, without gradients."""
+        memory += self._trace(contexts, fillers, weights)
 
     def squared_norm(self, memory: Tensor) -> float:
         """Return the squared norm of a memory, over all ranks where it is split into rows."""
@@ -236,45 +314,34 @@ class Scheme(ABC, Generic[C]):
         """Return the cores that the transpose of `_write` gives."""
         return self._read(memory, contexts)
 
-    def _inner(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
+    def _inner(self, cores: Tensor, contexts: C, candidates: Candidates) -> Tensor:
         """Return the inner products of cores with the cores of candidates, shaped as in `_match`."""
         return self._match(cores, contexts, candidates)
 
-    def _expected(self, weights: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """Return the sums (n, *core_shape) of the cores of candidates with weights (n, L)."""
+    def _expected(self, weights: Tensor, contexts: C, candidates: Candidates) -> Tensor:
+        """Return the sums (n, *core_shape) of the cores of shared candidates with weights (n, L)."""
+        fillers = candidates.tensor
         if not self.facts.contextual:
-            precomputed = self.facts.code_size and candidates.dim() == 2
-            codes = candidates if precomputed else self._encode(candidates, contexts).flatten(1)
+            codes = fillers if candidates.kind == "codes" else self._encode(fillers, contexts).flatten(1)
             return (weights.to(codes.dtype) @ codes).view(-1, *self.facts.core_shape)
         sums = []  # fillers look different in every context: one after the other
         for row, weight in enumerate(weights):
-            everywhere = contexts[[row] * len(candidates)]
-            sums.append(torch.tensordot(weight.to(self.facts.memory_dtype), self._encode(candidates, everywhere), 1))
+            everywhere = contexts[[row] * len(fillers)]
+            sums.append(torch.tensordot(weight.to(self.facts.memory_dtype), self._encode(fillers, everywhere), 1))
         return torch.stack(sums)
+
+    def _energy(self, contexts: C, candidates: Candidates) -> Tensor:
+        """Return the squared norms |b|^2 of bound candidates, broadcastable to (n, L) or (n, m)."""
+        return one(self.dtype, candidates.tensor.device)
+
+    def _directional_noise(self, cores: Tensor, contexts: C, candidates: Candidates, energy: Tensor) -> Tensor | None:
+        """Return the noise along bound candidates as in `directional_noise`, or None if it is isotropic."""
+        return None
 
     @property
     def mean_bound_energy(self) -> float:
         """The mean squared norm of a bound filler."""
         return 1.0
-
-    def energy(self, contexts: C, candidates: Tensor) -> Tensor:
-        """Return the squared norms |b|^2 of bound candidates, broadcastable to (n, L) or (n, m)."""
-        return one(self.dtype, candidates.device)
-
-    def directional_noise(self, cores: Tensor, contexts: C, candidates: Tensor, energy: Tensor) -> Tensor | None:
-        """Return the noise along bound candidates, or None if the noise is isotropic.
-
-        The result is the squared norm of an isotropic memory with the noise variance found along the candidates; where
-        `facts.uneven` is not 0, it is relative to the mean. Noise is anisotropic where binding changes norms: roles
-        that many pairs share color the interference.
-
-        Args:
-            cores: Adjoint cores (n, *core_shape).
-            contexts: The n contexts.
-            candidates: (L, *filler_shape) or (n, m, *filler_shape).
-            energy: The squared norms of bound candidates.
-        """
-        return None
 
     def adjoint_write(self, cores: Tensor, contexts: C) -> Tensor:
         """Return what `adjoint` gives for each core (n, *core_shape) written alone."""
@@ -292,16 +359,27 @@ class Scheme(ABC, Generic[C]):
         names = [entry.name for entry in fields(self) if entry.compare and entry.name != "seed"]
         return {name: getattr(self, name) for name in (*names, "seed")}
 
-    @final
+    derived: ClassVar[tuple[str, ...]] = ()  # arguments whose defaults depend on other arguments
+
     def like(self, **changes: Any) -> Self:
-        """Return a copy of the scheme with some arguments changed.
+        """Return a copy of the scheme with some arguments changed; defaults that depend on them follow.
 
         >>> from carving import OSC
         >>> OSC(d=40).like(seed=1)
         OSC(d=40, p=2, k1=6, signed=True, basis='blocks', seed=1)
+        >>> OSC(d=40).like(d=400).k1, OSC(d=40, k1=5).like(d=400).k1
+        (20, 5)
         """
         own = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
+        for name in self.derived:
+            if name not in changes and own[name] is not None and type(self)(**(own | {name: None})) == self:
+                own[name] = None
         return type(self)(**(own | changes))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The name, parameters and seed of the scheme, which contexts carry: they fit schemes of one identity."""
+        return repr(self)
 
     @final
     def __repr__(self) -> str:
@@ -390,71 +468,77 @@ class Scheme(ABC, Generic[C]):
             )
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
-    # The verbs
+    # The verbs. Leading batch dimensions * of memories, contexts (and all that has a row for each context) broadcast.
 
     @final
     def encode(self, fillers: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """Return the cores (n, *core_shape) of fillers (n, *filler_shape) in their n contexts."""
-        own = own_contexts(self, contexts)
-        check_tensor("fillers", fillers, (len(own), *self.facts.filler_shape), FILLERS)
-        return self._encode(fillers, own)
+        """Return the cores (*, n, *core_shape) of fillers (*, n, *filler_shape) in their n contexts."""
+        return in_rows(self, self._encode, fillers, contexts)
 
     @final
     def write(self, cores: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """Return the sum (*memory_shape) of cores (n, *core_shape) written into their n contexts."""
-        own = own_contexts(self, contexts)
-        check_cores(self.facts, cores, len(own))
-        memory = self.zeros()
-        for rows, part in self.chunks_of(own, self.facts.cost.reads_at_once(self.room)):
-            memory = memory + self._write(cores[rows], part)
-        return memory
+        """Return the sum (*, *memory_shape) of cores (*, n, *core_shape) written into their n contexts."""
+        own, facts = own_contexts(self, contexts), self.facts
+        check_batched("cores", cores, (own.shape[-1], *facts.core_shape), CORES, facts.memory_dtype)
+        given = (cores, 1 + len(facts.core_shape)), (own, 1)
+        if batch := batch_of(*given):
+            return torch.stack([self.write(*each) for each in elements(batch, *given)]).unflatten(0, batch)
+        parts = self.chunks_of(own, facts.cost.reads_at_once(self.room))
+        return summed(self._write(cores[rows], part) for rows, part in parts).contiguous()
 
     @final
     def read(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """Return the cores (n, *core_shape) that unbinding n contexts from the memory gives."""
+        """Return the cores (*, n, *core_shape) that unbinding n contexts from memories (*, *memory_shape) gives."""
         return read_in_chunks(self, self._read, memory, contexts)
 
     @final
-    def match(self, cores: Tensor, contexts: ContextsOrPaths | None, candidates: Tensor) -> Tensor:
+    def match(self, cores: Tensor, contexts: ContextsOrPaths | None, candidates: CandidatesOrFillers) -> Tensor:
         """Return how well candidates fit the cores.
 
         Args:
-            cores: (n, *core_shape), from `read` or `encode`.
+            cores: (*, n, *core_shape), from `read` or `encode`.
             contexts: The n contexts or paths of the cores. May be None where the encoding of a filler does not depend
                 on its context (`facts.contextual` is False).
-            candidates: (L, *filler_shape), shared by all contexts, or (n, m, *filler_shape), m for each context.
+            candidates: `Candidates`, or fillers: (L, *filler_shape), shared by all contexts, or (*, n, m,
+                *filler_shape), m for each context.
 
         Returns:
-            Scores (n, L) or (n, m).
+            Scores (*, n, L) or (*, n, m).
         """
         if contexts is None and self.facts.contextual:
             raise BadValue(f"contexts must not be None: {self.name} encodes a filler differently in every context")
-        own = None if contexts is None else own_contexts(self, contexts)
-        return match_in_tiles(self, self._match, cores, own, candidates)
+        return match_in_tiles(self, self._match, cores, contexts, candidates)
 
     @final
-    def precompute(self, candidates: Tensor) -> Tensor:
-        """Return shared candidates in the form that `match` reads fastest; unchanged if that would be too large."""
-        check_candidates(self.facts, candidates, 0)
-        size = len(candidates) * self.facts.code_size
-        if candidates.dim() == 2 or not 0 < size <= PRECOMPUTED * self.room:
-            return candidates
-        return self._encode(candidates, cast(C, None)).flatten(1)
+    def precompute(self, candidates: CandidatesOrFillers) -> Candidates:
+        """Return shared candidates in the form that `match` reads fastest; as fillers if that would be too large."""
+        given = as_candidates(self.facts, candidates, ())
+        size = len(given) * self.facts.code_size
+        if given.kind != "fillers" or not 0 < size <= PRECOMPUTED * self.room:
+            return given
+        return Candidates(self._encode(given.tensor, cast(C, None)).flatten(1), "codes")
 
     @final
     def trace(self, contexts: ContextsOrPaths, fillers: FillersOrLabels, weights: Tensor | None = None) -> Tensor:
         """Return the memory of n pairs: the weighted sum of their bound fillers.
 
-        Traces are additive: the trace of two batches is the sum of their traces.
+        Traces are additive: the trace of two batches is the sum of their traces. They are differentiable.
 
         Args:
             contexts: n contexts, or n paths.
-            fillers: (n, *filler_shape), or n labels.
-            weights: (n,), 1 if None.
+            fillers: (*, n, *filler_shape), or n labels.
+            weights: (*, n), 1 if None.
 
         Returns:
-            A memory (*memory_shape).
+            Memories (*, *memory_shape).
         """
+        contexts = contexts if isinstance(contexts, Contexts | Paths) else Paths.of(contexts)
+        given = (contexts, 1), (fillers, 1 + len(self.facts.filler_shape)), (weights, 1)
+        if batch := batch_of(*given):
+            return torch.stack([self.trace(*each) for each in elements(batch, *given)]).unflatten(0, batch)
+        drawn = contexts.tensors.values() if isinstance(contexts, Contexts) else ()
+        if tracked(fillers, weights, *drawn):
+            return summed(self._trace(*pairs) for pairs in self._pairs(contexts, fillers, weights))
         return self.add(self.zeros(), contexts, fillers, weights)
 
     @final
@@ -462,13 +546,24 @@ class Scheme(ABC, Generic[C]):
         self, memory: Tensor, contexts: ContextsOrPaths, fillers: FillersOrLabels, weights: Tensor | None = None
     ) -> Tensor:
         """Add n pairs to `memory` in place and return it; the other arguments are as in `trace`."""
-        check_memory(self.facts, memory)
-        # All labels are looked at before anything is added, so that a bad one leaves the memory as it was.
         contexts = contexts if isinstance(contexts, Contexts | Paths) else Paths.of(contexts)
-        count = len(contexts)
+        if batch := check_memory(self.facts, memory):
+            sizes = len(self.facts.memory_shape), 1, 1 + len(self.facts.filler_shape), 1
+            for each in elements(batch, *zip((memory, contexts, fillers, weights), sizes, strict=True)):
+                self.add(*each)
+            return memory
+        for pairs in self._pairs(contexts, fillers, weights):
+            self._add(memory, *pairs)
+        return memory
+
+    def _pairs(
+        self, contexts: Contexts | Paths, fillers: FillersOrLabels, weights: Tensor | None
+    ) -> Iterator[tuple[C, Tensor, Tensor | None]]:
+        """Return contexts, fillers and weights in chunks; everything is checked before the first chunk."""
+        count, facts = len(contexts), self.facts
         names: list[bytes] = []
         if isinstance(fillers, Tensor):
-            check_tensor("fillers", fillers, (count, *self.facts.filler_shape), FILLERS)
+            check_tensor("fillers", fillers, (count, *facts.filler_shape), FILLERS)
         else:
             names = canonical_all(listed(fillers, "labels"))
             if len(names) != count:
@@ -479,66 +574,95 @@ class Scheme(ABC, Generic[C]):
         if weights is not None:
             check_tensor("weights", weights, (count,), "pass one weight for each pair")
             weights = weights.to(self.dtype)
-        for rows, part in self.chunks_of(contexts, self.facts.cost.pairs_at_once(self.room)):
-            chosen = fillers[rows] if isinstance(fillers, Tensor) else draw_fillers(self, names[rows])
-            self._add(memory, part, chosen, None if weights is None else weights[rows])
-        return memory
+        return (
+            (
+                part,
+                fillers[rows] if isinstance(fillers, Tensor) else draw_fillers(self, names[rows]),
+                None if weights is None else weights[rows],
+            )
+            for rows, part in self.chunks_of(contexts, facts.cost.pairs_at_once(self.room))
+        )
 
     @final
-    def score(self, memory: Tensor, contexts: ContextsOrPaths, candidates: Tensor) -> Tensor:
+    def score(self, memory: Tensor, contexts: ContextsOrPaths, candidates: CandidatesOrFillers) -> Tensor:
         """Return the scores of candidates in a memory: `read` and `match` in one step.
 
         Args:
-            memory: (*memory_shape).
+            memory: (*, *memory_shape).
             contexts: n contexts, or n paths.
-            candidates: (L, *filler_shape), shared by all contexts, or (n, m, *filler_shape), m for each context.
+            candidates: As in `match`.
 
         Returns:
-            Scores (n, L) or (n, m).
+            Scores (*, n, L) or (*, n, m).
         """
         # Candidates that are alike in all contexts are matched with many at once, more than are read at once.
         size = rows_within(self.room, 2 * self.facts.code_size or self.facts.cost.core)
-        if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
-            cores = read_in_chunks(self, self._read, memory, contexts)
-            return match_in_tiles(self, self._match, cores, cast(C, contexts), candidates)
-        check_memory(self.facts, memory)
         contexts = contexts if isinstance(contexts, Contexts) else Paths.of(contexts)
-        shared = check_candidates(self.facts, candidates, len(contexts))
+        if isinstance(contexts, Contexts) and (len(contexts.shape) > 1 or len(contexts) <= size):  # most often
+            return self.match(self.read(memory, contexts), contexts, candidates)
+        if check_memory(self.facts, memory):
+            return self.score(memory, self.contexts(contexts) if isinstance(contexts, Paths) else contexts, candidates)
+        own = as_candidates(self.facts, candidates, (len(contexts),))
         parts = (
-            (rows, self.match(self.read(memory, part), part, candidates if shared else candidates[rows]))
+            (rows, self.match(self.read(memory, part), part, own if own.shared else own[rows]))
             for rows, part in self.chunks_of(contexts, size)
         )
         return collect(len(contexts), parts)
 
+    # The verbs of sums
+
     @final
     def adjoint(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
-        """Return the cores (n, *core_shape) that the transpose of `write` gives; equals `read` if `facts.adjoint`."""
+        """Return the cores (*, n, *core_shape) that the transpose of `write` gives: `read` if `facts.adjoint`."""
         return read_in_chunks(self, self._adjoint, memory, contexts)
 
     @final
-    def inner(self, cores: Tensor, contexts: C, candidates: Tensor) -> Tensor:
-        """Return the inner products (n, L) or (n, m) of cores and the cores of candidates: `match` unnormalized."""
+    def inner(self, cores: Tensor, contexts: C, candidates: CandidatesOrFillers) -> Tensor:
+        """Return the inner products (*, n, L) or (*, n, m) of cores with those of candidates: `match` unnormalized."""
         return match_in_tiles(self, self._inner, cores, contexts, candidates)
 
     @final
-    def expected_core(self, weights: Tensor, contexts: C, candidates: Tensor) -> Tensor:
+    def energy(self, contexts: C, candidates: CandidatesOrFillers) -> Tensor:
+        """Return the squared norms |b|^2 of bound candidates, broadcastable to (n, L) or (n, m)."""
+        return self._energy(contexts, as_candidates(self.facts, candidates, contexts.shape))
+
+    @final
+    def directional_noise(
+        self, cores: Tensor, contexts: C, candidates: CandidatesOrFillers, energy: Tensor
+    ) -> Tensor | None:
+        """Return the noise along bound candidates, or None if the noise is isotropic.
+
+        The result is the squared norm of an isotropic memory with the noise variance found along the candidates; where
+        `facts.uneven` is not 0, it is relative to the mean. Noise is anisotropic where binding changes norms: roles
+        that many pairs share color the interference.
+
+        Args:
+            cores: Adjoint cores (n, *core_shape).
+            contexts: The n contexts.
+            candidates: As in `match`.
+            energy: The squared norms of bound candidates.
+        """
+        return self._directional_noise(cores, contexts, as_candidates(self.facts, candidates, contexts.shape), energy)
+
+    @final
+    def expected_core(self, weights: Tensor, contexts: C, candidates: CandidatesOrFillers) -> Tensor:
         """Return the expected cores (n, *core_shape): the cores of candidates, summed with weights.
 
         Args:
             weights: (n, L).
             contexts: The n contexts.
-            candidates: (L, *filler_shape).
+            candidates: Shared by all contexts.
         """
-        check_candidates(self.facts, candidates, 0)
-        shape = len(contexts), len(candidates)
+        given = as_candidates(self.facts, candidates, ())
+        shape = len(contexts), len(given)
         check_tensor("weights", weights, shape, "pass one weight for each context and candidate")
         rows, columns = tile(self.facts.cost, self.room, *shape)
-        cores = torch.zeros(len(contexts), *self.facts.core_shape, dtype=self.facts.memory_dtype, device=weights.device)
-        for of_rows in slices(len(contexts), rows):
-            part = contexts[of_rows]
-            for of_columns in slices(len(candidates), columns):
-                cores[of_rows] += self._expected(weights[of_rows, of_columns], part, candidates[of_columns])
-        return cores
+
+        def expected(some: slice) -> Tensor:
+            part = contexts[some]
+            return summed(self._expected(weights[some, few], part, given[few]) for few in slices(shape[1], columns))
+
+        return collect(shape[0], ((some, expected(some)) for some in slices(shape[0], rows)))
 
 
 # Steps in chunks that fit into the workspace
@@ -549,9 +673,12 @@ REPEATED = 0.1  # the share of labels that must come again to be worth drawing e
 def draw_contexts(scheme: Scheme[C], paths: Paths) -> C:
     """Return the contexts of paths, drawing each distinct path once."""
     if len(set(paths.names)) > (1 - REPEATED) * len(paths):
-        return scheme._contexts(paths)
-    distinct, which = paths.distinct()
-    return scheme._contexts(distinct)[torch.tensor(which)]
+        drawn = scheme._contexts(paths)
+    else:
+        distinct, which = paths.distinct()
+        drawn = scheme._contexts(distinct)[torch.tensor(which)]
+    vars(drawn)["scheme"] = scheme.fingerprint  # frozen, but not before they are drawn
+    return drawn
 
 
 def draw_fillers(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
@@ -588,10 +715,9 @@ def own_contexts(scheme: Scheme[C], contexts: ContextsOrPaths) -> C:
     """Return contexts of this scheme; create them if paths were given, refuse contexts of other schemes."""
     if not isinstance(contexts, Contexts):
         return scheme.contexts(contexts)
-    if contexts.kind != scheme.facts.context_kind:
-        raise BadValue(
-            f"contexts must belong to {scheme}, got contexts of another scheme. Create them with its contexts(paths)."
-        )
+    if contexts.scheme != scheme.fingerprint:
+        drawn = f"contexts of {contexts.scheme}" if contexts.scheme else "contexts that no scheme drew"
+        raise BadValue(f"contexts must belong to {scheme}, got {drawn}. Create them with the scheme's contexts(paths).")
     if not len(contexts):
         raise BadValue("contexts must not be empty. Pass at least one.")
     return cast(C, contexts)
@@ -601,10 +727,16 @@ def read_in_chunks(
     scheme: Scheme[C], reads: Callable[[Tensor, C], Tensor], memory: Tensor, contexts: ContextsOrPaths
 ) -> Tensor:
     """Return the cores that `reads` gives, chunk by chunk within the workspace."""
-    check_memory(scheme.facts, memory)
-    size = scheme.facts.cost.reads_at_once(scheme.room)
-    if isinstance(contexts, Contexts) and len(contexts) <= size:  # most often
-        return reads(memory, own_contexts(scheme, contexts))
+    batch, size = check_memory(scheme.facts, memory), scheme.facts.cost.reads_at_once(scheme.room)
+    if not batch and isinstance(contexts, Contexts) and len(contexts.shape) == 1 and len(contexts) <= size:
+        return reads(memory, own_contexts(scheme, contexts))  # most often
+    if batch:
+        given = (memory, len(scheme.facts.memory_shape)), (own_contexts(scheme, contexts), 1)
+        batch = batch_of(*given)
+        parts = [read_in_chunks(scheme, reads, *each) for each in elements(batch, *given)]
+        return torch.stack(parts).unflatten(0, batch)
+    if isinstance(contexts, Contexts) and len(contexts.shape) > 1:
+        return read_in_chunks(scheme, reads, memory, contexts.reshape(-1)).unflatten(0, contexts.shape)
     contexts = contexts if isinstance(contexts, Contexts) else Paths.of(contexts)
     chunks = scheme.chunks_of(contexts, size)
     return collect(len(contexts), ((rows, reads(memory, part)) for rows, part in chunks))
@@ -612,49 +744,104 @@ def read_in_chunks(
 
 def match_in_tiles(
     scheme: Scheme[C],
-    matches: Callable[[Tensor, C, Tensor], Tensor],
+    matches: Callable[[Tensor, C, Candidates], Tensor],
     cores: Tensor,
-    contexts: C | None,
-    candidates: Tensor,
+    contexts: ContextsOrPaths | None,
+    candidates: CandidatesOrFillers,
 ) -> Tensor:
     """Return the scores that `matches` gives, tile by tile within the workspace."""
-    count = cores.shape[0] if contexts is None else len(contexts)
-    check_cores(scheme.facts, cores, count)
-    shared = check_candidates(scheme.facts, candidates, count)
-    total = candidates.shape[0 if shared else 1]
-    rows, columns = tile(scheme.facts.cost, scheme.room, count, total)
+    facts, own = scheme.facts, None if contexts is None else own_contexts(scheme, contexts)
+    dims = len(facts.core_shape)
+    count = cores.shape[-1 - dims] if own is None and cores.dim() > dims else own.shape[-1] if own is not None else 1
+    batch = check_batched("cores", cores, (count, *facts.core_shape), CORES, facts.memory_dtype)
+    if batch or (own is not None and len(own.shape) > 1):
+        lead = *batch_of((cores, 1 + dims), (own, 1)), count
+        given = as_candidates(facts, candidates, lead)
+        flat = given if given.shared else Candidates(given.tensor.flatten(0, len(lead) - 1), shared=False)
+        flat_contexts = None if own is None else own.expand(*lead).reshape(-1)
+        flat_cores = cores.expand(*lead, *facts.core_shape).flatten(0, len(lead) - 1)
+        return match_in_tiles(scheme, matches, flat_cores, flat_contexts, flat).unflatten(0, lead)
+    given = as_candidates(facts, candidates, (count,))
+    total = len(given)
+    rows, columns = tile(facts.cost, scheme.room, count, total)
     if rows >= count and columns >= total:
-        return matches(cores, cast(C, contexts), candidates)
-    scores = torch.empty(count, total, dtype=scheme.dtype, device=cores.device)
-    for of_rows in slices(count, rows):
-        part = cast(C, None if contexts is None else contexts[of_rows])
-        for of_columns in slices(total, columns):
-            chosen = candidates[of_columns] if shared else candidates[of_rows, of_columns]
-            scores[of_rows, of_columns] = matches(cores[of_rows], part, chosen)
-    return scores
+        return matches(cores, cast(C, own), given)
+
+    def of_rows(some: slice) -> Tensor:
+        part = cast(C, None if own is None else own[some])
+        chosen = ((few, given[few] if given.shared else given[some, few]) for few in slices(total, columns))
+        return collect(total, ((few, matches(cores[some], part, each)) for few, each in chosen), dim=1)
+
+    return collect(count, ((some, of_rows(some)) for some in slices(count, rows)))
 
 
-def check_memory(facts: Facts, memory: Tensor) -> None:
-    """Refuse a memory whose shape or dtype is not the scheme's."""
+def in_rows(
+    scheme: Scheme[C], change: Callable[[Tensor, C], Tensor], fillers: Tensor, contexts: ContextsOrPaths
+) -> Tensor:
+    """Return what `change` makes of fillers (*, n, *filler_shape) and their n contexts, row by row: (*, n, ...)."""
+    own, dims = own_contexts(scheme, contexts), len(scheme.facts.filler_shape)
+    count = own.shape[-1]
+    batch = check_batched("fillers", fillers, (count, *scheme.facts.filler_shape), FILLERS)
+    if not batch and len(own.shape) == 1:
+        return change(fillers, own)
+    lead = *batch_of((fillers, 1 + dims), (own, 1)), count
+    rows = fillers.expand(*lead, *scheme.facts.filler_shape).flatten(0, len(lead) - 1)
+    return change(rows, own.expand(*lead).reshape(-1)).unflatten(0, lead)
+
+
+# Batches: pairs of a value (a tensor, contexts, or None) and how many of its last dimensions are not the batch's
+
+
+def batch_of(*given: tuple[Any, int]) -> tuple[int, ...]:
+    """Return the common leading dimensions of values; refuse those that do not broadcast."""
+    batches = [tuple(value.shape[:-dims]) for value, dims in given if len(getattr(value, "shape", ())) > dims]
+    try:
+        return tuple(torch.broadcast_shapes(*batches))
+    except RuntimeError:
+        shown = " and ".join(map(str, batches))
+        raise BadValue(f"Leading dimensions must broadcast, got {shown}. Use unsqueeze to add dimensions.") from None
+
+
+def elements(batch: tuple[int, ...], *given: tuple[Any, int]) -> Iterator[list[Any]]:
+    """Yield the values that belong to each element of a batch."""
+    for index in product(*map(range, batch)):
+        yield [
+            value.expand(*batch, *value.shape[-dims:])[index] if len(getattr(value, "shape", ())) > dims else value
+            for value, dims in given
+        ]
+
+
+def summed(parts: Iterable[Tensor]) -> Tensor:
+    """Return the sum of tensors, not in place."""
+    total: Tensor | None = None
+    for part in parts:
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def check_batched(
+    name: str, tensor: Tensor, shape: tuple[int, ...], way_out: str, dtype: torch.dtype | None = None
+) -> tuple[int, ...]:
+    """Return the leading dimensions of a tensor (*, *shape); refuse another shape or dtype."""
+    batch: tuple[int, ...] = ()
+    if isinstance(tensor, Tensor) and fits(tensor.shape[-len(shape) :], shape):
+        batch = tuple(tensor.shape[: -len(shape)])
+    check_tensor(name, tensor, (*batch, *shape), way_out, dtype)
+    return batch
+
+
+def check_memory(facts: Facts, memory: Tensor) -> tuple[int, ...]:
+    """Return the leading dimensions of memories (*, *memory_shape); refuse another shape or dtype."""
     way_out = "create it with the scheme's trace(...) or zeros()"
-    check_tensor("memory", memory, facts.memory_shape, way_out, facts.memory_dtype)
+    return check_batched("memory", memory, facts.memory_shape, way_out, facts.memory_dtype)
 
 
-def check_cores(facts: Facts, cores: Tensor, count: int) -> None:
-    """Refuse cores whose shape or dtype is not the scheme's, or whose number is not `count`."""
-    check_tensor("cores", cores, (count, *facts.core_shape), CORES, facts.memory_dtype)
-
-
-def check_candidates(facts: Facts, candidates: Tensor, contexts: int) -> bool:
-    """Return whether candidates are shared by all contexts (True) or given for each context; refuse other shapes."""
-    own = isinstance(candidates, Tensor) and candidates.dim() == len(facts.filler_shape) + 2
-    shape = (*((contexts, -1) if own else (-1,)), *facts.filler_shape)
-    if facts.code_size and isinstance(candidates, Tensor) and candidates.dim() == 2:
-        shape = (-1, flat_size(facts, candidates))
-    check_tensor("candidates", candidates, shape, FILLERS)
-    return not own
-
-
-def flat_size(facts: Facts, candidates: Tensor) -> int:
-    """Return the length that flat candidates must have: the code size or the part size."""
-    return facts.part_size if candidates.shape[1] == facts.part_size else facts.code_size
+def as_candidates(facts: Facts, candidates: CandidatesOrFillers, lead: tuple[int, ...]) -> Candidates:
+    """Return candidates, checked: a tensor is fillers (L, *filler_shape), or each context's own with these leads."""
+    given = candidates
+    if not isinstance(given, Candidates):
+        given = Candidates(given, shared=not isinstance(given, Tensor) or given.dim() <= 1 + len(facts.filler_shape))
+    sizes = {"fillers": facts.filler_shape, "codes": (facts.code_size,), "parts": (facts.part_size,)}
+    check_tensor("candidates", given.tensor, (*(() if given.shared else lead), -1, *sizes[given.kind]), FILLERS)
+    return given

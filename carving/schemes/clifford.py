@@ -20,7 +20,7 @@ from carving.clifford.elements import Blades, Multivectors
 from carving.clifford.grades import count, fold, leading, unfold, wedge_rows
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
-from carving.schemes.base import Contexts, Facts
+from carving.schemes.base import Candidates, Contexts, Facts
 from carving.schemes.verbs import REAL, ContextVerbs, absent
 from carving.symbols import codec
 from carving.symbols.codec import Path, Role, Value
@@ -38,6 +38,11 @@ class KeptBlades(Contexts):
 
     basis: Tensor  # (n, k1, d)
     signs: Tensor  # (n,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading dimensions (*batch, n)."""
+        return self.signs.shape
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,6 +66,7 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
     """
 
     name = "CliffordOSC"
+    derived = ("k1",)
     d: int
     p: int = 2
     k1: int = None  # type: ignore[assignment]  # as above, once it is made
@@ -99,7 +105,6 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=hashing.words_for_normals(p * d),
-            context_kind=repr(self),
             cost=cost,
             filler_scalars=p * d,
             memory_scalars=math.comb(d, p),
@@ -118,7 +123,7 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
             paths.names, (self.k1, self.d), seed=self.seed, purpose="clifford context", dtype=self.dtype
         )
         signs = hashing.signs(words, 1).squeeze(1) if self.signed else torch.ones(len(paths))
-        return KeptBlades(basis.to(self.device), signs.to(self.device, self.dtype), kind=self.facts.context_kind)
+        return KeptBlades(basis.to(self.device), signs.to(self.device, self.dtype))
 
     def forbidden(self, contexts: KeptBlades) -> Blades:
         """Return the contexts as in the paper: unit blades of grade d - k1 of the forbidden directions."""
@@ -137,10 +142,13 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
     def _encode(self, fillers: Tensor, contexts: KeptBlades) -> Tensor:
         return expand(Blades(self._inside(fillers, contexts))).coordinates.contiguous()
 
-    def _add(self, memory: Tensor, contexts: KeptBlades, fillers: Tensor, weights: Tensor | None) -> None:
+    def _trace(self, contexts: KeptBlades, fillers: Tensor, weights: Tensor | None) -> Tensor:
         bound = torch.bmm(self._inside(fillers, contexts), contexts.basis)
-        scale = contexts.signs if weights is None else contexts.signs * weights
-        memory += total(Blades(bound), scale).coordinates
+        return total(Blades(bound), contexts.signs if weights is None else contexts.signs * weights).coordinates
+
+    def _bind(self, fillers: Tensor, contexts: KeptBlades) -> Tensor:
+        bound = torch.bmm(self._inside(fillers, contexts), contexts.basis)
+        return expand(Blades(bound)).coordinates * contexts.signs.unsqueeze(1)
 
     def _write(self, cores: Tensor, contexts: KeptBlades) -> Tensor:
         signed = cores * contexts.signs.unsqueeze(1)
@@ -178,23 +186,23 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
         done = self._carried(turned.flatten(1, 2), maps, n, m, grade - 1).unflatten(1, turned.shape[1:3])
         return done.transpose(2, 3).flatten(2).index_select(2, leading(m, grade - 1, 1, rows.device))
 
-    def _match(self, cores: Tensor, contexts: KeptBlades, candidates: Tensor) -> Tensor:
-        basis, half = contexts.basis, self.p // 2
-        if candidates.dim() == 4:  # each context its own: (n, m, p, d)
-            inside = torch.einsum("nkd,nmpd->pnkm", basis, candidates)
-        else:
-            columns = candidates.permute(1, 2, 0)  # (p, d, L)
-            inside = torch.bmm(basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)
-            inside = inside.unflatten(1, basis.shape[:2])
-        parts = inside.unbind(0)  # p of (n, k1, m), a candidate a column
+    def _match(self, cores: Tensor, contexts: KeptBlades, candidates: Candidates) -> Tensor:
+        parts, half = self._parts(contexts, candidates), self.p // 2
         scores = torch.bmm(unfold(cores, self.k1, half, self.p - half), self._wedged(parts[half:]))
         scores = (scores * self._wedged(parts[:half]) if half else scores).sum(1)
         return scores * self._inverse_volumes(parts)
 
-    def _expected(self, weights: Tensor, contexts: KeptBlades, candidates: Tensor) -> Tensor:
-        columns, half = candidates.permute(1, 2, 0), self.p // 2  # (p, d, L)
-        inside = torch.bmm(contexts.basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)
-        parts = inside.unflatten(1, contexts.basis.shape[:2]).unbind(0)  # p of (n, k1, m)
+    def _parts(self, contexts: KeptBlades, candidates: Candidates) -> Sequence[Tensor]:
+        """The p parts (n, k1, m) of candidates in the subspaces, a candidate a column."""
+        basis = contexts.basis
+        if not candidates.shared:
+            return torch.einsum("nkd,nmpd->pnkm", basis, candidates.tensor).unbind(0)
+        columns = candidates.tensor.permute(1, 2, 0)  # (p, d, L)
+        inside = torch.bmm(basis.reshape(-1, self.d).expand(self.p, -1, -1), columns)
+        return inside.unflatten(1, basis.shape[:2]).unbind(0)
+
+    def _expected(self, weights: Tensor, contexts: KeptBlades, candidates: Candidates) -> Tensor:
+        parts, half = self._parts(contexts, candidates), self.p // 2
         right = self._wedged(parts[half:]) * (weights * self._inverse_volumes(parts)).unsqueeze(1)
         if not half:
             return right.sum(2)

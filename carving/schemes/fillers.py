@@ -15,6 +15,7 @@ from torch import Tensor
 from carving import hashing
 from carving.errors import BadValue
 from carving.hashing import Bits
+from carving.schemes.base import Candidates
 from carving.schemes.moments import Basis, echo, excess, likeness, unevenness
 from carving.schemes.subspaces import Blocks, Forbidden, SubspaceMap, Subspaces
 from carving.symbols.codec import canonical_path
@@ -90,18 +91,18 @@ class OrdinaryFillers:
         """Components as vectors (n, p, d) of the whole space."""
         return self.map(contexts).embed(components)
 
-    def match(self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Tensor, room: int) -> Tensor:
+    def match(self, cores: Tensor, contexts: Subspaces | Blocks, given: Candidates, room: int) -> Tensor:
         """Inner products of cores with candidates (L, p, d), or each context's own (n, m, p, d)."""
+        candidates = given.tensor
         count, total = cores.shape[0], candidates.shape[-3]
-        if candidates.dim() == 4:
-            inside = self.map(contexts).project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3])
-            return contract(cores, inside.permute(2, 0, 3, 1))
+        if not given.shared:
+            return contract(cores, self._inside(contexts, given))
         number, size = blocks(total)
         if number == 1 or isinstance(contexts, Blocks):
-            return contract(cores, self.map(contexts).contract_shared(candidates.permute(1, 2, 0)))
+            return contract(cores, self._inside(contexts, given))
         if number * size < total:
-            first, rest = candidates[: number * size], candidates[number * size :]
-            return torch.cat([self.match(cores, contexts, part, room) for part in (first, rest)], dim=1)
+            parts = given[: number * size], given[number * size :]
+            return torch.cat([self.match(cores, contexts, part, room) for part in parts], dim=1)
         columns = candidates.transpose(0, 1).unflatten(1, (number, size)).mT  # (p, blocks, d, size)
         if columns.stride(0) == number * columns.stride(1):
             inside = self.map(contexts).contract_shared(columns.flatten(0, 1))
@@ -111,16 +112,19 @@ class OrdinaryFillers:
         scores = contract(cores.expand(number, *cores.shape).flatten(0, 1), inside)
         return scores.view(number, count, size).transpose(0, 1).reshape(count, total)
 
-    def noise(self, contexts: Subspaces | Blocks, candidates: Tensor, uneven: float) -> Tensor:
+    def _inside(self, contexts: Subspaces | Blocks, given: Candidates) -> Tensor:
+        """Candidates in their contexts: (p, n, side, L) or (p, n, side, m), a candidate a column."""
+        mapped, candidates = self.map(contexts), given.tensor
+        if given.shared:
+            return mapped.contract_shared(candidates.permute(1, 2, 0))
+        return mapped.project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3]).permute(2, 0, 3, 1)
+
+    def noise(self, contexts: Subspaces | Blocks, candidates: Candidates, uneven: float) -> Tensor:
         """The noise of other fillers in candidates (n, L) or (n, m), in units of its mean: more where components agree.
 
         `carving.schemes.moments.likeness` says why; a squared cosine is 1/k1 in the mean.
         """
-        mapped = self.map(contexts)
-        if candidates.dim() == 4:
-            inside = mapped.project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3]).permute(2, 0, 3, 1)
-        else:
-            inside = mapped.contract_shared(candidates.permute(1, 2, 0))  # (p, n, side, L)
+        inside = self._inside(contexts, candidates)
         scales = inverse_norm(inside, dim=2)
         total = torch.zeros_like(scales[0])
         for one, other in combinations(range(self.p), 2):
@@ -128,9 +132,9 @@ class OrdinaryFillers:
         usual = self.p * (self.p - 1) / (2 * self.k1)
         return total.sub_(usual).mul_(uneven).add_(1).clamp_min_(LEAST)
 
-    def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
+    def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Candidates) -> Tensor:
         """The candidates' cores summed with weights (n, L): (n, side^p)."""
-        inside = self.map(contexts).contract_shared(candidates.permute(1, 2, 0))  # (p, n, side, L)
+        inside = self._inside(contexts, candidates)
         first, *rest = (inside * inverse_norm(inside, dim=2).unsqueeze(2)).unbind(0)
         parts, half = [first * weights.unsqueeze(1), *rest], self.p // 2
         right = columns_outer(parts[half:])
@@ -212,16 +216,15 @@ class CompactFillers:
         """The flat cores (*, k1^p) that candidates are."""
         return outer(self.components(candidates, None).unbind(-2))
 
-    def match(self, cores: Tensor, contexts: Subspaces | Blocks | None, candidates: Tensor, room: int) -> Tensor:
+    def match(self, cores: Tensor, contexts: Subspaces | Blocks | None, given: Candidates, room: int) -> Tensor:
         """Inner products of cores with candidates (L, p, k1), codes, unit parts laid flat, or each context's own."""
-        count = cores.shape[0]
-        if candidates.dim() == 4:  # each context its own: their codes would not fit into the workspace all together
+        count, candidates, unit = cores.shape[0], given.tensor, given.kind == "parts"
+        if not given.shared:  # the codes of all contexts' own would not fit into the workspace together
             flat = cores.flatten(1)
             rows = slices(count, rows_within(room, 2 * candidates.shape[1] * self.code_size))
             products = ((part, self.codes(candidates[part]) @ flat[part].unsqueeze(2)) for part in rows)
             return collect(count, products).squeeze(2)
-        unit = candidates.dim() == 2 and candidates.shape[1] == self.part_size
-        if candidates.dim() == 2 and not unit:
+        if given.kind == "codes":
             return cores.flatten(1) @ candidates.mT
         if 3 * count <= self.k1 ** (self.p // 2):  # so few contexts do not pay for making codes
             columns = (candidates if unit else candidates.flatten(1)).mT.reshape(self.p, 1, self.k1, -1)
@@ -229,9 +232,9 @@ class CompactFillers:
         codes = outer(candidates.unflatten(1, self.filler_shape).unbind(1)) if unit else self.codes(candidates)
         return cores.flatten(1) @ codes.mT
 
-    def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
+    def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Candidates) -> Tensor:
         """The candidates' cores summed with weights (n, L): (n, k1^p)."""
-        codes = candidates if candidates.dim() == 2 else self.codes(candidates)
+        codes = candidates.tensor if candidates.kind == "codes" else self.codes(candidates.tensor)
         return weights.to(codes.dtype) @ codes
 
     def remove_partial_traces(self, memory: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 from carving import hashing
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
-from carving.schemes.base import Facts, match_in_tiles
+from carving.schemes.base import Candidates, Facts, check_batched, match_in_tiles
 from carving.schemes.fillers import (
     CompactFillers,
     OrdinaryFillers,
@@ -29,9 +29,9 @@ from carving.schemes.subspaces import Blocks, Ensemble, PartOf, read_modes, writ
 from carving.schemes.subspaces import Subspaces as Subspaces
 from carving.schemes.verbs import ContextVerbs
 from carving.symbols.paths import Paths
-from carving.tensors import BLOCK, columns_outer, one, outer
+from carving.tensors import BLOCK, columns_outer, one, orthonormal, outer
 from carving.tiling import Cost, rows_within, slices
-from carving.validate import check_choice, check_integer, check_number
+from carving.validate import check_choice, check_integer, check_number, check_tensor
 
 CPU = torch.device("cpu")
 IN_CACHE = 2**17  # numbers of a factor that several passes find in the caches
@@ -68,6 +68,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     """
 
     name = "OSC"
+    derived = ("k1",)
     d: int
     p: int = 2
     k1: int = None  # type: ignore[assignment]  # round(sqrt(d)), once it is made
@@ -161,7 +162,6 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=p if self.dictionary else hashing.words_for_normals(math.prod(kind.filler_shape)),
-            context_kind=repr(self),
             cost=self._cost,
             filler_scalars=p if self.dictionary else math.prod(kind.filler_shape),
             memory_scalars=d**p,
@@ -188,13 +188,49 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
 
     def _contexts(self, paths: Paths) -> Subspaces | Blocks:
         ensemble = Ensemble(self.filler_kind.basis_shape, self.basis, self.signed, self.spread)
-        contexts = ensemble.draw(paths.names, self.facts.context_kind, seed=self.seed, dtype=self.dtype)
+        contexts = ensemble.draw(paths.names, seed=self.seed, dtype=self.dtype)
         return contexts if self.device == CPU else contexts.to(self.device)
+
+    def contexts_from(self, basis: Tensor, signs: Tensor | None = None) -> Subspaces:
+        """Return contexts of given subspaces, such as a layer's outputs, instead of paths; differentiable.
+
+        Args:
+            basis: Rows that span what each of n contexts keeps, (*, n, k1, d), or of compact fillers for each component
+                (*, n, p, k1, d). They are orthonormalized in order. Where contexts keep more than half of the space
+                (2 k1 > d) and fillers are not compact, the d - k1 rows of what they forbid.
+            signs: The sign (or amplitude) of each context, (*, n); 1 if None.
+
+        >>> osc = OSC(d=20, k1=4)
+        >>> osc.contexts_from(torch.randn(3, 4, 20)).basis.shape
+        torch.Size([3, 4, 20])
+        """
+        shape = self.filler_kind.basis_shape
+        lead = check_batched("basis", basis, (-1, *shape), "pass k1 rows of d numbers for each context", self.dtype)
+        lead = *lead, basis.shape[len(lead)]
+        if signs is not None:
+            check_tensor("signs", signs, lead, "pass one sign for each context", self.dtype)
+        return Subspaces(orthonormal(basis), basis.new_ones(lead) if signs is None else signs, scheme=self.fingerprint)
 
     # The verbs
 
     def _encode(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return outer(self.filler_kind.components(fillers, contexts).unbind(1)).view(-1, *self.facts.core_shape)
+
+    def _vectors(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
+        """The p vectors (n, p, d) of the whole space whose outer products are the bound fillers, without amplitudes."""
+        return self.filler_kind.bound(self.filler_kind.components(fillers, contexts), contexts)
+
+    def _bind(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
+        first, *others = self._vectors(fillers, contexts).unbind(1)
+        return outer([first * contexts.amplitudes.unsqueeze(1), *others]).view(-1, *self.facts.memory_shape)
+
+    def _trace(self, contexts: Subspaces | Blocks, fillers: Tensor, weights: Tensor | None) -> Tensor:
+        first, *others = self._vectors(fillers, contexts).unbind(1)
+        scale, half = contexts.amplitudes if weights is None else contexts.amplitudes * weights, (self.p + 1) // 2
+        left = outer([first * scale.unsqueeze(1), *others[: half - 1]])
+        if self.p == 1:
+            return left.sum(0)
+        return (left.mT @ outer(others[half - 1 :])).view(self.facts.memory_shape)
 
     def _add(
         self,
@@ -204,7 +240,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         weights: Tensor | None,
         own: slice = slice(None),  # the rows of the first mode that the memory has
     ) -> None:
-        vectors = self.filler_kind.bound(self.filler_kind.components(fillers, contexts), contexts)
+        vectors = self._vectors(fillers, contexts)
         scale = contexts.amplitudes if weights is None else contexts.amplitudes * weights
         half = (self.p + 1) // 2
         right = outer(vectors[:, half:].unbind(1) or [torch.ones_like(scale).unsqueeze(1)])
@@ -228,7 +264,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         amplitudes = contexts.amplitudes
         return self._scaled(self._inside(memory, contexts), 1 / amplitudes if self.spread else amplitudes)
 
-    def _match(self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
+    def _match(self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Candidates) -> Tensor:
         return self.filler_kind.match(cores, contexts, candidates, self.room)
 
     def _inside(self, memory: Tensor, contexts: Subspaces | Blocks) -> Tensor:
@@ -273,18 +309,16 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     def _adjoint(self, memory: Tensor, contexts: Subspaces | Blocks) -> Tensor:
         return self._scaled(self._inside(memory, contexts), contexts.amplitudes)
 
-    def _expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
+    def _expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Candidates) -> Tensor:
         return self.filler_kind.expected(weights, contexts, candidates).view(-1, *self.facts.core_shape)
 
-    def energy(self, contexts: Subspaces | Blocks, candidates: Tensor) -> Tensor:
-        """Return the squared norms of bound candidates: the squared amplitudes of the contexts."""
+    def _energy(self, contexts: Subspaces | Blocks, candidates: Candidates) -> Tensor:
         amplitudes = contexts.amplitudes
         return amplitudes.square().unsqueeze(1) if self.spread else one(amplitudes.dtype, amplitudes.device)
 
-    def directional_noise(
-        self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Tensor, energy: Tensor
+    def _directional_noise(
+        self, cores: Tensor, contexts: Subspaces | Blocks, candidates: Candidates, energy: Tensor
     ) -> Tensor | None:
-        """Return the relative noise variance along candidates: larger where their components are similar."""
         kind, uneven = self.filler_kind, self.facts.uneven
         if not uneven or not isinstance(kind, OrdinaryFillers):
             return None

@@ -15,7 +15,7 @@ from torch import Tensor
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.hashing import Bits
-from carving.schemes.base import Contexts, Facts, Scheme
+from carving.schemes.base import Candidates, Contexts, Facts, Scheme
 from carving.schemes.fillers import OrdinaryFillers
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
@@ -58,6 +58,15 @@ class RowShard(Scheme[Any]):
     def parameters(self) -> dict[str, Any]:
         """The constructor arguments of the whole scheme."""
         return self.whole.parameters
+
+    def like(self, **changes: Any) -> "RowShard":
+        """Return the rows of the whole scheme with some arguments changed."""
+        return RowShard(self.whole.like(**changes), self.ranks)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The whole scheme's, whose contexts these are."""
+        return self.whole.fingerprint
 
     @cached_property
     def facts(self) -> Facts:
@@ -109,19 +118,17 @@ class RowShard(Scheme[Any]):
     def _encode(self, fillers: Tensor, contexts: Any) -> Tensor:
         return self.whole._encode(fillers, contexts)
 
-    def _match(self, cores: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
+    def _match(self, cores: Tensor, contexts: Any, candidates: Candidates) -> Tensor:
         return self.whole._match(cores, contexts, candidates)
 
-    def _expected(self, weights: Tensor, contexts: Any, candidates: Tensor) -> Tensor:
+    def _expected(self, weights: Tensor, contexts: Any, candidates: Candidates) -> Tensor:
         return self.whole._expected(weights, contexts, candidates)
 
-    def energy(self, contexts: Any, candidates: Tensor) -> Tensor:
-        """Return the squared norms of bound candidates."""
-        return self.whole.energy(contexts, candidates)
+    def _energy(self, contexts: Any, candidates: Candidates) -> Tensor:
+        return self.whole._energy(contexts, candidates)
 
-    def directional_noise(self, cores: Tensor, contexts: Any, candidates: Tensor, energy: Tensor) -> Tensor | None:
-        """Return the relative noise variance along bound candidates."""
-        return self.whole.directional_noise(cores, contexts, candidates, energy)
+    def _directional_noise(self, cores: Tensor, contexts: Any, candidates: Candidates, energy: Tensor) -> Tensor | None:
+        return self.whole._directional_noise(cores, contexts, candidates, energy)
 
     def adjoint_write(self, cores: Tensor, contexts: Any) -> Tensor:
         """Return what `adjoint` gives for each core written alone."""

@@ -15,7 +15,7 @@ from carving import hashing
 from carving.hashing import Bits
 from carving.schemes.base import Contexts
 from carving.schemes.moments import Basis
-from carving.tensors import kept, lasting, thin_product
+from carving.tensors import kept, lasting, thin_product, transformed
 
 KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
 FEW, WIDE = 8, 512  # blocks of so many coordinates with which a product is faster than sums of rows that fit no cache
@@ -30,8 +30,10 @@ class Subspaces(Contexts):
     basis: Tensor  # (n, rank, d), or for compact fillers one a component: (n, p, k1, d)
     amplitudes: Tensor  # (n,), a sign times how loud the context is written
 
-    def __len__(self) -> int:
-        return self.amplitudes.shape[0]
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading dimensions (*batch, n)."""
+        return self.amplitudes.shape
 
     def mapped(self, component: int | None = None) -> "Kept":
         """The map of all components, or of one of those that have a basis each."""
@@ -103,8 +105,10 @@ class Blocks(Contexts):
     rank: int
     _maps: "dict[int | None, KeptBlocks]" = field(default_factory=dict, init=False, repr=False)
 
-    def __len__(self) -> int:
-        return self.amplitudes.shape[0]
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading dimensions (*batch, n)."""
+        return self.amplitudes.shape
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_maps": {}}  # which are made again where they are needed
@@ -140,7 +144,7 @@ class Blocks(Contexts):
 
     @property
     def _keeps(self) -> bool:
-        return self.places.numel() <= KEPT and not torch.compiler.is_compiling()
+        return self.places.numel() <= KEPT and not transformed()
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +172,7 @@ class KeptBlocks:
     @property
     def small(self) -> bool:
         """Whether products with the dense basis are faster, and it is kept."""
-        return self.rank * self.order.numel() <= DENSE and not torch.compiler.is_compiling()
+        return self.rank * self.order.numel() <= DENSE and not transformed()
 
     @property
     def few(self) -> bool:
@@ -261,6 +265,10 @@ class KeptBlocks:
 
 def bag(table: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
     """Weighted sums of a table's rows: of those from each start to the next."""
+    if torch._C._are_functorch_transforms_active():  # embedding_bag has no rule for vmap
+        owners = torch.searchsorted(starts, steps(rows.numel(), 1, rows.device), right=True) - 1
+        weighted = table[rows.reshape(-1)] * weights.reshape(-1, 1)
+        return weighted.new_zeros(len(starts), table.shape[1]).index_add(0, owners, weighted)
     return torch.embedding_bag(table, rows.reshape(-1), starts, False, 0, False, weights.reshape(-1))[0]
 
 
@@ -399,14 +407,14 @@ class Ensemble:
     signed: bool
     spread: float
 
-    def draw(self, names: Sequence[bytes], kind: str, *, seed: int, dtype: torch.dtype) -> Subspaces | Blocks:
+    def draw(self, names: Sequence[bytes], *, seed: int, dtype: torch.dtype) -> Subspaces | Blocks:
         """The contexts of paths, from their canonical bytes alone."""
         if self.basis == "gaussian":
             bases, words = hashing.bases(names, self.shape, seed=seed, purpose="context", dtype=dtype)
-            return Subspaces(bases, self._amplitudes(words).to(dtype), kind=kind)
+            return Subspaces(bases, self._amplitudes(words).to(dtype))
         *components, rank, d = self.shape
         places, words = hashing.permutations(names, (*components, d), seed=seed, purpose="blocks")
-        return Blocks(places, self._amplitudes(words).to(dtype), rank, kind=kind)
+        return Blocks(places, self._amplitudes(words).to(dtype), rank)
 
     def _amplitudes(self, words: Bits) -> Tensor:
         amplitudes = hashing.first_signs(words) if self.signed else torch.ones(len(words))

@@ -13,7 +13,7 @@ from torch import Tensor
 from carving import hashing
 from carving.errors import BadValue
 from carving.hashing import Bits
-from carving.schemes.base import Contexts, Facts, Scheme
+from carving.schemes.base import Candidates, Contexts, Facts, Scheme
 from carving.schemes.verbs import TensorVerbs
 from carving.symbols.paths import Paths
 from carving.tensors import outer
@@ -26,6 +26,11 @@ class RolePaths(Contexts):
     """The contexts of TPR: one unit vector for each role."""
 
     roles: Tensor  # (n, depth, d)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading dimensions (*batch, n)."""
+        return self.roles.shape[:-2]
 
     @property
     def outer(self) -> Tensor:
@@ -79,7 +84,6 @@ class TPR(TensorVerbs, Scheme[RolePaths]):
             memory_dtype=self.dtype,
             filler_dtype=self.dtype,
             filler_words=hashing.words_for_normals(d),
-            context_kind=repr(self),
             cost=Cost(pair=2 * d**depth + 4 * d, core=2 * d**depth + 4 * d, context=3 * d, role=3 * d),
             filler_scalars=d,
             memory_scalars=d ** (depth + 1),
@@ -105,7 +109,7 @@ class TPR(TensorVerbs, Scheme[RolePaths]):
         index = {name: row for row, name in enumerate(dict.fromkeys(names))}
         vectors = self._fillers(hashing.bits(index, self.facts.filler_words, seed=self.seed, purpose="role"))
         roles = vectors[torch.tensor([index[name] for name in names])].view(len(paths), self.depth, self.d)
-        return RolePaths(roles.to(self.device), kind=self.facts.context_kind)
+        return RolePaths(roles.to(self.device))
 
     def _encode(self, fillers: Tensor, contexts: RolePaths) -> Tensor:
         return fillers
@@ -141,12 +145,10 @@ class TPR(TensorVerbs, Scheme[RolePaths]):
 
     adjoint_rows = read_rows
 
-    def _match(self, cores: Tensor, contexts: RolePaths, candidates: Tensor) -> Tensor:
-        if candidates.dim() == 2:
-            return cores @ candidates.mT
-        return torch.bmm(candidates, cores.unsqueeze(2)).squeeze(2)
+    def _match(self, cores: Tensor, contexts: RolePaths, candidates: Candidates) -> Tensor:
+        fillers = candidates.tensor
+        return cores @ fillers.mT if candidates.shared else torch.bmm(fillers, cores.unsqueeze(2)).squeeze(2)
 
-    def energy(self, contexts: RolePaths, candidates: Tensor) -> Tensor:
-        """Return the squared norms of bound candidates; unit roles preserve the norms of candidates."""
-        norms = candidates.square().sum(-1)
-        return norms.unsqueeze(0) if candidates.dim() == 2 else norms
+    def _energy(self, contexts: RolePaths, candidates: Candidates) -> Tensor:
+        norms = candidates.tensor.square().sum(-1)  # unit roles preserve them
+        return norms.unsqueeze(0) if candidates.shared else norms

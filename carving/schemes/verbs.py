@@ -18,7 +18,7 @@ from carving.errors import BadType, BadValue
 from carving.schemes import algebra
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation
-from carving.schemes.base import FILLERS, C, ContextsOrPaths, Facts, Scheme, own_contexts
+from carving.schemes.base import C, ContextsOrPaths, Facts, Scheme, in_rows
 from carving.tensors import as_reals, chosen
 from carving.validate import check_integer, check_tensor
 
@@ -577,16 +577,17 @@ class ContextVerbs(Scheme[C]):
         """Return each filler bound in its context; `trace` computes their sum without the single terms.
 
         Args:
-            fillers: (n, *filler_shape).
+            fillers: (*, n, *filler_shape).
             contexts: n contexts, or n paths.
 
         Returns:
-            (n, *memory_shape).
+            (*, n, *memory_shape).
         """
-        own = own_contexts(self, contexts)
-        check_tensor("fillers", fillers, (len(own), *self.facts.filler_shape), FILLERS)
-        rows = [self.write(self.encode(fillers[[row]], own[[row]]), own[[row]]) for row in range(len(own))]
-        return torch.stack(rows)
+        return in_rows(self, self._bind, fillers, contexts)
+
+    @abstractmethod
+    def _bind(self, fillers: Tensor, contexts: C) -> Tensor:
+        """Return n fillers bound in their contexts, (n, *memory_shape)."""
 
     def unbind(self, memory: Tensor, contexts: ContextsOrPaths) -> Tensor:
         """Return the cores (n, *core_shape) of n contexts, to compare with `encode(fillers, contexts)`."""

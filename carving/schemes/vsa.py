@@ -16,7 +16,7 @@ from carving import hashing
 from carving.hashing import Bits
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation, chosen_options, row_of, space_of, varied
-from carving.schemes.base import Contexts, Facts, Scheme
+from carving.schemes.base import Candidates, Contexts, Facts, Scheme
 from carving.schemes.verbs import Verbs
 from carving.symbols.paths import Paths
 from carving.tensors import as_reals
@@ -32,6 +32,11 @@ class Roles(Contexts):
 
     operators: Tensor  # (n, ...) or (n, depth, ...)
     depths: Tensor  # (n,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading dimensions (*batch, n)."""
+        return self.depths.shape
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,7 +116,6 @@ class VSA(Verbs, Scheme[Roles]):
             memory_dtype=dtype,
             filler_dtype=row.dtype or dtype,
             filler_words=row.words(space.d),
-            context_kind=repr(self),
             cost=self._cost(scalars),
             filler_scalars=space.scalars,
             memory_scalars=scalars,
@@ -150,12 +154,12 @@ class VSA(Verbs, Scheme[Roles]):
         which = torch.tensor([row + [0] * (deepest - len(row)) for row in rows])
         roles, device = self._roles(list(names)), self.device
         if self.row.compose is None:
-            return Roles(roles[which].to(device), depths.to(device), kind=self.facts.context_kind)
+            return Roles(roles[which].to(device), depths.to(device))
         composed = roles[which[:, 0]]
         for level in range(1, which.shape[1]):
             deeper = depths > level
             composed[deeper] = self.row.compose(self.space, composed[deeper], roles[which[deeper, level]])
-        return Roles(composed.to(device), depths.to(device), kind=self.facts.context_kind)
+        return Roles(composed.to(device), depths.to(device))
 
     def _roles(self, names: list[bytes]) -> Tensor:
         """What acts, for each name of a role at its position."""
@@ -191,9 +195,9 @@ class VSA(Verbs, Scheme[Roles]):
     def _write(self, cores: Tensor, contexts: Roles) -> Tensor:
         return (cores if self.row.unbind is None else self._bound(cores, contexts)).sum(0)
 
-    def _add(self, memory: Tensor, contexts: Roles, fillers: Tensor, weights: Tensor | None) -> None:
+    def _trace(self, contexts: Roles, fillers: Tensor, weights: Tensor | None) -> Tensor:
         bound = self._bound(self._picture(fillers), contexts)
-        memory += bound.sum(0) if weights is None else torch.tensordot(weights.to(bound.dtype), bound, 1)
+        return bound.sum(0) if weights is None else torch.tensordot(weights.to(bound.dtype), bound, 1)
 
     def _read(self, memory: Tensor, contexts: Roles) -> Tensor:
         settled = self._settled(memory).expand(len(contexts), *self.facts.memory_shape)
@@ -201,14 +205,14 @@ class VSA(Verbs, Scheme[Roles]):
             return settled
         return self._applied(self.row.unbind, settled, contexts, backwards=True)
 
-    def _match(self, cores: Tensor, contexts: Roles, candidates: Tensor) -> Tensor:
-        shared = candidates.dim() == len(self.facts.filler_shape) + 1
+    def _match(self, cores: Tensor, contexts: Roles, candidates: Candidates) -> Tensor:
+        shared = candidates.shared
         if self.row.unbind is None:
-            pictures = self._picture(candidates)
+            pictures = self._picture(candidates.tensor)
             if shared:
                 pictures = pictures.expand(len(cores), *pictures.shape)
             return self._compared(cores.unsqueeze(1), self._bound(pictures, contexts)).squeeze(1)
-        pictures = self._aim(candidates)
+        pictures = self._aim(candidates.tensor)
         return self._compared(cores, pictures) if shared else self._compared(cores.unsqueeze(1), pictures).squeeze(1)
 
     # As a sum
@@ -220,15 +224,9 @@ class VSA(Verbs, Scheme[Roles]):
         change = self.row.transposed or self.row.unbind
         return pictures if change is None else self._applied(change, pictures, contexts, backwards=True)
 
-    def _inner(self, cores: Tensor, contexts: Roles, candidates: Tensor) -> Tensor:
-        dimensions = len(self.facts.memory_shape)
-        return self._paired(as_reals(cores, dimensions), as_reals(self._picture(candidates), dimensions), candidates)
-
-    def _paired(self, ours: Tensor, theirs: Tensor, candidates: Tensor) -> Tensor:
-        """Inner products of contexts' vectors with those of shared candidates (n, L), or of each its own (n, m)."""
-        if candidates.dim() == len(self.facts.filler_shape) + 1:
-            return ours @ theirs.mT
-        return torch.bmm(theirs, ours.unsqueeze(2)).squeeze(2)
+    def _inner(self, cores: Tensor, contexts: Roles, candidates: Candidates) -> Tensor:
+        ours, theirs = (as_reals(x, len(self.facts.memory_shape)) for x in (cores, self._picture(candidates.tensor)))
+        return paired(ours, theirs, candidates.shared)
 
     @cached_property
     def mean_bound_energy(self) -> float:
@@ -236,20 +234,20 @@ class VSA(Verbs, Scheme[Roles]):
         some = self._picture(self.fillers(range(max(1, 4096 // self.facts.filler_scalars))))
         return float(as_reals(some, len(self.facts.memory_shape)).square().sum(-1).mean())
 
-    def energy(self, contexts: Roles, candidates: Tensor) -> Tensor:
-        """Return the squared norms of bound candidates."""
+    def _energy(self, contexts: Roles, candidates: Candidates) -> Tensor:
         if self.row.energy is None:
-            norms = as_reals(self._picture(candidates), len(self.facts.memory_shape)).square().sum(-1)
-            return norms.unsqueeze(0) if candidates.dim() == len(self.facts.filler_shape) + 1 else norms
+            norms = as_reals(self._picture(candidates.tensor), len(self.facts.memory_shape)).square().sum(-1)
+            return norms.unsqueeze(0) if candidates.shared else norms
         return self._energies(self.row.energy, contexts.operators, candidates)
 
-    def _energies(self, energy: Operation, operators: Tensor, candidates: Tensor) -> Tensor:
+    def _energies(self, energy: Operation, operators: Tensor, candidates: Candidates) -> Tensor:
         """The squared norms of candidates bound by operators."""
-        ours, theirs = (energy(self.space, x) for x in (operators, self._picture(candidates)))
-        return self._paired(ours, theirs, candidates)
+        ours, theirs = (energy(self.space, x) for x in (operators, self._picture(candidates.tensor)))
+        return paired(ours, theirs, candidates.shared)
 
-    def directional_noise(self, cores: Tensor, contexts: Roles, candidates: Tensor, energy: Tensor) -> Tensor | None:
-        """Return the relative noise variance along candidates where binding changes norms, else None."""
+    def _directional_noise(
+        self, cores: Tensor, contexts: Roles, candidates: Candidates, energy: Tensor
+    ) -> Tensor | None:
         if self.row.energy is None:
             return None
         # <M, Wg> = <c, g>. Noise that differs from frequency to frequency (or coordinate, or column) makes <c, g> vary
@@ -261,3 +259,8 @@ class VSA(Verbs, Scheme[Roles]):
     def adjoint_write(self, cores: Tensor, contexts: Roles) -> Tensor:
         """Return cores bound and unbound by the transpose; unchanged where binding preserves norms."""
         return cores if self.row.energy is None else self._transposed(self._bound(cores, contexts), contexts)
+
+
+def paired(ours: Tensor, theirs: Tensor, shared: bool) -> Tensor:
+    """Inner products (n, L) of contexts' vectors with those of shared candidates, or (n, m) of each its own."""
+    return ours @ theirs.mT if shared else torch.bmm(theirs, ours.unsqueeze(2)).squeeze(2)

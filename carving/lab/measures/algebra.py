@@ -78,7 +78,7 @@ def full_tpr(n: int, depth: int, seed: int) -> tuple[Tensor, Tensor]:
     levels = orthonormal(torch.randn(depth, n, n, generator=generator, dtype=torch.float64))
     roles = torch.stack([torch.stack(path) for path in product(*levels.unbind(0))])
     fillers = tpr.random(len(roles), generator)
-    contexts = RolePaths(roles, kind=tpr.facts.context_kind)
+    contexts = RolePaths(roles, scheme=tpr.fingerprint)
     return tpr.read(tpr.trace(contexts, fillers), contexts), fillers
 
 
