@@ -93,7 +93,7 @@ class Cells:
     def within(self, means: Tensor, variance: float) -> "Within":
         """Numbers of normal distributions with these means and this variance, as the cells let them be."""
         bounds = edges(self.bits, self.codes.device) * self.deviation
-        shifts, shrunk = torch.empty_like(means), 0.0
+        shifts, shrunk = torch.empty_like(means, memory_format=torch.contiguous_format), 0.0
         flat, given = shifts.view(-1), means.reshape(-1)
         for part, codes in self._parts():
             mean = given[part].double()

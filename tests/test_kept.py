@@ -2,19 +2,21 @@
 
 import copy
 import pickle
-from functools import reduce
+from functools import partial, reduce
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from carving import OSC, Memory, make
+from carving.errors import BadValue
+from carving.explore.scores import score_all
 from carving.inference.likelihood import Evidence, Likelihood
 from carving.inference.top_k import log_sum
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.pairs import BATCH
 from carving.schemes.base import Candidates
-from carving.symbols.codec import canonical_all
+from carving.symbols.codec import canonical_values
 from carving.symbols.vocabulary import Vocabulary
 
 
@@ -157,7 +159,7 @@ def test_fillers_are_right_whatever_a_workspace_holds(room):
         ["a"],
         list("uvwxyzabcdefghijk"),
     ):
-        assert torch.equal(drawn.named(canonical_all(labels)), scheme.fillers(labels).contiguous())
+        assert torch.equal(drawn.named(canonical_values(labels)), scheme.fillers(labels).contiguous())
 
 
 # What vanishes
@@ -207,3 +209,28 @@ def test_log_odds_are_the_formula(contexts, energies, generator):
             variance = variance * along.double() / 2.0
         expected = (inner.double() - energy.double() / 2) / (variance + more) + prior
         assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", [OSC(40, 2), OSC(40, 2, compact=True), make("HRR", d=256)])
+def test_fillers_that_take_too_much_memory_are_created_in_chunks_or_refused(scheme, monkeypatch):
+    memory = Memory(scheme, keep_paths=True)
+    memory.store([((i,), f"value {i % 25}") for i in range(30)] + [((3,), "value 9")])
+    paths = [(i,) for i in range(8)] + [("nowhere",)]
+
+    def answered():
+        answers = memory.recall_many(paths) + [answer for each in memory.recall_many(paths, top=3) for answer in each]
+        answers += [memory.recall(1), *memory.recall_set(3), *memory.recall_set(3, candidates=["value 3", "value 9"])]
+        answers += [answer for each in memory.recall_sets(paths) for answer in each]
+        return [(answer.value, answer.found) for answer in answers], [
+            number for answer in answers for number in (answer.score, answer.probability)
+        ]
+
+    values, numbers = answered()
+    memory = copy.deepcopy(memory)
+    monkeypatch.setattr("carving.memory.codebook.LARGEST", 1)
+    again, same = answered()
+    assert again == values and same == pytest.approx(numbers, rel=1e-4, abs=1e-5)
+    for refused in (memory.decode, memory.consolidate, partial(score_all, memory, (1,))):
+        with pytest.raises(BadValue, match="fillers of all 25 values take more than"):
+            refused()
+    assert len(memory.decode(candidates=["value 1", "value 2"])) == 31

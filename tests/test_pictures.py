@@ -87,7 +87,7 @@ def test_notebooks_show_text_and_no_markup(memory):
     assert "<script>" not in memory.recall("nasty")._repr_html_()
     assert "nothing is stored there" in memory.recall("nowhere")._repr_html_()
     best = plan(1000, 500, scheme="HLB")
-    assert "30,714, and 15,357,000 of its codebook" in best._repr_html_()
+    assert "30,714, and 15,357,000 numbers of its codebook" in best._repr_html_()
     quantized = Memory(OSC(d=30, p=2))
     quantized.store({"a": 1, "b": 2})
     assert "2 bits per cell" in quantized.quantize(bits=2)._repr_html_()

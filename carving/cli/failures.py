@@ -59,7 +59,7 @@ def errors_as_sentences(says_what_it_did: bool = False) -> Iterator[None]:
 
 
 def _failed(error: Exception) -> int:
-    """The exit status of a command that failed, which is told."""
+    """Report a command that failed, and return its exit status."""
     is_mistake = isinstance(error, UserError | OSError | MemoryError) or _is_lack_of_memory(error)
     if isinstance(error, LostRank) or not is_mistake:  # which the first rank may not be there to tell
         errors.quiet = False

@@ -109,7 +109,7 @@ def check_new(file: FilePath) -> None:
 
 
 def planner(pairs: int | None, numbers: int | None) -> Callable[..., list[Plan]]:
-    """What plans for so many pairs, or within so many numbers."""
+    """Return the planner function for a number of pairs, or for a budget of numbers."""
     if pairs is not None and numbers is None:
         return partial(plans, pairs)
     if numbers is not None and pairs is None:
@@ -118,12 +118,12 @@ def planner(pairs: int | None, numbers: int | None) -> Callable[..., list[Plan]]
 
 
 def plan_table(found: list[Plan], title: str) -> Table:
-    """The plan and the alternatives."""
+    """Return a table of the plan and its alternatives."""
     columns = {
         "scheme": list(map(plan_text, found)),
         "pairs": [f"{each.pairs:,}" for each in found],
         "accuracy": [f"{each.accuracy:.2%}" for each in found],
-        "memory": [f"{each.cells:,}" for each in found],
+        "cells": [f"{each.cells:,}" for each in found],
         "codebook": [f"{each.codebook:,}" for each in found],
         "bytes": [show_bytes(each.bytes) for each in found],
         "per query": [operations_text(each) for each in found],
@@ -134,7 +134,7 @@ def plan_table(found: list[Plan], title: str) -> Table:
 
 
 def plan_text(plan: Plan) -> str:
-    """A plan's scheme and its numbers."""
+    """Describe the scheme of a plan and its parameters."""
     parameters = ", ".join(
         f"{key}={value}"
         for key, value in plan.parameters.items()
@@ -146,7 +146,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def operations_text(plan: Plan) -> str:
-    """How many operations a question takes, in millions."""
+    """Return the operations of a query in millions, as text."""
     return f"{plan.operations / 1e6:,.2f} M operations"
 
 

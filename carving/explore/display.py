@@ -69,7 +69,7 @@ def plan_html(plan: "Plan") -> str:
     sizes = ", ".join(f"{name}={value}" for name, value in plan.parameters.items() if name in ("d", "k1"))
     rows = [
         ("memory", f"{plan.kind}, {sizes}"),
-        ("numbers", f"{plan.cells:,}, and {plan.codebook:,} of its codebook"),
+        ("cells", f"{plan.cells:,}, and {plan.codebook:,} numbers of its codebook"),
         ("bytes", show_bytes(plan.bytes)),
         ("predicted", f"{plan.accuracy:.2%} of {plan.pairs:,} pairs{' by joint decoding' if plan.joint else ''}"),
     ]

@@ -66,8 +66,11 @@ class Decoded:
     explained: bool = False  # whether the decoded pairs, stored again, reproduce the memory
 
 
-class Priors(TypedDict, total=False):
-    """Prior knowledge of joint decoding."""
+class Options(TypedDict, total=False):
+    """Prior knowledge of joint decoding, and how long and with whom to decode."""
+
+    rounds: int  # maximum number of rounds; default 100
+    ranks: Ranks | None  # that decode together; default this one alone
 
     holds: int | Sequence[int]  # maximum number of fillers, of all contexts or of each; default 1
     prior: Tensor | None  # (L,) prior probabilities of the candidates, up to a factor
@@ -92,10 +95,8 @@ def decode(
     contexts: ContextsOrPaths,
     candidates: Tensor,
     *,
-    rounds: int = 100,
     on_round: OnRound | None = None,
-    ranks: Ranks | None = None,
-    **priors: Unpack[Priors],
+    **options: Unpack[Options],
 ) -> Decoded:
     """Decode all contexts jointly, by approximate message passing (AMP).
 
@@ -108,13 +109,12 @@ def decode(
         memory: (*memory_shape), or the `Cells` of a quantized memory.
         contexts: n contexts, or n paths. With `ranks` the contexts of this rank.
         candidates: Fillers (L, *filler_shape).
-        rounds: The maximum number of rounds.
         on_round: Called after every round with its number and the share of the memory that is not yet explained.
-        ranks: The ranks that decode together; every rank gets the results of all of them, in the order of ranks.
-        **priors: Prior knowledge. `holds`, the maximum number of fillers of the contexts (an integer, or one for each;
-            default 1); `prior` (L,), the prior probabilities of the candidates up to a factor; `prior_empty`, the prior
-            probability that a context is empty; `shares` (L,), the share of all stored pairs that have this filler;
-            `strengths`, the strengths of stored pairs.
+        **options: `rounds`, the maximum number of rounds (default 100); `ranks`, the ranks that decode together, of
+            which each gets the results of all, in the order of ranks; and prior knowledge: `holds`, the maximum number
+            of fillers of the contexts (an integer, or one for each; default 1); `prior` (L,), the prior probabilities
+            of the candidates up to a factor; `prior_empty`, the prior probability that a context is empty; `shares`
+            (L,), the share of all stored pairs that have this filler; `strengths`, the strengths of stored pairs.
 
     Returns:
         Indices, probabilities and scores of the rows, and whether decoding converged.
@@ -129,7 +129,7 @@ def decode(
     >>> found.converged, int((found.indices == torch.arange(60)).sum())
     (True, 60)
     """
-    decoding = Decoding(scheme, memory, contexts, candidates, rounds=rounds, ranks=ranks, **priors)
+    decoding = Decoding(scheme, memory, contexts, candidates, **options)
     for step in decoding:
         if on_round:
             on_round(step.number, step.left)
@@ -157,14 +157,12 @@ class Decoding:
         memory: Tensor | Cells,
         contexts: ContextsOrPaths,
         candidates: Tensor,
-        *,
-        rounds: int = 100,
-        ranks: Ranks | None = None,
-        **priors: Unpack[Priors],
+        **options: Unpack[Options],
     ) -> None:
+        rounds = options.get("rounds", 100)
         self.rounds = check_integer("rounds", rounds, 1, way_out="a typical value is 100; most memories need 10")
-        self.query = JointQuery.of(scheme, contexts, candidates, priors)
-        self.memory, self.candidates, self.ranks = memory, candidates, ranks or Ranks.alone()
+        self.query = JointQuery.of(scheme, contexts, candidates, options)
+        self.memory, self.candidates, self.ranks = memory, candidates, options.get("ranks") or Ranks.alone()
         self.state = DecoderState.of(self.query.scheme, memory)
 
     def __iter__(self) -> Iterator[Step]:
@@ -288,7 +286,7 @@ class JointQuery:
     echoes: Tensor  # (L,) the noise of each candidate, in units of that of one stored nowhere else; or (1,)
 
     @classmethod
-    def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, priors: Priors) -> "JointQuery":
+    def of(cls, scheme: Scheme, contexts: ContextsOrPaths, candidates: Tensor, priors: Options) -> "JointQuery":
         """Validate the arguments of `decode`."""
         if not scheme.facts.linear:
             raise BadValue(
@@ -526,12 +524,7 @@ class Posterior(NamedTuple):
 
 
 def posterior(
-    scheme: Scheme,
-    cores: Tensor,
-    contexts: Contexts,
-    candidates: CandidatesOrFillers,
-    variance: Tensor,
-    prior: Prior,
+    scheme: Scheme, cores: Tensor, contexts: Contexts, candidates: CandidatesOrFillers, variance: Tensor, prior: Prior
 ) -> Posterior:
     """Return the posterior of contexts given their cores: a softmax over candidates.
 

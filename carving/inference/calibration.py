@@ -13,9 +13,9 @@ pair, and interpolated between them where pairs are added.
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 import torch
@@ -46,10 +46,14 @@ class CalibrationLevel(NamedTuple):
     pair: tuple[float, ...]  # (4,) weights: the pair is stored
 
     @classmethod
-    def of(cls, added: float, accuracy: float, *weights: Sequence[float]) -> "CalibrationLevel":
-        """Convert the numbers to floats."""
-        present, right, pair = (tuple(map(float, each)) for each in weights)
-        return cls(float(added), float(accuracy), present, right, pair)
+    def of(cls, numbers: Iterable[float]) -> "CalibrationLevel":
+        """Return the level of `numbers`; refuse another number of them."""
+        every = tuple(map(float, numbers))
+        if len(every) != 2 + sum(WEIGHT_COUNTS):
+            raise BadValue(f"a calibration level has {2 + sum(WEIGHT_COUNTS)} numbers, got {len(every)}")
+        weights = iter(every[2:])
+        present, right, pair = (tuple(islice(weights, count)) for count in WEIGHT_COUNTS)
+        return cls(every[0], every[1], present, right, pair)
 
     @property
     def numbers(self) -> list[float]:
@@ -97,7 +101,7 @@ class Consolidated:
         below, above = self.levels[place - 1], self.levels[place]
         part = (added - below.added) / (above.added - below.added)
         numbers = [a + part * (b - a) for a, b in zip(below.numbers, above.numbers, strict=True)]
-        return _level_of(numbers)._replace(added=added)
+        return CalibrationLevel.of(numbers)._replace(added=added)
 
     def plus(self, energy: float) -> "Consolidated":
         """Return the state after storing pairs of some energy."""
@@ -118,26 +122,25 @@ class Consolidated:
 
     def rounded(self) -> "Consolidated":
         """Return it with numbers in single precision."""
-        return replace(self, levels=tuple(map(_level_of, self.weights.tolist())))
+        return replace(self, levels=tuple(map(CalibrationLevel.of, self.weights.tolist())))
 
     @classmethod
     def of_json(cls, text: str, weights: Tensor | None = None) -> "Consolidated":
         """Return what `as_json` wrote (with `weights`, where they are separate); refuse anything else."""
         said = json.loads(text)
-        levels = tuple(CalibrationLevel.of(*level) for level in said.pop("levels"))
+        levels = [[*level[:2], *chain.from_iterable(level[2:])] for level in said.pop("levels")]
         if weights is not None:
-            shape = tuple(weights.shape)
-            if weights.dtype != torch.float32 or weights.dim() != 2 or shape[1] != 2 + sum(WEIGHT_COUNTS):
+            if weights.dtype != torch.float32 or weights.dim() != 2:
+                shape = tuple(weights.shape)
                 raise BadValue(f"the calibration of probabilities has shape {shape} and dtype {weights.dtype}")
-            levels += tuple(map(_level_of, weights.tolist()))
+            levels += weights.tolist()
         grid = QuantizationGrid(*each) if (each := said.pop("grid", None)) is not None else None
-        found = cls(float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right")), levels, grid=grid, **said)
+        slope, pairs, right = float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right"))
+        found = cls(slope, pairs, right, tuple(map(CalibrationLevel.of, levels)), grid=grid, **said)
         if grid is not None and (grid.bits not in BITS or not 0 < grid.deviation < math.inf):
             raise BadValue(f"the grid has bits={grid.bits} and deviation={grid.deviation}")
-        if not found.slope > 0 or not found.added >= 0 or not 0 <= found.right <= found.pairs:
-            raise BadValue(
-                f"invalid slope={found.slope}, added={found.added}, right={found.right} or pairs={found.pairs}"
-            )
+        if not slope > 0 or not found.added >= 0 or not 0 <= right <= pairs:
+            raise BadValue(f"invalid slope={slope}, added={found.added}, right={right} or pairs={pairs}")
         found._check_levels()
         return found
 
@@ -145,19 +148,9 @@ class Consolidated:
         """Refuse levels that do not rise from 0, or have invalid numbers."""
         is_rising = all(one.added < other.added for one, other in pairwise(self.levels))
         numbers = [self.slope, self.added, self.told, *chain.from_iterable(level.numbers for level in self.levels)]
-        is_sized = all(tuple(map(len, level[2:])) == WEIGHT_COUNTS for level in self.levels)
         starts_at_0 = bool(self.levels) and not self.levels[0].added
-        if not all(map(math.isfinite, numbers)) or not starts_at_0 or not is_rising or not is_sized:
+        if not all(map(math.isfinite, numbers)) or not starts_at_0 or not is_rising:
             raise BadValue("the calibration of probabilities is missing or malformed")
-
-
-def _level_of(numbers: Sequence[float]) -> CalibrationLevel:
-    """Return the level of `CalibrationLevel.numbers`."""
-    first, second, _ = WEIGHT_COUNTS
-    start = 2 + first
-    return CalibrationLevel.of(
-        numbers[0], numbers[1], numbers[2:start], numbers[start : start + second], numbers[start + second :]
-    )
 
 
 # Answers
@@ -183,12 +176,11 @@ class AllowedValues(NamedTuple):
 def scoring_model(scheme: Scheme, slope: float) -> ScoringModel:
     """Return the model that scores candidates as the consolidation did, with a uniform prior."""
 
-    def score(cores: Tensor, contexts: Contexts | None, fillers: CandidatesOrFillers, _: slice | Tensor) -> Scores:
-        assert contexts is not None
+    def score(cores: Tensor, contexts: Contexts, fillers: CandidatesOrFillers, _: slice | Tensor) -> Scores:
         energy, inner = scheme.energy(contexts, fillers), scheme.inner(cores, contexts, fillers)
         return Scores((inner - energy / 2) * slope, inner, energy)
 
-    return ScoringModel(scheme.adjoint, score, is_contextual=True, has_log_total=True)
+    return ScoringModel(scheme.adjoint, score, has_log_total=True)
 
 
 def rank(
@@ -304,9 +296,8 @@ def _fit_level(
     # One more correct and one more wrong answer: the sample is no larger.
     both = torch.cat([features, *[features.mean(0, True)] * 2]), torch.cat([right, right.new_tensor([0.0, 1.0])])
     present = fit_classes(features, nothing)
-    return CalibrationLevel(
-        0.0, float(right.mean()), present, _fit(*both), fit_classes(powers(own), powers(torch.cat([others, none])))
-    )
+    pair = fit_classes(powers(own), powers(torch.cat([others, none])))
+    return CalibrationLevel(added=0.0, accuracy=float(right.mean()), present=present, right=_fit(*both), pair=pair)
 
 
 def pair_strengths(scheme: Scheme, memory: Tensor, contexts: Contexts, candidates: Tensor, indices: Tensor) -> Tensor:

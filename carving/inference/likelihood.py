@@ -50,10 +50,10 @@ class Evidence(NamedTuple):
         inner: Tensor | None = None,
     ) -> "Evidence":
         """Return the evidence of cores (of `scheme.adjoint`) for candidates; `inner` may be known."""
+        if inner is None:
+            return cls(*scheme.evidence(cores, contexts, candidates), cores)
         energy = scheme.energy(contexts, candidates)
-        noise = scheme.directional_noise(cores, contexts, candidates, energy)
-        inner = scheme.inner(cores, contexts, candidates) if inner is None else inner
-        return cls(inner, energy, noise, cores)
+        return cls(inner, energy, scheme.directional_noise(cores, contexts, candidates, energy), cores)
 
     @property
     def strengths(self) -> Tensor:
@@ -280,14 +280,11 @@ def log_prior(counts: Tensor, prior_empty: float, hidden: float = 0.0, total: fl
 def scoring_model(scheme: Scheme, odds: Likelihood) -> ScoringModel:
     """Return the model that scores candidates by their log odds."""
 
-    def score(
-        cores: Tensor, contexts: Contexts | None, fillers: CandidatesOrFillers, indices: slice | Tensor
-    ) -> Scores:
-        assert contexts is not None
+    def score(cores: Tensor, contexts: Contexts, fillers: CandidatesOrFillers, indices: slice | Tensor) -> Scores:
         evidence = Evidence.of(scheme, cores, contexts, fillers)
         return Scores(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
 
-    return ScoringModel(scheme.adjoint, score, is_contextual=True, has_log_total=True)
+    return ScoringModel(scheme.adjoint, score, has_log_total=True)
 
 
 def most_likely(
@@ -305,7 +302,7 @@ def most_likely(
 def single_posteriors(ranking: Ranking, prior_empty: float) -> Iterator[tuple[float, float]]:
     """Yield the probabilities of the best candidate and of an empty context, if contexts hold one filler at most."""
     log_empty = math.log(prior_empty) if prior_empty else -math.inf
-    for best, total in zip(ranking.best.scores[:, 0].tolist(), ranking.log_total.tolist(), strict=True):
+    for (best, *_), total in zip(ranking.best.scores.tolist(), ranking.log_total.tolist(), strict=True):
         whole = max(total, log_empty) + math.log1p(math.exp(-abs(total - log_empty)))
         yield min(math.exp(best - whole), 1.0), math.exp(log_empty - whole)
 

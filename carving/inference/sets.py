@@ -40,11 +40,12 @@ from carving.inference.likelihood import (
     scoring_model,
 )
 from carving.inference.sample import Strengths
-from carving.inference.top_k import MAX_PER_PRECOMPUTATION, MIN_TILE_ROWS, Best, CandidateList, Ranking, ScoringModel
+from carving.inference.top_k import Best, CandidateList, Ranking, ScoringModel
 from carving.schemes.base import Candidates, CandidatesOrLabels, Contexts, Scheme
 from carving.tensors import as_reals
 from carving.tiling import slices
 
+MAX_ROWS = 1024  # contexts that are scanned at a time
 SHORTLIST, MAX_SHORTLIST = 32, 4096  # candidates of a context that are weighed, at first and at most
 MAX_SUBSET = 8  # candidates of which all 2^MAX_SUBSET sets are weighed
 MAX_UNLISTED = 4  # further fillers that may be there beside such a set
@@ -66,9 +67,6 @@ class Indexed(Protocol):
 class Shortlists(Protocol):
     """What gives contexts short lists of the best candidates."""
 
-    def max_rows(self, size: int) -> int:
-        """Return the number of contexts that get lists of this size at a time."""
-
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
 
@@ -87,23 +85,15 @@ class Scan(NamedTuple):
         ready = scheme.precompute(candidates) if isinstance(candidates, Tensor | Candidates) else list(candidates)
         return cls(scheme, CandidateList(ready), model)
 
-    def max_rows(self, size: int) -> int:
-        """Return the number of contexts that get lists of this size at a time."""
-        candidates = self.listing.candidates
-        # Codes that are computed again for every chunk are shared by many contexts.
-        repeated = self.scheme.facts.code_size and isinstance(candidates, Candidates) and candidates.kind == "fillers"
-        return max_shortlisted(self.scheme, size, MAX_PER_PRECOMPUTATION if repeated else MIN_TILE_ROWS)
-
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
-        columns = min(self.listing.width, max(1, self.scheme.room // 4 // self.max_rows(size)))
+        columns = min(self.listing.width, max(1, self.scheme.room // 4 // max_shortlisted(self.scheme, size)))
         return self.listing.rank(self.scheme, cores, contexts, size, self.model, columns)
 
 
-def max_shortlisted(scheme: Scheme, size: int, most: int = MIN_TILE_ROWS) -> int:
-    """Return the number of contexts that are scanned at a time: scores and lists take a quarter workspace each."""
-    cells = max(1, scheme.room // 4)
-    return max(1, min(most, cells // (size * math.prod(scheme.facts.filler_shape))))
+def max_shortlisted(scheme: Scheme, size: int) -> int:
+    """Return how many contexts get lists of `size` at a time: scores and lists take a quarter workspace each."""
+    return max(1, min(MAX_ROWS, scheme.room // 4 // (size * math.prod(scheme.facts.filler_shape))))
 
 
 def shortlist_size(k: int, candidates: int) -> int:
@@ -273,7 +263,7 @@ class SetDecoder:
         parts, first, firsts = list[FoundSet](), None, list[RunnersUp]()
         while len(active):
             again = []
-            for chunk in slices(len(active), shortlists.max_rows(size)):
+            for chunk in slices(len(active), max_shortlisted(scheme, size)):
                 rows = active[chunk]
                 part = contexts[rows]
                 ranking = shortlists.rank(cores[rows], part, size)

@@ -81,9 +81,8 @@ class ScoringModel:
     """How a search reads the memory, and how it scores candidates by the cores."""
 
     read: Callable[[Tensor, ContextsOrPaths], Tensor]
-    # cores, contexts, candidates, indices -> scores
-    score: Callable[[Tensor, Contexts | None, CandidatesOrFillers, slice | Tensor], Scores]
-    is_contextual: bool  # whether scoring needs the contexts
+    # cores, contexts, candidates, their indices -> scores
+    score: Callable[[Tensor, Contexts, CandidatesOrFillers, slice | Tensor], Scores]
     has_log_total: bool = False  # whether `Ranking.log_total` is requested
 
 
@@ -121,10 +120,10 @@ def top(
     tensor([[1]])
     """
 
-    def score(cores: Tensor, part: Contexts | None, fillers: CandidatesOrFillers, _: slice | Tensor) -> Scores:
+    def score(cores: Tensor, part: Contexts, fillers: CandidatesOrFillers, _: slice | Tensor) -> Scores:
         return Scores(scheme.match(cores, part, fillers))
 
-    model = ScoringModel(scheme.read, score, scheme.facts.contextual)
+    model = ScoringModel(scheme.read, score)
     return search(scheme, memory, contexts, candidates, k, model, candidate_indices).best
 
 
@@ -185,38 +184,28 @@ class CandidateList:
         k: int,
         model: ScoringModel,
         max_rows: int | None = None,
-    ) -> Iterator[tuple[Contexts | None, Ranking]]:
+    ) -> Iterator[tuple[Contexts, Ranking]]:
         """Yield contexts and their rankings, chunk by chunk, of at most `max_rows` contexts."""
         listing, rows, columns = self.tiles(scheme, len(contexts))
-        max_rows = max_rows or len(contexts)
-        if rows is not None:
-            for chunk, part in scheme.chunks_of(contexts, min(rows, max_rows)):
-                yield part, listing.rank(scheme, model.read(memory, part), part, k, model, columns, chunk)
-            return
-        for chunk in slices(len(contexts), max_rows):
-            own = contexts if max_rows >= len(contexts) else contexts[chunk]
-            if model.is_contextual and isinstance(own, Paths):
-                own = scheme.contexts(own)
-            known = own if isinstance(own, Contexts) else None
-            yield known, listing.rank(scheme, model.read(memory, own), known, k, model, columns)
+        for chunk, part in scheme.chunks_of(contexts, min(rows, max_rows or rows)):
+            yield part, listing.rank(scheme, model.read(memory, part), part, k, model, columns, chunk)
 
-    def tiles(self, scheme: Scheme, contexts: int) -> tuple["CandidateList", int | None, int]:
+    def tiles(self, scheme: Scheme, contexts: int) -> tuple["CandidateList", int, int]:
         """Return the candidates, precomputed where that pays, and the contexts and candidates that are scored at once.
 
         Scores take a quarter of the workspace; gathered candidates take it instead. Precomputed candidates take another
-        workspace, and so do cores. Fillers that are created from values take all of it and serve all contexts, which
-        then are one chunk (None).
+        workspace, and so do cores. Fillers that are created from values take all of it, and serve all contexts.
         """
         facts, room, candidates = scheme.facts, scheme.room, self.candidates
         filler = math.prod(facts.filler_shape)
         if not isinstance(candidates, Candidates):
-            return self, None, min(self.width, max(1, room // filler))
+            return self, contexts, min(self.width, max(1, room // filler))
         cells, listing = max(1, room // (4 * (1 if self.choices is None else filler))), self
-        ready = candidates.kind != "fillers"
+        is_ready = candidates.kind != "fillers"
         columns = min(self.width, cells)
-        if facts.code_size and self.choices is None and (contexts > MAX_UNPRECOMPUTED or ready):
-            codes = candidates if ready else scheme.precompute(candidates)
-            listing = self if ready else CandidateList(codes)
+        if facts.code_size and self.choices is None and (contexts > MAX_UNPRECOMPUTED or is_ready):
+            codes = candidates if is_ready else scheme.precompute(candidates)
+            listing = self if is_ready else CandidateList(codes)
             if codes.kind == "fillers":  # too large to be held: precomputed again for every chunk of contexts
                 columns = min(columns, max(1, cells // min(contexts, MAX_PER_PRECOMPUTATION)))
         else:
@@ -229,53 +218,42 @@ class CandidateList:
         self,
         scheme: Scheme,
         cores: Tensor,
-        contexts: Contexts | None,
+        contexts: Contexts,
         k: int,
         model: ScoringModel,
         columns: int,
-        rows: slice | None = None,
+        rows: slice = slice(None),
     ) -> Ranking:
         """Return the ranking of contexts with cores (n, *core_shape), scoring `columns` candidates at a time.
 
         `rows` are the rows of the contexts among all that have choices of their own.
         """
-        choices = self.choices
-        if choices is not None and choices.dim() == 2 and rows is not None:
+        candidates, choices, ranking = self.candidates, self.choices, None
+        if choices is not None and choices.dim() == 2:
             choices = choices[rows]
-        ranking: Ranking | None = None
         for part in slices(self.width, columns):
-            if choices is None:
-                found = self._rank_shared(scheme, cores, contexts, k, model, part)
-            else:
-                found = self._rank_choices(cores, contexts, k, model, choices[..., part])
+            chosen: slice | Tensor = part
+            fillers: CandidatesOrFillers
+            if not isinstance(candidates, Candidates):
+                fillers = scheme.fillers(candidates[part])
+            elif choices is None:
+                fillers = candidates[part]
+            else:  # the padding is replaced by any candidate
+                chosen = choices[..., part].clamp_max(len(candidates) - 1)
+                fillers = candidates.tensor[chosen]
+            scores = model.score(cores, contexts, fillers, chosen)
+            if choices is not None:
+                values = scores.values.masked_fill(choices[..., part] == len(candidates), -torch.inf)
+                scores = scores._replace(values=values)
+            found = ranked(scores, k, model.has_log_total)
+            if choices is not None:
+                indices = choices[..., part].expand(len(cores), -1).gather(1, found.best.indices)
+                found = found._replace(best=Best(found.best.scores, indices))
+            elif part.start:
+                found = found._replace(best=Best(found.best.scores, found.best.indices + part.start))
             ranking = found if ranking is None else merged_rankings([ranking, found], k, is_ordered=True)
         assert ranking is not None
         return ranking
-
-    def _rank_shared(
-        self, scheme: Scheme, cores: Tensor, contexts: Contexts | None, k: int, model: ScoringModel, part: slice
-    ) -> Ranking:
-        candidates = self.candidates
-        fillers: CandidatesOrFillers
-        if not isinstance(candidates, Candidates):
-            fillers = scheme.fillers(candidates[part])
-        else:
-            fillers = candidates if part.stop - part.start == len(candidates) else candidates[part]
-        ranking = ranked(model.score(cores, contexts, fillers, part), k, model.has_log_total)
-        if not part.start:
-            return ranking
-        return ranking._replace(best=ranking.best._replace(indices=ranking.best.indices + part.start))
-
-    def _rank_choices(
-        self, cores: Tensor, contexts: Contexts | None, k: int, model: ScoringModel, choices: Tensor
-    ) -> Ranking:
-        assert isinstance(self.candidates, Candidates)
-        chosen = choices.clamp_max(len(self.candidates) - 1)
-        scores = model.score(cores, contexts, self.candidates.tensor[chosen], chosen)
-        scores = scores._replace(values=scores.values.masked_fill(choices == len(self.candidates), -torch.inf))
-        ranking = ranked(scores, k, model.has_log_total)
-        indices = choices.expand(len(cores), -1).gather(1, ranking.best.indices)
-        return ranking._replace(best=ranking.best._replace(indices=indices))
 
 
 def checked_choices(candidate_indices: object, contexts: int, candidates: int) -> Tensor:

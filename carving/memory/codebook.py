@@ -10,11 +10,11 @@ from torch import Tensor
 from carving.errors import BadValue
 from carving.index import BucketIndex, CandidateIndex, supports
 from carving.schemes.base import Candidates, Scheme, draw_candidates, draw_fillers, empty_fillers
-from carving.symbols.codec import Value, canonical_all
+from carving.symbols.codec import Value, canonical_values
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import inverse_norm
 from carving.tiling import rows_within, slices
-from carving.validate import check_tensor
+from carving.validate import check_tensor, show_bytes
 
 LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
 FEW = 4  # questions that are answered faster without codes of all fillers
@@ -39,7 +39,16 @@ class Codebook:
         return self.trained is not None or len(self.vocabulary) * size <= LARGEST
 
     def all(self) -> Tensor:
-        """The fillers of the whole vocabulary, kept from question to question."""
+        """Return the fillers of the whole vocabulary, kept from query to query; refuse those that take too much memory.
+
+        Raises:
+            BadValue: If the fillers are not `holdable`.
+        """
+        if not self.holdable:
+            raise BadValue(
+                f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(LARGEST)}. Use "
+                "recall() or recall_set(), which create fillers chunk by chunk, or pass candidates=."
+            )
         fillers = self._fillers  # looked at once: other threads ask, too, and put theirs there
         if len(fillers) < len(self.vocabulary):
             missing = self.vocabulary.names(len(fillers))
@@ -106,7 +115,7 @@ class Codebook:
 
     def of(self, values: Sequence[Value]) -> Tensor:
         """The fillers of these values, known or not."""
-        return self.named(canonical_all(values))
+        return self.named(canonical_values(values))
 
     def named(self, names: Sequence[bytes]) -> Tensor:
         """The fillers of values by their canonical bytes."""

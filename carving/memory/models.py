@@ -119,7 +119,7 @@ class SumModel:
     def _single(self, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
         """Return the best answer of each context, or that nothing is there, if that is more probable."""
         vocabulary = self.reader.vocabulary
-        columns = ranking.best.indices[:, 0].tolist(), ranking.strengths[:, 0].tolist()
+        columns = ranking.best.indices.tolist(), ranking.strengths.tolist()
         posteriors = likelihood.single_posteriors(ranking, prior_empty)
         return [
             [
@@ -127,7 +127,7 @@ class SumModel:
                 if none >= probability
                 else Answer(vocabulary[rows[i]], strength, probability)
             ]
-            for i, strength, (probability, none) in zip(*columns, posteriors, strict=True)
+            for (i,), (strength,), (probability, none) in zip(*columns, posteriors, strict=True)
         ]
 
     def _top(
@@ -233,7 +233,7 @@ class ConsolidatedModel:
 
     def sets(self, question: Question, threshold: float) -> Parts:
         """Yield all values of each path that are at least this probable."""
-        rows, fillers = self.reader.held_candidates(question.candidates)
+        rows, fillers = self.reader.candidates(question.candidates, len(question.paths))
         question = question._replace(top=int(1 / threshold))
         for answers, _ in self._ranked(question, rows, fillers):
             yield [[answer for answer in each if answer.probability >= threshold] for each in answers]

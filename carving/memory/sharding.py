@@ -11,7 +11,7 @@ from torch import Tensor
 from carving.distributed.ranks import Ranks
 from carving.inference import likelihood
 from carving.inference.likelihood import Likelihood
-from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
+from carving.inference.sets import Indexed, Scan, Shortlists
 from carving.inference.top_k import Best, Ranking, merged_rankings
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.reader import Reader
@@ -133,10 +133,6 @@ class MergedScan(NamedTuple):
     scheme: Scheme
     own: Scan | None
 
-    def max_rows(self, size: int) -> int:
-        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
-        return max_shortlisted(self.scheme, size)
-
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
         most = min(size, len(self.shard.own))
@@ -176,6 +172,10 @@ def candidates_of_ranks(
     if shard is not None:
         odds = reader.odds(prior_empty, shard.rows)
         return shard.rows, shard.fillers, odds, shard.scan(reader.scheme, odds)
+    if candidates is None and not reader.codebook.holdable:
+        every: Sequence[int] = range(len(reader.vocabulary))
+        odds = reader.odds(prior_empty, every)
+        return every, Fillers(reader, every), odds, Scan.of(reader.scheme, reader.vocabulary.labels, odds)
     rows, fillers = reader.held_candidates(candidates)
     odds = reader.odds(prior_empty, rows)
     ready = reader.codebook.ready(len(asked)) if candidates is None else fillers
