@@ -53,7 +53,7 @@ class CalibrationLevel(NamedTuple):
             raise BadValue(f"a calibration level has {2 + sum(WEIGHT_COUNTS)} numbers, got {len(every)}")
         weights = iter(every[2:])
         present, right, pair = (tuple(islice(weights, count)) for count in WEIGHT_COUNTS)
-        return cls(every[0], every[1], present, right, pair)
+        return cls(added=every[0], accuracy=every[1], present=present, right=right, pair=pair)
 
     @property
     def numbers(self) -> list[float]:
@@ -136,7 +136,9 @@ class Consolidated:
             levels += weights.tolist()
         grid = QuantizationGrid(*each) if (each := said.pop("grid", None)) is not None else None
         slope, pairs, right = float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right"))
-        found = cls(slope, pairs, right, tuple(map(CalibrationLevel.of, levels)), grid=grid, **said)
+        found = cls(
+            slope=slope, pairs=pairs, right=right, levels=tuple(map(CalibrationLevel.of, levels)), grid=grid, **said
+        )
         if grid is not None and (grid.bits not in BITS or not 0 < grid.deviation < math.inf):
             raise BadValue(f"the grid has bits={grid.bits} and deviation={grid.deviation}")
         if not slope > 0 or not found.added >= 0 or not 0 <= right <= pairs:

@@ -303,7 +303,7 @@ class SetDecoder:
         rows = torch.nonzero(best.scores[:, 0] > -torch.inf).squeeze(1)
         unused = torch.isfinite(best.scores)
         none, empty = rows[:0], cores.new_zeros(0).real
-        steps = [FoundSet(none, none, empty, empty, empty)]
+        steps = [FoundSet(rows=none, indices=none, strengths=empty, log_odds=empty, subtracted=empty)]
         near = RunnersUp.none(len(cores), min(MAX_SUBSET, best.indices.shape[1]), cores.device)
         while len(rows):
             part, indices = contexts[rows], best.indices[rows].clamp_max(len(self.candidates) - 1)
@@ -326,7 +326,7 @@ class SetDecoder:
             self._add_(cores, rows, contexts[rows], chosen, -out)
             taken[rows] += 1
             unused[rows, which.squeeze(1)] = False
-            steps.append(FoundSet(rows, chosen, strength, value, out))
+            steps.append(FoundSet(rows=rows, indices=chosen, strengths=strength, log_odds=value, subtracted=out))
         return PeelResult(cores, taken, near, FoundSet(*(torch.cat(each) for each in zip(*steps, strict=True))))
 
     def _evidence(
@@ -481,8 +481,8 @@ class SetDecoder:
             noise = None if evidence.noise is None else evidence.noise.expand_as(known)[rows]
             whole = weights.whole(taken[rows], MAX_SUBSET + MAX_UNLISTED + 1)
             subsets = Subsets(
-                self, Evidence(inner, energy, noise), known[rows], indices[rows] < 0, found[rows], first[rows],
-                whole, tail[rows],
+                decoder=self, evidence=Evidence(inner, energy, noise), indices=known[rows], is_none=indices[rows] < 0, found=found[rows], first=first[rows],
+                log_weights=whole, tail=tail[rows],
             )  # fmt: skip
             log_odds[rows] = subsets.log_odds(contexts[rows], fillers[rows], more[rows])
         return log_odds, evidence.strengths
