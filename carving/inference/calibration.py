@@ -127,17 +127,17 @@ class Consolidated:
     @classmethod
     def of_json(cls, text: str, weights: Tensor | None = None) -> "Consolidated":
         """Return what `as_json` wrote (with `weights`, where they are separate); refuse anything else."""
-        said = json.loads(text)
-        levels = [[*level[:2], *chain.from_iterable(level[2:])] for level in said.pop("levels")]
+        entries = json.loads(text)
+        levels = [[*level[:2], *chain.from_iterable(level[2:])] for level in entries.pop("levels")]
         if weights is not None:
             if weights.dtype != torch.float32 or weights.dim() != 2:
                 shape = tuple(weights.shape)
                 raise BadValue(f"the calibration of probabilities has shape {shape} and dtype {weights.dtype}")
             levels += weights.tolist()
-        grid = QuantizationGrid(*each) if (each := said.pop("grid", None)) is not None else None
-        slope, pairs, right = float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right"))
+        grid = QuantizationGrid(*each) if (each := entries.pop("grid", None)) is not None else None
+        slope, pairs, right = float(entries.pop("slope")), int(entries.pop("pairs")), int(entries.pop("right"))
         found = cls(
-            slope=slope, pairs=pairs, right=right, levels=tuple(map(CalibrationLevel.of, levels)), grid=grid, **said
+            slope=slope, pairs=pairs, right=right, levels=tuple(map(CalibrationLevel.of, levels)), grid=grid, **entries
         )
         if grid is not None and (grid.bits not in BITS or not 0 < grid.deviation < math.inf):
             raise BadValue(f"the grid has bits={grid.bits} and deviation={grid.deviation}")

@@ -479,11 +479,16 @@ class SetDecoder:
         if len(rows) and indices.shape[1] > 1:
             inner, energy = (each.expand_as(known)[rows] for each in (evidence.inner, evidence.energy))
             noise = None if evidence.noise is None else evidence.noise.expand_as(known)[rows]
-            whole = weights.whole(taken[rows], MAX_SUBSET + MAX_UNLISTED + 1)
             subsets = Subsets(
-                decoder=self, evidence=Evidence(inner, energy, noise), indices=known[rows], is_none=indices[rows] < 0, found=found[rows], first=first[rows],
-                log_weights=whole, tail=tail[rows],
-            )  # fmt: skip
+                decoder=self,
+                evidence=Evidence(inner, energy, noise),
+                indices=known[rows],
+                is_none=indices[rows] < 0,
+                found=found[rows],
+                first=first[rows],
+                log_weights=weights.whole(taken[rows], MAX_SUBSET + MAX_UNLISTED + 1),
+                tail=tail[rows],
+            )
             log_odds[rows] = subsets.log_odds(contexts[rows], fillers[rows], more[rows])
         return log_odds, evidence.strengths
 
